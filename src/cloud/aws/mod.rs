@@ -1,0 +1,3 @@
+//! (to come)
+mod settings;
+pub use settings::{Settings, TagQuery};

@@ -1,0 +1,79 @@
+//! Why a cloud call failed, in terms that a decision can be made on. Each cloud classifies its own error codes into
+//! these variants in one file (`aws/errors.rs`); the gRPC edge maps them to status codes in one place.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// The circumstances of a failed cloud call.
+#[derive(Debug, Error)]
+#[error("{operation} {subject}: {message}{}", code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
+pub struct Fault {
+    /// The API operation, as the cloud's documentation names it.
+    pub operation: &'static str,
+    /// The group, instance or type it was about.
+    pub subject: String,
+    /// The cloud's own error code.
+    pub code: Option<String>,
+    /// The cloud's own message, or what went wrong on the way there.
+    pub message: String,
+    /// The SDK's error.
+    #[source]
+    pub source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// A failed cloud call.
+#[derive(Debug, Error)]
+pub enum CloudError {
+    /// The cloud asks for fewer calls. Nothing was done. Retryable after the given time.
+    #[error("throttled: {fault}")]
+    Throttled {
+        /// How long the cloud asked to wait, where it said so.
+        retry_after: Option<Duration>,
+        /// The circumstances.
+        fault: Box<Fault>,
+    },
+    /// The cloud could not be reached, or it failed inside, or the time was up. Retryable. A write may have taken effect.
+    #[error("unreachable: {0}")]
+    Unreachable(Box<Fault>),
+    /// Credentials or permissions are missing. Nothing was done. Not retryable until somebody changes them.
+    #[error("denied: {0}")]
+    Denied(Box<Fault>),
+    /// The thing does not exist (any more). Nothing was done.
+    #[error("not found: {0}")]
+    NotFound(Box<Fault>),
+    /// The group changed under the write, or another operation is in progress. Nothing was done. Read again and retry.
+    #[error("conflict: {0}")]
+    Conflict(Box<Fault>),
+    /// A quota or the cloud's capacity refused the write at once. Nothing was done.
+    #[error("out of resources: {0}")]
+    OutOfResources(Box<Fault>),
+    /// The cloud refused the call as it was made. Nothing was done. Not retryable.
+    #[error("refused: {0}")]
+    Refused(Box<Fault>),
+    /// The answer could not be understood. A write may have taken effect.
+    #[error("unintelligible answer: {0}")]
+    Unintelligible(Box<Fault>),
+}
+
+impl CloudError {
+    /// The circumstances.
+    pub fn fault(&self) -> &Fault {
+        match self {
+            Self::Throttled { fault, .. }
+            | Self::Unreachable(fault)
+            | Self::Denied(fault)
+            | Self::NotFound(fault)
+            | Self::Conflict(fault)
+            | Self::OutOfResources(fault)
+            | Self::Refused(fault)
+            | Self::Unintelligible(fault) => fault,
+        }
+    }
+
+    /// Whether a write that ended so may have taken effect all the same.
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Unintelligible(_))
+    }
+}

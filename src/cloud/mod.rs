@@ -1,0 +1,146 @@
+//! The clouds, and the one trait the rest of the house sees them through.
+//!
+//! A cloud *observes* and *acts*; it decides nothing. What an observation means, whether a write is allowed and what the
+//! Cluster Autoscaler is told is decided in [`crate::fleet`], which is why everything here is in the field's words
+//! (group, instance, capacity) and not in an API's.
+
+#[cfg(feature = "aws")]
+pub mod aws;
+mod error;
+mod machine;
+mod reading;
+pub mod simulated;
+mod spec;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+
+pub use error::{CloudError, Fault};
+pub use machine::{
+    Accelerator, Architecture, InstanceType, Machine, OperatingSystem, ReservedProfile, Taint, TaintEffect,
+};
+pub use reading::{
+    Counts, Failure, FailureClass, GroupHints, GroupName, GroupReading, Instance, InstanceState, LaunchActivity,
+    Listing, Permit, ProviderId,
+};
+pub use spec::{NodeGroupSpec, SpecError};
+
+/// One cloud account (or subscription) and region (or resource group) that Headcount watches: a *source*.
+///
+/// All methods are safe to call concurrently. Every method makes a bounded number of calls, each with a time limit, and
+/// none retries a write: what to do after a failed write is decided by the caller, who reads again first.
+#[async_trait]
+pub trait Cloud: Send + Sync {
+    /// Lists every node group of this source.
+    ///
+    /// One broken group never fails the listing: it is named in [`Listing::broken`] instead.
+    async fn list(&self) -> Result<Listing, CloudError>;
+
+    /// Reads one group anew, its instances included. `None` where the cloud says that there is no such group.
+    ///
+    /// Where capacity and instances are two calls, the instances are read first: a capacity read later than the
+    /// instances can be too low by what was deleted in between, which the tally bounds, but never too high.
+    async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError>;
+
+    /// What the cloud says of recent launches; asked only for groups that miss instances.
+    async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError>;
+
+    /// Sets the group's capacity to `to` nodes, provided that the group still is as `basis` says, where the cloud can
+    /// check that. Exactly one write is sent.
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError>;
+
+    /// Deletes exactly the named instances and lowers the capacity by their number; nothing else.
+    ///
+    /// `Err` says that nothing was accepted, or that the outcome is unknown ([`CloudError::outcome_unknown`]).
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError>;
+
+    /// How an accepted operation is doing. Asked only for operations that carry a handle.
+    async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
+
+    /// What a new instance of this group would be made from: machine types, zones, labels and taints.
+    async fn machine(&self, reading: &GroupReading) -> Result<Machine, CloudError>;
+
+    /// Looks machine types up by name, live. Types the cloud does not know are left out of the answer.
+    async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError>;
+
+    /// Every machine type this source offers, live.
+    async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError>;
+
+    /// Whether an ID is of the form this source's instances have, and which group it names if it names one.
+    fn recognise(&self, id: &str) -> Recognition;
+
+    /// An ID in the form of this source's instances for an instance that does not exist (yet). `label` makes it unique
+    /// within the group and holds only `[0-9a-z-]`.
+    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId;
+
+    /// The cloud's family, which chooses the instance-types table and the GPU label.
+    fn family(&self) -> Family;
+
+    /// Wall-clock time, as this cloud's launch activities would stamp it.
+    fn now(&self) -> SystemTime;
+}
+
+/// A shared cloud.
+pub type SharedCloud = Arc<dyn Cloud>;
+
+/// Which kind of cloud a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// AWS Auto Scaling groups.
+    Aws,
+    /// Azure VM scale sets.
+    Azure,
+}
+
+/// The cloud took a write on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acceptance {
+    /// Where the cloud finishes the write later and can be asked about it.
+    pub handle: Option<OperationHandle>,
+}
+
+/// What became of a deletion request, instance by instance.
+#[derive(Debug, Default)]
+pub struct Deletion {
+    /// Instances whose deletion was accepted.
+    pub accepted: Vec<ProviderId>,
+    /// Instances the cloud says are gone or going already; no deletion was started for them.
+    pub already_gone: Vec<ProviderId>,
+    /// Instances whose deletion was refused, each with the reason.
+    pub refused: Vec<(ProviderId, CloudError)>,
+    /// Where the cloud finishes the deletion later and can be asked about it.
+    pub handle: Option<OperationHandle>,
+}
+
+/// A cloud's own reference to an operation that it has accepted and not finished.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OperationHandle(pub String);
+
+/// How an accepted operation is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Not finished; ask again, not sooner than after this time if one is given.
+    Running {
+        /// The cloud's wish (Retry-After).
+        ask_after: Option<std::time::Duration>,
+    },
+    /// Finished as asked.
+    Succeeded,
+    /// Finished, and not as asked.
+    Failed(Failure),
+    /// Superseded by another operation before it took effect: to be read and asked again.
+    Preempted,
+}
+
+/// What a provider ID is to a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recognition {
+    /// Not of this source's form.
+    Foreign,
+    /// Of this source's form; the ID does not say which group it is in.
+    Ours,
+    /// Of this source's form, and it names its group.
+    OursInGroup(GroupName),
+}

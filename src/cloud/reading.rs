@@ -1,0 +1,172 @@
+//! What one read of a node group said, before anything is concluded from it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::machine::Taint;
+
+/// A node group's name in its cloud: the Auto Scaling group's or the scale set's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupName(pub Arc<str>);
+
+/// An instance's ID, as the kubelet of its node has it in `spec.providerID`.
+///
+/// The Cluster Autoscaler compares the two as exact strings, so the case is the kubelet's; lookups ignore case.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProviderId(pub Arc<str>);
+
+macro_rules! text {
+    ($name:ident) => {
+        impl $name {
+            /// The text itself.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(&self.0)
+            }
+        }
+    };
+}
+text!(GroupName);
+text!(ProviderId);
+
+/// What one read of a node group said. Sizes are in nodes, whatever the cloud counts in.
+#[derive(Clone, Debug)]
+pub struct GroupReading {
+    /// The group.
+    pub name: GroupName,
+    /// The least number of nodes: the cloud's or the configuration's, whichever is higher.
+    pub min: u32,
+    /// The greatest number of nodes: the cloud's or the configuration's, whichever is lower.
+    pub max: u32,
+    /// The lowest capacity the cloud itself accepts in a write; 0 where it has no such bound.
+    pub floor: u32,
+    /// The capacity the cloud strives for.
+    pub desired: u32,
+    /// The cloud's version of the group (etag), where it has one.
+    pub version: Option<String>,
+    /// Whether the group can grow.
+    pub growth: Permit,
+    /// Whether its instances can be deleted.
+    pub removal: Permit,
+    /// Its instances; `None` where this read did not include them.
+    pub instances: Option<Vec<Instance>>,
+    /// What the group's tags say of its nodes and of how to scale them.
+    pub hints: Arc<GroupHints>,
+    /// Changes whenever what a new machine is made from may have changed (launch template, types, tags).
+    pub recipe: u64,
+}
+
+/// Whether something may be done to a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Permit {
+    /// It may.
+    Granted,
+    /// It may not, for this reason.
+    Withheld(String),
+}
+
+/// One instance, as the cloud lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// Its ID.
+    pub id: ProviderId,
+    /// Its state.
+    pub state: InstanceState,
+    /// Whether the group's desired capacity includes it.
+    pub counts: Counts,
+    /// Why it will never be a node, where the cloud says that it failed.
+    pub failure: Option<Failure>,
+}
+
+/// The states that the protocol knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InstanceState {
+    /// On its way.
+    Creating,
+    /// There.
+    Running,
+    /// Going.
+    Deleting,
+}
+
+/// Whether an instance is part of the desired capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Counts {
+    /// The cloud documents that it is.
+    Yes,
+    /// The cloud documents that it is not (AWS: terminating, standby).
+    No,
+    /// It is while it lives; whether it still is while it is deleted has to be seen.
+    UntilDeleted,
+}
+
+/// Why an instance could not be created, or why an operation failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What CA makes of it.
+    pub class: FailureClass,
+    /// The cloud's own code. Never empty: CA drops an error without one.
+    pub code: String,
+    /// The cloud's own message, short.
+    pub message: String,
+    /// When it failed, by the cloud's clock.
+    pub at: SystemTime,
+}
+
+/// CA's classes of instance errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FailureClass {
+    /// No capacity or no quota: CA tries another group.
+    OutOfResources,
+    /// Anything else.
+    Other,
+}
+
+/// What the cloud says of recent launches in one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchActivity {
+    /// Launches that failed, newest first.
+    pub failures: Vec<Failure>,
+    /// Launches under way whose instance is not listed yet.
+    pub under_way: u32,
+}
+
+/// What the tags of a group say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupHints {
+    /// `node-template/label/…`
+    pub labels: BTreeMap<String, String>,
+    /// `node-template/taint/…`
+    pub taints: Vec<Taint>,
+    /// `node-template/resources/…`, quantities as written.
+    pub resources: BTreeMap<String, String>,
+    /// `node-template/autoscaling-options/…`, lower-case names, values as written.
+    pub options: BTreeMap<String, String>,
+}
+
+/// What listing a source said.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The groups that could be read.
+    pub groups: Vec<GroupReading>,
+    /// Groups that exist but cannot be understood, each with the reason. Their last good reading stays in force.
+    pub broken: Vec<(GroupName, String)>,
+    /// Groups that were asked for by name and do not exist.
+    pub absent: Vec<GroupName>,
+}

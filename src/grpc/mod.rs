@@ -1,0 +1,2 @@
+//! The gRPC edge.
+pub mod proto;

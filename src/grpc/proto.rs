@@ -1,0 +1,4 @@
+//! The protocol's messages and service, generated from `proto/externalgrpc.proto`.
+#![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, clippy::unwrap_used, rust_2018_idioms)]
+
+tonic::include_proto!("clusterautoscaler.cloudprovider.v1.externalgrpc");

@@ -1,0 +1,2 @@
+//! Node templates.
+pub mod node;
