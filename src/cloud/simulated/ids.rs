@@ -1,0 +1,101 @@
+//! The two forms of provider IDs that simulated instances have.
+
+use super::plan::Kind;
+use crate::cloud::{GroupName, ProviderId, Recognition};
+
+/// The subscription of simulated scale sets.
+pub const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
+/// The resource group of simulated scale sets.
+pub const RESOURCE_GROUP: &str = "demo";
+
+const AWS_SCHEME: &str = "aws:///";
+const AZURE_SCHEME: &str = "azure:///";
+
+/// The ID that a kubelet would report for an instance.
+pub(super) fn provider_id(kind: Kind, group: &str, zone: &str, instance: &str) -> ProviderId {
+    match kind {
+        Kind::AwsLike => format!("{AWS_SCHEME}{zone}/{instance}").into(),
+        Kind::AzureLike => format!(
+            "{AZURE_SCHEME}subscriptions/{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.Compute/\
+             virtualMachineScaleSets/{group}/virtualMachines/{instance}"
+        )
+        .into(),
+    }
+}
+
+/// An ID of the same form for an instance that does not exist.
+pub(super) fn placeholder(kind: Kind, group: &str, zone: &str, label: &str) -> ProviderId {
+    match kind {
+        Kind::AwsLike => provider_id(kind, group, zone, &format!("i-placeholder-{group}-{label}")),
+        Kind::AzureLike => provider_id(kind, group, zone, &format!("placeholder-{label}")),
+    }
+}
+
+/// What an ID is to a simulated source.
+pub(super) fn recognise(id: &str) -> Recognition {
+    let lower = id.to_ascii_lowercase();
+    if let Some(rest) = lower.strip_prefix(AWS_SCHEME) {
+        return match rest.split_once('/') {
+            Some((_, instance)) if instance.starts_with("i-") && !instance.contains('/') => Recognition::Ours,
+            _ => Recognition::Foreign,
+        };
+    }
+    if !lower.starts_with(AZURE_SCHEME) {
+        return Recognition::Foreign;
+    }
+    let segments: Vec<&str> = id[AZURE_SCHEME.len()..].split('/').collect();
+    let [a, subscription, b, resource_group, c, d, e, group, f, instance] = segments[..] else {
+        return Recognition::Foreign;
+    };
+    let fixed = [
+        (a, "subscriptions"),
+        (subscription, SUBSCRIPTION),
+        (b, "resourceGroups"),
+        (resource_group, RESOURCE_GROUP),
+        (c, "providers"),
+        (d, "Microsoft.Compute"),
+        (e, "virtualMachineScaleSets"),
+        (f, "virtualMachines"),
+    ];
+    let ours = fixed.iter().all(|(segment, expected)| segment.eq_ignore_ascii_case(expected));
+    if ours && !group.is_empty() && !instance.is_empty() {
+        Recognition::OursInGroup(GroupName::from(group))
+    } else {
+        Recognition::Foreign
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_recognised_in_any_case() {
+        let aws = provider_id(Kind::AwsLike, "web", "us-east-1a", "i-0123456789abcdef0");
+        assert_eq!(aws.as_str(), "aws:///us-east-1a/i-0123456789abcdef0");
+        assert_eq!(recognise(&aws.as_str().to_ascii_uppercase()), Recognition::Ours);
+        let azure = provider_id(Kind::AzureLike, "aks-pool", "eastus-1", "7");
+        assert_eq!(recognise(azure.as_str()), Recognition::OursInGroup("aks-pool".into()));
+        assert_eq!(recognise(&azure.as_str().replace("/demo/", "/DEMO/")), Recognition::OursInGroup("aks-pool".into()));
+    }
+
+    #[test]
+    fn placeholders_have_the_form_of_instances() {
+        assert_eq!(recognise(placeholder(Kind::AwsLike, "web", "us-east-1a", "x-1").as_str()), Recognition::Ours);
+        assert_eq!(
+            recognise(placeholder(Kind::AzureLike, "pool", "eastus-1", "x-1").as_str()),
+            Recognition::OursInGroup("pool".into())
+        );
+    }
+
+    #[test]
+    fn other_ids_are_foreign() {
+        let other_group = "azure:///subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/other/providers/\
+                           Microsoft.Compute/virtualMachineScaleSets/pool/virtualMachines/1";
+        for id in
+            ["", "aws:///us-east-1a", "aws:///us-east-1a/fargate-x", "eks-hybrid:///a/b", "gce://p/z/i", other_group]
+        {
+            assert_eq!(recognise(id), Recognition::Foreign, "{id}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What an Auto Scaling group does: it strives for its desired capacity by itself.
+//!
+//! A new desired capacity is in force at once and acted on later. Launches that fail are tried again for ever; more
+//! instances than desired are suffered for some twenty seconds, and then some of them are terminated.
+
+use std::time::Duration;
+
+use super::chance::{draw, seconds};
+use super::group::{Due, Group};
+use super::lifecycle::instances;
+use super::member::{Claim, Fate, Phase};
+use super::plan::Kind;
+use super::record::{ActivityKind, Author, Refusal, RefusalKind};
+use super::trouble::DeleteOutcome;
+use crate::cloud::Permit;
+
+/// How long an Auto Scaling group takes to notice that an instance is lost.
+const REPLACE_AFTER: Duration = Duration::from_secs(5);
+
+impl Group {
+    /// `SetDesiredCapacity`.
+    pub(super) fn set_desired(&mut self, at: Duration, to: u32, author: Author) -> Result<(), Refusal> {
+        let invalid = |message: String| Err(Refusal::new(RefusalKind::Refused, "ValidationError", message));
+        if to > self.plan.max {
+            return invalid(format!("New SetDesiredCapacity value {to} is above max value {}", self.plan.max));
+        }
+        if to < self.plan.min {
+            return invalid(format!("New SetDesiredCapacity value {to} is below min value {}", self.plan.min));
+        }
+        if to > self.capacity
+            && let Some(failure) = self.launch_refusal()
+        {
+            return Err(Refusal::planned(&failure));
+        }
+        self.take_capacity(at, to, author);
+        let lag = draw(&mut self.rng, &(Duration::from_millis(500)..=Duration::from_secs(2)));
+        self.reconcile_no_later_than(at + lag);
+        self.watch_surplus(at);
+        Ok(())
+    }
+
+    /// Puts a new capacity in force, whoever wrote it.
+    pub(super) fn take_capacity(&mut self, at: Duration, to: u32, author: Author) {
+        let from = std::mem::replace(&mut self.capacity, to);
+        self.changed();
+        let by = if author == Author::Outside { " (from outside)" } else { "" };
+        if to > from {
+            self.tell(at, format!("{} launching, capacity {from} → {to}{by}", instances(to - from)));
+        } else if to < from {
+            self.lowered_by = author;
+            self.tell(at, format!("capacity {from} → {to}{by}"));
+        }
+    }
+
+    /// `TerminateInstanceInAutoScalingGroup`. Answers whether the instance was there and not going already.
+    pub(super) fn terminate(&mut self, at: Duration, id: &str, decrement: bool) -> Result<bool, Refusal> {
+        let Some(serial) = self.find(id) else { return Ok(false) };
+        let Some(phase) = self.members.get(&serial).map(|member| member.phase) else { return Ok(false) };
+        if phase == Phase::Deleting {
+            return Ok(false);
+        }
+        if let Permit::Withheld(reason) = &self.plan.removal {
+            return Err(Refusal::new(RefusalKind::Refused, "ValidationError", reason.clone()));
+        }
+        // Standby instances are no part of the desired capacity.
+        let decrement = decrement && phase != Phase::Standby;
+        if decrement && self.capacity <= self.plan.min {
+            let message = format!(
+                "Currently, desiredSize equals minSize ({}). Terminating instance without replacement will violate \
+                 group's min size constraint.",
+                self.plan.min
+            );
+            return Err(Refusal::new(RefusalKind::Refused, "ValidationError", message));
+        }
+        let failure = match self.draw_deletion() {
+            DeleteOutcome::Fine => None,
+            DeleteOutcome::FailsLater(failure) => Some(failure),
+            DeleteOutcome::Refused(failure) => return Err(Refusal::planned(&failure)),
+        };
+        if decrement {
+            self.capacity -= 1;
+            self.changed();
+        } else {
+            self.reconcile_no_later_than(at + REPLACE_AFTER);
+        }
+        let claim = if decrement { Claim::GivenUp } else { Claim::None };
+        self.begin_deletion(serial, at, None, claim, failure);
+        Ok(true)
+    }
+
+    /// Launches what is missing.
+    pub(super) fn reconcile(&mut self, at: Duration) {
+        if self.plan.kind != Kind::AwsLike || self.plan.growth != Permit::Granted {
+            return;
+        }
+        let have = self.count(|member| member.phase == Phase::Requested || member.phase.lives());
+        for _ in have..self.capacity {
+            let activity = self.open_activity(at, ActivityKind::Launch, None);
+            let (after, fate) = self.draw_launch();
+            let serial = self.add_member(at, Phase::Requested);
+            if let Some(member) = self.members.get_mut(&serial) {
+                member.activity = Some(activity);
+            }
+            if matches!(fate, Fate::Fail { .. }) {
+                self.decide(serial, at + after, fate);
+            } else {
+                let listed = draw(&mut self.rng, &seconds(1, 2)).min(after);
+                self.decide(serial, at + listed, Fate::Appear(after.saturating_sub(listed), Box::new(fate)));
+            }
+        }
+        self.watch_surplus(at);
+    }
+
+    /// Terminates what is too much by now.
+    pub(super) fn scale_in(&mut self, at: Duration) {
+        let surplus = self.live().saturating_sub(self.capacity);
+        if surplus > 0 {
+            self.kill(surplus, at, None);
+        }
+    }
+
+    /// Sees to it that instances beyond the desired capacity are terminated after a while.
+    pub(super) fn watch_surplus(&mut self, at: Duration) {
+        if self.plan.kind == Kind::AwsLike && self.scale_in_at.is_none() && self.live() > self.capacity {
+            let due = at + draw(&mut self.rng, &self.plan.scale_in_lag);
+            self.scale_in_at = Some(due);
+            self.schedule(due, Due::ScaleIn);
+        }
+    }
+
+    /// Tries failed launches again, later.
+    pub(super) fn retry_later(&mut self, at: Duration) {
+        // A wait of nothing would never let time pass.
+        self.reconcile_no_later_than(at + self.plan.retry_every.max(Duration::from_millis(1)));
+    }
+
+    /// Replaces instances that were lost.
+    pub(super) fn replace_lost(&mut self, at: Duration) {
+        self.reconcile_no_later_than(at + REPLACE_AFTER);
+    }
+
+    pub(super) fn reconcile_no_later_than(&mut self, due: Duration) {
+        if self.plan.kind == Kind::AwsLike && self.reconcile_at.is_none_or(|planned| planned > due) {
+            self.reconcile_at = Some(due);
+            self.schedule(due, Due::Reconcile);
+        }
+    }
+}
