@@ -1,2 +1,4 @@
 //! The gRPC edge.
+pub mod deadline;
+pub mod dialect;
 pub mod proto;

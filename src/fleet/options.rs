@@ -1,0 +1,293 @@
+//! How the Cluster Autoscaler is to scale one node group, where that differs from its own flags.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tracing::warn;
+
+/// What one group overrides of the Cluster Autoscaler's flags; `None` leaves the flag in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Options {
+    /// `--scale-down-utilization-threshold`, 0 to 1.
+    pub scale_down_utilization_threshold: Option<f64>,
+    /// `--scale-down-gpu-utilization-threshold`, 0 to 1.
+    pub scale_down_gpu_utilization_threshold: Option<f64>,
+    /// `--scale-down-unneeded-time`.
+    pub scale_down_unneeded_time: Option<Duration>,
+    /// `--scale-down-unready-time`.
+    pub scale_down_unready_time: Option<Duration>,
+    /// `--max-node-provision-time`; never zero, which would have every new node deleted at once.
+    pub max_node_provision_time: Option<Duration>,
+    /// Whether the group is scaled to its maximum or to zero and to nothing in between.
+    pub zero_or_max_node_scaling: Option<bool>,
+    /// `--ignore-daemonsets-utilization`.
+    pub ignore_daemonsets_utilization: Option<bool>,
+}
+
+impl Options {
+    /// Reads a group's option tags: lower-case option names without their prefix, values as written.
+    ///
+    /// As in the in-tree providers, a value that cannot be read is warned of and leaves the flag in force, and a name
+    /// that is not known is passed over.
+    pub fn from_tags(tags: &BTreeMap<String, String>) -> Self {
+        let mut options = Self::default();
+        for (name, value) in tags {
+            let set = match name.as_str() {
+                "scaledownutilizationthreshold" => {
+                    set(&mut options.scale_down_utilization_threshold, parse_threshold(value))
+                }
+                "scaledowngpuutilizationthreshold" => {
+                    set(&mut options.scale_down_gpu_utilization_threshold, parse_threshold(value))
+                }
+                "scaledownunneededtime" => set(&mut options.scale_down_unneeded_time, parse_go_duration(value)),
+                "scaledownunreadytime" => set(&mut options.scale_down_unready_time, parse_go_duration(value)),
+                "maxnodeprovisiontime" => {
+                    let time = parse_go_duration(value).filter(|time| !time.is_zero());
+                    set(&mut options.max_node_provision_time, time)
+                }
+                "zeroormaxnodescaling" => set(&mut options.zero_or_max_node_scaling, parse_bool(value)),
+                "ignoredaemonsetsutilization" => set(&mut options.ignore_daemonsets_utilization, parse_bool(value)),
+                _ => continue,
+            };
+            if !set {
+                warn!(option = %name, %value, "the value of an autoscaling option tag cannot be used, so the tag is ignored");
+            }
+        }
+        options
+    }
+
+    /// These options, and where they are silent those of `under`.
+    #[must_use]
+    pub fn merge(self, under: &Self) -> Self {
+        Self {
+            scale_down_utilization_threshold: self
+                .scale_down_utilization_threshold
+                .or(under.scale_down_utilization_threshold),
+            scale_down_gpu_utilization_threshold: self
+                .scale_down_gpu_utilization_threshold
+                .or(under.scale_down_gpu_utilization_threshold),
+            scale_down_unneeded_time: self.scale_down_unneeded_time.or(under.scale_down_unneeded_time),
+            scale_down_unready_time: self.scale_down_unready_time.or(under.scale_down_unready_time),
+            max_node_provision_time: self.max_node_provision_time.or(under.max_node_provision_time),
+            zero_or_max_node_scaling: self.zero_or_max_node_scaling.or(under.zero_or_max_node_scaling),
+            ignore_daemonsets_utilization: self.ignore_daemonsets_utilization.or(under.ignore_daemonsets_utilization),
+        }
+    }
+
+    /// Whether nothing is overridden.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Sets `field` if there is a value, and says whether there was one.
+fn set<T>(field: &mut Option<T>, value: Option<T>) -> bool {
+    let usable = value.is_some();
+    *field = value;
+    usable
+}
+
+/// A share of a node: finite, 0 to 1.
+fn parse_threshold(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|threshold| (0.0..=1.0).contains(threshold))
+}
+
+/// A truth value in the spellings that Go's `strconv.ParseBool` takes, since the in-tree providers read tags with it.
+fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// A duration as Go writes it: `20m`, `1h30m`, `1.5h`, `0`. Negative durations are refused: no option means anything by
+/// one. So is what Go's 64-bit nanoseconds, and hence the protocol, cannot hold (some 292 years).
+pub fn parse_go_duration(text: &str) -> Option<Duration> {
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut nanoseconds: u128 = 0;
+    loop {
+        let (term, after) = parse_term(rest)?;
+        nanoseconds = nanoseconds.checked_add(term)?;
+        if after.is_empty() {
+            break;
+        }
+        rest = after;
+    }
+    let nanoseconds = i64::try_from(nanoseconds).ok()?;
+    Some(Duration::from_nanos(nanoseconds.unsigned_abs()))
+}
+
+/// Splits one number with its unit off a duration: its nanoseconds, and what follows it.
+fn parse_term(text: &str) -> Option<(u128, &str)> {
+    /// More digits than this cannot matter to 64-bit nanoseconds, and fewer cannot overflow 128 bits here.
+    const DIGITS_MAX: usize = 19;
+
+    let (whole, rest) = split_digits(text);
+    let (fraction, rest) = match rest.strip_prefix('.') {
+        Some(after_point) => split_digits(after_point),
+        None => ("", rest),
+    };
+    if (whole.is_empty() && fraction.is_empty()) || whole.len() > DIGITS_MAX {
+        return None;
+    }
+    let fraction = &fraction[..fraction.len().min(DIGITS_MAX)];
+    let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+    let (unit, rest) = rest.split_at(unit_end);
+    let unit: u128 = match unit {
+        "ns" => 1,
+        "us" | "µs" | "μs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        "m" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return None,
+    };
+    let number = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u128>().ok() };
+    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    Some((number(whole)? * unit + number(fraction)? * unit / scale, rest))
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_tags<'a>(tags: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeMap<String, String> {
+        tags.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn option_tags_of_an_auto_scaling_group_are_applied() {
+        let options = Options::from_tags(&mk_tags([
+            ("scaledownutilizationthreshold", "0.42"),
+            ("scaledownunneededtime", "1h"),
+            ("scaledowngpuutilizationthreshold", "0.7"),
+            ("scaledownunreadytime", "25m"),
+            ("ignoredaemonsetsutilization", "true"),
+        ]));
+        let expected = Options {
+            scale_down_utilization_threshold: Some(0.42),
+            scale_down_gpu_utilization_threshold: Some(0.7),
+            scale_down_unneeded_time: Some(60 * MINUTE),
+            scale_down_unready_time: Some(25 * MINUTE),
+            ignore_daemonsets_utilization: Some(true),
+            ..Options::default()
+        };
+        assert_eq!(options, expected);
+    }
+
+    #[test]
+    fn option_tags_of_a_scale_set_are_applied() {
+        let options = Options::from_tags(&mk_tags([
+            ("scaledownutilizationthreshold", "0.2"),
+            ("scaledowngpuutilizationthreshold", "0.3"),
+            ("scaledownunneededtime", "30m"),
+            ("scaledownunreadytime", "1h"),
+        ]));
+        assert_eq!(options.scale_down_utilization_threshold, Some(0.2));
+        assert_eq!(options.scale_down_gpu_utilization_threshold, Some(0.3));
+        assert_eq!(options.scale_down_unneeded_time, Some(30 * MINUTE));
+        assert_eq!(options.scale_down_unready_time, Some(60 * MINUTE));
+    }
+
+    #[test]
+    fn the_options_that_the_in_tree_providers_do_not_read_are_applied_too() {
+        let options =
+            Options::from_tags(&mk_tags([("maxnodeprovisiontime", "20m"), ("zeroormaxnodescaling", "false")]));
+        assert_eq!(options.max_node_provision_time, Some(20 * MINUTE));
+        assert_eq!(options.zero_or_max_node_scaling, Some(false));
+    }
+
+    #[test]
+    fn a_bad_value_leaves_the_flag_in_force_and_an_unknown_name_is_passed_over() {
+        let options = Options::from_tags(&mk_tags([
+            ("scaledownutilizationthreshold", "not-a-float"),
+            ("scaledowngpuutilizationthreshold", "NaN"),
+            ("scaledownunneededtime", "not-a-duration"),
+            ("scaledownunreadytime", ""),
+            ("maxnodeprovisiontime", "0"),
+            ("ignoredaemonsetsutilization", "not-a-bool"),
+            ("scaleDownUnneededTime", "1h"),
+            ("unknown", "1"),
+        ]));
+        assert!(options.is_empty(), "{options:?}");
+    }
+
+    #[test]
+    fn a_threshold_lies_between_nothing_and_everything() {
+        for bad in ["-0.1", "1.01", "inf", "-inf", "nan", "", "50%"] {
+            assert_eq!(parse_threshold(bad), None, "{bad}");
+        }
+        for (good, value) in [("0", 0.0), ("1", 1.0), (".5", 0.5), ("5e-1", 0.5)] {
+            assert_eq!(parse_threshold(good), Some(value), "{good}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_go_reads_them() {
+        for (text, seconds) in
+            [("20m", 1200.0), ("1h30m", 5400.0), ("90s", 90.0), ("1.5h", 5400.0), (".5s", 0.5), ("1.s", 1.0)]
+        {
+            assert_eq!(parse_go_duration(text), Some(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        for (text, nanoseconds) in [
+            ("0", 0),
+            ("0s", 0),
+            ("0h0m0s", 0),
+            ("+1ns", 1),
+            ("1us", 1_000),
+            ("1µs", 1_000),
+            ("1μs2ns", 1_002),
+            ("100ms", 100_000_000),
+            ("0.1000000000000000000009s", 100_000_000),
+            ("9223372036854775807ns", 9_223_372_036_854_775_807),
+        ] {
+            assert_eq!(parse_go_duration(text), Some(Duration::from_nanos(nanoseconds)), "{text}");
+        }
+        for bad in [
+            "",
+            "+",
+            "-5m",
+            "5",
+            "m",
+            ".",
+            ".s",
+            "1d",
+            "1 h",
+            "1h ",
+            "1h-2m",
+            "1hh",
+            "0h5",
+            "1H",
+            "9223372036854775808ns",
+            "99999999999999999999h",
+            "3000000h",
+        ] {
+            assert_eq!(parse_go_duration(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_upper_options_win_where_both_speak() {
+        let over = Options { scale_down_unneeded_time: Some(MINUTE), ..Options::default() };
+        let under = Options {
+            scale_down_unneeded_time: Some(2 * MINUTE),
+            scale_down_utilization_threshold: Some(0.5),
+            ..Options::default()
+        };
+        let merged = over.merge(&under);
+        assert_eq!(merged.scale_down_unneeded_time, Some(MINUTE));
+        assert_eq!(merged.scale_down_utilization_threshold, Some(0.5));
+        assert_eq!(Options::default().merge(&under), under);
+        assert!(Options::default().is_empty() && !over.is_empty());
+    }
+}

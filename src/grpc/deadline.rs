@@ -1,0 +1,146 @@
+//! How long the caller will wait, and what that leaves us.
+//!
+//! The Cluster Autoscaler gives every call a timeout and sends it along. A write that it has given up on must not be
+//! sent afterwards: it would come as a surprise to a caller that has since planned anew.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tonic::metadata::MetadataMap;
+
+/// The header of a call's timeout, as the gRPC protocol names it.
+const TIMEOUT_HEADER: &str = "grpc-timeout";
+
+/// The most digits that the gRPC protocol allows in a timeout.
+const TIMEOUT_DIGITS_MAX: usize = 8;
+
+/// How long a caller is taken to wait who does not say so. The Cluster Autoscaler always does; people with a command-line
+/// client often do not. Longer than any one cloud call takes, and short enough that nothing hangs on a forgotten client.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+
+/// How much earlier than the caller's deadline a call is answered. The caller's clock started earlier than ours, by the
+/// way of the request, and the answer has to travel too; our own answer says more than the caller's `DEADLINE_EXCEEDED`.
+const ANSWER_MARGIN: Duration = Duration::from_millis(50);
+
+/// The answer's margin is at most the timeout divided by this: a short timeout must leave time to do something.
+const ANSWER_MARGIN_DIVISOR: u32 = 10;
+
+/// How much earlier than the caller's deadline a write must have been sent: the time in which a cloud usually accepts
+/// one, so that the caller still hears what became of it.
+const SEND_MARGIN: Duration = Duration::from_millis(500);
+
+/// Below this timeout [`SEND_MARGIN`] would leave less than half of it, so half of it is the margin.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What the caller's timeout leaves us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// When the caller must be answered, one way or the other.
+    pub answer_by: Instant,
+    /// The last moment at which a write may still be sent to a cloud; never after `answer_by`.
+    pub send_by: Instant,
+}
+
+impl Deadline {
+    /// The deadline of a call that has just come in with this metadata.
+    ///
+    /// A malformed timeout counts as none, as it does in other gRPC servers.
+    pub fn of(metadata: &MetadataMap) -> Self {
+        let timeout = metadata.get(TIMEOUT_HEADER).and_then(|value| parse_timeout(value.as_bytes()));
+        Self::within(timeout.unwrap_or(TIMEOUT_DEFAULT))
+    }
+
+    /// The deadline of a call that has just come in and that the caller waits this long for.
+    pub fn within(timeout: Duration) -> Self {
+        let now = Instant::now();
+        let answer_margin = ANSWER_MARGIN.min(timeout / ANSWER_MARGIN_DIVISOR);
+        let send_margin = if timeout < SHORT_TIMEOUT { timeout / 2 } else { SEND_MARGIN };
+        Self { answer_by: now + (timeout - answer_margin), send_by: now + (timeout - send_margin) }
+    }
+}
+
+/// Reads `TimeoutValue TimeoutUnit`: up to eight digits and one letter.
+fn parse_timeout(text: &[u8]) -> Option<Duration> {
+    let (unit, digits) = text.split_last()?;
+    if digits.is_empty() || digits.len() > TIMEOUT_DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    // Eight digits of hours are 11 000 years: nothing below overflows.
+    let value: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    match unit {
+        b'H' => Some(Duration::from_secs(value * 60 * 60)),
+        b'M' => Some(Duration::from_secs(value * 60)),
+        b'S' => Some(Duration::from_secs(value)),
+        b'm' => Some(Duration::from_millis(value)),
+        b'u' => Some(Duration::from_micros(value)),
+        b'n' => Some(Duration::from_nanos(value)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_metadata(timeout: &'static str) -> MetadataMap {
+        let mut metadata = MetadataMap::new();
+        metadata.insert(TIMEOUT_HEADER, tonic::metadata::MetadataValue::from_static(timeout));
+        metadata
+    }
+
+    fn left(deadline: Deadline) -> (Duration, Duration) {
+        let now = Instant::now();
+        (deadline.answer_by - now, deadline.send_by - now)
+    }
+
+    #[test]
+    fn a_timeout_has_up_to_eight_digits_and_a_unit() {
+        for (text, expected) in [
+            ("1H", Duration::from_secs(3600)),
+            ("2M", Duration::from_secs(120)),
+            ("5S", Duration::from_secs(5)),
+            ("4999858u", Duration::from_micros(4_999_858)),
+            ("250m", Duration::from_millis(250)),
+            ("99999999n", Duration::from_nanos(99_999_999)),
+            ("99999999H", Duration::from_secs(99_999_999 * 3600)),
+            ("0n", Duration::ZERO),
+        ] {
+            assert_eq!(parse_timeout(text.as_bytes()), Some(expected), "{text}");
+        }
+        for bad in ["", "S", "5", "5s", "5 S", " 5S", "-5S", "+5S", "5.0S", "123456789S", "5SS", "５S"] {
+            assert_eq!(parse_timeout(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_usual_timeout_leaves_all_but_the_margins() {
+        let deadline = Deadline::of(&mk_metadata("5S"));
+        assert_eq!(left(deadline), (Duration::from_millis(4950), Duration::from_millis(4500)));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(left(deadline), (Duration::from_millis(2950), Duration::from_millis(2500)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_short_timeout_leaves_half_of_it_to_send() {
+        assert_eq!(left(Deadline::of(&mk_metadata("200m"))), (Duration::from_millis(180), Duration::from_millis(100)));
+        assert_eq!(
+            left(Deadline::of(&mk_metadata("999m"))),
+            (Duration::from_millis(949), Duration::from_micros(499_500))
+        );
+        assert_eq!(left(Deadline::of(&mk_metadata("1S"))), (Duration::from_millis(950), Duration::from_millis(500)));
+        assert_eq!(left(Deadline::of(&mk_metadata("0n"))), (Duration::ZERO, Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_timeout_that_can_be_read_the_default_is_taken() {
+        let default = (Duration::from_millis(29_950), Duration::from_millis(29_500));
+        assert_eq!(left(Deadline::of(&MetadataMap::new())), default);
+        assert_eq!(left(Deadline::of(&mk_metadata("soon"))), default);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_timeout_the_protocol_knows_does_not_overflow() {
+        let deadline = Deadline::of(&mk_metadata("99999999H"));
+        assert!(deadline.send_by < deadline.answer_by);
+    }
+}
