@@ -1,0 +1,218 @@
+//! Everything known of machine types: user tables, live discovery and the shipped tables, most trusted first.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::entry::Entry;
+use super::memory;
+use super::quantity::Quantity;
+use super::source::{Source, Sourced};
+use super::table::{Table, fold};
+use crate::cloud::{Architecture, Family, InstanceType};
+
+/// Live types kept at most. A cloud offers about 1,400; what is beyond this is not kept, and answered from the tables.
+const LIVE_TYPES_MAX: usize = 8192;
+
+type LiveTypes = HashMap<(Family, String), Arc<Entry>>;
+
+/// What is known of machine types.
+///
+/// Shared by reference: reads take no lock, and what live discovery found is added through `&self`.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    /// In the order the configuration names them: later ones win.
+    tables: Vec<Table>,
+    live: ArcSwap<LiveTypes>,
+}
+
+/// A type's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// In bytes, as a kubelet reports it.
+    Reported(Quantity),
+    /// In bytes, as the cloud sells it: [`memory::reported`] takes off what hypervisor and kernel keep.
+    Nominal(Quantity),
+}
+
+impl Memory {
+    /// The capacity that a kubelet will report, in bytes.
+    pub fn reported(self, family: Family) -> Quantity {
+        match self {
+            Self::Reported(memory) => memory,
+            Self::Nominal(memory) => memory::reported(family, memory),
+        }
+    }
+}
+
+/// What is known of one machine type, with the source of each figure and the next most trusted one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeCapacity {
+    /// Virtual processors.
+    pub cpu: Option<Sourced<Quantity>>,
+    /// Memory.
+    pub memory: Option<Sourced<Memory>>,
+    /// Memory as the cloud sells it, in bytes, from whichever source knows it: rules for what a node reserves ask for it.
+    pub nominal_memory: Option<Quantity>,
+    /// The architecture.
+    pub architecture: Option<Sourced<Architecture>>,
+    /// Pods.
+    pub pods: Option<Sourced<u32>>,
+    /// Pods that the type's network interfaces can serve, as the cloud or the shipped table says; user tables aside, for
+    /// EKS nodes reserve by this figure whatever their own limit is.
+    pub network_pods: Option<u32>,
+    /// Any other resource, by name. May be zero, where a more trusted source takes a resource away.
+    pub resources: BTreeMap<String, Sourced<Quantity>>,
+}
+
+impl Catalog {
+    /// The shipped tables and the user's, in the order the configuration names them.
+    pub fn new(tables: Vec<Table>) -> Self {
+        Self { tables, live: ArcSwap::default() }
+    }
+
+    /// The same, knowing these types live.
+    #[must_use]
+    pub fn with_live(self, family: Family, types: &[InstanceType]) -> Self {
+        self.insert_live(family, types);
+        self
+    }
+
+    /// Adds what a cloud said of these types, replacing what it said of them before.
+    pub fn insert_live(&self, family: Family, types: &[InstanceType]) {
+        let found: Vec<(String, Arc<Entry>)> =
+            types.iter().map(|live| (fold(family, &live.name).into_owned(), Arc::new(Entry::from(live)))).collect();
+        self.live.rcu(|live| {
+            let mut live = LiveTypes::clone(live);
+            for (name, entry) in &found {
+                if live.len() >= LIVE_TYPES_MAX && !live.contains_key(&(family, name.clone())) {
+                    tracing::warn!(type_name = name.as_str(), "more live machine types than are kept; one is left out");
+                    continue;
+                }
+                live.insert((family, name.clone()), Arc::clone(entry));
+            }
+            live
+        });
+    }
+
+    /// Whether live discovery knows the type, so that it need not be asked again.
+    pub fn knows_live(&self, family: Family, name: &str) -> bool {
+        self.live.load().contains_key(&(family, fold(family, name).into_owned()))
+    }
+
+    /// What is known of a type; `None` where nothing is.
+    pub fn resolve(&self, family: Family, name: &str) -> Option<TypeCapacity> {
+        let live = self.live.load();
+        let live = live.get(&(family, fold(family, name).into_owned())).map(|entry| (Source::LiveDiscovery, &**entry));
+        let shipped = shipped(family, name).map(|entry| (Table::shipped(family).source().clone(), entry));
+        let network_pods = [&live, &shipped].into_iter().flatten().find_map(|(_, entry)| entry.pods);
+        let user =
+            self.tables.iter().rev().filter_map(|table| Some((table.source().clone(), table.get(family, name)?)));
+        let layers: Vec<(Source, &Entry)> = user.chain(live).chain(shipped).collect();
+        if layers.is_empty() {
+            return None;
+        }
+        let names: BTreeSet<&String> = layers.iter().flat_map(|(_, entry)| entry.resources.keys()).collect();
+        let resources = names
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), pick(&layers, |entry| entry.resources.get(name).copied())?)))
+            .collect();
+        Some(TypeCapacity {
+            cpu: pick(&layers, |entry| entry.cpu),
+            memory: Sourced::first(layers.iter().flat_map(|(source, entry)| {
+                let reported = entry.memory.map(Memory::Reported);
+                let nominal = entry.nominal_memory.map(Memory::Nominal);
+                reported.into_iter().chain(nominal).map(move |memory| (memory, source.clone()))
+            })),
+            nominal_memory: layers.iter().find_map(|(_, entry)| entry.nominal_memory),
+            architecture: pick(&layers, |entry| entry.architecture),
+            pods: pick(&layers, |entry| entry.pods),
+            network_pods,
+            resources,
+        })
+    }
+}
+
+fn pick<T>(layers: &[(Source, &Entry)], figure: impl Fn(&Entry) -> Option<T>) -> Option<Sourced<T>> {
+    Sourced::first(layers.iter().filter_map(|(source, entry)| Some((figure(entry)?, source.clone()))))
+}
+
+fn shipped(family: Family, name: &str) -> Option<&'static Entry> {
+    let table = Table::shipped(family);
+    table.get(family, name).or_else(|| {
+        // Azure sells some sizes at a promotional price under a name of its own; the machine is the same.
+        let name = fold(family, name);
+        let plain = name.strip_suffix("_promo").filter(|_| family == Family::Azure)?;
+        table.get(family, plain)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::Accelerator;
+
+    fn table(text: &str, file: &str) -> Table {
+        Table::parse(text, file).unwrap()
+    }
+
+    fn live(name: &str, cpus: u32, memory_mib: u64) -> InstanceType {
+        let accelerators = vec![Accelerator { resource: "nvidia.com/gpu".into(), count: 4 }; 2];
+        let architecture = Architecture::Amd64;
+        InstanceType { name: name.into(), cpus, memory_mib, architecture, accelerators, network_pods: Some(30) }
+    }
+
+    #[test]
+    fn later_tables_win_resource_by_resource() {
+        let catalog = Catalog::new(vec![
+            table("aws: {m5.large: {cpu: 3, memory: 7Gi, pods: 20}}", "one.yaml"),
+            table("aws: {m5.large: {cpu: 4, nvidia.com/gpu: 1}}", "two.yaml"),
+        ]);
+        let m5 = catalog.resolve(Family::Aws, "m5.large").unwrap();
+        let cpu = m5.cpu.unwrap();
+        assert_eq!((cpu.value.to_string(), cpu.source.to_string()), ("4".into(), "user table two.yaml".into()));
+        let (runner_up, source) = cpu.runner_up.unwrap();
+        assert_eq!((runner_up.to_string(), source.to_string()), ("3".into(), "user table one.yaml".into()));
+        let memory = m5.memory.unwrap();
+        assert_eq!(memory.value, Memory::Reported("7Gi".parse().unwrap()));
+        let nominal =
+            (Memory::Nominal("8Gi".parse().unwrap()), Source::Shipped { version: super::super::SHIPPED_VERSION });
+        assert_eq!(memory.runner_up, Some(nominal));
+        assert_eq!((m5.pods.unwrap().value, m5.network_pods), (20, Some(29)));
+        assert!(m5.resources.contains_key("nvidia.com/gpu"));
+    }
+
+    #[test]
+    fn live_discovery_is_between_the_users_tables_and_the_shipped_ones() {
+        let catalog = Catalog::new(vec![table("aws: {m5.large: {cpu: 4}}", "one.yaml")]);
+        assert!(!catalog.knows_live(Family::Aws, "m5.large"));
+        catalog.insert_live(Family::Aws, &[live("m5.large", 5, 1024), live("new.large", 7, 2048)]);
+        assert!(catalog.knows_live(Family::Aws, "m5.large") && !catalog.knows_live(Family::Azure, "m5.large"));
+        let m5 = catalog.resolve(Family::Aws, "m5.large").unwrap();
+        assert_eq!(m5.cpu.unwrap().runner_up, Some((Quantity::units(5), Source::LiveDiscovery)));
+        assert_eq!(m5.memory.unwrap().value, Memory::Nominal("1Gi".parse().unwrap()));
+        assert_eq!(m5.network_pods, Some(30));
+        let new = catalog.resolve(Family::Aws, "new.large").unwrap();
+        assert_eq!(new.resources["nvidia.com/gpu"].value, Quantity::units(8));
+        assert!(catalog.resolve(Family::Aws, "newer.large").is_none());
+    }
+
+    #[test]
+    fn azure_ignores_case_and_promotions() {
+        let catalog = Catalog::default().with_live(Family::Azure, &[live("Standard_New", 1, 1024)]);
+        assert!(catalog.resolve(Family::Azure, "standard_ds2_V2").is_some());
+        assert!(catalog.resolve(Family::Azure, "Standard_DS2_v2_Promo").is_some());
+        assert!(catalog.knows_live(Family::Azure, "STANDARD_NEW"));
+        assert!(catalog.resolve(Family::Aws, "M5.LARGE").is_none());
+    }
+
+    #[test]
+    fn what_is_kept_of_live_discovery_is_bounded() {
+        let types: Vec<_> = (0..=LIVE_TYPES_MAX).map(|number| live(&format!("t{number}"), 1, 1024)).collect();
+        let catalog = Catalog::default().with_live(Family::Aws, &types);
+        assert!(
+            catalog.knows_live(Family::Aws, "t0") && !catalog.knows_live(Family::Aws, &format!("t{LIVE_TYPES_MAX}"))
+        );
+    }
+}

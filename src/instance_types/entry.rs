@@ -1,0 +1,138 @@
+//! One machine type in a table.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+
+use super::quantity::Quantity;
+use crate::cloud::{Architecture, InstanceType};
+
+/// What one source says of one machine type; whatever it does not say is left to the next source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// `cpu`: virtual processors.
+    pub cpu: Option<Quantity>,
+    /// `memory`: bytes, as a kubelet reports them; taken as it is.
+    pub memory: Option<Quantity>,
+    /// `nominalMemory`: bytes, as the cloud sells them; what hypervisor and kernel keep is taken off.
+    pub nominal_memory: Option<Quantity>,
+    /// `arch`.
+    pub architecture: Option<Architecture>,
+    /// `pods`: on AWS what the type's network interfaces can serve.
+    pub pods: Option<u32>,
+    /// Any other resource, by its name: `nvidia.com/gpu`, `ephemeral-storage`, `hugepages-2Mi`.
+    pub resources: BTreeMap<String, Quantity>,
+}
+
+/// What a cloud says of a type live.
+impl From<&InstanceType> for Entry {
+    fn from(live: &InstanceType) -> Self {
+        let mut resources = BTreeMap::new();
+        for accelerator in &live.accelerators {
+            let sum: &mut Quantity = resources.entry(accelerator.resource.clone()).or_insert(Quantity::ZERO);
+            *sum = sum.plus(Quantity::units(accelerator.count));
+        }
+        Self {
+            cpu: Some(Quantity::units(live.cpus)),
+            memory: None,
+            nominal_memory: Quantity::mebibytes(live.memory_mib),
+            architecture: Some(live.architecture),
+            pods: live.network_pods,
+            resources,
+        }
+    }
+}
+
+/// As a table has it, in flow style.
+impl fmt::Display for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpu, memory, nominal_memory, architecture, pods, resources } = self;
+        let mut fields: Vec<String> = Vec::new();
+        fields.extend(cpu.map(|cpu| format!("cpu: {cpu}")));
+        fields.extend(memory.map(|memory| format!("memory: {memory}")));
+        fields.extend(nominal_memory.map(|memory| format!("nominalMemory: {memory}")));
+        fields.extend(architecture.map(|architecture| format!("arch: {}", architecture.label())));
+        fields.extend(pods.map(|pods| format!("pods: {pods}")));
+        fields.extend(resources.iter().map(|(name, quantity)| format!("{name}: {quantity}")));
+        write!(formatter, "{{{}}}", fields.join(", "))
+    }
+}
+
+/// Whether a key can be a resource of a node: qualified by a domain, or one of those Kubernetes itself has.
+fn names_resource(key: &str) -> bool {
+    let qualified = key.split_once('/').is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty());
+    qualified || key == "ephemeral-storage" || key.starts_with("hugepages-") || key.starts_with("attachable-volumes-")
+}
+
+struct EntryVisitor;
+
+impl<'de> Visitor<'de> for EntryVisitor {
+    type Value = Entry;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the resources of a machine type, for instance {cpu: 2, nominalMemory: 8Gi, arch: amd64}")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
+        let mut entry = Entry::default();
+        while let Some(Key(key)) = map.next_key()? {
+            match key.as_str() {
+                "cpu" => entry.cpu = Some(map.next_value()?),
+                "memory" => entry.memory = Some(map.next_value()?),
+                "nominalMemory" => entry.nominal_memory = Some(map.next_value()?),
+                "arch" => entry.architecture = Some(map.next_value::<Arch>()?.0),
+                "pods" => entry.pods = Some(map.next_value::<Pods>()?.0),
+                _ => {
+                    entry.resources.insert(key, map.next_value()?);
+                }
+            }
+        }
+        Ok(entry)
+    }
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EntryVisitor)
+    }
+}
+
+/// A key of an entry. A type of its own, so that a wrong one is reported where it stands.
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let key = String::deserialize(deserializer)?;
+        let known = matches!(key.as_str(), "cpu" | "memory" | "nominalMemory" | "arch" | "pods");
+        if known || names_resource(&key) {
+            return Ok(Self(key));
+        }
+        Err(D::Error::custom(format!(
+            "unknown resource {key:?}; expected cpu, memory, nominalMemory, arch, pods, ephemeral-storage, hugepages-…, \
+             or a name with a domain, such as nvidia.com/gpu"
+        )))
+    }
+}
+
+struct Arch(Architecture);
+
+impl<'de> Deserialize<'de> for Arch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        [Architecture::Amd64, Architecture::Arm64]
+            .into_iter()
+            .find(|architecture| architecture.label() == name)
+            .map(Self)
+            .ok_or_else(|| D::Error::custom(format!("unknown arch {name:?}; expected amd64 or arm64")))
+    }
+}
+
+struct Pods(u32);
+
+impl<'de> Deserialize<'de> for Pods {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(|_| D::Error::custom(format!("pods: {text:?} is not a whole number")))
+    }
+}
