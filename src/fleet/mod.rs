@@ -1,2 +1,293 @@
-//! (to come)
+//! The heart: which groups there are, how big they are, and every decision about changing that.
+//!
+//! ```text
+//!   source ──listing──▶ keeper (one per group) ──tally──▶ snapshot ◀── every read
+//!                         ▲    │
+//!        every mutation ──┘    └── fresh reading, laws, one write ──▶ cloud
+//! ```
+//!
+//! What decides is pure and lives in `census`, `doubt`, `plan`, `slot`, `state` and `tally`; what drives it is in
+//! `keeper` and `source`. Clouds are seen only through [`crate::cloud::Cloud`].
+
+mod census;
+mod doubt;
+mod error;
+mod keeper;
+mod limits;
+mod observation;
+mod operation;
 pub mod options;
+mod plan;
+mod policy;
+mod request;
+mod slot;
+mod snapshot;
+mod source;
+mod state;
+mod tally;
+mod template_builder;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use futures_util::future::{join_all, select_all};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+pub use error::{FleetError, Refusal};
+pub use plan::NamedNode;
+pub use policy::{Policies, Policy};
+pub use request::{Ask, TimeLimit};
+pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
+pub use source::Health;
+pub use tally::{Reported, Tally};
+
+use crate::cloud::{Recognition, SharedCloud};
+use crate::instance_types::Catalog;
+use crate::template::NodeTemplate;
+use keeper::{Message, Surroundings};
+use limits::{NODES_PER_CALL, REFRESH_WAIT, STALE_AFTER, WAIT_FOR_ALL_SOURCES};
+use request::Request;
+use snapshot::Store;
+use source::Source;
+use template_builder::TemplateBuilder;
+
+/// What a fleet is made of.
+pub struct Settings {
+    /// The sources, by name.
+    pub sources: Vec<(Arc<str>, SharedCloud)>,
+    /// How often each is listed: 1 s to 10 min.
+    pub refresh_interval: Duration,
+    /// Machine types.
+    pub catalog: Arc<Catalog>,
+    /// The configuration's say on groups.
+    pub policies: Arc<Policies>,
+}
+
+/// All sources and their groups.
+pub struct Fleet {
+    store: Arc<Store>,
+    sources: Vec<Source>,
+    clouds: HashMap<Arc<str>, SharedCloud>,
+    interval: Duration,
+    ready: watch::Receiver<bool>,
+}
+
+impl Fleet {
+    /// Starts watching all sources.
+    pub fn start(settings: Settings) -> Self {
+        let store = Arc::new(Store::default());
+        let operation_ids = Arc::new(AtomicU64::new(1));
+        let sources: Vec<Source> = settings
+            .sources
+            .iter()
+            .map(|(name, cloud)| {
+                let builder = TemplateBuilder {
+                    cloud: Arc::clone(cloud),
+                    catalog: Arc::clone(&settings.catalog),
+                    policies: Arc::clone(&settings.policies),
+                };
+                let around = Surroundings {
+                    cloud: Arc::clone(cloud),
+                    store: Arc::clone(&store),
+                    policies: Arc::clone(&settings.policies),
+                    operation_ids: Arc::clone(&operation_ids),
+                    templates: builder.start(),
+                };
+                Source::start(Arc::clone(name), around, settings.refresh_interval)
+            })
+            .collect();
+        let ready = watch_readiness(sources.iter().map(|source| source.health.clone()).collect());
+        Self {
+            store,
+            sources,
+            clouds: settings.sources.into_iter().collect(),
+            interval: settings.refresh_interval,
+            ready,
+        }
+    }
+
+    /// The picture that reads are answered from.
+    pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
+        self.store.load()
+    }
+
+    /// How each source is doing.
+    pub fn sources(&self) -> impl Iterator<Item = (&Arc<str>, Health)> {
+        self.sources.iter().map(|source| (&source.name, source.health.borrow().clone()))
+    }
+
+    /// Whether every source has been listed well once, or those that were have waited long enough for the others.
+    pub fn is_ready(&self) -> bool {
+        *self.ready.borrow()
+    }
+
+    /// Turns true when [`Fleet::is_ready`] does.
+    pub fn readiness(&self) -> watch::Receiver<bool> {
+        self.ready.clone()
+    }
+
+    /// Waits until [`Fleet::is_ready`], within the caller's time.
+    pub async fn wait_ready(&self, until: Instant) -> Result<(), FleetError> {
+        if self.is_ready() {
+            return Ok(());
+        }
+        let mut ready = self.ready.clone();
+        match timeout_at(until, ready.wait_for(|ready| *ready)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(FleetError::NotReady { reasons: self.problems() }),
+        }
+    }
+
+    /// What is wrong with each source that something is wrong with.
+    pub fn problems(&self) -> String {
+        let mut problems = Vec::new();
+        for (name, health) in self.sources() {
+            match (&health.problem, health.good) {
+                (Some(problem), _) => problems.push(format!("{name}: {problem}")),
+                (None, None) => problems.push(format!("{name}: not listed yet")),
+                (None, Some(_)) => {}
+            }
+        }
+        problems.join("; ")
+    }
+
+    /// Brings sources up to date that are older than the refresh interval. Fails only when none is fresh enough to
+    /// go on with; writes read fresh anyway.
+    pub async fn refresh(&self, until: Instant) -> Result<(), FleetError> {
+        let old: Vec<&Source> = self.sources.iter().filter(|source| self.is_old(source)).collect();
+        let until = until.min(Instant::now() + REFRESH_WAIT);
+        let waits = old.iter().map(|source| async {
+            let listed = source.listed_again();
+            source.ask();
+            let _taking_longer = timeout_at(until, listed).await;
+        });
+        join_all(waits).await;
+        let limit = STALE_AFTER.max(self.interval * 3);
+        let fresh = |source: &Source| source.health.borrow().good.is_some_and(|good| good.elapsed() <= limit);
+        if self.sources.iter().any(fresh) {
+            return Ok(());
+        }
+        Err(FleetError::Stale { limit, reasons: self.problems() })
+    }
+
+    fn is_old(&self, source: &Source) -> bool {
+        source.health.borrow().good.is_none_or(|good| good.elapsed() > self.interval)
+    }
+
+    /// Has a group's keeper do something, within the caller's time.
+    pub async fn mutate(&self, id: &str, ask: Ask, limit: TimeLimit) -> Result<(), FleetError> {
+        let (group, view) = {
+            let snapshot = self.snapshot();
+            let Some((id, view)) = snapshot.group(id) else {
+                return Err(FleetError::UnknownGroup { id: id.to_owned() });
+            };
+            (Arc::clone(id), Arc::clone(view))
+        };
+        self.check(&group, &view, &ask)?;
+        let Some(mailbox) = view.mailbox.upgrade() else { return Err(FleetError::NotServed { group }) };
+        let (request, pending) = Request::new(ask, limit);
+        mailbox.try_send(Message::Mutate(request)).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => FleetError::Busy { group: Arc::clone(&group) },
+            mpsc::error::TrySendError::Closed(_) => FleetError::NotServed { group: Arc::clone(&group) },
+        })?;
+        pending.outcome(&group).await
+    }
+
+    /// Refuses what makes no sense before anything is done (and whole: a call that names one foreign node does nothing).
+    fn check(&self, group: &Arc<str>, view: &GroupView, ask: &Ask) -> Result<(), FleetError> {
+        let Ask::Delete(nodes) = ask else { return Ok(()) };
+        if nodes.len() > NODES_PER_CALL {
+            let named = nodes.len();
+            return Err(FleetError::Malformed(format!(
+                "{named} nodes in one call; at most {NODES_PER_CALL} can be named"
+            )));
+        }
+        let Some(cloud) = self.clouds.get(&view.key.source) else { return Ok(()) };
+        let snapshot = self.snapshot();
+        for node in nodes {
+            let id = node.id.as_str();
+            let complaint = match snapshot.group_of(id) {
+                Some((_, owner)) if owner.key == view.key => continue,
+                Some((owner, _)) => format!("node {id:?} belongs to node group {owner}, not to {group}"),
+                None => match cloud.recognise(id) {
+                    Recognition::Ours => continue,
+                    Recognition::OursInGroup(named) if named == view.key.name => continue,
+                    Recognition::OursInGroup(named) => {
+                        format!("node {id:?} belongs to {named}, not to node group {group}")
+                    }
+                    Recognition::Foreign if id.is_empty() => {
+                        format!("a node without a provider ID cannot be in node group {group}")
+                    }
+                    Recognition::Foreign => {
+                        format!("node {id:?} is not of the form that nodes of node group {group} have")
+                    }
+                },
+            };
+            return Err(FleetError::Malformed(format!("{complaint}; nothing was deleted")));
+        }
+        Ok(())
+    }
+
+    /// The node a group would grow by; waits for it only while it is being built for the first time.
+    pub async fn template(&self, id: &str, until: Instant) -> Result<Arc<NodeTemplate>, FleetError> {
+        let mut changes = self.store.changes();
+        loop {
+            changes.mark_unchanged();
+            let template = match self.snapshot().group(id) {
+                Some((_, view)) => view.template.clone(),
+                None => return Err(FleetError::UnknownGroup { id: id.to_owned() }),
+            };
+            let reason: Arc<str> = match template {
+                TemplateState::Ready(template) => return Ok(template),
+                TemplateState::Unavailable(reason) => reason,
+                TemplateState::Pending => match timeout_at(until, changes.changed()).await {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(_)) | Err(_) => "it is still being built; ask again".into(),
+                },
+            };
+            return Err(FleetError::NoTemplate { group: id.into(), reason: reason.to_string() });
+        }
+    }
+
+    /// Waits until every keeper has finished what it was asked, for as long as `limit`.
+    pub async fn drain(&self, limit: Duration) {
+        let mailboxes: BTreeMap<Arc<str>, mpsc::WeakSender<Message>> =
+            self.snapshot().groups().map(|(id, view)| (Arc::clone(id), view.mailbox.clone())).collect();
+        let waits = mailboxes.into_values().map(|mailbox| async move {
+            let (done, drained) = oneshot::channel();
+            if let Some(mailbox) = mailbox.upgrade()
+                && mailbox.send(Message::Drain(done)).await.is_ok()
+            {
+                let _keeper_gone = drained.await;
+            }
+        });
+        if timeout(limit, join_all(waits)).await.is_err() {
+            tracing::warn!(limit_seconds = limit.as_secs_f64(), "some writes were not finished in time");
+        }
+    }
+}
+
+/// Says when the fleet is ready: at once when all sources are good, after a while when some are.
+fn watch_readiness(mut sources: Vec<watch::Receiver<Health>>) -> watch::Receiver<bool> {
+    let (ready, seen) = watch::channel(false);
+    tokio::spawn(async move {
+        let patience = Instant::now() + WAIT_FOR_ALL_SOURCES;
+        let all = join_all(sources.iter_mut().map(good));
+        if timeout_at(patience, all).await.is_err() {
+            tracing::warn!("some sources cannot be read; serving the others from now on");
+            let any = sources.iter_mut().map(|source| Box::pin(good(source)));
+            select_all(any).await;
+        }
+        ready.send_replace(true);
+    });
+    seen
+}
+
+async fn good(source: &mut watch::Receiver<Health>) {
+    let _source_gone = source.wait_for(|health| health.good.is_some()).await;
+}

@@ -1,0 +1,94 @@
+//! Readings that contradict themselves (law 5). A capacity of 0 for 90 running nodes was once believed, and 89 of them
+//! died (#9452): such a reading is neither published nor written on until a second one confirms it.
+
+use std::fmt;
+
+use super::census::{census, going};
+use super::observation::{Observation, count};
+use super::operation::{Kind, Operation};
+use crate::cloud::InstanceState;
+
+/// Why a reading is not believed at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// The capacity is below the instances that live.
+    CapacityBelowLive {
+        /// The capacity read.
+        desired: u32,
+        /// The instances that live and count.
+        live: u32,
+    },
+    /// The capacity fell by half or more, and nothing that Headcount did explains it.
+    CapacityFell {
+        /// The capacity before, without what was being deleted.
+        before: u32,
+        /// The capacity read, likewise.
+        after: u32,
+    },
+    /// Half or more of the instances are gone, and nothing that Headcount did explains it.
+    InstancesGone {
+        /// The instances before.
+        before: u32,
+        /// The instances read.
+        after: u32,
+    },
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CapacityBelowLive { desired, live } => {
+                write!(formatter, "capacity {desired} with {live} instances living")
+            }
+            Self::CapacityFell { before, after } => write!(formatter, "capacity fell from {before} to {after}"),
+            Self::InstancesGone { before, after } => write!(formatter, "of {before} instances {after} are listed"),
+        }
+    }
+}
+
+/// Whether a reading can be believed by itself.
+pub(super) fn doubt(previous: Option<&Observation>, reading: &Observation, operations: &[Operation]) -> Option<Doubt> {
+    let now = census(reading, operations);
+    let known = previous.map(|previous| (previous, census(previous, operations)));
+    let unchanged = known.is_some_and(|(previous, _)| previous.reading.desired == reading.reading.desired);
+    if now.desired < now.live && !unchanged && !own_reduction(reading, operations) {
+        return Some(Doubt::CapacityBelowLive { desired: now.desired, live: now.live });
+    }
+    let (previous, before) = known?;
+    if halved(before.remaining, now.remaining) {
+        return Some(Doubt::CapacityFell { before: before.remaining, after: now.remaining });
+    }
+    let (listed_before, listed) = (staying(previous, operations), staying(reading, operations));
+    halved(listed_before, listed).then_some(Doubt::InstancesGone { before: listed_before, after: listed })
+}
+
+/// Whether the capacity is what a reduction of ours made it: an instance that came up in between is then no contradiction
+/// but a reason to raise the capacity back at once.
+fn own_reduction(reading: &Observation, operations: &[Operation]) -> bool {
+    operations
+        .iter()
+        .rev()
+        .find_map(|operation| match operation.kind {
+            Kind::Capacity { from, to, .. } => Some(to < from && to == reading.reading.desired),
+            Kind::Delete { .. } => None,
+        })
+        .unwrap_or(false)
+}
+
+/// A fall by half or more; from 1 to 0 or 2 to 1 is within what evictions do every day, but 0 is never taken on trust.
+fn halved(before: u32, after: u32) -> bool {
+    before > after && after <= before / 2 && (after == 0 || before - after > 1)
+}
+
+fn staying(observation: &Observation, operations: &[Operation]) -> u32 {
+    let going = going(operations);
+    let stays = |instance: &&crate::cloud::Instance| {
+        instance.state != InstanceState::Deleting && !going.contains_key(&instance.id)
+    };
+    count(observation.instances.iter().filter(stays).count())
+}
+
+/// Whether a second reading says the same as the doubted one.
+pub(super) fn confirms(doubted: &Observation, second: &Observation) -> bool {
+    doubted.reading.desired == second.reading.desired && doubted.instances.len() == second.instances.len()
+}

@@ -1,0 +1,150 @@
+//! Why the fleet did not do what it was asked. Mapped to gRPC status in one place, `grpc/status.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::cloud::{CloudError, ProviderId};
+
+/// A request that the group's own rules refuse. Nothing was done.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// The group has no good observation.
+    #[error("it has not been read yet")]
+    NotObserved,
+    /// A scale-up above the maximum.
+    #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}", target + delta)]
+    AboveMax {
+        /// What was asked.
+        delta: u32,
+        /// The target size.
+        target: u32,
+        /// The maximum.
+        max: u32,
+    },
+    /// A deletion below the minimum.
+    #[error("deleting {asked} healthy nodes would take it below its minimum of {min}; {room} may go")]
+    BelowMin {
+        /// Healthy nodes named.
+        asked: u32,
+        /// How many may go.
+        room: u32,
+        /// The minimum.
+        min: u32,
+    },
+    /// The group cannot grow.
+    #[error("it cannot grow: {reason}")]
+    GrowthWithheld {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The group's instances cannot be deleted.
+    #[error("its instances cannot be deleted: {reason}")]
+    RemovalWithheld {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+/// A request that failed.
+#[derive(Clone, Debug, Error)]
+pub enum FleetError {
+    /// No group has this ID.
+    #[error("there is no node group {id:?}; NodeGroups lists those that are served")]
+    UnknownGroup {
+        /// The ID asked for.
+        id: String,
+    },
+    /// The request makes no sense.
+    #[error("{0}")]
+    Malformed(String),
+    /// The group's rules refuse it. Nothing was done.
+    #[error("node group {group}: {refusal}")]
+    Refused {
+        /// The group.
+        group: Arc<str>,
+        /// The rule.
+        refusal: Refusal,
+    },
+    /// The cloud failed or refused. Nothing was done, as far as is known.
+    #[error("node group {group}: {error}")]
+    Cloud {
+        /// The group.
+        group: Arc<str>,
+        /// The cloud's answer.
+        #[source]
+        error: Arc<CloudError>,
+    },
+    /// Some of the named nodes could not be deleted; the others are.
+    #[error("node group {group}: {} of the named nodes cannot be deleted, the others are: {}", refused.len(), list(refused))]
+    PartlyRefused {
+        /// The group.
+        group: Arc<str>,
+        /// The nodes, each with the cloud's answer.
+        refused: Vec<(ProviderId, Arc<CloudError>)>,
+    },
+    /// The group kept changing under the write, or its readings contradict each other. Nothing was done.
+    #[error("node group {group}: {reason}; nothing was written, ask again")]
+    Contended {
+        /// The group.
+        group: Arc<str>,
+        /// What kept changing.
+        reason: String,
+    },
+    /// The time was up before anything was sent. Nothing was done, and nothing will be.
+    #[error("node group {group}: not sent within the caller's deadline; nothing was done")]
+    NotSent {
+        /// The group.
+        group: Arc<str>,
+    },
+    /// The time was up after the write was sent. It is finished all the same, and TargetSize and Nodes will show it.
+    #[error("node group {group}: sent, but not answered within the caller's deadline; the next reads show the outcome")]
+    StillRunning {
+        /// The group.
+        group: Arc<str>,
+    },
+    /// Too many requests wait for this group already.
+    #[error("node group {group}: too many requests are waiting; ask again")]
+    Busy {
+        /// The group.
+        group: Arc<str>,
+    },
+    /// The group is being let go of, or its keeper is starting anew.
+    #[error("node group {group} is not served at the moment; ask again")]
+    NotServed {
+        /// The group.
+        group: Arc<str>,
+    },
+    /// No source has been read well enough to answer.
+    #[error("no good observation yet: {reasons}")]
+    NotReady {
+        /// What is missing.
+        reasons: String,
+    },
+    /// No source has been read recently enough to go on.
+    #[error("every source is older than {}: {reasons}", humantime::format_duration(*limit))]
+    Stale {
+        /// The limit.
+        limit: Duration,
+        /// What is wrong with each.
+        reasons: String,
+    },
+    /// The template cannot be built.
+    #[error("node group {group}: no template: {reason}")]
+    NoTemplate {
+        /// The group.
+        group: Arc<str>,
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+fn list(refused: &[(ProviderId, Arc<CloudError>)]) -> String {
+    const SHOWN: usize = 5;
+    let mut text: Vec<String> = refused.iter().take(SHOWN).map(|(id, error)| format!("{id}: {error}")).collect();
+    if refused.len() > SHOWN {
+        text.push(format!("and {} more", refused.len() - SHOWN));
+    }
+    text.join("; ")
+}

@@ -1,0 +1,154 @@
+//! Seeing operations to their end, and the two things that are done without being asked: raising a group back that was
+//! lowered under an instance that came up (#10147), and lowering what CA took back as soon as that is safe.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::Keeper;
+use crate::cloud::{CloudError, Failure, FailureClass, OperationHandle, Progress, ProviderId};
+use crate::fleet::limits::{FOLLOW_EVERY, HEAL_READ_EVERY, HEAL_WINDOW, READ_LIMIT};
+use crate::fleet::operation::{Kind, Operation, OperationId};
+use crate::fleet::plan;
+
+impl Keeper {
+    /// Asks the cloud about each unfinished operation, and reads the group again where one has ended.
+    pub(super) async fn follow(&mut self) {
+        self.follow_at = None;
+        let open: Vec<(OperationId, OperationHandle)> = self.state.operations().iter().filter_map(unfinished).collect();
+        let mut ask_after: Option<Duration> = None;
+        let mut ended = self.is_healing();
+        for (operation, handle) in open {
+            match timeout(READ_LIMIT, self.around.cloud.follow(&handle)).await {
+                Ok(Ok(Progress::Running { ask_after: wish })) => ask_after = ask_after.max(wish),
+                Ok(Ok(Progress::Succeeded)) | Ok(Err(CloudError::NotFound(_))) => {
+                    tracing::info!(group = %self.key.name, %operation, "finished");
+                    self.state.succeed(operation, Instant::now());
+                    ended = true;
+                }
+                Ok(Ok(Progress::Failed(failure))) => self.operation_failed(operation, &failure).await,
+                Ok(Ok(Progress::Preempted)) => self.operation_preempted(operation).await,
+                Ok(Err(error)) => tracing::warn!(group = %self.key.name, %operation, %error, "cannot be followed"),
+                Err(_elapsed) => tracing::warn!(group = %self.key.name, %operation, "cannot be followed in time"),
+            }
+        }
+        if ended && let Some(observation) = self.read_or_warn().await {
+            self.consider(observation, None).await;
+        }
+        self.plan_follow(ask_after);
+    }
+
+    async fn operation_failed(&mut self, operation: OperationId, failure: &Failure) {
+        tracing::warn!(
+            group = %self.key.name, %operation, code = %failure.code, message = %failure.message,
+            "the cloud accepted the operation, and it failed"
+        );
+        // Without a new reading the operation stays, and is asked about again.
+        let Some(observation) = self.read_or_warn().await else { return };
+        let names = self.placeholder_names();
+        self.state.fail(operation, failure, observation, &names);
+        self.publish();
+    }
+
+    /// Another operation got ahead. A deletion is asked for once more, of what is still there.
+    async fn operation_preempted(&mut self, operation: OperationId) {
+        let preempted = self.state.operations().iter().find(|candidate| candidate.id == operation);
+        let again: Option<Vec<ProviderId>> = preempted.and_then(|operation| match &operation.kind {
+            Kind::Delete { ids, resubmitted: false, .. } => Some(ids.iter().cloned().collect()),
+            _ => None,
+        });
+        let failure = Failure {
+            class: FailureClass::Other,
+            code: "OperationPreempted".to_owned(),
+            message: "another operation got ahead of this one".to_owned(),
+            at: self.around.cloud.now(),
+        };
+        self.operation_failed(operation, &failure).await;
+        let Some(again) = again.map(|ids| self.alive(&ids)).filter(|ids| !ids.is_empty()) else { return };
+        if let Err(error) = self.write_deletion_again(&again, true).await {
+            tracing::warn!(group = %self.key.name, %operation, %error, "cannot be asked for again");
+        }
+    }
+
+    fn alive(&self, ids: &[ProviderId]) -> Vec<ProviderId> {
+        let alive = |id: &&ProviderId| {
+            self.state.observation().is_some_and(|observation| {
+                observation
+                    .instances
+                    .iter()
+                    .any(|instance| instance.id == **id && instance.state != crate::cloud::InstanceState::Deleting)
+            })
+        };
+        ids.iter().filter(alive).cloned().collect()
+    }
+
+    /// After every observation: raise back, lower what is owed, and see when to look again.
+    pub(super) async fn settle(&mut self) {
+        self.heal().await;
+        self.lower_owed().await;
+        self.plan_follow(None);
+    }
+
+    /// Raises the capacity back where an instance came up while it was being lowered.
+    async fn heal(&mut self) {
+        if !self.is_healing() || self.to_heal().is_none() {
+            return;
+        }
+        if let Err(error) = self.fresh().await {
+            tracing::warn!(group = %self.key.name, %error, "cannot be read to raise the capacity back");
+            return;
+        }
+        let Some(to) = self.to_heal() else { return };
+        tracing::warn!(group = %self.key.name, to, "an instance came up while the capacity was lowered; raising it back");
+        if let Err(error) = self.write_capacity(to).await {
+            tracing::error!(group = %self.key.name, to, %error, "the capacity could not be raised back");
+        }
+    }
+
+    fn to_heal(&self) -> Option<u32> {
+        self.state.observation().and_then(|observation| plan::healed_capacity(&self.state, observation))
+    }
+
+    /// Whether a reduction was accepted so recently that an instance may still come up under it.
+    fn is_healing(&self) -> bool {
+        let recent = |operation: &&Operation| operation.accepted.elapsed() <= HEAL_WINDOW;
+        self.state.operations().iter().filter(recent).any(Operation::is_reduction)
+    }
+
+    /// Writes a reduction that was unsafe when it was asked for, once it is safe.
+    async fn lower_owed(&mut self) {
+        let owed = |keeper: &Self| {
+            let observation = keeper.state.observation()?;
+            plan::reduced_capacity(&keeper.state, observation).filter(|_| keeper.state.forgone() > 0)
+        };
+        if owed(self).is_none() {
+            return;
+        }
+        let outcome = match self.fresh().await {
+            Ok(()) => self.lower().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(group = %self.key.name, %error, "an owed reduction could not be written; tried again later");
+        }
+    }
+
+    fn plan_follow(&mut self, ask_after: Option<Duration>) {
+        let unfinished = self.state.operations().iter().any(|operation| unfinished(operation).is_some());
+        let pause = match (self.is_healing(), unfinished) {
+            (true, _) => HEAL_READ_EVERY,
+            (false, true) => ask_after.unwrap_or(FOLLOW_EVERY).max(FOLLOW_EVERY / 3),
+            (false, false) => {
+                self.follow_at = None;
+                return;
+            }
+        };
+        let at = Instant::now() + pause;
+        self.follow_at = Some(self.follow_at.map_or(at, |planned| planned.min(at)));
+    }
+}
+
+fn unfinished(operation: &Operation) -> Option<(OperationId, OperationHandle)> {
+    let handle = operation.handle.clone().filter(|_| operation.finished.is_none())?;
+    Some((operation.id, handle))
+}

@@ -1,0 +1,67 @@
+//! Every bound and cadence of the fleet, each with its reason.
+
+use std::time::Duration;
+
+/// Deletes wait this long for another one to join: CA sends one node per call, up to ten at a time, and a cloud's write
+/// budget per group is small (Azure: 4 a minute, bursts of 12).
+pub(crate) const BATCH_IDLE: Duration = Duration::from_millis(150);
+/// ... and this long at most, so that a caller with 5 s (CA's default) is not kept waiting for others.
+pub(crate) const BATCH_OPEN_MAX: Duration = Duration::from_millis(500);
+/// Requests waiting at one group. CA sends at most ten at a time; the rest is somebody's mistake.
+pub(crate) const MAILBOX: usize = 1024;
+/// Nodes in one DeleteNodes call. The largest groups the clouds allow hold a few thousand.
+pub(crate) const NODES_PER_CALL: usize = 5_000;
+/// A reading that contradicts itself is read again after this time.
+pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
+/// Readings taken before a write in search of one that does not contradict itself.
+pub(crate) const CONFIRM_READS: usize = 3;
+/// A write that met a conflict is computed again from a new reading this often (law 2).
+pub(crate) const RECOMPUTE: usize = 2;
+/// A read of one group may take this long: longer than the slowest page seen, shorter than a refresh interval or two.
+pub(crate) const READ_LIMIT: Duration = Duration::from_secs(20);
+/// A listing of a whole source may take this long.
+pub(crate) const LIST_LIMIT: Duration = Duration::from_secs(60);
+/// A write that was sent may take this long, whatever became of its caller.
+pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(30);
+/// The reading after an accepted write may take this long before the callers are answered without it.
+pub(crate) const READ_BACK_LIMIT: Duration = Duration::from_secs(2);
+/// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
+pub(crate) const SETTLE: Duration = Duration::from_secs(30);
+/// How long after a reduction an instance may still appear that the cloud had already begun to launch. AWS was seen to
+/// take 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
+pub(crate) const HEAL_WINDOW: Duration = Duration::from_secs(30);
+/// Readings in the heal window.
+pub(crate) const HEAL_READ_EVERY: Duration = Duration::from_secs(3);
+/// A cloud's operation is asked about this often where the cloud does not say.
+pub(crate) const FOLLOW_EVERY: Duration = Duration::from_secs(3);
+/// An operation nobody heard of for this long is forgotten; the observations go on without it.
+pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
+/// Operations of one group that are followed at a time.
+pub(crate) const OPERATIONS: usize = 256;
+/// Capacity that the cloud itself took back stays in the target this long if CA never deletes its placeholders: CA's own
+/// max-node-provision-time.
+pub(crate) const TAKEN_BACK_LIFE: Duration = Duration::from_secs(15 * 60);
+/// Instances are read again after this long even where nothing seems to have changed.
+pub(crate) const DETAIL_LIFE: Duration = Duration::from_secs(5 * 60);
+/// A node whose instance is gone keeps its group this long: the Node object lingers after the machine.
+pub(crate) const GONE_NODE_LIFE: Duration = Duration::from_secs(10 * 60);
+/// After this long, sources that are good are served although others never were.
+pub(crate) const WAIT_FOR_ALL_SOURCES: Duration = Duration::from_secs(60);
+/// `Refresh` waits this long for the listing it started; CA calls it before every loop.
+pub(crate) const REFRESH_WAIT: Duration = Duration::from_secs(2);
+/// Readings are this old at most before `Refresh` fails, or three intervals if that is longer.
+pub(crate) const STALE_AFTER: Duration = Duration::from_secs(2 * 60);
+/// A listing waits this long for the groups to take their readings in before it counts as done.
+pub(crate) const TAKE_IN_LIMIT: Duration = Duration::from_secs(15);
+/// The longest pause of a source that cannot be read and does not say for how long.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// A cloud that asks for a longer pause than this is asked again all the same.
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30 * 60);
+/// Templates are built anew after this long: `$Latest` launch templates change without the group changing.
+pub(crate) const TEMPLATE_LIFE: Duration = Duration::from_secs(10 * 60);
+/// A template that could not be built is tried again after this long.
+pub(crate) const TEMPLATE_RETRY: Duration = Duration::from_secs(60);
+/// Templates built at a time per source.
+pub(crate) const TEMPLATE_BUILDS: usize = 4;
+/// Template builds waiting per source.
+pub(crate) const TEMPLATE_QUEUE: usize = 4096;

@@ -1,0 +1,48 @@
+//! What one read of a group said, and when.
+
+use std::time::SystemTime;
+
+use tokio::time::Instant;
+
+use crate::cloud::{GroupReading, Instance, LaunchActivity};
+
+/// A complete reading of one group.
+#[derive(Clone, Debug)]
+pub(super) struct Observation {
+    /// The group as it was read; its instances are in `instances`.
+    pub reading: GroupReading,
+    /// Its instances.
+    pub instances: Vec<Instance>,
+    /// Recent launches; empty unless the group misses instances.
+    pub activity: LaunchActivity,
+    /// When the read of the capacity began. A read that began before a write was accepted says nothing of it.
+    pub begun: Instant,
+    /// When the read of the instances began.
+    pub detailed: Instant,
+    /// The same moment by the cloud's clock, to compare with its launch activities.
+    pub at: SystemTime,
+}
+
+impl Observation {
+    /// Makes one of a reading that holds its instances; `None` where it does not.
+    pub(super) fn new(mut reading: GroupReading, begun: Instant, at: SystemTime) -> Option<Self> {
+        let instances = reading.instances.take()?;
+        Some(Self { reading, instances, activity: LaunchActivity::default(), begun, detailed: begun, at })
+    }
+
+    /// The instances read earlier under a capacity read now.
+    pub(super) fn with_capacity_of(&self, mut reading: GroupReading, begun: Instant, at: SystemTime) -> Self {
+        reading.instances = None;
+        Self { reading, begun, at, ..self.clone() }
+    }
+
+    /// The number of instances that the cloud lists, in whatever state: what no write may go below (law 1).
+    pub(super) fn listed(&self) -> u32 {
+        count(self.instances.len())
+    }
+}
+
+/// A length as a size in nodes.
+pub(crate) fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

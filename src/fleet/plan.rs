@@ -1,0 +1,160 @@
+//! What a batch of requests comes to, on a fresh observation. Pure; the keeper carries it out.
+
+use std::collections::BTreeSet;
+
+use super::error::Refusal;
+use super::observation::{Observation, count};
+use super::operation::Operation;
+use super::slot::Slot;
+use super::state::GroupState;
+use super::tally::Reported;
+use crate::cloud::{Counts, Instance, InstanceState, Permit, ProviderId};
+
+/// A node that CA named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedNode {
+    /// Its provider ID, in any case.
+    pub id: ProviderId,
+    /// CA says that it is to go because it failed to be created (`fake-node-reason: create-error`).
+    pub create_error: bool,
+}
+
+/// What deleting some nodes comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct DeletePlan {
+    /// Instances to delete.
+    pub instances: Vec<ProviderId>,
+    /// Placeholders to take out of the target.
+    pub placeholders: BTreeSet<ProviderId>,
+}
+
+/// The capacity a reduction may set, if it may set any: never below what the cloud lists (instances being deleted
+/// included, law 1), never below the group's minimum, never above what is.
+pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation) -> Option<u32> {
+    let census = state.census()?;
+    let lowest = observation.listed().max(observation.reading.min).max(observation.reading.floor);
+    let wanted = census.desired.saturating_sub(state.forgone()).max(lowest);
+    // The capacity as read, too, has to be above: where a read lags, nothing is lowered on the strength of a guess.
+    (wanted < census.desired && wanted < observation.reading.desired).then_some(wanted)
+}
+
+/// The placeholders that a decrease by `number` takes back: never more than what is missing, failed ones first, then the
+/// youngest.
+/// `claimed` is what earlier calls of the same batch take back already.
+pub(super) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) -> BTreeSet<ProviderId> {
+    let free = |slot: &&Slot| slot.in_target() && !claimed.placeholders.contains(&slot.id);
+    let mut missing: Vec<_> = state.slots().iter().rev().filter(free).collect();
+    missing.sort_by_key(|slot| slot.failure.is_none());
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    missing.into_iter().take(number).map(|slot| slot.id.clone()).collect()
+}
+
+/// Judges one DeleteNodes call whole (law 6). `claimed` is what earlier calls of the same batch delete already.
+pub(super) fn delete(
+    state: &GroupState,
+    observation: &Observation,
+    nodes: &[NamedNode],
+    claimed: &DeletePlan,
+) -> Result<DeletePlan, Refusal> {
+    let Some(tally) = state.tally() else { return Err(Refusal::NotObserved) };
+    let mut plan = DeletePlan::default();
+    let mut healthy = 0;
+    for node in nodes {
+        let Some(reported) = tally.instances.iter().find(|reported| same(&reported.id, &node.id)) else {
+            // Gone already: deleting it again is OK and costs nothing (law 7).
+            continue;
+        };
+        if reported.state == InstanceState::Deleting || claimed.has(&reported.id) || plan.has(&reported.id) {
+            continue;
+        }
+        if reported.exists {
+            healthy += u32::from(!failed(reported, node));
+            plan.instances.push(reported.id.clone());
+        } else {
+            plan.placeholders.insert(reported.id.clone());
+        }
+    }
+    if plan.instances.is_empty() {
+        return Ok(plan);
+    }
+    if let Permit::Withheld(reason) = &observation.reading.removal {
+        return Err(Refusal::RemovalWithheld { reason: reason.clone() });
+    }
+    let room = room_above_min(&tally.instances, tally.target, observation, claimed);
+    if healthy > room {
+        return Err(Refusal::BelowMin { asked: healthy, room, min: observation.reading.min });
+    }
+    Ok(plan)
+}
+
+/// How many healthy nodes may go before the group is below its minimum. Nodes that failed to be created are no part of
+/// this sum, neither as nodes that could go nor as nodes that fill the minimum (law 6).
+fn room_above_min(reported: &[Reported], target: u32, observation: &Observation, claimed: &DeletePlan) -> u32 {
+    let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
+    let claimed_healthy = claimed.instances.iter().filter(|id| !failed.iter().any(|reported| reported.id == **id));
+    target
+        .saturating_sub(count(failed.len()))
+        .saturating_sub(count(claimed_healthy.count()))
+        .saturating_sub(observation.reading.min)
+}
+
+fn failed(reported: &Reported, node: &NamedNode) -> bool {
+    reported.failure.is_some() || node.create_error
+}
+
+fn same(one: &ProviderId, other: &ProviderId) -> bool {
+    one.as_str().eq_ignore_ascii_case(other.as_str())
+}
+
+impl DeletePlan {
+    fn has(&self, id: &ProviderId) -> bool {
+        self.instances.contains(id) || self.placeholders.contains(id)
+    }
+
+    /// Takes another plan in.
+    pub(super) fn join(&mut self, other: Self) {
+        self.instances.extend(other.instances);
+        self.placeholders.extend(other.placeholders);
+    }
+}
+
+/// Judges one IncreaseSize call. `claimed` is what earlier calls of the same batch add already.
+pub(super) fn increase(state: &GroupState, observation: &Observation, delta: u32, claimed: u32) -> Result<(), Refusal> {
+    let Some(tally) = state.tally() else { return Err(Refusal::NotObserved) };
+    if let Permit::Withheld(reason) = &observation.reading.growth {
+        return Err(Refusal::GrowthWithheld { reason: reason.clone() });
+    }
+    let target = tally.target.saturating_add(claimed);
+    let wanted = target.saturating_add(delta);
+    if wanted > observation.reading.max {
+        return Err(Refusal::AboveMax { delta, target, max: observation.reading.max });
+    }
+    Ok(())
+}
+
+/// The capacity that a scale-up by `delta` sets. `None` where it would not raise what was read, or leave less than what
+/// lives: then the reading cannot be right, or somebody else is lowering the group at this moment.
+pub(super) fn raised_capacity(state: &GroupState, observation: &Observation, delta: u32) -> Option<u32> {
+    let census = state.census()?;
+    let to = census.desired.checked_add(delta)?;
+    (to > observation.reading.desired && to >= census.live).then_some(to)
+}
+
+/// The capacity to raise a group back to after a reduction, where an instance came up in between that the cloud would
+/// otherwise delete again, and not necessarily that one (#10147).
+pub(super) fn healed_capacity(state: &GroupState, observation: &Observation) -> Option<u32> {
+    let reduced = state
+        .operations()
+        .iter()
+        .rev()
+        .find(|operation| operation.deletes().is_none())
+        .is_some_and(|operation| operation.is_reduction());
+    let live = count(observation.instances.iter().filter(|instance| lives(state, instance)).count());
+    (reduced && live > observation.reading.desired).then_some(live)
+}
+
+fn lives(state: &GroupState, instance: &Instance) -> bool {
+    instance.state != InstanceState::Deleting
+        && instance.counts != Counts::No
+        && !state.operations().iter().filter_map(Operation::deletes).any(|ids| ids.contains(&instance.id))
+}

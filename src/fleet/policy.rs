@@ -1,0 +1,42 @@
+//! The configuration's say on groups, by the ID they are served under.
+
+use wildmatch::WildMatch;
+
+use super::options::Options;
+use crate::template::overrides::GroupOverrides;
+
+/// What the configuration says of the groups whose ID matches.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The pattern, with `*` and `?`.
+    pub matches: WildMatch,
+    /// What their nodes have.
+    pub overrides: GroupOverrides,
+    /// How CA is to scale them.
+    pub options: Options,
+}
+
+/// All policies, in the configuration's order; later ones win.
+#[derive(Clone, Debug, Default)]
+pub struct Policies(pub Vec<Policy>);
+
+/// What the policies come to for one group.
+#[derive(Clone, Debug, Default)]
+pub struct GroupPolicy {
+    /// What its nodes have.
+    pub overrides: GroupOverrides,
+    /// How CA is to scale it.
+    pub options: Options,
+}
+
+impl Policies {
+    /// What all matching policies together say of a group.
+    pub fn of(&self, id: &str) -> GroupPolicy {
+        self.0.iter().filter(|policy| policy.matches.matches(id)).fold(GroupPolicy::default(), |under, policy| {
+            GroupPolicy {
+                overrides: policy.overrides.clone().merge(&under.overrides),
+                options: policy.options.merge(&under.options),
+            }
+        })
+    }
+}

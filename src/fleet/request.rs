@@ -1,0 +1,104 @@
+//! A mutation on its way to a keeper.
+//!
+//! The caller and the keeper agree through one atomic step whether it is sent: either the caller gives up first, and
+//! then it never is, or the keeper sends it first, and then it is finished whatever becomes of the caller (law 9).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::error::FleetError;
+use super::plan::NamedNode;
+
+/// The moments that bound a mutation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimit {
+    /// Not sent by then: dropped.
+    pub send_by: Instant,
+    /// Not finished by then: answered as still running.
+    pub answer_by: Instant,
+}
+
+/// What is asked of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// More nodes.
+    Increase(u32),
+    /// Take back capacity that has not become a node.
+    Decrease(u32),
+    /// Delete the named nodes.
+    Delete(Vec<NamedNode>),
+}
+
+/// A mutation, as the keeper has it.
+#[derive(Debug)]
+pub struct Request {
+    /// What is asked.
+    pub ask: Ask,
+    /// The time it has.
+    pub limit: TimeLimit,
+    stage: Arc<AtomicU8>,
+    reply: oneshot::Sender<Result<(), FleetError>>,
+}
+
+/// A mutation, as its caller has it.
+#[derive(Debug)]
+pub struct Pending {
+    limit: TimeLimit,
+    stage: Arc<AtomicU8>,
+    outcome: oneshot::Receiver<Result<(), FleetError>>,
+}
+
+const WAITING: u8 = 0;
+const SENT: u8 = 1;
+const DROPPED: u8 = 2;
+
+impl Request {
+    /// A new mutation, and the end to wait for it on.
+    pub fn new(ask: Ask, limit: TimeLimit) -> (Self, Pending) {
+        let stage = Arc::new(AtomicU8::new(WAITING));
+        let (reply, outcome) = oneshot::channel();
+        (Self { ask, limit, stage: Arc::clone(&stage), reply }, Pending { limit, stage, outcome })
+    }
+
+    /// Whether it may be sent now; from then on its caller no longer can call it off.
+    pub fn commit(&self) -> bool {
+        if self.stage.load(Ordering::Acquire) == SENT {
+            return true;
+        }
+        Instant::now() < self.limit.send_by
+            && self.stage.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Answers the caller, if it still waits.
+    pub fn answer(self, outcome: Result<(), FleetError>) {
+        let _caller_gone = self.reply.send(outcome);
+    }
+}
+
+impl Pending {
+    /// Waits for the outcome, within the limit.
+    pub async fn outcome(mut self, group: &Arc<str>) -> Result<(), FleetError> {
+        let send_by = self.limit.send_by;
+        // The keeper drops a request whose time ran out; it drops all of them where it ends.
+        let not_served = |_| {
+            let group = Arc::clone(group);
+            Err(if Instant::now() < send_by { FleetError::NotServed { group } } else { FleetError::NotSent { group } })
+        };
+        tokio::select! {
+            biased;
+            outcome = &mut self.outcome => return outcome.unwrap_or_else(not_served),
+            () = sleep_until(send_by) => {}
+        }
+        if self.stage.compare_exchange(WAITING, DROPPED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return Err(FleetError::NotSent { group: Arc::clone(group) });
+        }
+        tokio::select! {
+            biased;
+            outcome = &mut self.outcome => outcome.unwrap_or_else(not_served),
+            () = sleep_until(self.limit.answer_by) => Err(FleetError::StillRunning { group: Arc::clone(group) }),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What every read is answered from: an immutable picture of all groups, swapped atomically. Readers take no lock.
+//!
+//! Publishing one group copies nothing of the others: both maps share their structure with the picture before.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use imbl::{HashMap as SharedMap, OrdMap};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::keeper::Message;
+use super::limits::GONE_NODE_LIFE;
+use super::options::Options;
+use super::tally::{Reported, Tally};
+use crate::cloud::{Family, GroupName, ProviderId};
+use crate::template::NodeTemplate;
+
+/// Which group: the source and the name there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupKey {
+    /// The source.
+    pub source: Arc<str>,
+    /// The name in its cloud.
+    pub name: GroupName,
+}
+
+/// What is published of a group.
+#[derive(Clone, Debug)]
+pub struct GroupView {
+    /// Which group.
+    pub key: GroupKey,
+    /// Its cloud's family.
+    pub family: Family,
+    /// The least number of nodes.
+    pub min: u32,
+    /// The greatest number of nodes; the target size where the group cannot grow, so that CA does not choose it.
+    pub max: u32,
+    /// Target size and instances.
+    pub tally: Arc<Tally>,
+    /// The node it would grow by.
+    pub template: TemplateState,
+    /// Options that override CA's flags.
+    pub options: Options,
+    /// When the capacity was read.
+    pub observed: Instant,
+    /// Where its requests go.
+    pub mailbox: mpsc::WeakSender<Message>,
+}
+
+/// The state of a group's template.
+#[derive(Clone, Debug)]
+pub enum TemplateState {
+    /// Being built for the first time.
+    Pending,
+    /// Built.
+    Ready(Arc<NodeTemplate>),
+    /// Cannot be built, for this reason.
+    Unavailable(Arc<str>),
+}
+
+/// A picture of all groups.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    groups: OrdMap<Arc<str>, Arc<GroupView>>,
+    index: SharedMap<Arc<str>, Listed>,
+}
+
+#[derive(Clone, Debug)]
+struct Listed {
+    group: Arc<GroupKey>,
+    /// Since when there is no such instance any more.
+    gone: Option<Instant>,
+}
+
+impl Snapshot {
+    /// Every group, by the ID it is served under.
+    pub fn groups(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<GroupView>)> {
+        self.groups.iter()
+    }
+
+    /// The group of this ID, and the ID as it is served.
+    pub fn group(&self, id: &str) -> Option<(&Arc<str>, &Arc<GroupView>)> {
+        self.groups.get_key_value(id)
+    }
+
+    /// The group that lists, or until a short while ago listed, this instance. Case does not matter.
+    pub fn group_of(&self, provider_id: &str) -> Option<(&Arc<str>, &Arc<GroupView>)> {
+        let listed = self.index.get(lower(provider_id).as_ref())?;
+        if listed.gone.is_some_and(|gone| gone.elapsed() > GONE_NODE_LIFE) {
+            return None;
+        }
+        self.served(&listed.group)
+    }
+
+    /// The group under whichever of its two possible IDs it is served.
+    fn served(&self, key: &GroupKey) -> Option<(&Arc<str>, &Arc<GroupView>)> {
+        match self.groups.get_key_value(key.name.as_str()) {
+            Some((id, view)) if view.key == *key => Some((id, view)),
+            _ => self.groups.get_key_value(qualified(key).as_str()),
+        }
+    }
+}
+
+/// Provider IDs are compared without regard to case: Azure's APIs answer in several, kubelets in one.
+fn lower(id: &str) -> std::borrow::Cow<'_, str> {
+    if id.bytes().any(|byte| byte.is_ascii_uppercase()) { id.to_ascii_lowercase().into() } else { id.into() }
+}
+
+fn qualified(key: &GroupKey) -> String {
+    format!("{}/{}", key.source, key.name)
+}
+
+/// The one place the snapshot is written from.
+#[derive(Debug)]
+pub(super) struct Store {
+    current: ArcSwap<Snapshot>,
+    draft: Mutex<Draft>,
+    published: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Draft {
+    snapshot: Snapshot,
+    /// Sources that have a group of this name, to see when two do.
+    owners: HashMap<GroupName, BTreeSet<Arc<str>>>,
+    /// Gone instances, oldest first, to forget in time.
+    gone: VecDeque<(Instant, Arc<str>)>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { current: ArcSwap::default(), draft: Mutex::default(), published: watch::Sender::new(0) }
+    }
+}
+
+impl Store {
+    /// The picture of this moment.
+    pub(super) fn load(&self) -> arc_swap::Guard<Arc<Snapshot>> {
+        self.current.load()
+    }
+
+    /// Changes each time something is published.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.published.subscribe()
+    }
+
+    /// The ID a group is served under, or would be.
+    pub(super) fn served_id(&self, key: &GroupKey) -> Arc<str> {
+        if let Some((id, _)) = self.load().served(key) {
+            return Arc::clone(id);
+        }
+        self.draft.lock().unwrap_or_else(PoisonError::into_inner).served_id(key)
+    }
+
+    /// Publishes a group.
+    pub(super) fn publish(&self, view: GroupView) {
+        self.edit(|draft| draft.publish(view));
+    }
+
+    /// Takes a group out.
+    pub(super) fn retire(&self, key: &GroupKey) {
+        self.edit(|draft| draft.retire(key));
+    }
+
+    fn edit(&self, change: impl FnOnce(&mut Draft)) {
+        let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut draft);
+        self.current.store(Arc::new(draft.snapshot.clone()));
+        drop(draft);
+        self.published.send_modify(|version| *version += 1);
+    }
+}
+
+impl Draft {
+    fn publish(&mut self, view: GroupView) {
+        self.forget_gone();
+        let key = Arc::new(view.key.clone());
+        let previous = self.snapshot.served(&key).map(|(_, view)| Arc::clone(view));
+        if previous.is_none() {
+            self.admit(&key);
+        }
+        self.reindex(&key, previous.as_ref().map(|view| view.tally.as_ref()), &view.tally);
+        let id = self.served_id(&key);
+        self.snapshot.groups.insert(id, Arc::new(view));
+    }
+
+    fn reindex(&mut self, key: &Arc<GroupKey>, before: Option<&Tally>, after: &Tally) {
+        let stay: BTreeSet<&ProviderId> = after.instances.iter().map(|reported| &reported.id).collect();
+        let were: BTreeSet<&ProviderId> =
+            before.into_iter().flat_map(|tally| &tally.instances).map(|reported| &reported.id).collect();
+        for id in stay.difference(&were) {
+            let listed = Listed { group: Arc::clone(key), gone: None };
+            self.snapshot.index.insert(index_key(id), listed);
+        }
+        let gone = |reported: &&Reported| !stay.contains(&reported.id);
+        for reported in before.into_iter().flat_map(|tally| &tally.instances).filter(gone) {
+            self.remember_gone(key, reported);
+        }
+    }
+
+    fn remember_gone(&mut self, key: &Arc<GroupKey>, reported: &Reported) {
+        let id = index_key(&reported.id);
+        if reported.exists {
+            let now = Instant::now();
+            self.snapshot.index.insert(Arc::clone(&id), Listed { group: Arc::clone(key), gone: Some(now) });
+            self.gone.push_back((now, id));
+        } else {
+            self.snapshot.index.remove(&id);
+        }
+    }
+
+    fn forget_gone(&mut self) {
+        while let Some((since, _)) = self.gone.front()
+            && since.elapsed() > GONE_NODE_LIFE
+        {
+            let Some((since, id)) = self.gone.pop_front() else { return };
+            // It may have come back, or gone again later.
+            if self.snapshot.index.get(&id).is_some_and(|listed| listed.gone == Some(since)) {
+                self.snapshot.index.remove(&id);
+            }
+        }
+    }
+
+    fn retire(&mut self, key: &GroupKey) {
+        let Some((id, view)) = self.snapshot.served(key).map(|(id, view)| (Arc::clone(id), Arc::clone(view))) else {
+            return;
+        };
+        for reported in &view.tally.instances {
+            self.snapshot.index.remove(&index_key(&reported.id));
+        }
+        self.snapshot.groups.remove(&id);
+        if let Some(owners) = self.owners.get_mut(&key.name) {
+            owners.remove(&key.source);
+            if let Some(last) = owners.first().filter(|_| owners.len() == 1).cloned() {
+                self.rename(&GroupKey { source: last, name: key.name.clone() });
+            } else if owners.is_empty() {
+                self.owners.remove(&key.name);
+            }
+        }
+    }
+
+    /// Notes a group's name; where it is the second of that name, both are served as `source/name` from now on.
+    fn admit(&mut self, key: &GroupKey) {
+        let owners = self.owners.entry(key.name.clone()).or_default();
+        owners.insert(Arc::clone(&key.source));
+        if owners.len() < 2 {
+            return;
+        }
+        tracing::warn!(
+            group = %key.name, sources = ?owners,
+            "several sources have a group of this name; each is served as source/name"
+        );
+        let others: Vec<_> = owners.iter().filter(|source| **source != key.source).cloned().collect();
+        for source in others {
+            self.rename(&GroupKey { source, name: key.name.clone() });
+        }
+    }
+
+    /// Serves a group under the ID that is right now.
+    fn rename(&mut self, key: &GroupKey) {
+        let Some((old, view)) = self.snapshot.served(key).map(|(id, view)| (Arc::clone(id), Arc::clone(view))) else {
+            return;
+        };
+        self.snapshot.groups.remove(&old);
+        let id = self.served_id(key);
+        self.snapshot.groups.insert(id, view);
+    }
+
+    fn served_id(&self, key: &GroupKey) -> Arc<str> {
+        let shared = self.owners.get(&key.name).is_some_and(|owners| owners.len() > 1);
+        if shared { qualified(key).into() } else { Arc::clone(&key.name.0) }
+    }
+}
+
+fn index_key(id: &ProviderId) -> Arc<str> {
+    match lower(id.as_str()) {
+        std::borrow::Cow::Borrowed(_) => Arc::clone(&id.0),
+        std::borrow::Cow::Owned(id) => id.into(),
+    }
+}

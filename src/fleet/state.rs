@@ -1,0 +1,325 @@
+//! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
+//!
+//! The keeper owns one of these and drives it; everything the readers see is derived from it by [`GroupState::tally`].
+
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+use tokio::time::Instant;
+
+use super::census::{self, Census, census};
+use super::limits::{OPERATION_LIFE, OPERATIONS, SETTLE, TAKEN_BACK_LIFE};
+use super::observation::{Observation, count};
+use super::operation::{Kind, Operation, OperationId};
+use super::slot::{self, Slot, Standing};
+use super::tally::{Tally, tally};
+use crate::cloud::{Acceptance, Failure, InstanceState, OperationHandle, ProviderId};
+
+/// Makes the ID of a placeholder from a label that is unique in the group.
+pub(super) type NamePlaceholder<'a> = &'a (dyn Fn(&str) -> ProviderId + Send + Sync);
+
+/// One group.
+#[derive(Debug, Default)]
+pub(super) struct GroupState {
+    observation: Option<Observation>,
+    operations: Vec<Operation>,
+    slots: Vec<Slot>,
+    slots_made: u64,
+}
+
+/// A capacity write that the cloud accepted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CapacityWrite {
+    /// The capacity it was computed from.
+    pub from: u32,
+    /// The capacity it set.
+    pub to: u32,
+    /// When the cloud accepted it.
+    pub accepted: Instant,
+    /// When it was sent, by the cloud's clock.
+    pub sent: SystemTime,
+}
+
+impl GroupState {
+    /// The last good observation.
+    pub(super) fn observation(&self) -> Option<&Observation> {
+        self.observation.as_ref()
+    }
+
+    /// The operations in flight.
+    pub(super) fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// The missing instances.
+    pub(super) fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// The numbers of this moment; `None` before the first observation.
+    pub(super) fn census(&self) -> Option<Census> {
+        Some(census(self.observation.as_ref()?, &self.operations))
+    }
+
+    /// What CA is told; `None` before the first observation.
+    pub(super) fn tally(&self) -> Option<Tally> {
+        Some(tally(self.observation.as_ref()?, &self.operations, &self.slots))
+    }
+
+    /// Takes an observation in: operations that it shows done drop out, and the slots follow the shortfall.
+    pub(super) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) {
+        let now = observation.begun;
+        let before = self.census();
+        let listed_before = self.live_ids();
+        let began = self.observation.as_ref().map_or(observation.at, |previous| previous.at);
+        self.mark_seen(observation.reading.desired);
+        self.observation = Some(observation);
+        self.drop_finished(now);
+        self.follow_departures(before, &listed_before);
+        let fell = before.zip(self.census()).map_or(0, |(old, new)| old.remaining.saturating_sub(new.remaining));
+        self.fit_slots(fell, began, now, name);
+    }
+
+    /// Makes the slots as many as the shortfall says.
+    fn fit_slots(&mut self, capacity_fell: u32, began: SystemTime, now: Instant, name: NamePlaceholder<'_>) {
+        let Some(census) = self.census() else { return };
+        self.slots.retain(|slot| !matches!(slot.standing, Standing::TakenBack { until } if until <= now));
+        slot::shrink(&mut self.slots, size(census.shortfall), size(capacity_fell));
+        let held = self.slots.iter().filter(|slot| slot.in_capacity()).count();
+        self.add_slots(size(census.shortfall).saturating_sub(held), began, name);
+        if let Some(observation) = &self.observation {
+            slot::explain(&mut self.slots, &observation.activity);
+        }
+    }
+
+    fn add_slots(&mut self, number: usize, since: SystemTime, name: NamePlaceholder<'_>) {
+        for _ in 0..number {
+            self.slots_made += 1;
+            let id = name(&format!("{}-{}", slot::whole_seconds(since), self.slots_made));
+            self.slots.push(Slot { id, since, standing: Standing::Wanted, failure: None });
+        }
+    }
+
+    /// A capacity write is seen once a read says something else than what it was computed from. Once a reduction is seen,
+    /// so is everything before it.
+    fn mark_seen(&mut self, desired: u32) {
+        let mut expected = desired;
+        let mut reduced = None;
+        for (position, operation) in self.operations.iter_mut().enumerate() {
+            let is_reduction = operation.is_reduction();
+            if let Kind::Capacity { from, to, seen, .. } = &mut operation.kind
+                && !*seen
+            {
+                if expected == *from {
+                    expected = *to;
+                } else {
+                    *seen = true;
+                    reduced = reduced.max(is_reduction.then_some(position));
+                }
+            }
+        }
+        if let Some(reduced) = reduced {
+            let mut position = 0;
+            self.operations.retain(|operation| {
+                let outdated = position < reduced && operation.deletes().is_none() && operation.handle.is_none();
+                position += 1;
+                !outdated
+            });
+        }
+    }
+
+    /// Drops operations that have settled: those whose success is old enough that every read must show it by now, and
+    /// those that nobody can wait for any longer.
+    fn drop_finished(&mut self, now: Instant) {
+        self.operations.retain(|operation| {
+            let age = now.saturating_duration_since(operation.accepted);
+            let settled = match (operation.finished, &operation.handle) {
+                (Some(finished), _) => now.saturating_duration_since(finished) > SETTLE,
+                (None, None) => age > SETTLE,
+                (None, Some(_)) => false,
+            };
+            !settled && age <= OPERATION_LIFE
+        });
+    }
+
+    /// Where instances left that nobody here deleted (an eviction), a running scale-up expects that much less.
+    fn follow_departures(&mut self, before: Option<Census>, listed_before: &BTreeSet<ProviderId>) {
+        let (Some(before), Some(after)) = (before, self.census()) else { return };
+        let listed = self.live_ids();
+        let left = count(listed_before.difference(&listed).count());
+        let lost = before.remaining.saturating_sub(after.remaining).min(left);
+        self.lower_expectations(lost);
+    }
+
+    fn lower_expectations(&mut self, by: u32) {
+        for operation in &mut self.operations {
+            if let Kind::Capacity { expected, .. } = &mut operation.kind {
+                *expected = expected.saturating_sub(by);
+            }
+        }
+    }
+
+    /// The instances that live and are not being deleted.
+    fn live_ids(&self) -> BTreeSet<ProviderId> {
+        let going = census::going(&self.operations);
+        self.observation
+            .iter()
+            .flat_map(|observation| &observation.instances)
+            .filter(|instance| instance.state != InstanceState::Deleting && !going.contains_key(&instance.id))
+            .map(|instance| instance.id.clone())
+            .collect()
+    }
+
+    /// The cloud accepted a new capacity. Slots follow: a scale-up's come at once, those of a reduction go.
+    pub(super) fn accept_capacity(
+        &mut self,
+        id: OperationId,
+        write: CapacityWrite,
+        acceptance: Acceptance,
+        name: NamePlaceholder<'_>,
+    ) {
+        let remaining = self.census().map_or(write.from, |census| census.remaining);
+        let kept_out = write.from.saturating_sub(remaining);
+        self.push(Operation {
+            id,
+            kind: Kind::Capacity {
+                from: write.from,
+                to: write.to,
+                seen: false,
+                expected: write.to.saturating_sub(kept_out),
+            },
+            accepted: write.accepted,
+            handle: acceptance.handle,
+            finished: None,
+        });
+        let fell = write.from.saturating_sub(write.to);
+        self.fit_slots(fell, write.sent, write.accepted, name);
+    }
+
+    /// The cloud accepted the deletion of these instances.
+    pub(super) fn accept_delete(
+        &mut self,
+        id: OperationId,
+        ids: &[ProviderId],
+        accepted: Instant,
+        handle: Option<OperationHandle>,
+        resubmitted: bool,
+    ) {
+        self.lower_expectations(count(ids.len()));
+        let kind = Kind::Delete { ids: ids.iter().cloned().collect(), counted: None, resubmitted };
+        self.push(Operation { id, kind, accepted, handle, finished: None });
+    }
+
+    fn push(&mut self, operation: Operation) {
+        if self.operations.len() >= OPERATIONS {
+            self.operations.remove(0);
+        }
+        self.operations.push(operation);
+    }
+
+    /// The read after an acceptance showed whether the capacity still counts what is being deleted.
+    pub(super) fn note_habit(&mut self, id: OperationId, is_counted: bool) {
+        for operation in self.operations.iter_mut().filter(|operation| operation.id == id) {
+            if let Kind::Delete { counted, .. } = &mut operation.kind {
+                *counted = Some(is_counted);
+            }
+        }
+    }
+
+    /// The cloud says that the operation succeeded. It stays until a read shows it, for as long as reads may lag.
+    pub(super) fn succeed(&mut self, id: OperationId, now: Instant) {
+        for operation in self.operations.iter_mut().filter(|operation| operation.id == id) {
+            operation.finished = Some(now);
+        }
+    }
+
+    /// The cloud says that the operation failed, and `observation` is what was read after that. A deletion simply drops
+    /// out. What a scale-up is short of stays in the target with the reason, whether the cloud kept it in the capacity or
+    /// took it back.
+    pub(super) fn fail(
+        &mut self,
+        id: OperationId,
+        failure: &Failure,
+        observation: Observation,
+        name: NamePlaceholder<'_>,
+    ) {
+        let Some(position) = self.operations.iter().position(|operation| operation.id == id) else { return };
+        let operation = self.operations.remove(position);
+        let now = observation.begun;
+        let since = observation.at;
+        self.observe(observation, name);
+        let Kind::Capacity { from, to, expected, .. } = operation.kind else { return };
+        let share = to.saturating_sub(from);
+        let remaining = self.census().map_or(expected, |census| census.remaining);
+        let taken_back = expected.saturating_sub(remaining).min(share);
+        let made = self.slots.len();
+        self.add_slots(size(taken_back), since, name);
+        for slot in &mut self.slots[made..] {
+            slot.standing = Standing::TakenBack { until: now + TAKEN_BACK_LIFE };
+        }
+        let unexplained = size(share);
+        for slot in self.slots.iter_mut().rev().filter(|slot| slot.in_target()).take(unexplained) {
+            slot.failure.get_or_insert_with(|| failure.clone());
+        }
+        self.explain_machines(failure, share);
+    }
+
+    /// A failed machine that does not say why failed for the operation's reason.
+    fn explain_machines(&mut self, failure: &Failure, share: u32) {
+        let Some(observation) = &mut self.observation else { return };
+        let silent = observation.instances.iter_mut().filter_map(|instance| instance.failure.as_mut());
+        for own in silent.filter(|own| own.code == UNEXPLAINED).take(size(share)) {
+            *own = failure.clone();
+        }
+    }
+
+    /// Takes slots out of the target: all that `names` picks. Answers how many of them were part of the capacity.
+    pub(super) fn forgo(&mut self, names: &BTreeSet<ProviderId>) -> usize {
+        let mut forgone = 0;
+        self.slots.retain_mut(|slot| {
+            if !names.contains(&slot.id) {
+                return true;
+            }
+            let keep = slot.in_capacity();
+            if slot.standing == Standing::Wanted {
+                slot.standing = Standing::Forgone;
+                forgone += 1;
+            }
+            keep
+        });
+        forgone
+    }
+
+    /// Wants up to `number` forgone slots again, under new IDs: a scale-up that the capacity has room for already.
+    pub(super) fn want_again(&mut self, number: u32, since: SystemTime, name: NamePlaceholder<'_>) -> u32 {
+        let mut regained = 0;
+        while regained < number {
+            let Some(position) = self.slots.iter().position(|slot| slot.standing == Standing::Forgone) else { break };
+            self.slots.remove(position);
+            regained += 1;
+        }
+        self.add_slots(size(regained), since, name);
+        regained
+    }
+
+    /// Puts forgone slots back into the target: the write that was to lower the capacity by them was refused.
+    pub(super) fn regain(&mut self, names: &BTreeSet<ProviderId>) {
+        for slot in self.slots.iter_mut().filter(|slot| names.contains(&slot.id)) {
+            if slot.standing == Standing::Forgone {
+                slot.standing = Standing::Wanted;
+            }
+        }
+    }
+
+    /// How many slots are forgone.
+    pub(super) fn forgone(&self) -> u32 {
+        count(self.slots.iter().filter(|slot| slot.standing == Standing::Forgone).count())
+    }
+}
+
+/// The code of a failed machine whose cloud gave no reason.
+pub(super) const UNEXPLAINED: &str = "provisioning-state-failed";
+
+fn size(nodes: u32) -> usize {
+    usize::try_from(nodes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,79 @@
+//! What CA is told of a group: a pure function of the last observation, the operations in flight and the missing
+//! instances. No variable is counted up or down anywhere (law 3).
+
+use super::census::{census, going};
+use super::observation::{Observation, count};
+use super::operation::Operation;
+use super::slot::Slot;
+use crate::cloud::{Failure, InstanceState, ProviderId};
+
+/// Target size and instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// The target size, in nodes.
+    pub target: u32,
+    /// The capacity of the cloud that it was derived from.
+    pub desired: u32,
+    /// Instances that live and are not being deleted.
+    pub live: u32,
+    /// The instances to report, placeholders for missing ones included.
+    pub instances: Vec<Reported>,
+}
+
+/// One instance, as reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// Its ID.
+    pub id: ProviderId,
+    /// Its state.
+    pub state: InstanceState,
+    /// Why it will never be a node; only ever with state Creating, where alone CA looks for it.
+    pub failure: Option<Failure>,
+    /// Whether there is a machine behind it.
+    pub exists: bool,
+}
+
+/// Derives the tally.
+pub(super) fn tally(observation: &Observation, operations: &[Operation], slots: &[Slot]) -> Tally {
+    let census = census(observation, operations);
+    let going = going(operations);
+    let mut instances: Vec<Reported> = Vec::with_capacity(observation.instances.len() + slots.len());
+    for instance in &observation.instances {
+        let (state, failure) = if going.contains_key(&instance.id) || instance.state == InstanceState::Deleting {
+            (InstanceState::Deleting, None)
+        } else if instance.failure.is_some() {
+            (InstanceState::Creating, instance.failure.clone())
+        } else {
+            (instance.state, None)
+        };
+        instances.push(Reported { id: instance.id.clone(), state, failure, exists: true });
+    }
+    for slot in slots.iter().filter(|slot| slot.in_target()) {
+        instances.push(Reported {
+            id: slot.id.clone(),
+            state: InstanceState::Creating,
+            failure: slot.failure.clone(),
+            exists: false,
+        });
+    }
+    let forgone = count(slots.iter().filter(|slot| !slot.in_target()).count());
+    let taken_back = count(slots.iter().filter(|slot| !slot.in_capacity()).count());
+    Tally {
+        target: census.remaining.saturating_sub(forgone).saturating_add(taken_back),
+        desired: census.desired,
+        live: census.live,
+        instances,
+    }
+}
+
+impl Tally {
+    /// How many reported instances are in this state.
+    pub fn in_state(&self, state: InstanceState) -> u32 {
+        count(self.instances.iter().filter(|instance| instance.state == state).count())
+    }
+
+    /// How many reported instances failed to be created.
+    pub fn failed(&self) -> u32 {
+        count(self.instances.iter().filter(|instance| instance.failure.is_some()).count())
+    }
+}

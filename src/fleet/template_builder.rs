@@ -1,0 +1,98 @@
+//! Building templates, off the read path: what a new instance is made from is asked of the cloud, machine types are
+//! looked up once and remembered, and the finished node goes to the group's keeper, which publishes it.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+use super::keeper::Message;
+use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
+use super::policy::Policies;
+use super::snapshot::TemplateState;
+use crate::cloud::{GroupReading, Machine, SharedCloud};
+use crate::instance_types::Catalog;
+use crate::template::{self, NodeTemplate};
+
+/// A template to build.
+#[derive(Debug)]
+pub(super) struct TemplateJob {
+    /// The group as it was read.
+    pub reading: GroupReading,
+    /// The ID it is served under.
+    pub id: Arc<str>,
+    /// Where the template goes.
+    pub reply: mpsc::WeakSender<Message>,
+}
+
+/// Builds the templates of one source's groups.
+#[derive(Clone)]
+pub(super) struct TemplateBuilder {
+    /// The source's cloud.
+    pub cloud: SharedCloud,
+    /// Machine types.
+    pub catalog: Arc<Catalog>,
+    /// The configuration's say on groups.
+    pub policies: Arc<Policies>,
+}
+
+impl TemplateBuilder {
+    /// Starts building; ends with the last sender.
+    pub(super) fn start(self) -> mpsc::Sender<TemplateJob> {
+        let (jobs, queue) = mpsc::channel(TEMPLATE_QUEUE);
+        tokio::spawn(self.run(queue));
+        jobs
+    }
+
+    async fn run(self, mut queue: mpsc::Receiver<TemplateJob>) {
+        let places = Arc::new(Semaphore::new(TEMPLATE_BUILDS));
+        while let Some(job) = queue.recv().await {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let builder = self.clone();
+            tokio::spawn(async move {
+                let template = builder.build(&job).await;
+                if let Some(keeper) = job.reply.upgrade() {
+                    let _keeper_gone = keeper.send(Message::Template(template)).await;
+                }
+                drop(place);
+            });
+        }
+    }
+
+    async fn build(&self, job: &TemplateJob) -> TemplateState {
+        match timeout(READ_LIMIT * 2, self.try_build(job)).await {
+            Ok(Ok(template)) => TemplateState::Ready(Arc::new(template)),
+            Ok(Err(reason)) => TemplateState::Unavailable(reason.into()),
+            Err(_elapsed) => TemplateState::Unavailable("the cloud did not describe its machines in time".into()),
+        }
+    }
+
+    async fn try_build(&self, job: &TemplateJob) -> Result<NodeTemplate, String> {
+        let machine = self.cloud.machine(&job.reading).await.map_err(|error| error.to_string())?;
+        self.look_up(&machine).await;
+        let policy = self.policies.of(&job.id);
+        let input = template::Input {
+            group: &job.id,
+            family: self.cloud.family(),
+            hints: &job.reading.hints,
+            machine: &machine,
+            catalog: &self.catalog,
+            overrides: &policy.overrides,
+        };
+        template::build(&input).map_err(|error| error.to_string())
+    }
+
+    /// Looks up the machine types that nobody has looked up yet. Where that fails, the tables have to do.
+    async fn look_up(&self, machine: &Machine) {
+        let family = self.cloud.family();
+        let unknown: Vec<String> =
+            machine.types.iter().filter(|name| !self.catalog.knows_live(family, name)).cloned().collect();
+        if unknown.is_empty() {
+            return;
+        }
+        match self.cloud.instance_types(&unknown).await {
+            Ok(types) => self.catalog.insert_live(family, &types),
+            Err(error) => tracing::warn!(?unknown, %error, "machine types cannot be looked up; the tables have to do"),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The gRPC server: the service, health and reflection, on one listener.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tonic::transport::Server;
+use tonic_health::pb::health_server::{Health, HealthServer};
+
+use super::dialect::SendPolicy;
+use super::gpu::Gpu;
+use super::listener;
+use super::proto::cloud_provider_server::CloudProviderServer;
+use super::service::Service;
+use super::tls::LiveTls;
+use crate::fleet::Fleet;
+
+/// DeleteNodes carries every label and annotation of its nodes (an annotation may have 256 KiB), and CA 1.34 sends pods
+/// twice.
+const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// CA sets no keepalive of its own: without ours, a half-open connection costs it a whole deadline per call.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
+/// A connection that does not answer a keepalive in this time is closed.
+const KEEPALIVE_LIMIT: Duration = Duration::from_secs(10);
+/// CA keeps one connection for ever; new certificates reach it only with a new one.
+const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60 * 60);
+/// Calls under way on one connection. CA makes a few dozen at most.
+const STREAMS_MAX: u32 = 1024;
+
+/// What is served, and how.
+pub struct Settings {
+    /// The groups.
+    pub fleet: Arc<Fleet>,
+    /// What CA is told of GPUs.
+    pub gpu: Gpu,
+    /// Whether options are sent to CA 1.35 and later.
+    pub options_since_135: SendPolicy,
+    /// TLS, or plaintext.
+    pub tls: Option<Arc<LiveTls>>,
+}
+
+/// The service by itself, for tests and benchmarks that bring their own server.
+pub fn service(settings: Settings) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
+    let Settings { fleet, gpu, options_since_135, tls } = settings;
+    let service = Service { fleet, gpu, options_since_135 };
+    (CloudProviderServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX), tls)
+}
+
+/// Serves until `shutdown`, then finishes the calls under way.
+///
+/// # Errors
+///
+/// If the listener breaks.
+pub async fn serve(
+    listener: TcpListener,
+    settings: Settings,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), tonic::transport::Error> {
+    let fleet = Arc::clone(&settings.fleet);
+    let (service, tls) = service(settings);
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(super::proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1();
+    let reflection = match reflection {
+        Ok(reflection) => Some(reflection),
+        Err(error) => {
+            tracing::error!(%error, "reflection is not served");
+            None
+        }
+    };
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
+        .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
+        .max_connection_age(CONNECTION_AGE_MAX)
+        .max_concurrent_streams(STREAMS_MAX)
+        .add_service(service)
+        .add_service(health(&fleet).await)
+        .add_optional_service(reflection)
+        .serve_with_incoming_shutdown(listener::incoming(listener, tls), shutdown)
+        .await
+}
+
+/// grpc.health.v1: NOT_SERVING until the fleet is ready.
+async fn health(fleet: &Arc<Fleet>) -> HealthServer<impl Health> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let fleet = Arc::downgrade(fleet);
+    reporter.set_service_status("", tonic_health::ServingStatus::NotServing).await;
+    tokio::spawn(async move {
+        let Some(mut ready) = fleet.upgrade().map(|fleet| fleet.readiness()) else { return };
+        if ready.wait_for(|ready| *ready).await.is_ok() {
+            reporter.set_service_status("", tonic_health::ServingStatus::Serving).await;
+            reporter
+                .set_service_status(
+                    "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider",
+                    tonic_health::ServingStatus::Serving,
+                )
+                .await;
+        }
+    });
+    health
+}

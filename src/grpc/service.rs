@@ -1,0 +1,231 @@
+//! The protocol's fifteen calls, each translated into what the fleet offers. No call but `Refresh` and the mutations
+//! waits for anything once the fleet is ready.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+
+use super::deadline::Deadline;
+use super::dialect::{self, SendPolicy};
+use super::gpu::Gpu;
+use super::proto::cloud_provider_server::CloudProvider;
+use super::proto::instance_status::InstanceState as ProtoState;
+use super::proto::{self, *};
+use super::status::status;
+use crate::cloud::{FailureClass, InstanceState, ProviderId};
+use crate::fleet::{Ask, Fleet, FleetError, GroupView, NamedNode, Reported, TimeLimit};
+
+/// How CA says why a node that it names is to go.
+const REASON_ANNOTATION: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
+/// ... namely, because it failed to be created.
+const CREATE_ERROR: &str = "create-error";
+/// CA receives 4 MiB at most, and a large group may have thousands of failed placeholders.
+const MESSAGE_CHARS_MAX: usize = 200;
+
+/// The service.
+pub(super) struct Service {
+    /// What it serves.
+    pub(super) fleet: Arc<Fleet>,
+    /// What it says of GPUs.
+    pub(super) gpu: Gpu,
+    /// Whether options are sent to CA 1.35 and later, which take booting nodes for unready then (#10245).
+    pub(super) options_since_135: SendPolicy,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl Service {
+    /// Waits for the first good observations, within the caller's time.
+    async fn ready<T>(&self, request: &Request<T>) -> Result<Deadline, Status> {
+        let deadline = Deadline::of(request.metadata());
+        self.fleet.wait_ready(deadline.answer_by).await.map_err(|error| status(&error))?;
+        Ok(deadline)
+    }
+
+    fn view(&self, id: &str) -> Result<Arc<GroupView>, Status> {
+        let unknown = || status(&FleetError::UnknownGroup { id: id.to_owned() });
+        self.fleet.snapshot().group(id).map(|(_, view)| Arc::clone(view)).ok_or_else(unknown)
+    }
+
+    async fn mutate(&self, id: &str, ask: Ask, deadline: Deadline) -> Result<(), Status> {
+        if id.is_empty() {
+            return Err(Status::invalid_argument("the request names no node group: its id is empty"));
+        }
+        let limit = TimeLimit { send_by: deadline.send_by, answer_by: deadline.answer_by };
+        self.fleet.mutate(id, ask, limit).await.map_err(|error| status(&error))
+    }
+}
+
+#[tonic::async_trait]
+impl CloudProvider for Service {
+    async fn node_groups(&self, request: Request<NodeGroupsRequest>) -> Answer<NodeGroupsResponse> {
+        self.ready(&request).await?;
+        let node_groups = self.fleet.snapshot().groups().map(|(id, view)| node_group(id, view)).collect();
+        Ok(Response::new(NodeGroupsResponse { node_groups }))
+    }
+
+    async fn node_group_for_node(&self, request: Request<NodeGroupForNodeRequest>) -> Answer<NodeGroupForNodeResponse> {
+        self.ready(&request).await?;
+        let node = request.into_inner().node.unwrap_or_default();
+        let snapshot = self.fleet.snapshot();
+        let node_group = snapshot.group_of(&node.provider_id).map(|(id, view)| node_group(id, view));
+        Ok(Response::new(NodeGroupForNodeResponse { node_group }))
+    }
+
+    async fn node_group_target_size(
+        &self,
+        request: Request<NodeGroupTargetSizeRequest>,
+    ) -> Answer<NodeGroupTargetSizeResponse> {
+        self.ready(&request).await?;
+        let view = self.view(&request.into_inner().id)?;
+        Ok(Response::new(NodeGroupTargetSizeResponse { target_size: int32(view.tally.target) }))
+    }
+
+    async fn node_group_nodes(&self, request: Request<NodeGroupNodesRequest>) -> Answer<NodeGroupNodesResponse> {
+        self.ready(&request).await?;
+        let view = self.view(&request.into_inner().id)?;
+        let instances = view.tally.instances.iter().map(instance).collect();
+        Ok(Response::new(NodeGroupNodesResponse { instances }))
+    }
+
+    async fn node_group_template_node_info(
+        &self,
+        request: Request<NodeGroupTemplateNodeInfoRequest>,
+    ) -> Answer<NodeGroupTemplateNodeInfoResponse> {
+        let deadline = self.ready(&request).await?;
+        let id = request.into_inner().id;
+        let template = self.fleet.template(&id, deadline.answer_by).await.map_err(|error| status(&error))?;
+        // CA to 1.34 reads the first field, from 1.35 on the second. An answer without either would crash it.
+        let node_info = template.bytes.clone();
+        Ok(Response::new(NodeGroupTemplateNodeInfoResponse { node_bytes: node_info.clone(), node_info }))
+    }
+
+    async fn node_group_get_options(
+        &self,
+        request: Request<NodeGroupAutoscalingOptionsRequest>,
+    ) -> Answer<NodeGroupAutoscalingOptionsResponse> {
+        self.ready(&request).await?;
+        let NodeGroupAutoscalingOptionsRequest { id, defaults } = request.into_inner();
+        let view = self.view(&id)?;
+        let options = dialect::answer(&view.options, defaults.as_ref(), self.options_since_135);
+        Ok(Response::new(NodeGroupAutoscalingOptionsResponse { node_group_autoscaling_options: options }))
+    }
+
+    async fn node_group_increase_size(
+        &self,
+        request: Request<NodeGroupIncreaseSizeRequest>,
+    ) -> Answer<NodeGroupIncreaseSizeResponse> {
+        let deadline = self.ready(&request).await?;
+        let NodeGroupIncreaseSizeRequest { delta, id } = request.into_inner();
+        let delta = u32::try_from(delta).ok().filter(|delta| *delta > 0).ok_or_else(|| {
+            Status::invalid_argument(format!("node group {id}: cannot grow by {delta}; the delta must be positive"))
+        })?;
+        self.mutate(&id, Ask::Increase(delta), deadline).await?;
+        Ok(Response::new(NodeGroupIncreaseSizeResponse {}))
+    }
+
+    async fn node_group_decrease_target_size(
+        &self,
+        request: Request<NodeGroupDecreaseTargetSizeRequest>,
+    ) -> Answer<NodeGroupDecreaseTargetSizeResponse> {
+        let deadline = self.ready(&request).await?;
+        let NodeGroupDecreaseTargetSizeRequest { delta, id } = request.into_inner();
+        if delta >= 0 {
+            let complaint = format!("node group {id}: cannot decrease by {delta}; the delta must be negative");
+            return Err(Status::invalid_argument(complaint));
+        }
+        self.mutate(&id, Ask::Decrease(delta.unsigned_abs()), deadline).await?;
+        Ok(Response::new(NodeGroupDecreaseTargetSizeResponse {}))
+    }
+
+    async fn node_group_delete_nodes(
+        &self,
+        request: Request<NodeGroupDeleteNodesRequest>,
+    ) -> Answer<NodeGroupDeleteNodesResponse> {
+        let deadline = self.ready(&request).await?;
+        let NodeGroupDeleteNodesRequest { nodes, id } = request.into_inner();
+        if nodes.is_empty() {
+            return Err(Status::invalid_argument(format!("node group {id}: the request names no node to delete")));
+        }
+        let nodes = nodes.into_iter().map(named).collect();
+        self.mutate(&id, Ask::Delete(nodes), deadline).await?;
+        Ok(Response::new(NodeGroupDeleteNodesResponse {}))
+    }
+
+    async fn refresh(&self, request: Request<RefreshRequest>) -> Answer<RefreshResponse> {
+        let deadline = self.ready(&request).await?;
+        self.fleet.refresh(deadline.answer_by).await.map_err(|error| status(&error))?;
+        Ok(Response::new(RefreshResponse {}))
+    }
+
+    async fn gpu_label(&self, _request: Request<GpuLabelRequest>) -> Answer<GpuLabelResponse> {
+        Ok(Response::new(GpuLabelResponse { label: self.gpu.label.clone() }))
+    }
+
+    async fn get_available_gpu_types(
+        &self,
+        _request: Request<GetAvailableGpuTypesRequest>,
+    ) -> Answer<GetAvailableGpuTypesResponse> {
+        // CA looks at the keys only.
+        let gpu_types: HashMap<_, _> =
+            self.gpu.types.iter().map(|name| ((*name).to_owned(), prost_types::Any::default())).collect();
+        Ok(Response::new(GetAvailableGpuTypesResponse { gpu_types }))
+    }
+
+    async fn pricing_node_price(&self, _: Request<PricingNodePriceRequest>) -> Answer<PricingNodePriceResponse> {
+        Err(no_prices())
+    }
+
+    async fn pricing_pod_price(&self, _: Request<PricingPodPriceRequest>) -> Answer<PricingPodPriceResponse> {
+        Err(no_prices())
+    }
+
+    /// CA calls this when it exits, which it does on every restart and change of leader: there is nothing to clean up.
+    async fn cleanup(&self, _request: Request<CleanupRequest>) -> Answer<CleanupResponse> {
+        Ok(Response::new(CleanupResponse {}))
+    }
+}
+
+fn no_prices() -> Status {
+    Status::unimplemented("prices are not served; use another expander than --expander=price")
+}
+
+fn node_group(id: &Arc<str>, view: &GroupView) -> NodeGroup {
+    NodeGroup { id: id.to_string(), min_size: int32(view.min), max_size: int32(view.max), debug: debug(view) }
+}
+
+/// A short line for CA's log.
+fn debug(view: &GroupView) -> String {
+    format!("{} target {} desired {}", view.key.source, view.tally.target, view.tally.desired)
+}
+
+fn instance(reported: &Reported) -> proto::Instance {
+    let state = match reported.state {
+        InstanceState::Creating => ProtoState::InstanceCreating,
+        InstanceState::Running => ProtoState::InstanceRunning,
+        InstanceState::Deleting => ProtoState::InstanceDeleting,
+    };
+    let error_info = reported.failure.as_ref().map(|failure| InstanceErrorInfo {
+        error_code: failure.code.clone(),
+        error_message: failure.message.chars().take(MESSAGE_CHARS_MAX).collect(),
+        instance_error_class: match failure.class {
+            FailureClass::OutOfResources => 1,
+            FailureClass::Other => 99,
+        },
+    });
+    let status = InstanceStatus { instance_state: state.into(), error_info };
+    proto::Instance { id: reported.id.to_string(), status: Some(status) }
+}
+
+fn named(node: ExternalGrpcNode) -> NamedNode {
+    NamedNode {
+        create_error: node.annotations.get(REASON_ANNOTATION).is_some_and(|reason| reason == CREATE_ERROR),
+        id: ProviderId::from(node.provider_id),
+    }
+}
+
+/// Sizes are int32 on the wire; nothing gets near the limit.
+fn int32(size: u32) -> i32 {
+    i32::try_from(size).unwrap_or(i32::MAX)
+}

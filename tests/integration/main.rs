@@ -1,0 +1,3 @@
+//! All integration tests in one binary: each would link the AWS SDK otherwise.
+
+mod fleet;
