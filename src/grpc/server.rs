@@ -40,7 +40,9 @@ pub struct Settings {
 }
 
 /// The service by itself, for tests and benchmarks that bring their own server.
-pub fn service(settings: Settings) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
+pub fn service(
+    settings: Settings,
+) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
     let Settings { fleet, gpu, options_since_135, tls } = settings;
     let service = Service { fleet, gpu, options_since_135 };
     (CloudProviderServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX), tls)
