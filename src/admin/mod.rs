@@ -1,1 +1,145 @@
-//! (to come)
+//! The second port: what probes ask, in plain HTTP, so that they need no certificate.
+
+mod connections;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use connections::BoundedListener;
+
+/// How long requests that are under way may take to finish at shutdown. Every answer here comes from memory.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// Whether the server can be relied on, and if not, why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// Whether it can.
+    pub ready: bool,
+    /// What is not ready, one short line each.
+    pub reasons: Vec<String>,
+}
+
+/// Says how ready the server is, from memory.
+pub type ReadinessCheck = Arc<dyn Fn() -> Readiness + Send + Sync>;
+
+/// The pages of this port.
+pub fn router(readiness: ReadinessCheck) -> Router {
+    Router::new().route("/livez", get(async || "ok")).route("/readyz", get(readyz)).with_state(readiness)
+}
+
+/// Serves this port until `shutdown` completes, and then what is under way, within bounds.
+pub async fn serve(
+    listener: TcpListener,
+    readiness: ReadinessCheck,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let (stopping, stopped) = oneshot::channel();
+    let signal = async move {
+        shutdown.await;
+        let _ = stopping.send(());
+    };
+    let drained = async {
+        let _ = stopped.await;
+        tokio::time::sleep(DRAIN_LIMIT).await;
+    };
+    tokio::select! {
+        served = axum::serve(BoundedListener::new(listener), router(readiness)).with_graceful_shutdown(signal) => served,
+        () = drained => Ok(()),
+    }
+}
+
+async fn readyz(State(check): State<ReadinessCheck>) -> (StatusCode, String) {
+    let Readiness { ready, reasons } = check();
+    if ready {
+        return (StatusCode::OK, "ok".to_owned());
+    }
+    let mut text = reasons.join("\n");
+    if text.is_empty() {
+        text.push_str("not ready");
+    }
+    text.push('\n');
+    (StatusCode::SERVICE_UNAVAILABLE, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::Mutex;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    struct Served {
+        address: SocketAddr,
+        readiness: Arc<Mutex<Readiness>>,
+        stop: oneshot::Sender<()>,
+        serving: JoinHandle<io::Result<()>>,
+    }
+
+    async fn mk_served() -> Served {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let readiness = Arc::new(Mutex::new(Readiness::default()));
+        let (stop, stopped) = oneshot::channel();
+        let shared = Arc::clone(&readiness);
+        let check: ReadinessCheck = Arc::new(move || shared.lock().expect("no panic").clone());
+        let serving = tokio::spawn(serve(listener, check, async {
+            let _ = stopped.await;
+        }));
+        Served { address, readiness, stop, serving }
+    }
+
+    /// The status line and the body of the answer.
+    async fn ask(address: SocketAddr, path: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: headcount\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+    }
+
+    #[tokio::test]
+    async fn it_lives_whether_or_not_it_is_ready() {
+        let served = mk_served().await;
+        assert_eq!(ask(served.address, "/livez").await, ("HTTP/1.1 200 OK".into(), "ok".into()));
+        assert_eq!(ask(served.address, "/elsewhere").await.0, "HTTP/1.1 404 Not Found");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_ready_is_listed_line_by_line() {
+        let served = mk_served().await;
+        let unavailable = "HTTP/1.1 503 Service Unavailable";
+        assert_eq!(ask(served.address, "/readyz").await, (unavailable.into(), "not ready\n".into()));
+        let reasons = vec!["source us: not observed yet".into(), "source eu: throttled".into()];
+        *served.readiness.lock().expect("no panic") = Readiness { ready: false, reasons };
+        let body = "source us: not observed yet\nsource eu: throttled\n";
+        assert_eq!(ask(served.address, "/readyz").await, (unavailable.into(), body.into()));
+        *served.readiness.lock().expect("no panic") = Readiness { ready: true, reasons: Vec::new() };
+        assert_eq!(ask(served.address, "/readyz").await, ("HTTP/1.1 200 OK".into(), "ok".into()));
+    }
+
+    #[tokio::test]
+    async fn it_stops_when_told_to_though_a_request_never_ends() {
+        let served = mk_served().await;
+        let mut unfinished = TcpStream::connect(served.address).await.expect("a connection");
+        unfinished.write_all(b"GET /livez HTTP/1.1\r\n").await.expect("half a request");
+        ask(served.address, "/livez").await;
+        served.stop.send(()).expect("a server");
+        let end = tokio::time::timeout(DRAIN_LIMIT * 10, served.serving).await.expect("an end in time");
+        end.expect("no panic").expect("a clean end");
+        assert!(TcpStream::connect(served.address).await.is_err(), "the port is still open");
+    }
+}

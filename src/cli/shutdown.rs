@@ -1,0 +1,146 @@
+//! How the process ends: in order at the first signal, at once at the second.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tracing::{info, warn};
+
+/// The exit code of a process that SIGINT ended, as shells count: 128 and the signal's number.
+const EXIT_INTERRUPTED: i32 = 130;
+
+/// The exit code of a process that SIGTERM ended.
+const EXIT_TERMINATED: i32 = 143;
+
+/// The one shutdown of the process, which any number of tasks can wait for and any can begin.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    begun: Arc<watch::Sender<bool>>,
+}
+
+impl Shutdown {
+    /// A shutdown that begins at the first SIGTERM or SIGINT; at the second the process exits at once.
+    ///
+    /// Fails where signals cannot be listened to. To be called inside a Tokio runtime.
+    pub fn on_signals() -> io::Result<Self> {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let (received, signals) = mpsc::channel(2);
+        tokio::spawn(async move {
+            loop {
+                let code = tokio::select! {
+                    Some(()) = terminate.recv() => EXIT_TERMINATED,
+                    Some(()) = interrupt.recv() => EXIT_INTERRUPTED,
+                    else => return,
+                };
+                if received.send(code).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let shutdown = Self::default();
+        // The one place that ends the process out of hand: whoever signals twice does not want to wait.
+        tokio::spawn(shutdown.clone().follow(signals, |code| std::process::exit(code)));
+        Ok(shutdown)
+    }
+
+    /// Begins it, whether or not a signal came.
+    pub fn begin(&self) {
+        self.begun.send_replace(true);
+    }
+
+    /// Whether it has begun.
+    pub fn has_begun(&self) -> bool {
+        *self.begun.borrow()
+    }
+
+    /// Waits until it has begun.
+    pub fn begun(&self) -> impl Future<Output = ()> + Send + 'static {
+        // The future owns a sender too, so that the channel stays open while it waits.
+        let begun = Arc::clone(&self.begun);
+        async move {
+            let _ = begun.subscribe().wait_for(|begun| *begun).await;
+        }
+    }
+
+    /// Runs `work` to its end, which must come within `limit` once the shutdown has begun; `None` if it does not.
+    pub async fn drain<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let too_late = async {
+            self.begun().await;
+            tokio::time::sleep(limit).await;
+        };
+        tokio::select! {
+            biased;
+            result = work => Some(result),
+            () = too_late => {
+                warn!(?limit, "work was still under way at the end of the time for shutting down");
+                None
+            }
+        }
+    }
+
+    async fn follow(self, mut signals: mpsc::Receiver<i32>, exit: impl FnOnce(i32)) {
+        if signals.recv().await.is_none() {
+            return;
+        }
+        info!("shutting down; a second signal ends the process at once");
+        self.begin();
+        if let Some(code) = signals.recv().await {
+            warn!("a second signal came; exiting at once");
+            exit(code);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn the_first_signal_begins_it_for_all_who_wait_and_the_second_exits() {
+        let shutdown = Shutdown::default();
+        let (signals, received) = mpsc::channel(2);
+        let (exit, exited) = oneshot::channel();
+        tokio::spawn(shutdown.clone().follow(received, |code| exit.send(code).expect("a listener")));
+        let waiting = [tokio::spawn(shutdown.begun()), tokio::spawn(shutdown.begun())];
+        assert!(!shutdown.has_begun());
+
+        signals.send(EXIT_TERMINATED).await.expect("a follower");
+        for waiting in waiting {
+            waiting.await.expect("no panic");
+        }
+        assert!(shutdown.has_begun());
+        shutdown.begun().await;
+
+        signals.send(EXIT_INTERRUPTED).await.expect("a follower");
+        assert_eq!(exited.await, Ok(EXIT_INTERRUPTED));
+    }
+
+    #[tokio::test]
+    async fn a_real_signal_begins_it() {
+        let shutdown = Shutdown::on_signals().expect("signals");
+        let pid = std::process::id().to_string();
+        let kill = std::process::Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(kill.expect("kill").success());
+        tokio::time::timeout(LIMIT, shutdown.begun()).await.expect("to begin");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_has_all_the_time_before_and_a_limit_after() {
+        let shutdown = Shutdown::default();
+        let long = async { tokio::time::sleep(100 * LIMIT).await };
+        assert_eq!(shutdown.drain(LIMIT, long).await, Some(()));
+
+        let began = Instant::now();
+        shutdown.begin();
+        assert_eq!(shutdown.drain(LIMIT, std::future::pending::<()>()).await, None);
+        assert_eq!(began.elapsed().as_secs(), LIMIT.as_secs());
+        assert_eq!(shutdown.drain(LIMIT, async { 7 }).await, Some(7));
+    }
+}
