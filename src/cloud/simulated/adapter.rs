@@ -132,9 +132,11 @@ impl Cloud for Simulated {
 
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
         let name = reading.name.as_str();
-        self.world(|world, _| world.view(name).map(|group| group.placeholder(label)))
-            // The group is gone; an ID of either form will do.
-            .unwrap_or_else(|| ids::placeholder(Kind::AwsLike, name, "us-east-1a", label))
+        self.world(|world, _| world.view(name).map(|group| group.placeholder(label))).unwrap_or_else(|| {
+            // The group is gone, and its reading still tells its kind: only scale sets have versions.
+            let kind = if reading.version.is_some() { Kind::AzureLike } else { Kind::AwsLike };
+            ids::placeholder(kind, name, "us-east-1a", label)
+        })
     }
 
     fn family(&self) -> Family {
