@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
-use super::faults::{CallKind, Distortion};
+use super::call::{CallKind, Distortion};
 use super::group::Group;
 use super::member::Member;
 use super::plan::Kind;

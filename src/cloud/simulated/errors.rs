@@ -2,7 +2,7 @@
 //!
 //! [`Cloud`]: crate::cloud::Cloud
 
-use super::faults::{CallKind, Mishap};
+use super::call::{CallKind, Mishap};
 use super::record::{Refusal, RefusalKind};
 use crate::cloud::{CloudError, Fault};
 

@@ -12,15 +12,9 @@ use fastrand::Rng;
 use super::chance::{draw, hash};
 use super::member::{Claim, Member, Phase};
 use super::plan::{GroupPlan, Kind, Victims};
-use super::record::{Activity, ActivityKind, ActivityStatus, Author, Ending, Event, Killed, Operation, OperationKind};
-use super::trouble::PlannedFailure;
+use super::record::{Activity, Author, Event, Killed, Operation};
 use super::{ids, world};
 use crate::cloud::GroupHints;
-
-/// Finished operations that a group remembers.
-const OPERATIONS_MAX: usize = 100;
-/// Activities that a group remembers; the real ones show 100 a page.
-const ACTIVITIES_MAX: usize = 100;
 
 /// One simulated node group.
 #[derive(Debug)]
@@ -263,73 +257,6 @@ impl Group {
                 author: self.lowered_by,
             });
             self.begin_deletion(serial, at, operation, Claim::None, None);
-        }
-    }
-
-    // Operations.
-
-    pub(super) fn open_operation(&mut self, at: Duration, kind: OperationKind) -> u64 {
-        let number = self.next_serial();
-        self.operations
-            .insert(number, Operation { number, kind, started: at, ending: None, pending: 0, failure: None });
-        let surplus = self.operations.len().saturating_sub(OPERATIONS_MAX);
-        let old: Vec<u64> =
-            self.operations.values().filter(|one| one.ending.is_some()).take(surplus).map(|one| one.number).collect();
-        for number in old {
-            self.operations.remove(&number);
-        }
-        number
-    }
-
-    /// Puts an instance under an operation, and takes it from the one it was under.
-    pub(super) fn assign(&mut self, serial: u64, operation: Option<u64>, at: Duration) {
-        let Some(member) = self.members.get_mut(&serial) else { return };
-        let before = std::mem::replace(&mut member.operation, operation);
-        if let Some(operation) = operation.and_then(|number| self.operations.get_mut(&number)) {
-            operation.pending += 1;
-        }
-        self.resolve(before, at, None);
-    }
-
-    /// Notes that one instance's part in an operation is over.
-    pub(super) fn resolve(&mut self, operation: Option<u64>, at: Duration, failure: Option<&PlannedFailure>) {
-        let Some(number) = operation else { return };
-        let Some(operation) = self.operations.get_mut(&number) else { return };
-        operation.pending = operation.pending.saturating_sub(1);
-        if operation.failure.is_none() {
-            operation.failure = failure.cloned();
-        }
-        self.close_if_done(number, at);
-    }
-
-    /// Ends an operation that nothing is pending for.
-    pub(super) fn close_if_done(&mut self, number: u64, at: Duration) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
-        if operation.pending > 0 || operation.ending.is_some() {
-            return;
-        }
-        let ending = operation.failure.clone().map_or(Ending::Succeeded, Ending::Failed);
-        operation.ending = Some((at, ending));
-        self.changed();
-    }
-
-    // Activities.
-
-    pub(super) fn open_activity(&mut self, at: Duration, kind: ActivityKind, instance: Option<String>) -> u64 {
-        let number = self.next_serial();
-        let status = ActivityStatus::InProgress;
-        self.activities.push_back(Activity { number, kind, instance, started: at, ended: None, status });
-        if self.activities.len() > ACTIVITIES_MAX {
-            self.activities.pop_front();
-        }
-        number
-    }
-
-    pub(super) fn close_activity(&mut self, number: Option<u64>, at: Duration, status: ActivityStatus) {
-        let Some(number) = number else { return };
-        if let Some(activity) = self.activities.iter_mut().rev().find(|activity| activity.number == number) {
-            activity.ended = Some(at);
-            activity.status = status;
         }
     }
 

@@ -190,11 +190,14 @@ impl Group {
             running.into_iter().take(count).filter_map(|serial| self.members.remove(&serial)).collect();
         for member in &victims {
             // A scale set with eviction policy Delete lets go of the capacity; an Auto Scaling group replaces.
-            if self.plan.kind == Kind::AzureLike {
+            let afterwards = if self.plan.kind == Kind::AzureLike {
                 self.capacity = self.capacity.saturating_sub(1);
                 self.changed();
-            }
-            self.tell(at, format!("{} was evicted", short(&member.provider_id)));
+                format!("capacity {}", self.capacity)
+            } else {
+                "it will be replaced".to_owned()
+            };
+            self.tell(at, format!("{} was evicted, {afterwards}", short(&member.provider_id)));
         }
         if !victims.is_empty() {
             self.replace_lost(at);

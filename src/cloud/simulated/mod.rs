@@ -8,15 +8,18 @@
 //! capacity below what lives. Every such death is recorded, which is how a test finds out.
 
 mod adapter;
+mod call;
 mod chance;
 mod demo;
 mod errors;
 mod faults;
 mod group;
 mod ids;
+mod ledger;
 mod lifecycle;
 mod member;
 mod memory;
+mod outside;
 mod plan;
 mod reading;
 mod record;
@@ -30,8 +33,9 @@ mod trouble;
 mod types;
 mod world;
 
+pub use call::{Call, CallKind, Chances, Distortion, Mishap};
 pub use chance::{Pick, Span, seconds};
-pub use faults::{Call, CallKind, Chances, Distortion, Faults, Mishap, Verdict};
+pub use faults::{Faults, Verdict};
 pub use group::Group;
 pub use ids::{RESOURCE_GROUP, SUBSCRIPTION};
 pub use member::{Member, Phase};

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
+use super::call::{Call, CallKind, Mishap};
 use super::errors;
-use super::faults::{Call, CallKind, Faults, Mishap};
+use super::faults::Faults;
 use super::plan::GroupPlan;
 use super::record::{Event, Killed, Refusal};
 use super::world::World;

@@ -13,7 +13,7 @@ use super::lifecycle::instances;
 use super::memory::Memory;
 use super::plan::{GroupPlan, Kind};
 use super::record::{Author, Event, Killed, Operation, Receipt, Refusal, RefusalKind};
-use crate::cloud::{GroupReading, ProviderId};
+use crate::cloud::ProviderId;
 
 /// The wall-clock time at which every world begins: 2026-01-01T00:00:00Z.
 const GENESIS: Duration = Duration::from_secs(1_767_225_600);
@@ -24,16 +24,16 @@ const EVENTS_MAX: usize = 10_000;
 #[derive(Debug)]
 pub struct World {
     seed: u64,
-    now: Duration,
+    pub(super) now: Duration,
     editions: u64,
-    groups: BTreeMap<Arc<str>, Group>,
+    pub(super) groups: BTreeMap<Arc<str>, Group>,
     /// When which group is next; entries that the group has outrun are skipped.
     agenda: BinaryHeap<Reverse<(Duration, Arc<str>)>>,
     events: VecDeque<Event>,
     /// How many of the latest events nobody has taken yet.
     untold: usize,
     kills: Vec<Killed>,
-    memory: Option<Memory>,
+    pub(super) memory: Option<Memory>,
 }
 
 impl World {
@@ -177,57 +177,6 @@ impl World {
         self.events.range(self.events.len() - untold..).cloned().collect()
     }
 
-    // What is done to groups from outside.
-
-    /// Changes how a group is made or behaves.
-    pub fn replan(&mut self, now: Duration, group: &str, change: impl FnOnce(&mut GroupPlan)) -> Result<(), Refusal> {
-        self.edit(now, group, |group, at| {
-            change(&mut group.plan);
-            group.hints = Arc::new(group.plan.hints.clone());
-            group.changed();
-            group.retry_later(at);
-        })
-    }
-
-    /// Takes up to so many running instances away. Answers which.
-    pub fn evict(&mut self, now: Duration, group: &str, count: usize) -> Result<Vec<ProviderId>, Refusal> {
-        self.edit(now, group, |group, at| group.evict(at, count))
-    }
-
-    /// Adds so many running instances, and raises the capacity by their number.
-    pub fn add_instances(&mut self, now: Duration, group: &str, count: u32) -> Result<(), Refusal> {
-        self.edit(now, group, |group, at| group.attach(at, count))
-    }
-
-    /// Sets the capacity as somebody else would who uses the same API.
-    pub fn set_desired_externally(&mut self, now: Duration, group: &str, to: u32) -> Result<(), Refusal> {
-        self.edit(now, group, |group, at| match group.plan.kind {
-            Kind::AwsLike => group.set_desired(at, to, Author::Outside),
-            Kind::AzureLike => group.resize(at, to, None, Author::Outside).map(|_| ()),
-        })?
-    }
-
-    // What stale reads need.
-
-    /// Remembers from now on how every group was, for as long as this.
-    pub fn remember(&mut self, now: Duration, horizon: Duration) {
-        self.advance(now);
-        let memory = self.memory.get_or_insert_default();
-        memory.reach_back(horizon);
-        for group in self.groups.values() {
-            memory.note(self.now, group);
-        }
-    }
-
-    /// What a read of a group would have said so long ago, as far as it is remembered. `None` where there was no such
-    /// group then.
-    pub fn recall(&self, group: &str, ago: Duration) -> Option<GroupReading> {
-        match self.memory.as_ref().and_then(|memory| memory.recall(group, self.now.saturating_sub(ago))) {
-            Some(then) => then,
-            None => self.view(group).map(Group::reading),
-        }
-    }
-
     fn set_hidden(&mut self, now: Duration, name: &str, hidden: bool) -> bool {
         self.advance(now);
         let Some(group) = self.groups.get_mut(name) else { return false };
@@ -241,7 +190,7 @@ impl World {
     }
 
     /// Does something to a group in sight.
-    fn edit<R>(
+    pub(super) fn edit<R>(
         &mut self,
         now: Duration,
         name: &str,

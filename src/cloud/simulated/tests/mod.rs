@@ -1,6 +1,7 @@
 //! What simulated groups do, seen through the trait that `fleet` sees them through.
 
 mod faults;
+mod laws;
 mod scale_set;
 mod scaling_group;
 

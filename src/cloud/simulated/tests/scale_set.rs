@@ -170,6 +170,6 @@ async fn an_instance_of_another_scale_set_is_not_deleted_in_this_one() {
     bed.0.create_group(GroupPlan::azure("other").sized(0, 9, 3));
     let other = bed.0.observe(&"other".into()).await.expect("readable").expect("there");
     let id = other.instances.expect("listed")[0].id.clone();
-    assert_eq!(bed.delete(&[id.clone()]).await.already_gone, [id]);
+    assert_eq!(bed.delete(std::slice::from_ref(&id)).await.already_gone, [id]);
     assert_eq!(bed.count(InstanceState::Running).await, 3);
 }
