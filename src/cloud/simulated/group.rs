@@ -248,7 +248,7 @@ impl Group {
         }
         for serial in candidates.into_iter().take(usize::try_from(count).unwrap_or(usize::MAX)) {
             let Some(id) = self.members.get(&serial).map(|member| member.provider_id.clone()) else { continue };
-            self.tell(at, format!("{} is deleted to get down to capacity {}", world::short(&id), self.capacity));
+            self.tell(at, format!("{} is deleted to get down to capacity {}", world::called(&id), self.capacity));
             self.kills.push(Killed {
                 at,
                 group: Arc::clone(&self.name),

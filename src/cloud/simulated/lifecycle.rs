@@ -8,7 +8,7 @@ use super::member::{Claim, Fate, Phase};
 use super::plan::Kind;
 use super::record::{ActivityKind, ActivityStatus};
 use super::trouble::{DeleteOutcome, LaunchOutcome, PlannedFailure};
-use super::world::short;
+use super::world::called;
 use crate::cloud::ProviderId;
 
 impl Group {
@@ -107,7 +107,7 @@ impl Group {
         let Some(member) = self.members.get_mut(&serial) else { return };
         member.phase = Phase::Running;
         let (activity, operation) = (member.activity.take(), member.operation.take());
-        let (instance, name) = (member.id.clone(), short(&member.provider_id).to_owned());
+        let (instance, name) = (member.id.clone(), called(&member.provider_id));
         if let Some(activity) = self.activities.iter_mut().find(|one| Some(one.number) == activity) {
             activity.instance = Some(instance);
         }
@@ -132,7 +132,7 @@ impl Group {
     fn broke(&mut self, serial: u64, at: Duration, failure: PlannedFailure) {
         let Some(member) = self.members.get_mut(&serial) else { return };
         let (activity, operation) = (member.activity.take(), member.operation.take());
-        let name = short(&member.provider_id).to_owned();
+        let name = called(&member.provider_id);
         member.phase = Phase::Broken;
         member.failure = Some((failure.clone(), at));
         self.tell(at, format!("{name} failed: {} - {}", failure.code, failure.message));
@@ -146,13 +146,15 @@ impl Group {
 
     fn went(&mut self, serial: u64, at: Duration) {
         let Some(member) = self.members.remove(&serial) else { return };
+        let mut afterwards = String::new();
         if member.claim == Claim::UntilGone {
             self.capacity = self.capacity.saturating_sub(1);
             self.changed();
+            afterwards = format!(", capacity {}", self.capacity);
         }
         self.close_activity(member.activity, at, ActivityStatus::Successful);
         self.resolve(member.operation, at, None);
-        self.tell(at, format!("{} is gone", short(&member.provider_id)));
+        self.tell(at, format!("{} is gone{afterwards}", called(&member.provider_id)));
     }
 
     fn deletion_failed(&mut self, serial: u64, at: Duration, failure: &PlannedFailure) {
@@ -169,7 +171,7 @@ impl Group {
         let claim = std::mem::replace(&mut member.claim, Claim::None);
         member.phase = member.resumes;
         member.fate = None;
-        let taken = (short(&member.provider_id).to_owned(), member.activity.take(), member.operation.take());
+        let taken = (called(&member.provider_id), member.activity.take(), member.operation.take());
         if claim == Claim::GivenUp {
             self.capacity = self.capacity.saturating_add(1);
             self.changed();
@@ -197,7 +199,7 @@ impl Group {
             } else {
                 "it will be replaced".to_owned()
             };
-            self.tell(at, format!("{} was evicted, {afterwards}", short(&member.provider_id)));
+            self.tell(at, format!("{} was evicted, {afterwards}", called(&member.provider_id)));
         }
         if !victims.is_empty() {
             self.replace_lost(at);

@@ -100,7 +100,8 @@ impl Group {
             self.begin_deletion(serial, at, Some(operation), claim, failure);
         }
         let count = u32::try_from(receipt.accepted.len()).unwrap_or(u32::MAX);
-        self.tell(at, format!("{} being deleted, capacity {}", instances(count), self.capacity));
+        let until = if claim == Claim::UntilGone { " until then" } else { "" };
+        self.tell(at, format!("{} being deleted, capacity {}{until}", instances(count), self.capacity));
         Ok(receipt)
     }
 

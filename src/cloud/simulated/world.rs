@@ -237,3 +237,11 @@ pub fn wall_clock(at: Duration) -> SystemTime {
 pub(super) fn short(id: &ProviderId) -> &str {
     id.as_str().rsplit('/').next().unwrap_or_default()
 }
+
+/// What the narration calls an instance: a scale set's has but a number.
+pub(super) fn called(id: &ProviderId) -> String {
+    match short(id) {
+        number if number.bytes().all(|byte| byte.is_ascii_digit()) => format!("instance {number}"),
+        name => name.to_owned(),
+    }
+}
