@@ -10,10 +10,11 @@ use super::world::World;
 use crate::cloud::{GroupReading, ProviderId};
 
 impl World {
-    /// Changes how a group is made or behaves.
+    /// Changes how a group is made or behaves. Launches and deletions are counted from one again.
     pub fn replan(&mut self, now: Duration, group: &str, change: impl FnOnce(&mut GroupPlan)) -> Result<(), Refusal> {
         self.edit(now, group, |group, at| {
             change(&mut group.plan);
+            (group.launches, group.deletions) = (0, 0);
             group.hints = Arc::new(group.plan.hints.clone());
             group.changed();
             group.retry_later(at);

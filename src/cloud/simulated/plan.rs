@@ -212,6 +212,16 @@ impl GroupPlan {
         self
     }
 
+    /// Gives some launches this outcome and forgets those given before.
+    pub fn launches_now(&mut self, pick: Pick, outcome: LaunchOutcome) {
+        self.launch_troubles.0 = vec![(pick, outcome)];
+    }
+
+    /// Gives some deletions this outcome and forgets those given before.
+    pub fn deletions_now(&mut self, pick: Pick, outcome: DeleteOutcome) {
+        self.delete_troubles.0 = vec![(pick, outcome)];
+    }
+
     /// Forgets the outcomes given for launches: they are fine from now on.
     pub fn launches_fine(&mut self) {
         self.launch_troubles.0.clear();

@@ -173,3 +173,18 @@ async fn an_instance_of_another_scale_set_is_not_deleted_in_this_one() {
     assert_eq!(bed.delete(std::slice::from_ref(&id)).await.already_gone, [id]);
     assert_eq!(bed.count(InstanceState::Running).await, 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_can_change_while_the_group_lives() {
+    let bed = Bed::of(GroupPlan::azure("pool").sized(0, 9, 4));
+    bed.delete(&bed.first(1).await).await;
+    pass(30).await;
+    bed.0.replan("pool", |plan| plan.deletions_now(Pick::First(1), delete_fails())).expect("there");
+    bed.delete(&bed.first(1).await).await;
+    pass(30).await;
+    assert_eq!(bed.count(InstanceState::Running).await, 3, "the first after the change fails");
+    bed.0.replan("pool", GroupPlan::deletions_fine).expect("there");
+    bed.delete(&bed.first(1).await).await;
+    pass(30).await;
+    assert_eq!(bed.count(InstanceState::Running).await, 2);
+}
