@@ -139,12 +139,12 @@ impl Fleet {
         let mut ready = self.ready.clone();
         match timeout_at(until, ready.wait_for(|ready| *ready)).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(FleetError::NotReady { reasons: self.problems() }),
+            Ok(Err(_)) | Err(_) => Err(FleetError::NotReady { reasons: self.problems().join("; ") }),
         }
     }
 
     /// What is wrong with each source that something is wrong with.
-    pub fn problems(&self) -> String {
+    pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, health) in self.sources() {
             match (&health.problem, health.good) {
@@ -153,7 +153,7 @@ impl Fleet {
                 (None, Some(_)) => {}
             }
         }
-        problems.join("; ")
+        problems
     }
 
     /// Brings sources up to date that are older than the refresh interval. Fails only when none is fresh enough to
@@ -172,7 +172,7 @@ impl Fleet {
         if self.sources.iter().any(fresh) {
             return Ok(());
         }
-        Err(FleetError::Stale { limit, reasons: self.problems() })
+        Err(FleetError::Stale { limit, reasons: self.problems().join("; ") })
     }
 
     fn is_old(&self, source: &Source) -> bool {

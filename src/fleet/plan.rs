@@ -29,10 +29,11 @@ pub(super) struct DeletePlan {
 }
 
 /// The capacity a reduction may set, if it may set any: never below what the cloud lists (instances being deleted
-/// included, law 1), never below the group's minimum, never above what is.
-pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation) -> Option<u32> {
+/// included, law 1) and is launching at this moment, never below the group's minimum, never above what is.
+pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation, under_way: u32) -> Option<u32> {
     let census = state.census()?;
-    let lowest = observation.listed().max(observation.reading.min).max(observation.reading.floor);
+    // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
+    let lowest = observation.listed().saturating_add(under_way).max(observation.reading.min).max(observation.reading.floor);
     let wanted = census.desired.saturating_sub(state.forgone()).max(lowest);
     // The capacity as read, too, has to be above: where a read lags, nothing is lowered on the strength of a guess.
     (wanted < census.desired && wanted < observation.reading.desired).then_some(wanted)

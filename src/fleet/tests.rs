@@ -282,7 +282,7 @@ fn capacity_that_the_cloud_took_back_stays_in_the_target_until_its_placeholders_
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.forgo(&named);
     assert_eq!((group.target(), group.failed()), (3, 0));
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation()), None, "there is nothing to write");
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None, "there is nothing to write");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn capacity_that_the_cloud_kept_after_a_failure_can_be_lowered_to_what_lives() {
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.forgo(&named);
     assert_eq!(group.target(), 4);
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation()), Some(4));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(4));
 }
 
 #[test]
@@ -315,12 +315,13 @@ fn a_reduction_never_goes_below_what_is_listed_deleting_instances_included() {
     assert_eq!(named.len(), 5);
     group.state.forgo(&named);
     assert_eq!(group.target(), 3, "it shows in the target at once");
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation()), Some(6));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(6));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 1), Some(7), "one is being launched");
     group.write(8, 6, None);
     assert_eq!(group.target(), 3);
     group.see(6, running(0..3));
     assert_eq!(group.target(), 3);
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation()), Some(3), "now it is safe");
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(3), "now it is safe");
 }
 
 #[test]
@@ -332,10 +333,10 @@ fn a_reduction_never_goes_below_the_minimum_and_what_is_left_out_stays_out_of_th
     group.state.observe(observation.clone(), &name);
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.forgo(&named);
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation()), Some(30));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(30));
     group.write(35, 30, None);
     assert_eq!((group.target(), group.reported(InstanceState::Creating)), (1, 0));
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation()), None);
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
 
     observation.reading.desired = 30;
     observation.instances = running(0..2);

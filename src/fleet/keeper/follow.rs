@@ -119,7 +119,8 @@ impl Keeper {
     async fn lower_owed(&mut self) {
         let owed = |keeper: &Self| {
             let observation = keeper.state.observation()?;
-            plan::reduced_capacity(&keeper.state, observation).filter(|_| keeper.state.forgone() > 0)
+            let under_way = observation.activity.under_way;
+            plan::reduced_capacity(&keeper.state, observation, under_way).filter(|_| keeper.state.forgone() > 0)
         };
         if owed(self).is_none() {
             return;

@@ -24,7 +24,7 @@ use super::request::Request;
 use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
 use super::template_builder::TemplateJob;
-use crate::cloud::{CloudError, Fault, GroupReading, InstanceState, Permit, ProviderId, SharedCloud};
+use crate::cloud::{CloudError, Fault, GroupReading, InstanceState, LaunchActivity, Permit, ProviderId, SharedCloud};
 
 /// What a keeper is told.
 #[derive(Debug)]
@@ -243,12 +243,20 @@ impl Keeper {
         if super::census::census(&observation, self.state.operations()).shortfall == 0 {
             return observation;
         }
+        if let Some(activity) = self.launch_activity().await {
+            observation.activity = activity;
+        }
+        observation
+    }
+
+    /// What the cloud says of recent launches. Without it, nothing is known to have failed and nothing to be under way.
+    async fn launch_activity(&self) -> Option<LaunchActivity> {
         match timeout(READ_LIMIT, self.around.cloud.launch_activity(&self.key.name)).await {
-            Ok(Ok(activity)) => observation.activity = activity,
+            Ok(Ok(activity)) => return Some(activity),
             Ok(Err(error)) => tracing::warn!(group = %self.key.name, %error, "launch activity cannot be read"),
             Err(_elapsed) => tracing::warn!(group = %self.key.name, "launch activity cannot be read in time"),
         }
-        observation
+        None
     }
 
     fn adopt(&mut self, observation: Observation) {

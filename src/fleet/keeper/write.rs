@@ -124,8 +124,9 @@ impl Keeper {
     /// Lowers the capacity by what is forgone, as far as that is safe at this moment; the rest stays owed.
     pub(super) async fn lower(&mut self) -> Result<(), FleetError> {
         for _ in 0..=RECOMPUTE {
+            let under_way = self.launch_activity().await.map_or(0, |activity| activity.under_way);
             let Some(observation) = self.state.observation() else { return Ok(()) };
-            let Some(to) = plan::reduced_capacity(&self.state, observation) else {
+            let Some(to) = plan::reduced_capacity(&self.state, observation, under_way) else {
                 self.publish();
                 return Ok(());
             };
