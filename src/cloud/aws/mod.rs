@@ -1,3 +1,165 @@
-//! (to come)
+//! AWS Auto Scaling groups, EKS managed node groups among them.
+//!
+//! One `DescribeAutoScalingGroups` says all there is to know of a group, instances included, so reading one group is one
+//! call and listing a source is one call to 100 groups. The calls made are those of `api`, what their errors mean is in
+//! `errors`, and everything else is pure and turns what AWS describes into the words of [`crate::cloud`].
+
+mod activities;
+mod api;
+mod blueprint;
+mod cache;
+mod connect;
+mod discovery;
+mod errors;
+#[cfg(test)]
+mod fake;
+mod groups;
+mod ids;
+mod launch;
+mod lifecycle;
+mod listing;
+mod nodegroups;
+mod remarks;
+mod requirements;
 mod settings;
+mod tags;
+mod termination;
+#[cfg(test)]
+mod tests;
+mod types;
+mod volumes;
+mod weights;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+
+use self::api::{AutoScalingApi, Ec2Api, EksApi};
+use self::blueprint::{Blueprint, TemplateRef};
+use self::cache::Cache;
+use self::errors::{not_found, refused};
+use self::launch::LaunchData;
+use self::nodegroups::{NodegroupFacts, NodegroupKey};
+use self::remarks::Remarks;
+use self::volumes::ImageFacts;
+use super::{
+    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, Listing,
+    Machine, OperationHandle, Progress, ProviderId, Recognition,
+};
+
+pub use api::{READ_ACTIONS, WRITE_ACTIONS};
+pub use connect::ConnectError;
+pub use discovery::TagQueryError;
 pub use settings::{Settings, TagQuery};
+
+/// One AWS account and region.
+pub struct Aws {
+    settings: Settings,
+    region: String,
+    scaling: Arc<dyn AutoScalingApi>,
+    ec2: Arc<dyn Ec2Api>,
+    eks: Arc<dyn EksApi>,
+    /// What each group said of its machines when it was read last, so that a template costs no further reading of it.
+    blueprints: Mutex<HashMap<GroupName, Arc<Blueprint>>>,
+    remarks: Remarks,
+    configurations: Cache<String, Arc<LaunchData>>,
+    templates: Cache<TemplateRef, Arc<LaunchData>>,
+    images: Cache<String, Option<Arc<ImageFacts>>>,
+    satisfying: Cache<String, Arc<[String]>>,
+    nodegroups: Cache<NodegroupKey, Arc<NodegroupFacts>>,
+    /// Remembers that AWS does not know the batch form of a termination.
+    no_batch: Cache<(), ()>,
+}
+
+impl Aws {
+    fn over(
+        settings: Settings,
+        region: String,
+        scaling: impl AutoScalingApi + 'static,
+        ec2: impl Ec2Api + 'static,
+        eks: impl EksApi + 'static,
+    ) -> Self {
+        Self {
+            settings,
+            region,
+            scaling: Arc::new(scaling),
+            ec2: Arc::new(ec2),
+            eks: Arc::new(eks),
+            blueprints: Mutex::default(),
+            remarks: Remarks::default(),
+            configurations: Cache::default(),
+            templates: Cache::default(),
+            images: Cache::default(),
+            satisfying: Cache::default(),
+            nodegroups: Cache::default(),
+            no_batch: Cache::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl Cloud for Aws {
+    async fn list(&self) -> Result<Listing, CloudError> {
+        self.list_all().await
+    }
+
+    async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.observe_one(group).await
+    }
+
+    async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError> {
+        Ok(activities::launches(&self.scaling.describe_scaling_activities(group.as_str()).await?))
+    }
+
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        const OPERATION: &str = "SetDesiredCapacity";
+        let group = basis.name.as_str();
+        let units = weights::units_per_node(basis.version.as_deref())
+            .ok_or_else(|| refused(OPERATION, group, "the group's capacity is not counted in nodes"))?;
+        let units = to.checked_mul(units).and_then(|units| i32::try_from(units).ok());
+        let units =
+            units.ok_or_else(|| refused(OPERATION, group, format!("{to} nodes are more than can be asked for")))?;
+        self.scaling.set_desired_capacity(group, units).await?;
+        Ok(Acceptance { handle: None })
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.terminate(basis, ids).await
+    }
+
+    async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        // No write of this cloud hands out a handle: groups show their progress themselves.
+        Err(not_found("DescribeScalingActivities", &handle.0, "no such operation"))
+    }
+
+    async fn machine(&self, reading: &GroupReading) -> Result<Machine, CloudError> {
+        self.machine_of(reading).await
+    }
+
+    async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+        self.types_named(names).await
+    }
+
+    async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
+        self.types_all().await
+    }
+
+    fn recognise(&self, id: &str) -> Recognition {
+        ids::recognise(&self.region, id)
+    }
+
+    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
+        // The zone is one of the region, whichever: the ID must stay the same while the group's zones change.
+        ids::provider_id(&format!("{}a", self.region), &format!("i-placeholder-{}-{label}", reading.name))
+    }
+
+    fn family(&self) -> Family {
+        Family::Aws
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+}

@@ -1,0 +1,135 @@
+//! What the activities of a group say of launches that failed.
+
+use std::cmp::Reverse;
+use std::time::SystemTime;
+
+use aws_sdk_autoscaling::types::{Activity, ScalingActivityStatusCode};
+
+use super::errors::{class_of, is_known, shorten};
+use crate::cloud::{Failure, LaunchActivity};
+
+const LAUNCHING: &str = "Launching a new EC2 instance";
+
+/// The code of a launch that failed for a reason that cannot be told from its message.
+const NO_CODE: &str = "LaunchFailed";
+
+/// Messages without a code, each with the code EC2 has for it. All words must be in the message, in lower case.
+const PROSE: [(&[&str], &str); 20] = [
+    (&["do not have sufficient", "capacity"], "InsufficientInstanceCapacity"),
+    (&["no spot capacity"], "InsufficientInstanceCapacity"),
+    (&["insufficient capacity"], "InsufficientInstanceCapacity"),
+    (&["max spot instance count exceeded"], "MaxSpotInstanceCountExceeded"),
+    (&["vcpu limit"], "VcpuLimitExceeded"),
+    (&["instance limit"], "InstanceLimitExceeded"),
+    (&["free addresses"], "InsufficientFreeAddressesInSubnet"),
+    (&["volume limit exceeded"], "VolumeLimitExceeded"),
+    (&["spot", "price", "lower than the minimum"], "SpotMaxPriceTooLow"),
+    (&["capacity reservation"], "ReservationCapacityExceeded"),
+    (&["lifecycle action", "abandoned"], "LifecycleActionAbandoned"),
+    (&["not authorized"], "UnauthorizedOperation"),
+    (&["launch template", "does not exist"], "InvalidLaunchTemplateId.NotFound"),
+    (&["image id", "does not exist"], "InvalidAMIID.NotFound"),
+    (&["ami", "invalid"], "InvalidAMIID.Unavailable"),
+    (&["security group", "does not exist"], "InvalidGroup.NotFound"),
+    (&["key pair", "does not exist"], "InvalidKeyPair.NotFound"),
+    (&["subnet id", "does not exist"], "InvalidSubnetID.NotFound"),
+    (&["not supported in your requested availability zone"], "Unsupported"),
+    (&["request limit exceeded"], "RequestLimitExceeded"),
+];
+
+/// Reads the newest activities of a group. Failed terminations say nothing of capacity and are left out.
+pub(super) fn launches(activities: &[Activity]) -> LaunchActivity {
+    let launches = activities.iter().filter(|activity| activity.description().is_some_and(is_launch));
+    let mut answer = LaunchActivity::default();
+    for launch in launches {
+        match launch.status_code() {
+            Some(status) if is_finished(status) => answer.failures.extend(failure(launch)),
+            // An instance that has an ID is listed with the group; counting it here too would count it twice.
+            _ if names_instance(launch) => {}
+            _ => answer.under_way += 1,
+        }
+    }
+    answer.failures.sort_by_key(|failure| Reverse(failure.at));
+    answer
+}
+
+fn is_launch(description: &str) -> bool {
+    description.starts_with(LAUNCHING)
+}
+
+fn is_finished(status: &ScalingActivityStatusCode) -> bool {
+    use ScalingActivityStatusCode::{Cancelled, Failed, Successful};
+    matches!(status, Cancelled | Failed | Successful)
+}
+
+fn names_instance(launch: &Activity) -> bool {
+    launch.description().and_then(|text| text.strip_prefix(LAUNCHING)).is_some_and(|rest| rest.starts_with(": i-"))
+}
+
+fn failure(launch: &Activity) -> Option<Failure> {
+    let status = launch.status_code()?;
+    let text = launch.status_message().filter(|text| !text.trim().is_empty());
+    // "Launching a new EC2 instance.  Status Reason: …"
+    let text = text.or_else(|| launch.description()?.split_once("Status Reason:").map(|(_, reason)| reason));
+    match status {
+        ScalingActivityStatusCode::Failed => {}
+        // An instance that died while it started cancels its launch: a key it may not use, a volume too many.
+        // One that was stopped from outside is nobody's failure.
+        ScalingActivityStatusCode::Cancelled if text.is_some_and(died_at_start) => {}
+        _ => return None,
+    }
+    let text = text.unwrap_or("the launch failed, and AWS does not say why");
+    let code = code_of(text);
+    let at = launch.start_time().or_else(|| launch.end_time())?;
+    let at = SystemTime::try_from(*at).ok()?;
+    Some(Failure { class: class_of(&code), code, message: shorten(text), at })
+}
+
+fn died_at_start(text: &str) -> bool {
+    let reason = text.split_once("Termination Reason:").map(|(_, reason)| reason.trim_start());
+    reason.is_some_and(|reason| {
+        ["Server.", "Client.InternalError", "Client.VolumeLimitExceeded", "Client.InvalidSnapshot"]
+            .iter()
+            .any(|start| reason.starts_with(start))
+    })
+}
+
+/// AWS's code for why a launch failed: one in the message, or the one EC2 has for what the message says.
+pub(super) fn code_of(message: &str) -> String {
+    let is_inside = |letter: char| letter.is_ascii_alphanumeric() || letter == '.' || letter == '_';
+    let tokens = || {
+        message
+            .split(|letter: char| !is_inside(letter))
+            .map(|token| token.trim_matches(|letter| letter == '.' || letter == '_'))
+            .filter(|token| !token.is_empty())
+    };
+    if let Some(known) = tokens().find(|token| is_known(token)) {
+        return known.to_owned();
+    }
+    if let Some(dotted) = tokens().find(|token| is_dotted_code(token)) {
+        return dotted.to_owned();
+    }
+    let text = message.to_ascii_lowercase();
+    if let Some((_, code)) = PROSE.iter().find(|(words, _)| words.iter().all(|word| text.contains(word))) {
+        return (*code).to_owned();
+    }
+    // "SomeNewCode - what it means"
+    let before_dash = message.split(" - ").next().filter(|_| message.contains(" - "));
+    let candidate = before_dash.and_then(|text| text.split_whitespace().next_back());
+    candidate.filter(|token| is_camel_case(token)).unwrap_or(NO_CODE).to_owned()
+}
+
+// InvalidAMIID.NotFound, Client.InternalError; not ec2.amazonaws.com, nor the end of one sentence and start of the next.
+fn is_dotted_code(token: &str) -> bool {
+    let mut parts = token.split('.');
+    let (Some(first), Some(second), None) = (parts.next(), parts.next(), parts.next()) else { return false };
+    is_camel_case(second) && (is_camel_case(first) || matches!(first, "Client" | "Server"))
+        || (is_camel_case(first) && matches!(second, "Malformed" | "Unavailable" | "Duplicate"))
+}
+
+fn is_camel_case(token: &str) -> bool {
+    token.starts_with(|letter: char| letter.is_ascii_uppercase())
+        && token.chars().all(|letter| letter.is_ascii_alphanumeric())
+        && token.chars().any(|letter| letter.is_ascii_lowercase())
+        && token.chars().filter(char::is_ascii_uppercase).count() > 1
+}

@@ -1,0 +1,275 @@
+//! The AWS calls that Headcount makes, and no others. [`READ_ACTIONS`] and [`WRITE_ACTIONS`] are the IAM policy in
+//! `deploy/aws-iam-policy.json`; a test holds them equal.
+
+use async_trait::async_trait;
+use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
+use aws_sdk_autoscaling::types::{Activity, Filter, LaunchConfiguration};
+use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
+use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
+use aws_sdk_ec2::types::{
+    ArchitectureType, Image, InstanceRequirementsRequest, InstanceType, LaunchTemplateVersion, VirtualizationType,
+};
+use aws_sdk_eks::types::Nodegroup;
+
+use super::errors::classify;
+use crate::cloud::CloudError;
+
+/// What Headcount must be allowed to read; EC2 and EC2 Auto Scaling know no finer resource than `*` for these.
+pub const READ_ACTIONS: [&str; 8] = [
+    "autoscaling:DescribeAutoScalingGroups",
+    "autoscaling:DescribeLaunchConfigurations",
+    "autoscaling:DescribeScalingActivities",
+    "ec2:DescribeImages",
+    "ec2:DescribeInstanceTypes",
+    "ec2:DescribeLaunchTemplateVersions",
+    "ec2:GetInstanceTypesFromInstanceRequirements",
+    "eks:DescribeNodegroup",
+];
+
+/// What Headcount must be allowed to do to the groups it scales.
+pub const WRITE_ACTIONS: [&str; 2] =
+    ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"];
+
+/// The most group names one DescribeAutoScalingGroups takes, the most records of a page of it, the most instance types
+/// one DescribeInstanceTypes takes and the most instances one TerminateInstanceInAutoScalingGroup takes.
+pub(super) const BATCH: usize = 100;
+/// [`BATCH`] as the APIs want it.
+const PAGE_RECORDS: i32 = 100;
+
+/// Which groups a DescribeAutoScalingGroups is about. Never empty: that would describe every group there is.
+#[derive(Clone, Debug)]
+pub(super) enum Which {
+    /// Those of these names.
+    Named(Vec<String>),
+    /// Those that pass all these filters.
+    Filtered(Vec<Filter>),
+}
+
+/// EC2 Auto Scaling.
+#[async_trait]
+pub(super) trait AutoScalingApi: Send + Sync {
+    /// One page of groups.
+    async fn describe_auto_scaling_groups(
+        &self,
+        which: &Which,
+        token: Option<String>,
+    ) -> Result<DescribeAutoScalingGroupsOutput, CloudError>;
+
+    /// One launch configuration.
+    async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError>;
+
+    /// The newest activities of a group, one page.
+    async fn describe_scaling_activities(&self, group: &str) -> Result<Vec<Activity>, CloudError>;
+
+    /// Sets the desired capacity. Sent once.
+    async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError>;
+
+    /// Terminates one instance and decrements the desired capacity. Sent once.
+    async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError>;
+
+    /// Terminates several instances of one group and decrements its desired capacity by them. Sent once. Not every
+    /// region and partition has this form.
+    async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError>;
+}
+
+/// EC2.
+#[async_trait]
+pub(super) trait Ec2Api: Send + Sync {
+    /// One image, `None` where there is no such image.
+    async fn describe_image(&self, id: &str) -> Result<Option<Image>, CloudError>;
+
+    /// Instance types by name, or one page of all where `names` is empty.
+    async fn describe_instance_types(
+        &self,
+        names: &[String],
+        token: Option<String>,
+    ) -> Result<DescribeInstanceTypesOutput, CloudError>;
+
+    /// One version of a launch template.
+    async fn describe_launch_template_version(
+        &self,
+        template: &TemplateKey,
+        version: &str,
+    ) -> Result<Option<LaunchTemplateVersion>, CloudError>;
+
+    /// One page of the instance types that satisfy requirements.
+    async fn get_instance_types_from_instance_requirements(
+        &self,
+        architectures: &[ArchitectureType],
+        virtualization: &[VirtualizationType],
+        requirements: &InstanceRequirementsRequest,
+        token: Option<String>,
+    ) -> Result<GetInstanceTypesFromInstanceRequirementsOutput, CloudError>;
+}
+
+/// EKS.
+#[async_trait]
+pub(super) trait EksApi: Send + Sync {
+    /// One managed node group.
+    async fn describe_nodegroup(&self, cluster: &str, nodegroup: &str) -> Result<Option<Nodegroup>, CloudError>;
+}
+
+/// How a launch template is named.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum TemplateKey {
+    /// By its ID.
+    Id(String),
+    /// By its name.
+    Name(String),
+}
+
+impl TemplateKey {
+    /// The ID or the name.
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Self::Id(text) | Self::Name(text) => text,
+        }
+    }
+}
+
+/// EC2 Auto Scaling through the SDK. Two clients, because the SDK may retry a read and must never retry a write.
+pub(super) struct AutoScaling {
+    pub(super) reads: aws_sdk_autoscaling::Client,
+    pub(super) writes: aws_sdk_autoscaling::Client,
+}
+
+#[async_trait]
+impl AutoScalingApi for AutoScaling {
+    async fn describe_auto_scaling_groups(
+        &self,
+        which: &Which,
+        token: Option<String>,
+    ) -> Result<DescribeAutoScalingGroupsOutput, CloudError> {
+        let call = self.reads.describe_auto_scaling_groups().max_records(PAGE_RECORDS).set_next_token(token);
+        let (call, subject) = match which {
+            Which::Named(names) => {
+                (call.set_auto_scaling_group_names(Some(names.clone())), names.first().map_or("", String::as_str))
+            }
+            Which::Filtered(filters) => (call.set_filters(Some(filters.clone())), "by tags"),
+        };
+        call.send().await.map_err(|error| classify("DescribeAutoScalingGroups", subject, error))
+    }
+
+    async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError> {
+        let call = self.reads.describe_launch_configurations().launch_configuration_names(name);
+        let output = call.send().await.map_err(|error| classify("DescribeLaunchConfigurations", name, error))?;
+        Ok(output.launch_configurations.unwrap_or_default().into_iter().next())
+    }
+
+    async fn describe_scaling_activities(&self, group: &str) -> Result<Vec<Activity>, CloudError> {
+        let call = self.reads.describe_scaling_activities().auto_scaling_group_name(group).max_records(PAGE_RECORDS);
+        let output = call.send().await.map_err(|error| classify("DescribeScalingActivities", group, error))?;
+        Ok(output.activities.unwrap_or_default())
+    }
+
+    async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError> {
+        let call = self.writes.set_desired_capacity().auto_scaling_group_name(group);
+        let call = call.desired_capacity(units).honor_cooldown(false);
+        call.send().await.map(drop).map_err(|error| classify("SetDesiredCapacity", group, error))
+    }
+
+    async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError> {
+        let call = self.writes.terminate_instance_in_auto_scaling_group().instance_id(instance);
+        let sent = call.should_decrement_desired_capacity(true).send().await;
+        sent.map(drop).map_err(|error| classify("TerminateInstanceInAutoScalingGroup", instance, error))
+    }
+
+    async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError> {
+        let call = self.writes.terminate_instance_in_auto_scaling_group().auto_scaling_group_name(group);
+        let call = call.set_instance_ids(Some(instances.to_vec())).should_decrement_desired_capacity(true);
+        let output =
+            call.send().await.map_err(|error| classify("TerminateInstanceInAutoScalingGroup", group, error))?;
+        Ok(output.activities.unwrap_or_default())
+    }
+}
+
+/// EC2 through the SDK.
+pub(super) struct Ec2(pub(super) aws_sdk_ec2::Client);
+
+#[async_trait]
+impl Ec2Api for Ec2 {
+    async fn describe_image(&self, id: &str) -> Result<Option<Image>, CloudError> {
+        let sent = self.0.describe_images().image_ids(id).send().await;
+        let output = sent.map_err(|error| classify("DescribeImages", id, error))?;
+        Ok(output.images.unwrap_or_default().into_iter().next())
+    }
+
+    async fn describe_instance_types(
+        &self,
+        names: &[String],
+        token: Option<String>,
+    ) -> Result<DescribeInstanceTypesOutput, CloudError> {
+        let call = self.0.describe_instance_types().set_next_token(token);
+        // The API refuses a page size beside names.
+        let call = if names.is_empty() {
+            call.max_results(PAGE_RECORDS)
+        } else {
+            call.set_instance_types(Some(names.iter().map(|name| InstanceType::from(name.as_str())).collect()))
+        };
+        let subject = names.first().map_or("all", String::as_str);
+        call.send().await.map_err(|error| classify("DescribeInstanceTypes", subject, error))
+    }
+
+    async fn describe_launch_template_version(
+        &self,
+        template: &TemplateKey,
+        version: &str,
+    ) -> Result<Option<LaunchTemplateVersion>, CloudError> {
+        let call = self.0.describe_launch_template_versions().versions(version);
+        let call = match template {
+            TemplateKey::Id(id) => call.launch_template_id(id),
+            TemplateKey::Name(name) => call.launch_template_name(name),
+        };
+        let sent = call.send().await;
+        let output = sent.map_err(|error| classify("DescribeLaunchTemplateVersions", template.as_str(), error))?;
+        Ok(output.launch_template_versions.unwrap_or_default().into_iter().next())
+    }
+
+    async fn get_instance_types_from_instance_requirements(
+        &self,
+        architectures: &[ArchitectureType],
+        virtualization: &[VirtualizationType],
+        requirements: &InstanceRequirementsRequest,
+        token: Option<String>,
+    ) -> Result<GetInstanceTypesFromInstanceRequirementsOutput, CloudError> {
+        let call = self.0.get_instance_types_from_instance_requirements();
+        let call = call.set_architecture_types(Some(architectures.to_vec()));
+        let call = call.set_virtualization_types(Some(virtualization.to_vec()));
+        let call = call.instance_requirements(requirements.clone()).set_next_token(token);
+        let sent = call.send().await;
+        sent.map_err(|error| classify("GetInstanceTypesFromInstanceRequirements", "requirements", error))
+    }
+}
+
+/// EKS through the SDK.
+pub(super) struct Eks(pub(super) aws_sdk_eks::Client);
+
+#[async_trait]
+impl EksApi for Eks {
+    async fn describe_nodegroup(&self, cluster: &str, nodegroup: &str) -> Result<Option<Nodegroup>, CloudError> {
+        let sent = self.0.describe_nodegroup().cluster_name(cluster).nodegroup_name(nodegroup).send().await;
+        let output = sent.map_err(|error| classify("DescribeNodegroup", nodegroup, error))?;
+        Ok(output.nodegroup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_iam_policy_allows_exactly_the_calls_made() {
+        let policy: serde_json::Value =
+            serde_json::from_str(include_str!("../../../deploy/aws-iam-policy.json")).expect("valid JSON");
+        let allowed = |sid: &str| -> Vec<String> {
+            let statements = policy["Statement"].as_array().expect("statements");
+            let statement = statements.iter().find(|statement| statement["Sid"] == sid).expect(sid);
+            assert_eq!(statement["Effect"], "Allow");
+            let actions = statement["Action"].as_array().expect("actions").iter();
+            actions.map(|action| action.as_str().expect("text").to_owned()).collect()
+        };
+        assert_eq!(allowed("HeadcountReads"), READ_ACTIONS);
+        assert_eq!(allowed("HeadcountScales"), WRITE_ACTIONS);
+        assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(2));
+    }
+}

@@ -1,0 +1,68 @@
+//! The SDK's clients, and how long they may take.
+
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
+use thiserror::Error;
+
+use super::api::{AutoScaling, Ec2, Eks};
+use super::{Aws, Settings};
+
+/// Long enough for a TLS handshake across a continent.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// A full page of groups with many instances takes seconds.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A read with its retries; a keeper waits no longer than this for one answer.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(20);
+/// A read is tried this often by the SDK; a write once.
+const READ_ATTEMPTS: u32 = 3;
+
+/// Why a source cannot be connected to.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// No region is configured, and neither the environment, the profile nor the metadata service has one.
+    #[error(
+        "no AWS region: set aws.region of the source in headcount.yaml, or AWS_REGION, \
+         or a region in the AWS profile; on EC2, let the metadata service be reached"
+    )]
+    NoRegion,
+}
+
+impl Aws {
+    /// Connects to one account and region. No call is made but those that find the region, where none is configured.
+    pub async fn connect(settings: Settings) -> Result<Self, ConnectError> {
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+            .operation_timeout(OPERATION_TIMEOUT)
+            .build();
+        let mut loader = aws_config::defaults(BehaviorVersion::latest())
+            .timeout_config(timeouts)
+            .retry_config(RetryConfig::standard().with_max_attempts(READ_ATTEMPTS));
+        if let Ok(name) = AppName::new("headcount") {
+            loader = loader.app_name(name);
+        }
+        if let Some(region) = settings.region.as_deref().map(str::trim).filter(|region| !region.is_empty()) {
+            loader = loader.region(Region::new(region.to_owned()));
+        }
+        if let Some(endpoint) = settings.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) {
+            loader = loader.endpoint_url(endpoint);
+        }
+        let config = loader.load().await;
+        let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
+        Ok(Self::from_sdk(settings, region, &config))
+    }
+
+    fn from_sdk(settings: Settings, region: String, config: &SdkConfig) -> Self {
+        let once = aws_sdk_autoscaling::config::Builder::from(config).retry_config(RetryConfig::disabled()).build();
+        let scaling = AutoScaling {
+            reads: aws_sdk_autoscaling::Client::new(config),
+            writes: aws_sdk_autoscaling::Client::from_conf(once),
+        };
+        let ec2 = Ec2(aws_sdk_ec2::Client::new(config));
+        let eks = Eks(aws_sdk_eks::Client::new(config));
+        Self::over(settings, region, scaling, ec2, eks)
+    }
+}

@@ -1,0 +1,143 @@
+//! `asg:tag=k1[=v1],k2`: the groups that carry all these tags.
+
+use std::str::FromStr;
+
+use aws_sdk_autoscaling::types::Filter;
+use thiserror::Error;
+
+use super::TagQuery;
+
+/// What is wrong with an `asg:tag=…`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TagQueryError {
+    /// Not of the form.
+    #[error(
+        "discovery {0:?} is not of the form asg:tag=key[=value],…; for instance asg:tag=k8s.io/cluster-autoscaler/enabled"
+    )]
+    Form(String),
+    /// A discoverer that AWS has not.
+    #[error("discovery {spec:?}: {discoverer:?} is not known on AWS, only asg is")]
+    Discoverer {
+        /// The whole text.
+        spec: String,
+        /// What stands before the colon.
+        discoverer: String,
+    },
+    /// Not by tag.
+    #[error("discovery {spec:?}: {key:?} is not known, only tag is")]
+    Key {
+        /// The whole text.
+        spec: String,
+        /// What stands before the first equals sign.
+        key: String,
+    },
+    /// No tags, or one without a key.
+    #[error("discovery {0:?} has a tag without a key; write asg:tag=key[=value],…")]
+    NoTagKey(String),
+    /// Two values for one key: no group has both.
+    #[error("discovery {spec:?} wants two values of tag {key:?}; for either of them, give two specifications")]
+    Contradiction {
+        /// The whole text.
+        spec: String,
+        /// The key given twice.
+        key: String,
+    },
+}
+
+impl FromStr for TagQuery {
+    type Err = TagQueryError;
+
+    fn from_str(spec: &str) -> Result<Self, TagQueryError> {
+        let form = || TagQueryError::Form(spec.to_owned());
+        let (discoverer, rest) = spec.split_once(':').ok_or_else(form)?;
+        if discoverer.trim() != "asg" {
+            let discoverer = discoverer.trim().to_owned();
+            return Err(TagQueryError::Discoverer { spec: spec.to_owned(), discoverer });
+        }
+        let (key, tags) = rest.split_once('=').ok_or_else(form)?;
+        if key.trim() != "tag" {
+            return Err(TagQueryError::Key { spec: spec.to_owned(), key: key.trim().to_owned() });
+        }
+        let mut wanted: Vec<(String, Option<String>)> = Vec::new();
+        for tag in tags.split(',') {
+            let (key, value) = tag.split_once('=').unwrap_or((tag, ""));
+            // `key` and `key=` both mean any value, as in the in-tree provider.
+            let value = Some(value.trim()).filter(|value| !value.is_empty()).map(str::to_owned);
+            let key = key.trim();
+            if key.is_empty() {
+                return Err(TagQueryError::NoTagKey(spec.to_owned()));
+            }
+            match wanted.iter_mut().find(|(known, _)| known == key) {
+                None => wanted.push((key.to_owned(), value)),
+                Some((_, known)) if known.is_none() || value.is_none() || *known == value => {
+                    *known = known.take().or(value);
+                }
+                Some(_) => {
+                    return Err(TagQueryError::Contradiction { spec: spec.to_owned(), key: key.to_owned() });
+                }
+            }
+        }
+        Ok(Self { tags: wanted })
+    }
+}
+
+/// The query as DescribeAutoScalingGroups takes it; several filters must all hold.
+pub(super) fn filters(query: &TagQuery) -> Vec<Filter> {
+    let filter = |(key, value): &(String, Option<String>)| match value {
+        Some(value) => Filter::builder().name(format!("tag:{key}")).values(value).build(),
+        None => Filter::builder().name("tag-key").values(key).build(),
+    };
+    query.tags.iter().map(filter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(tags: &[(&str, Option<&str>)]) -> TagQuery {
+        let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), value.map(str::to_owned)));
+        TagQuery { tags: tags.collect() }
+    }
+
+    #[test]
+    fn tags_with_and_without_values() {
+        for (spec, tags) in [
+            ("asg:tag=tag,anothertag", vec![("tag", None), ("anothertag", None)]),
+            ("asg:tag=label=value,anothertag", vec![("label", Some("value")), ("anothertag", None)]),
+            (
+                "asg:tag=my:label=value,my:otherlabel=othervalue",
+                vec![("my:label", Some("value")), ("my:otherlabel", Some("othervalue"))],
+            ),
+            ("asg:tag=a=", vec![("a", None)]),
+            (" asg:tag= a = b=c , d ", vec![("a", Some("b=c")), ("d", None)]),
+            ("asg:tag=a,a=b,a=b", vec![("a", Some("b"))]),
+        ] {
+            assert_eq!(spec.parse(), Ok(query(&tags)), "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_bad_specification_says_what_is_wrong() {
+        for (spec, complaint) in [
+            ("tag=tag", "not of the form asg:tag="),
+            ("mig:tag=t", "\"mig\" is not known on AWS"),
+            ("asg:tag=", "a tag without a key"),
+            ("asg:=tag", "\"\" is not known, only tag is"),
+            ("asg:tag", "not of the form"),
+            ("asg:tag=a,,b", "a tag without a key"),
+            ("asg:tag==v", "a tag without a key"),
+            ("asg:tag=a=1,a=2", "two values of tag \"a\""),
+            ("", "not of the form"),
+        ] {
+            let error = spec.parse::<TagQuery>().expect_err(spec).to_string();
+            assert!(error.contains(complaint), "{spec}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_value_filters_by_tag_and_its_absence_by_key() {
+        let filters = filters(&query(&[("a", Some("1")), ("b", None)]));
+        let plain: Vec<_> = filters.iter().map(|filter| (filter.name(), filter.values().to_vec())).collect();
+        assert_eq!(plain, [(Some("tag:a"), vec!["1".to_owned()]), (Some("tag-key"), vec!["b".to_owned()])]);
+    }
+}

@@ -1,0 +1,112 @@
+//! What tags say of a group's nodes. Groups and EKS managed node groups use the same keys.
+
+use crate::cloud::{GroupHints, Taint};
+
+const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
+
+/// Whether a tag says something of new nodes, so that a change of it changes them.
+pub(super) fn shapes_nodes(key: &str) -> bool {
+    key.starts_with(NODE_TEMPLATE) || key.starts_with("eks:")
+}
+
+/// Reads the `node-template` tags; what cannot be read is left out and named in `remarks`.
+///
+/// The in-tree provider also makes a label of every key that contains `eks:`; no real node has those labels.
+pub(super) fn hints<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>, remarks: &mut Vec<String>) -> GroupHints {
+    let mut hints = GroupHints::default();
+    for (key, value) in tags {
+        let Some((kind, name)) = key.strip_prefix(NODE_TEMPLATE).and_then(|rest| rest.split_once('/')) else {
+            continue;
+        };
+        if name.is_empty() {
+            remarks.push(format!("tag {key} names nothing"));
+            continue;
+        }
+        match kind {
+            "label" => {
+                hints.labels.insert(name.to_owned(), value.to_owned());
+            }
+            "resources" => {
+                hints.resources.insert(name.to_owned(), value.to_owned());
+            }
+            "autoscaling-options" => {
+                hints.options.insert(name.to_ascii_lowercase(), value.to_owned());
+            }
+            "taint" => match Taint::from_tag(name, value) {
+                Some(taint) => hints.taints.push(taint),
+                None => remarks.push(format!(
+                    "tag {key} is ignored: {value:?} is not value:NoSchedule, value:PreferNoSchedule or value:NoExecute"
+                )),
+            },
+            _ => remarks.push(format!("tag {key} is ignored: node-template/{kind} is not known")),
+        }
+    }
+    hints.taints.sort();
+    hints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::TaintEffect;
+
+    fn read(tags: &[(&str, &str)]) -> (GroupHints, Vec<String>) {
+        let mut remarks = Vec::new();
+        let keyed: Vec<_> = tags.iter().map(|(key, value)| (key.replace('~', NODE_TEMPLATE), *value)).collect();
+        let hints = hints(keyed.iter().map(|(key, value)| (key.as_str(), *value)), &mut remarks);
+        (hints, remarks)
+    }
+
+    #[test]
+    fn labels_resources_and_options() {
+        let (hints, remarks) = read(&[
+            ("~label/foo", "bar"),
+            ("~label/example.com/role", "x"),
+            ("~label/empty", ""),
+            ("eks:nodegroup-name", "bar2"),
+            ("eks:cluster-name", "bar4"),
+            ("bar", "baz"),
+            ("prefix-~label/no", "no"),
+            ("~resources/cpu", "100m"),
+            ("~resources/nvidia.com/gpu", "1"),
+            ("~resources/error-resource", "GG"),
+            ("~autoscaling-options/ScaleDownUnneededTime", "1h"),
+            ("~autoscaling-options/unknown", "x"),
+        ]);
+        let pairs = |map: &std::collections::BTreeMap<String, String>| -> Vec<(String, String)> {
+            map.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        let text = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+        };
+        assert_eq!(pairs(&hints.labels), text(&[("empty", ""), ("example.com/role", "x"), ("foo", "bar")]));
+        let resources = text(&[("cpu", "100m"), ("error-resource", "GG"), ("nvidia.com/gpu", "1")]);
+        assert_eq!(pairs(&hints.resources), resources, "quantities are kept as written");
+        assert_eq!(pairs(&hints.options), text(&[("scaledownunneededtime", "1h"), ("unknown", "x")]));
+        assert!(remarks.is_empty(), "{remarks:?}");
+    }
+
+    #[test]
+    fn taints_must_have_an_effect() {
+        let (hints, remarks) = read(&[
+            ("~taint/dedicated", "foo:NoSchedule"),
+            ("~taint/group", "bar:NoExecute"),
+            ("~taint/app", "fizz:PreferNoSchedule"),
+            ("~taint/bare", ":NoSchedule"),
+            ("~taint/blank", ""),
+            ("~taint/nosplit", "some_value"),
+            ("~taint/", "x:NoSchedule"),
+        ]);
+        let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
+        assert_eq!(
+            hints.taints,
+            [
+                taint("app", "fizz", TaintEffect::PreferNoSchedule),
+                taint("bare", "", TaintEffect::NoSchedule),
+                taint("dedicated", "foo", TaintEffect::NoSchedule),
+                taint("group", "bar", TaintEffect::NoExecute),
+            ]
+        );
+        assert_eq!(remarks.len(), 3, "{remarks:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! The volume that pods' ephemeral storage is on.
+
+use aws_sdk_autoscaling::types::BlockDeviceMapping as ConfigurationMapping;
+use aws_sdk_ec2::types::{
+    ArchitectureType, Image, LaunchTemplateBlockDeviceMapping, PlatformValues, VirtualizationType,
+};
+
+/// Where Amazon Linux has its root.
+const ROOT: &str = "/dev/xvda";
+/// Where Bottlerocket has its data; its root holds only the system.
+const BOTTLEROCKET_DATA: &str = "/dev/xvdb";
+
+/// A volume of a launch template, a launch configuration or an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Volume {
+    /// The device's name.
+    pub(super) device: String,
+    /// Its size, where it is said.
+    pub(super) gib: Option<u64>,
+}
+
+/// What matters of a machine image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ImageFacts {
+    pub(super) architecture: ArchitectureType,
+    pub(super) virtualization: VirtualizationType,
+    pub(super) windows: bool,
+    pub(super) bottlerocket: bool,
+    pub(super) root: Option<String>,
+    pub(super) volumes: Vec<Volume>,
+}
+
+impl From<&Image> for ImageFacts {
+    fn from(image: &Image) -> Self {
+        let architecture = image.architecture.as_ref().map_or("x86_64", |architecture| architecture.as_str());
+        let virtualization = image.virtualization_type.clone().unwrap_or(VirtualizationType::Hvm);
+        let volumes = image.block_device_mappings().iter().filter_map(|mapping| {
+            volume(mapping.device_name.as_deref(), mapping.ebs.as_ref().map(|ebs| ebs.volume_size))
+        });
+        Self {
+            architecture: ArchitectureType::from(architecture),
+            virtualization,
+            windows: image.platform == Some(PlatformValues::Windows),
+            bottlerocket: image.name().is_some_and(is_bottlerocket),
+            root: image.root_device_name.clone(),
+            volumes: volumes.collect(),
+        }
+    }
+}
+
+/// Whether an image's name, alias or type is Bottlerocket's.
+pub(super) fn is_bottlerocket(name: &str) -> bool {
+    name.to_ascii_lowercase().contains("bottlerocket")
+}
+
+fn volume(device: Option<&str>, ebs_gib: Option<Option<i32>>) -> Option<Volume> {
+    let gib = ebs_gib?.and_then(|gib| u64::try_from(gib).ok()).filter(|gib| *gib > 0);
+    Some(Volume { device: device?.to_owned(), gib })
+}
+
+/// The volumes of a launch template.
+pub(super) fn of_template(mappings: &[LaunchTemplateBlockDeviceMapping]) -> Vec<Volume> {
+    let size = |mapping: &LaunchTemplateBlockDeviceMapping| mapping.ebs.as_ref().map(|ebs| ebs.volume_size);
+    mappings.iter().filter_map(|mapping| volume(mapping.device_name.as_deref(), size(mapping))).collect()
+}
+
+/// The volumes of a launch configuration.
+pub(super) fn of_configuration(mappings: &[ConfigurationMapping]) -> Vec<Volume> {
+    let size = |mapping: &ConfigurationMapping| mapping.ebs.as_ref().map(|ebs| ebs.volume_size);
+    mappings.iter().filter_map(|mapping| volume(mapping.device_name.as_deref(), size(mapping))).collect()
+}
+
+/// Size of the volume with pods' ephemeral storage, in bytes: what the launch says, else what the image says.
+pub(super) fn ephemeral_bytes(launch: &[Volume], image: Option<&ImageFacts>, bottlerocket: bool) -> Option<u64> {
+    let of_image = image.map(|image| image.volumes.as_slice()).unwrap_or_default();
+    let has = |device: &str| launch.iter().chain(of_image).any(|volume| volume.device == device);
+    // An image that cannot be read may be Bottlerocket's, which no second volume of another system is likely to mimic.
+    let is_bottlerocket = bottlerocket || image.is_none_or(|image| image.bottlerocket);
+    let root = image.and_then(|image| image.root.as_deref());
+    let device = match root {
+        _ if is_bottlerocket && has(BOTTLEROCKET_DATA) => BOTTLEROCKET_DATA,
+        Some(root) => root,
+        None if has(ROOT) => ROOT,
+        None => launch.first()?.device.as_str(),
+    };
+    let size = |volumes: &[Volume]| volumes.iter().find(|volume| volume.device == device).and_then(|volume| volume.gib);
+    size(launch).or_else(|| size(of_image))?.checked_mul(1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volumes(sizes: &[(&str, u64)]) -> Vec<Volume> {
+        sizes.iter().map(|(device, gib)| Volume { device: (*device).to_owned(), gib: Some(*gib) }).collect()
+    }
+
+    fn image(root: &str, bottlerocket: bool, sizes: &[(&str, u64)]) -> ImageFacts {
+        ImageFacts {
+            architecture: ArchitectureType::X8664,
+            virtualization: VirtualizationType::Hvm,
+            windows: false,
+            bottlerocket,
+            root: Some(root.to_owned()),
+            volumes: volumes(sizes),
+        }
+    }
+
+    #[test]
+    fn the_volume_with_the_pods_is_found() {
+        let linux = image("/dev/xvda", false, &[("/dev/xvda", 20)]);
+        let ubuntu = image("/dev/sda1", false, &[("/dev/sda1", 8)]);
+        let rocket = image("/dev/xvda", true, &[("/dev/xvda", 4), ("/dev/xvdb", 20)]);
+        for (launch, image, bottlerocket, gib) in [
+            (vec![], None, false, None),
+            (vec![("/dev/xvda", 50)], None, false, Some(50)),
+            (vec![("/dev/sda1", 30)], None, false, Some(30)),
+            (vec![("/dev/xvda", 4), ("/dev/xvdb", 80)], None, false, Some(80)),
+            (vec![("/dev/xvda", 50), ("/dev/xvdb", 80)], Some(&linux), false, Some(50)),
+            (vec![], Some(&linux), false, Some(20)),
+            (vec![("/dev/sdf", 500)], Some(&ubuntu), false, Some(8)),
+            (vec![], Some(&rocket), false, Some(20)),
+            (vec![("/dev/xvdb", 100)], Some(&rocket), true, Some(100)),
+        ] {
+            let bytes = ephemeral_bytes(&volumes(&launch), image, bottlerocket);
+            assert_eq!(bytes, gib.map(|gib: u64| gib << 30), "{launch:?} {image:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A group may count in units of its own: weights, virtual processors, memory. Nodes are nodes (#4851), so its sizes are
+//! translated where every node is worth the same, and where none can be added otherwise.
+
+use aws_sdk_autoscaling::types::AutoScalingGroup;
+
+/// What a group counts its capacity in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// So many units to a node; 1 for nearly every group.
+    PerNode(u32),
+    /// No number of units makes a node, for this reason.
+    Untranslatable(String),
+}
+
+/// How a reading's version starts where its sizes were translated. EC2 Auto Scaling has no etag, so the version is free
+/// to carry to the write what the reading's sizes mean.
+const UNITS_PER_NODE: &str = "units-per-node=";
+const MIXED: &str = "units-per-node=mixed";
+
+impl Unit {
+    /// What the group counts in.
+    pub(super) fn of(group: &AutoScalingGroup) -> Self {
+        if let Some(kind) = group.desired_capacity_type.as_deref().filter(|kind| !matches!(*kind, "" | "units")) {
+            return Self::Untranslatable(format!(
+                "the group's capacity is counted in {kind}, which does not say how many nodes that is: \
+                 set its desired capacity type to units"
+            ));
+        }
+        let overrides = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
+        let overrides = overrides.map(|template| template.overrides()).unwrap_or_default();
+        let weights = overrides.iter().map(|over| over.weighted_capacity.as_deref());
+        // Instances keep the weight they were launched with when the policy changes.
+        let weights = weights.chain(group.instances().iter().map(|instance| instance.weighted_capacity.as_deref()));
+        let mut common = None;
+        for text in weights {
+            let Ok(weight) = text.unwrap_or("1").trim().parse::<u32>() else {
+                return Self::Untranslatable(format!(
+                    "the weight {:?} is not a whole number",
+                    text.unwrap_or_default()
+                ));
+            };
+            if *common.get_or_insert(weight) != weight {
+                return Self::Untranslatable(
+                    "the group's instances have different weights, so its capacity does not say how many nodes that \
+                     is: give its instance types the same weight, or none"
+                        .to_owned(),
+                );
+            }
+        }
+        // An instance without a weight beside weighted overrides was caught above; AWS allows 1 to 999.
+        Self::PerNode(common.unwrap_or(1).max(1))
+    }
+
+    /// What the reading carries to the write.
+    pub(super) fn version(&self) -> Option<String> {
+        match self {
+            Self::PerNode(1) => None,
+            Self::PerNode(units) => Some(format!("{UNITS_PER_NODE}{units}")),
+            Self::Untranslatable(_) => Some(MIXED.to_owned()),
+        }
+    }
+}
+
+/// Units to a node, as the reading that a write is based on had them; `None` where it could not translate them.
+pub(super) fn units_per_node(version: Option<&str>) -> Option<u32> {
+    match version {
+        None => Some(1),
+        Some(text) => text.strip_prefix(UNITS_PER_NODE)?.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_autoscaling::types::{
+        Instance, LaunchTemplate, LaunchTemplateOverrides, LifecycleState, MixedInstancesPolicy,
+    };
+
+    use super::*;
+
+    fn group(overrides: &[Option<&str>], instances: &[Option<&str>]) -> AutoScalingGroup {
+        let overriding = |weight: &Option<&str>| {
+            LaunchTemplateOverrides::builder().set_weighted_capacity(weight.map(str::to_owned)).build()
+        };
+        let template = LaunchTemplate::builder().set_overrides(Some(overrides.iter().map(overriding).collect()));
+        let instance = |weight: &Option<&str>| {
+            let builder = Instance::builder().lifecycle_state(LifecycleState::InService);
+            builder.set_weighted_capacity(weight.map(str::to_owned)).build()
+        };
+        AutoScalingGroup::builder()
+            .mixed_instances_policy(MixedInstancesPolicy::builder().launch_template(template.build()).build())
+            .set_instances(Some(instances.iter().map(instance).collect()))
+            .build()
+    }
+
+    #[test]
+    fn equal_weights_translate_and_unequal_ones_do_not() {
+        assert_eq!(Unit::of(&AutoScalingGroup::builder().build()), Unit::PerNode(1));
+        assert_eq!(Unit::of(&group(&[None, None], &[None])), Unit::PerNode(1));
+        assert_eq!(Unit::of(&group(&[Some("2"), Some("2")], &[Some("2")])), Unit::PerNode(2));
+        for (overrides, instances) in [
+            (vec![Some("1"), Some("2")], vec![]),
+            (vec![Some("2"), None], vec![]),
+            (vec![Some("2")], vec![Some("4")]),
+            (vec![Some("2")], vec![None]),
+            (vec![Some("heavy")], vec![]),
+        ] {
+            let unit = Unit::of(&group(&overrides, &instances));
+            assert!(matches!(unit, Unit::Untranslatable(_)), "{overrides:?} {instances:?}: {unit:?}");
+        }
+        let vcpu = AutoScalingGroup::builder().desired_capacity_type("vcpu").build();
+        assert!(matches!(Unit::of(&vcpu), Unit::Untranslatable(reason) if reason.contains("vcpu")));
+    }
+
+    #[test]
+    fn the_version_carries_the_unit_to_the_write() {
+        for (unit, units) in
+            [(Unit::PerNode(1), Some(1)), (Unit::PerNode(4), Some(4)), (Unit::Untranslatable(String::new()), None)]
+        {
+            assert_eq!(units_per_node(unit.version().as_deref()), units, "{unit:?}");
+        }
+        assert_eq!(units_per_node(Some("another cloud's etag")), None);
+    }
+}
