@@ -133,3 +133,167 @@ fn is_camel_case(token: &str) -> bool {
         && token.chars().any(|letter| letter.is_ascii_lowercase())
         && token.chars().filter(char::is_ascii_uppercase).count() > 1
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use aws_sdk_autoscaling::primitives::DateTime;
+
+    use super::*;
+    use crate::cloud::FailureClass::{self, Other, OutOfResources};
+
+    fn activity(status: &str, description: &str, message: &str, start: i64) -> Activity {
+        Activity::builder()
+            .activity_id("a")
+            .auto_scaling_group_name("asg")
+            .cause("At 2026-01-01T00:00:00Z an instance was started")
+            .description(description)
+            .status_code(ScalingActivityStatusCode::from(status))
+            .set_status_message(Some(message.to_owned()).filter(|message| !message.is_empty()))
+            .start_time(DateTime::from_secs(start))
+            .build()
+    }
+
+    fn classified(message: &str) -> (FailureClass, String) {
+        let answer = launches(&[activity("Failed", "Launching a new EC2 instance", message, 1)]);
+        let failure = answer.failures.into_iter().next().expect(message);
+        (failure.class, failure.code)
+    }
+
+    #[test]
+    fn a_failed_launch_has_awss_code() {
+        for (message, class, code) in [
+            (
+                "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that \
+                 matches your request. Launching EC2 instance failed.",
+                OutOfResources,
+                "InsufficientInstanceCapacity",
+            ),
+            (
+                "We currently do not have sufficient p3.2xlarge capacity in the Availability Zone you requested \
+                 (us-east-1a). Our system will be working on provisioning additional capacity. Launching EC2 instance failed.",
+                OutOfResources,
+                "InsufficientInstanceCapacity",
+            ),
+            (
+                "You have requested more instances (7) than your current instance limit of 6 allows for the specified \
+                 instance type. Launching EC2 instance failed.",
+                OutOfResources,
+                "InstanceLimitExceeded",
+            ),
+            (
+                "You have requested more vCPU capacity than your current vCPU limit of 32 allows for the instance bucket \
+                 that the specified instance type belongs to. Launching EC2 instance failed.",
+                OutOfResources,
+                "VcpuLimitExceeded",
+            ),
+            ("VcpuLimitExceeded - You have requested more.", OutOfResources, "VcpuLimitExceeded"),
+            (
+                "Max spot instance count exceeded. Launching EC2 instance failed.",
+                OutOfResources,
+                "MaxSpotInstanceCountExceeded",
+            ),
+            (
+                "There are not enough free addresses in subnet 'subnet-1' to satisfy the requested number of instances. \
+                 Launching EC2 instance failed.",
+                OutOfResources,
+                "InsufficientFreeAddressesInSubnet",
+            ),
+            (
+                "Your Spot request price of 0.01 is lower than the minimum required Spot request fulfillment price of 0.2.",
+                OutOfResources,
+                "SpotMaxPriceTooLow",
+            ),
+            ("UnfulfillableCapacity - x", OutOfResources, "UnfulfillableCapacity"),
+            ("The image id '[ami-1]' does not exist. Launching EC2 instance failed.", Other, "InvalidAMIID.NotFound"),
+            ("InvalidAMIID.NotFound - The image id does not exist", Other, "InvalidAMIID.NotFound"),
+            (
+                "You are not authorized to perform this operation. Encoded authorization failure message: abc. Launching \
+                 EC2 instance failed.",
+                Other,
+                "UnauthorizedOperation",
+            ),
+            (
+                "You are not authorized to use launch template: lt-1 (Service: Ec2, Code: UnauthorizedOperation)",
+                Other,
+                "UnauthorizedOperation",
+            ),
+            (
+                "The security group 'sg-1' does not exist. Launching EC2 instance failed.",
+                Other,
+                "InvalidGroup.NotFound",
+            ),
+            (
+                "The specified launch template, with template ID lt-1, does not exist.",
+                Other,
+                "InvalidLaunchTemplateId.NotFound",
+            ),
+            (
+                "Your requested instance type (m8g.large) is not supported in your requested Availability Zone (us-east-1e).",
+                Other,
+                "Unsupported",
+            ),
+            ("SomethingBrandNew - nobody has seen it yet.", Other, "SomethingBrandNew"),
+            (
+                "Instance failed to complete user's Lifecycle Action: Lifecycle Action with token 1 was abandoned: \
+                 Heartbeat Timeout",
+                Other,
+                "LifecycleActionAbandoned",
+            ),
+            ("Something went wrong in InService state. Launching EC2 instance failed.", Other, "LaunchFailed"),
+            ("", Other, "LaunchFailed"),
+        ] {
+            assert_eq!(classified(message), (class, code.to_owned()), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_instance_that_dies_while_it_starts_is_a_failed_launch() {
+        let message = |reason: &str| {
+            format!(
+                "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: {reason}"
+            )
+        };
+        let launching = "Launching a new EC2 instance: i-1";
+        let failures = |reason: &str| launches(&[activity("Cancelled", launching, &message(reason), 1)]).failures;
+        let failure = |reason: &str| failures(reason).first().map(|failure| (failure.class, failure.code.clone()));
+        let key = failure("Client.InternalError: Client error on launch");
+        assert_eq!(key, Some((Other, "Client.InternalError".to_owned())));
+        let volumes = failure("Client.VolumeLimitExceeded: Volume limit exceeded");
+        assert_eq!(volumes, Some((OutOfResources, "Client.VolumeLimitExceeded".to_owned())));
+        let capacity =
+            failure("Server.InsufficientInstanceCapacity: Insufficient capacity to satisfy instance request");
+        assert_eq!(capacity, Some((OutOfResources, "Server.InsufficientInstanceCapacity".to_owned())));
+        assert_eq!(failure("Client.UserInitiatedShutdown: User initiated shutdown"), None);
+    }
+
+    #[test]
+    fn only_launches_count_and_the_newest_failure_is_first() {
+        let long = "x".repeat(1000);
+        let launching = "Launching a new EC2 instance";
+        let answer = launches(&[
+            activity("InProgress", "Launching a new EC2 instance: i-1", "", 9),
+            activity("PreInService", launching, "", 8),
+            activity("WaitingForSpotInstanceId", launching, "", 7),
+            activity("SomethingNew", launching, "", 7),
+            activity(
+                "Failed",
+                "Launching a new EC2 instance.  Status Reason: The image id 'ami-1' does not exist",
+                "",
+                5,
+            ),
+            activity("Failed", launching, &long, 6),
+            activity("Failed", "Terminating EC2 instance: i-2", "InsufficientInstanceCapacity - no", 4),
+            activity("Successful", "Launching a new EC2 instance: i-3", "", 3),
+            activity("Cancelled", launching, "", 2),
+            Activity::builder().build(),
+        ]);
+        assert_eq!(answer.under_way, 3);
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(answer.failures.iter().map(|failure| failure.at).collect::<Vec<_>>(), [at(6), at(5)]);
+        assert_eq!(answer.failures[0].message.chars().count(), 200);
+        assert_eq!(answer.failures[1].code, "InvalidAMIID.NotFound");
+        assert_eq!(answer.failures[1].message, "The image id 'ami-1' does not exist");
+    }
+}

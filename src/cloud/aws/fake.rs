@@ -1,1 +1,241 @@
+//! An AWS in memory that the tests of this module run on: it keeps groups, counts calls, and fails where it is told to.
 
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
+use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, LaunchConfiguration};
+use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
+use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
+use aws_sdk_ec2::types::{
+    ArchitectureType, Image, InstanceRequirementsRequest, InstanceType, InstanceTypeInfo,
+    InstanceTypeInfoFromInstanceRequirements, LaunchTemplateVersion, MemoryInfo, VCpuInfo, VirtualizationType,
+};
+use aws_sdk_eks::types::Nodegroup;
+
+use super::api::{AutoScalingApi, Ec2Api, EksApi, TemplateKey, Which};
+use super::errors::{Evidence, verdict};
+use super::{Aws, Settings};
+use crate::cloud::CloudError;
+
+/// What the fake holds, and what was asked of it.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) groups: Vec<AutoScalingGroup>,
+    pub(super) configurations: HashMap<String, LaunchConfiguration>,
+    /// By `name@version`.
+    pub(super) templates: HashMap<String, LaunchTemplateVersion>,
+    pub(super) images: HashMap<String, Image>,
+    pub(super) nodegroups: HashMap<String, Nodegroup>,
+    pub(super) activities: Vec<Activity>,
+    /// Instance types EC2 knows.
+    pub(super) types: Vec<String>,
+    /// Groups or types on a page.
+    pub(super) page: usize,
+    /// Every call, in order, as `Operation subject`.
+    pub(super) calls: Vec<String>,
+    /// What the next calls of this operation and subject fail with: code, message, status.
+    pub(super) failures: HashMap<String, VecDeque<(&'static str, &'static str, u16)>>,
+    /// What GetInstanceTypesFromInstanceRequirements was asked.
+    pub(super) requirements: Vec<(Vec<ArchitectureType>, InstanceRequirementsRequest)>,
+}
+
+/// A handle on the fake.
+#[derive(Clone, Default)]
+pub(super) struct Fake(pub(super) Arc<Mutex<State>>);
+
+impl Fake {
+    /// An AWS with these groups.
+    pub(super) fn with(groups: Vec<AutoScalingGroup>) -> Self {
+        Self(Arc::new(Mutex::new(State { groups, page: 100, ..State::default() })))
+    }
+
+    /// What is under test, over this fake.
+    pub(super) fn aws(&self, settings: Settings) -> Aws {
+        Aws::over(settings, "us-east-1".to_owned(), self.clone(), self.clone(), self.clone())
+    }
+
+    /// Reads or changes the state.
+    pub(super) fn state<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets the next call fail.
+    pub(super) fn fail(&self, call: &str, code: &'static str, message: &'static str, status: u16) {
+        self.state(|state| state.failures.entry(call.to_owned()).or_default().push_back((code, message, status)));
+    }
+
+    /// The calls of one operation, by subject.
+    pub(super) fn calls(&self, operation: &str) -> Vec<String> {
+        let of =
+            |call: &String| call.split_once(' ').filter(|(name, _)| *name == operation).map(|(_, on)| on.to_owned());
+        self.state(|state| state.calls.iter().filter_map(of).collect())
+    }
+
+    fn call<R>(
+        &self,
+        operation: &'static str,
+        subject: &str,
+        answer: impl FnOnce(&mut State) -> R,
+    ) -> Result<R, CloudError> {
+        self.state(|state| {
+            state.calls.push(format!("{operation} {subject}"));
+            let failure = [format!("{operation} {subject}"), operation.to_owned()]
+                .iter()
+                .find_map(|call| state.failures.get_mut(call).and_then(VecDeque::pop_front));
+            match failure {
+                None => Ok(answer(state)),
+                Some((code, message, status)) => Err(fault(operation, subject, code, message, status)),
+            }
+        })
+    }
+}
+
+fn fault(operation: &'static str, subject: &str, code: &str, message: &str, status: u16) -> CloudError {
+    let code = Some(code.to_owned()).filter(|code| !code.is_empty());
+    let evidence = Evidence { code, message: message.to_owned(), status: Some(status), ..Evidence::default() };
+    verdict(operation, subject, evidence, None)
+}
+
+fn page<T: Clone>(all: &[T], token: Option<String>, size: usize) -> (Vec<T>, Option<String>) {
+    let start = token.map_or(0, |token| token.parse::<usize>().expect("a token of ours"));
+    let end = all.len().min(start + size);
+    (all[start..end].to_vec(), (end < all.len()).then(|| end.to_string()))
+}
+
+#[async_trait]
+impl AutoScalingApi for Fake {
+    async fn describe_auto_scaling_groups(
+        &self,
+        which: &Which,
+        token: Option<String>,
+    ) -> Result<DescribeAutoScalingGroupsOutput, CloudError> {
+        let subject = match which {
+            Which::Named(names) => {
+                assert!((1..=100).contains(&names.len()), "AWS takes 1 to 100 names");
+                format!("{} names", names.len())
+            }
+            Which::Filtered(filters) => {
+                assert!(!filters.is_empty(), "no filters describe every group");
+                filters.iter().filter_map(|filter| filter.name()).collect::<Vec<_>>().join(",")
+            }
+        };
+        let passes = |group: &AutoScalingGroup| match which {
+            Which::Named(names) => {
+                group.auto_scaling_group_name().is_some_and(|name| names.iter().any(|one| one == name))
+            }
+            Which::Filtered(filters) => filters.iter().all(|filter| {
+                let name = filter.name().unwrap_or_default();
+                group.tags().iter().any(|tag| match name.strip_prefix("tag:") {
+                    Some(key) => tag.key() == Some(key) && filter.values().iter().any(|one| tag.value() == Some(one)),
+                    None => filter.values().iter().any(|key| tag.key() == Some(key)),
+                })
+            }),
+        };
+        self.call("DescribeAutoScalingGroups", &subject, |state| {
+            let found: Vec<_> = state.groups.iter().filter(|group| passes(group)).cloned().collect();
+            let (groups, next) = page(&found, token, state.page);
+            DescribeAutoScalingGroupsOutput::builder()
+                .set_auto_scaling_groups(Some(groups))
+                .set_next_token(next)
+                .build()
+        })
+    }
+
+    async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError> {
+        self.call("DescribeLaunchConfigurations", name, |state| state.configurations.get(name).cloned())
+    }
+
+    async fn describe_scaling_activities(&self, group: &str) -> Result<Vec<Activity>, CloudError> {
+        self.call("DescribeScalingActivities", group, |state| state.activities.clone())
+    }
+
+    async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError> {
+        self.call("SetDesiredCapacity", &format!("{group}={units}"), |_| ())
+    }
+
+    async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError> {
+        self.call("TerminateInstance", instance, |_| ())
+    }
+
+    async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError> {
+        let subject = format!("{group}: {}", instances.join(","));
+        let activity = |instance: &String| {
+            let description = format!("Terminating EC2 instance: {instance}");
+            Activity::builder().activity_id("a").description(description).build()
+        };
+        self.call("TerminateInstances", &subject, |_| instances.iter().map(activity).collect())
+    }
+}
+
+#[async_trait]
+impl Ec2Api for Fake {
+    async fn describe_image(&self, id: &str) -> Result<Option<Image>, CloudError> {
+        self.call("DescribeImages", id, |state| state.images.get(id).cloned())
+    }
+
+    async fn describe_instance_types(
+        &self,
+        names: &[String],
+        token: Option<String>,
+    ) -> Result<DescribeInstanceTypesOutput, CloudError> {
+        assert!(names.len() <= 100, "AWS takes 100 names");
+        let known = |state: &State, name: &String| state.types.contains(name);
+        let unknown: Vec<_> =
+            self.state(|state| names.iter().filter(|name| !known(state, name)).cloned().collect::<Vec<_>>());
+        let answer = self.call("DescribeInstanceTypes", &names.join(","), |state| {
+            let asked = if names.is_empty() { state.types.clone() } else { names.to_vec() };
+            let (names, next) = page(&asked, token, state.page);
+            let info = |name: &String| {
+                InstanceTypeInfo::builder()
+                    .instance_type(InstanceType::from(name.as_str()))
+                    .v_cpu_info(VCpuInfo::builder().default_v_cpus(2).build())
+                    .memory_info(MemoryInfo::builder().size_in_mib(8192).build())
+                    .build()
+            };
+            let infos = names.iter().map(info).collect();
+            DescribeInstanceTypesOutput::builder().set_instance_types(Some(infos)).set_next_token(next).build()
+        })?;
+        if unknown.is_empty() {
+            return Ok(answer);
+        }
+        let message = format!("The following supplied instance types do not exist: [{}]", unknown.join(", "));
+        Err(fault("DescribeInstanceTypes", "types", "InvalidInstanceType", &message, 400))
+    }
+
+    async fn describe_launch_template_version(
+        &self,
+        template: &TemplateKey,
+        version: &str,
+    ) -> Result<Option<LaunchTemplateVersion>, CloudError> {
+        let key = format!("{}@{version}", template.as_str());
+        self.call("DescribeLaunchTemplateVersions", &key, |state| state.templates.get(&key).cloned())
+    }
+
+    async fn get_instance_types_from_instance_requirements(
+        &self,
+        architectures: &[ArchitectureType],
+        virtualization: &[VirtualizationType],
+        requirements: &InstanceRequirementsRequest,
+        token: Option<String>,
+    ) -> Result<GetInstanceTypesFromInstanceRequirementsOutput, CloudError> {
+        assert_eq!(virtualization, [VirtualizationType::Hvm]);
+        self.call("GetInstanceTypesFromInstanceRequirements", "requirements", |state| {
+            state.requirements.push((architectures.to_vec(), requirements.clone()));
+            let (names, next) = page(&state.types, token, state.page);
+            let info = |name: &String| InstanceTypeInfoFromInstanceRequirements::builder().instance_type(name).build();
+            let infos = names.iter().map(info).collect();
+            let output = GetInstanceTypesFromInstanceRequirementsOutput::builder();
+            output.set_instance_types(Some(infos)).set_next_token(next).build()
+        })
+    }
+}
+
+#[async_trait]
+impl EksApi for Fake {
+    async fn describe_nodegroup(&self, cluster: &str, nodegroup: &str) -> Result<Option<Nodegroup>, CloudError> {
+        let key = format!("{cluster}/{nodegroup}");
+        self.call("DescribeNodegroup", &key, |state| state.nodegroups.get(&key).cloned())
+    }
+}

@@ -156,3 +156,188 @@ pub(super) fn recipe(group: &AutoScalingGroup) -> u64 {
     shaping.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
+    use aws_sdk_autoscaling::types::{
+        Instance as AsgInstance, LaunchTemplate, LaunchTemplateOverrides, LaunchTemplateSpecification, LifecycleState,
+        MixedInstancesPolicy, SuspendedProcess,
+    };
+
+    use super::*;
+    use crate::cloud::InstanceState;
+
+    fn group(min: i32, desired: i32, max: i32) -> AutoScalingGroupBuilder {
+        AutoScalingGroup::builder()
+            .auto_scaling_group_name("asg")
+            .min_size(min)
+            .desired_capacity(desired)
+            .max_size(max)
+            .availability_zones("us-east-1a")
+    }
+
+    fn asg_instance(number: usize, lifecycle: &str, weight: Option<&str>) -> AsgInstance {
+        AsgInstance::builder()
+            .instance_id(format!("i-{number}"))
+            .availability_zone("us-east-1b")
+            .lifecycle_state(LifecycleState::from(lifecycle))
+            .set_weighted_capacity(weight.map(str::to_owned))
+            .build()
+    }
+
+    fn weighted(builder: AutoScalingGroupBuilder, weights: &[&str]) -> AutoScalingGroupBuilder {
+        let over = |weight: &&str| LaunchTemplateOverrides::builder().weighted_capacity(*weight).build();
+        let template = LaunchTemplate::builder().set_overrides(Some(weights.iter().map(over).collect())).build();
+        builder.mixed_instances_policy(MixedInstancesPolicy::builder().launch_template(template).build())
+    }
+
+    fn spec(min: u32, max: u32) -> NodeGroupSpec {
+        NodeGroupSpec { min, max, name: "asg".into() }
+    }
+
+    fn sizes(reading: &GroupReading) -> (u32, u32, u32, u32) {
+        (reading.floor, reading.min, reading.desired, reading.max)
+    }
+
+    #[test]
+    fn a_group_is_read_with_its_instances() {
+        let lifecycles = ["InService", "Pending:Wait", "Terminating:Wait", "Standby", "Warmed:Stopped", "Terminated"];
+        let instances =
+            lifecycles.iter().enumerate().map(|(number, state)| asg_instance(number, state, None)).collect();
+        let read = read(&group(1, 3, 5).set_instances(Some(instances)).build(), None).expect("a good group");
+        assert_eq!(sizes(&read.reading), (1, 1, 3, 5));
+        assert_eq!((&read.reading.growth, &read.reading.removal), (&Permit::Granted, &Permit::Granted));
+        let listed = read.reading.instances.expect("listed");
+        let plain: Vec<_> =
+            listed.iter().map(|instance| (instance.id.as_str(), instance.state, instance.counts)).collect();
+        assert_eq!(
+            plain,
+            [
+                ("aws:///us-east-1b/i-0", InstanceState::Running, Counts::Yes),
+                ("aws:///us-east-1b/i-1", InstanceState::Creating, Counts::Yes),
+                ("aws:///us-east-1b/i-2", InstanceState::Deleting, Counts::No),
+                ("aws:///us-east-1b/i-3", InstanceState::Running, Counts::No),
+            ]
+        );
+        assert!(read.remarks.is_empty());
+    }
+
+    #[test]
+    fn what_is_missing_is_not_made_up() {
+        let nameless = AutoScalingGroup::builder().min_size(0).max_size(1).desired_capacity(0);
+        let stateless = AsgInstance::builder().instance_id("i-1").availability_zone("us-east-1a").build();
+        let zoneless = AsgInstance::builder().instance_id("i-1").lifecycle_state(LifecycleState::InService).build();
+        for (builder, complaint) in [
+            (nameless, "without a name"),
+            (group(0, 0, 1).set_desired_capacity(None), "no desired capacity"),
+            (group(0, 0, 1).set_max_size(None), "no max size"),
+            (group(0, -1, 1), "desired capacity -1 is negative"),
+            (group(2, 2, 1), "min size 2 is greater than max size 1"),
+            (group(0, 1, 1).instances(stateless), "without a lifecycle state"),
+            (group(0, 1, 1).instances(zoneless), "without an availability zone"),
+        ] {
+            let complaints = read(&builder.build(), None).expect_err(complaint);
+            assert!(complaints.contains(complaint), "{complaints}");
+        }
+    }
+
+    #[test]
+    fn the_bounds_are_what_configuration_and_group_have_in_common() {
+        for (configured, bounds, remark) in [
+            (spec(1, 10), (1, 10), None),
+            (spec(3, 20), (3, 10), Some("3:10 is used")),
+            (spec(0, 5), (1, 5), Some("1:5 is used")),
+            (spec(11, 20), (1, 10), Some("nothing in common")),
+        ] {
+            let read = read(&group(1, 2, 10).build(), Some(&configured)).expect("a good group");
+            assert_eq!((read.reading.min, read.reading.max), bounds, "{configured:?}");
+            assert_eq!(read.reading.floor, 1, "what the cloud itself accepts does not depend on the configuration");
+            assert_eq!(read.remarks.len(), usize::from(remark.is_some()));
+            assert!(read.remarks.iter().all(|text| text.contains(remark.unwrap_or_default())), "{:?}", read.remarks);
+        }
+    }
+
+    #[test]
+    fn suspended_processes_and_deletion_withhold_what_they_prevent() {
+        let suspend =
+            |process: &str| SuspendedProcess::builder().process_name(process).suspension_reason("user").build();
+        let permits = |builder: AutoScalingGroupBuilder| {
+            let reading = read(&builder.build(), None).expect("a good group").reading;
+            (reading.growth, reading.removal)
+        };
+        let withheld =
+            |permit: &Permit, text: &str| matches!(permit, Permit::Withheld(reason) if reason.contains(text));
+        let (growth, removal) = permits(group(0, 1, 2).suspended_processes(suspend("Launch")));
+        assert!(
+            withheld(&growth, "resume-processes --auto-scaling-group-name asg --scaling-processes Launch"),
+            "{growth:?}"
+        );
+        assert_eq!(removal, Permit::Granted);
+        let (growth, removal) = permits(group(0, 1, 2).suspended_processes(suspend("Terminate")));
+        assert_eq!(growth, Permit::Granted);
+        assert!(withheld(&removal, "Terminate process is suspended (user)"), "{removal:?}");
+        let (growth, removal) = permits(group(0, 1, 2).status("Delete in progress"));
+        assert!(withheld(&growth, "being deleted") && withheld(&removal, "being deleted"));
+        let (growth, removal) = permits(group(0, 1, 2).suspended_processes(suspend("AZRebalance")));
+        assert_eq!((growth, removal), (Permit::Granted, Permit::Granted));
+    }
+
+    #[test]
+    fn equal_weights_make_all_sizes_nodes() {
+        let reading = read(&weighted(group(3, 5, 9), &["2", "2"]).build(), None).expect("a good group").reading;
+        assert_eq!(sizes(&reading), (2, 2, 3, 4));
+        assert_eq!(reading.growth, Permit::Granted);
+        let reading = read(&weighted(group(1, 1, 1), &["2"]).build(), None).expect("a good group").reading;
+        assert_eq!(sizes(&reading), (1, 1, 1, 1));
+        assert!(matches!(reading.growth, Permit::Withheld(reason) if reason.contains("2 units each")));
+    }
+
+    #[test]
+    fn unequal_weights_leave_a_group_as_large_as_it_is() {
+        let instances = vec![
+            asg_instance(1, "InService", Some("1")),
+            asg_instance(2, "Pending", Some("2")),
+            asg_instance(3, "Terminating", Some("2")),
+        ];
+        let builder = weighted(group(2, 40, 100), &["1", "2"]).set_instances(Some(instances));
+        let reading = read(&builder.build(), None).expect("a good group").reading;
+        assert_eq!(sizes(&reading), (1, 1, 2, 2));
+        assert!(matches!(reading.growth, Permit::Withheld(reason) if reason.contains("different weights")));
+        assert_eq!(reading.removal, Permit::Granted);
+    }
+
+    #[test]
+    fn the_recipe_changes_with_the_machine_and_with_nothing_else() {
+        let tag = |key: &str, value: &str| TagDescription::builder().key(key).value(value).build();
+        let template =
+            |version: &str| LaunchTemplateSpecification::builder().launch_template_id("lt-1").version(version).build();
+        let base = || group(1, 2, 3).launch_template(template("1"));
+        let recipe = |builder: AutoScalingGroupBuilder| super::recipe(&builder.build());
+        let original = recipe(base());
+        let cpu = "k8s.io/cluster-autoscaler/node-template/resources/cpu";
+        for same in [
+            base().desired_capacity(3).min_size(0).max_size(9),
+            base().instances(asg_instance(1, "InService", None)),
+            base().tags(tag("Owner", "me")),
+            base().status("Delete in progress"),
+        ] {
+            assert_eq!(recipe(same), original);
+        }
+        for other in [
+            base().launch_template(template("2")),
+            base().availability_zones("us-east-1b"),
+            base().vpc_zone_identifier("subnet-1"),
+            base().tags(tag(cpu, "1")),
+            base().tags(tag(cpu, "2")),
+            base().launch_configuration_name("lc"),
+            weighted(base(), &["1"]),
+        ] {
+            assert_ne!(recipe(other), original);
+        }
+        let tags = [tag(cpu, "1"), tag("eks:cluster-name", "c")];
+        let [one, other] = tags.clone();
+        let order = |tags: Vec<TagDescription>| recipe(base().set_tags(Some(tags)));
+        assert_eq!(order(vec![one.clone(), other.clone()]), order(vec![other, one]));
+    }
+}
