@@ -1,3 +1,4 @@
-//! All integration tests in one binary: each would link the AWS SDK otherwise.
+//! One binary for all tests that use Headcount from outside: each binary links the cloud SDKs.
 
+mod architecture;
 mod fleet;
