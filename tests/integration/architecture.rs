@@ -58,7 +58,7 @@ fn complaint(module: &[String], used: &UsedPath) -> Option<String> {
     let Some(own) = used.in_crate.then_some(path.as_slice()) else {
         return foreign_complaint(home, path.first()?);
     };
-    let Some(target) = own.first().filter(|target| **target != "*") else {
+    let Some(target) = own.first().filter(|target| !matches!(**target, "*" | "self")) else {
         return Some(format!("`{home}` reaches for everything in the crate"));
     };
     let rank = |name: &str| ORDER.iter().position(|module| *module == name);
@@ -156,6 +156,7 @@ fn a_line_that_breaks_the_order_is_found() {
         ("grpc/mod.rs", "#[cfg(test)] mod tests { use aws_sdk_ec2::Client; }", "`grpc` names `aws_sdk_ec2`"),
         ("fleet/mod.rs", "use {std::io, azure_core as core};", "`fleet` names `azure_core`"),
         ("template/node.rs", "use crate::*;", "reaches for everything"),
+        ("template/node.rs", "use crate::{self as root};", "reaches for everything"),
         ("helpers/mod.rs", "use crate::cloud::Cloud;", "has no place in the order"),
     ] {
         let text = format!("//! A module.\n\n{line}\n");
@@ -175,6 +176,7 @@ fn a_line_that_keeps_to_the_order_is_let_pass() {
         ("fleet/mod.rs", "mod tests { use super::*; mod deeper { use super::super::options; } }"),
         ("fleet/keeper.rs", "/// Called by [`crate::grpc`].\n// crate::cli\nconst A: &str = \"crate::cli\";"),
         ("fleet/keeper.rs", "fn f<'a>(aws_type: &'a str) -> char { let _ = r#\"use crate::grpc;\"#; '{' }"),
+        ("fleet/keeper.rs", "pub(crate) fn f() {}\npub(super) fn g() {}"),
         ("config/mod.rs", "use crate::cloud::aws::Settings; use tonic::Status;"),
         ("main.rs", "use headcount::cli; use crate::cli;"),
         ("lib.rs", "pub mod cli; pub use crate::cli::Cli;"),

@@ -55,8 +55,7 @@ pub(super) fn used_paths(code: &str, module: &[String]) -> Vec<UsedPath> {
 fn begins_path(tokens: &[Token<'_>], at: usize, text: &str) -> bool {
     let text_at = |at: usize| tokens.get(at).map(|token| token.text);
     let after_use = at > 0 && text_at(at - 1) == Some("use");
-    is_word(text) && (after_use || text_at(at + 1) == Some("::") || text == "crate")
-        || (after_use && matches!(text, "::" | "{"))
+    is_word(text) && (after_use || text_at(at + 1) == Some("::")) || (after_use && matches!(text, "::" | "{"))
 }
 
 /// Reads one path or `use` tree, adds each path in it, and says where it ends.
