@@ -33,7 +33,8 @@ pub(super) struct DeletePlan {
 pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation, under_way: u32) -> Option<u32> {
     let census = state.census()?;
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
-    let lowest = observation.listed().saturating_add(under_way).max(observation.reading.min).max(observation.reading.floor);
+    let lowest =
+        observation.listed().saturating_add(under_way).max(observation.reading.min).max(observation.reading.floor);
     let wanted = census.desired.saturating_sub(state.forgone()).max(lowest);
     // The capacity as read, too, has to be above: where a read lags, nothing is lowered on the strength of a guess.
     (wanted < census.desired && wanted < observation.reading.desired).then_some(wanted)

@@ -1,6 +1,6 @@
 //! The gRPC server: the service, health and reflection, on one listener.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -44,7 +44,7 @@ pub fn service(
     settings: Settings,
 ) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
     let Settings { fleet, gpu, options_since_135, tls } = settings;
-    let service = Service { fleet, gpu, options_since_135 };
+    let service = Service { fleet, gpu, options_since_135, warned_of_options: Mutex::default() };
     (CloudProviderServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX), tls)
 }
 

@@ -1,13 +1,13 @@
 //! The protocol's fifteen calls, each translated into what the fleet offers. No call but `Refresh` and the mutations
 //! waits for anything once the fleet is ready.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tonic::{Request, Response, Status};
 
 use super::deadline::Deadline;
-use super::dialect::{self, SendPolicy};
+use super::dialect::{self, Dialect, SendPolicy};
 use super::gpu::Gpu;
 use super::proto::cloud_provider_server::CloudProvider;
 use super::proto::instance_status::InstanceState as ProtoState;
@@ -22,6 +22,8 @@ const REASON_ANNOTATION: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
 const CREATE_ERROR: &str = "create-error";
 /// CA receives 4 MiB at most, and a large group may have thousands of failed placeholders.
 const MESSAGE_CHARS_MAX: usize = 200;
+/// Groups that are warned of, each once.
+const WARNED_GROUPS_MAX: usize = 10_000;
 
 /// The service.
 pub(super) struct Service {
@@ -31,6 +33,8 @@ pub(super) struct Service {
     pub(super) gpu: Gpu,
     /// Whether options are sent to CA 1.35 and later, which take booting nodes for unready then (#10245).
     pub(super) options_since_135: SendPolicy,
+    /// Groups whose options were found not to reach CA.
+    pub(super) warned_of_options: Mutex<HashSet<String>>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -46,6 +50,20 @@ impl Service {
     fn view(&self, id: &str) -> Result<Arc<GroupView>, Status> {
         let unknown = || status(&FleetError::UnknownGroup { id: id.to_owned() });
         self.fleet.snapshot().group(id).map(|(_, view)| Arc::clone(view)).ok_or_else(unknown)
+    }
+
+    /// Says once for each group that its options do not reach CA, and what to do.
+    fn warn_of_suppressed_options(&self, id: &str, defaults: Option<&NodeGroupAutoscalingOptions>) {
+        let mut warned = self.warned_of_options.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.len() >= WARNED_GROUPS_MAX || !warned.insert(id.to_owned()) {
+            return;
+        }
+        let autoscaler = Dialect::of(defaults);
+        tracing::warn!(
+            group = %id, ?autoscaler,
+            "the group's autoscaling options are not sent: this Cluster Autoscaler would take booting nodes for unready or \
+             delete new ones; grpc.optionsSince135: send sends them to 1.35 and later all the same"
+        );
     }
 
     async fn mutate(&self, id: &str, ask: Ask, deadline: Deadline) -> Result<(), Status> {
@@ -109,6 +127,9 @@ impl CloudProvider for Service {
         let NodeGroupAutoscalingOptionsRequest { id, defaults } = request.into_inner();
         let view = self.view(&id)?;
         let options = dialect::answer(&view.options, defaults.as_ref(), self.options_since_135);
+        if options.is_none() && !view.options.is_empty() {
+            self.warn_of_suppressed_options(&id, defaults.as_ref());
+        }
         Ok(Response::new(NodeGroupAutoscalingOptionsResponse { node_group_autoscaling_options: options }))
     }
 

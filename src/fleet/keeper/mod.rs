@@ -24,7 +24,9 @@ use super::request::Request;
 use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
 use super::template_builder::TemplateJob;
-use crate::cloud::{CloudError, Fault, GroupReading, InstanceState, LaunchActivity, Permit, ProviderId, SharedCloud};
+use crate::cloud::{
+    CloudError, Fault, GroupHints, GroupReading, InstanceState, LaunchActivity, Permit, ProviderId, SharedCloud,
+};
 
 /// What a keeper is told.
 #[derive(Debug)]
@@ -83,6 +85,8 @@ pub(super) struct Keeper {
     /// A read that began before this says nothing of the last write.
     written: Option<Instant>,
     follow_at: Option<Instant>,
+    /// What the group's tags say, read once for each time they change.
+    hinted: Option<(Arc<GroupHints>, Options)>,
     template: TemplateState,
     template_asked: Option<(u64, Instant)>,
     gone: bool,
@@ -109,6 +113,7 @@ impl Keeper {
             doubted: None,
             written: None,
             follow_at: None,
+            hinted: None,
             template: TemplateState::Pending,
             template_asked: None,
             gone: false,
@@ -263,6 +268,9 @@ impl Keeper {
         let reading = observation.reading.clone();
         let cloud = Arc::clone(&self.around.cloud);
         self.state.observe(observation, &|label| cloud.placeholder(&reading, label));
+        if self.hinted.as_ref().is_none_or(|(hints, _)| *hints != reading.hints) {
+            self.hinted = Some((Arc::clone(&reading.hints), Options::from_tags(&reading.hints.options)));
+        }
         self.ask_for_template(&reading);
         self.publish();
     }
@@ -353,7 +361,7 @@ impl Keeper {
             Permit::Withheld(_) => tally.target.max(reading.min),
         };
         let policy = self.around.policies.of(&self.group_id());
-        let options = Options::from_tags(&reading.hints.options).merge(&policy.options);
+        let tagged = self.hinted.as_ref().map(|(_, options)| *options).unwrap_or_default();
         self.around.store.publish(GroupView {
             key: self.key.clone(),
             family: self.around.cloud.family(),
@@ -361,7 +369,7 @@ impl Keeper {
             max,
             tally: Arc::new(tally),
             template: self.template.clone(),
-            options,
+            options: tagged.merge(&policy.options),
             observed: observation.begun,
             mailbox: self.mailbox.clone(),
         });
