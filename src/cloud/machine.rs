@@ -37,6 +37,8 @@ pub enum ReservedProfile {
     AksLegacy,
     /// Eviction threshold only.
     Kubeadm,
+    /// OpenShift's default KubeletConfig.
+    OpenShift,
 }
 
 /// Operating systems of nodes.

@@ -114,6 +114,12 @@ impl Quantity {
     }
 }
 
+impl Default for Quantity {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
         self.nanos == other.nanos

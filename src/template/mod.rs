@@ -1,27 +1,21 @@
-//! stub
-#![allow(missing_docs)]
+//! Node templates: what a new node of a group will look like.
+//!
+//! One pipeline, machine → capacity → reserved → allocatable, then labels and taints. Each value carries its source and
+//! the next most trusted one; `headcount template` prints them. A value may be low, never high: a template that promises
+//! more than the node has makes the Cluster Autoscaler add nodes for ever.
+
+mod build;
+mod capacity;
+mod error;
+mod labels;
 pub mod node;
-pub mod overrides {
-    #[derive(Clone, Debug, Default)]
-    pub struct GroupOverrides;
-    impl GroupOverrides {
-        pub fn merge(self, _under: &Self) -> Self {
-            self
-        }
-    }
-}
-#[derive(Debug, Default)]
-pub struct NodeTemplate {
-    pub bytes: prost::bytes::Bytes,
-}
-pub struct Input<'a> {
-    pub group: &'a str,
-    pub family: crate::cloud::Family,
-    pub hints: &'a crate::cloud::GroupHints,
-    pub machine: &'a crate::cloud::Machine,
-    pub catalog: &'a crate::instance_types::Catalog,
-    pub overrides: &'a overrides::GroupOverrides,
-}
-pub fn build(_input: &Input<'_>) -> Result<NodeTemplate, String> {
-    Ok(NodeTemplate::default())
-}
+mod overrides;
+mod reserved;
+pub mod show;
+#[cfg(test)]
+mod tests;
+
+pub use build::{Input, NodeTemplate, Value, build};
+pub use error::TemplateError;
+pub use overrides::{GroupOverrides, ReservedRule, Threshold, ThresholdError};
+pub use reserved::{parse_profile, profile_name};

@@ -1,0 +1,140 @@
+//! From a group and its machine to a node, in memory and in bytes.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use prost::Message as _;
+
+use super::capacity::{self, Holdings, Resources};
+use super::error::TemplateError;
+use super::labels;
+use super::node::{Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Quantity, Taint};
+use super::overrides::GroupOverrides;
+use crate::cloud::{Family, GroupHints, Machine};
+use crate::instance_types::{self, Catalog, Source, Sourced};
+
+/// A label's value, as the hostname is one, has 63 characters at most; the suffix needs 18 of them.
+const NAME_STEM_MAX: usize = 45;
+
+/// What a template is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The group's ID, as served.
+    pub group: &'a str,
+    /// The group's cloud.
+    pub family: Family,
+    /// What the group's tags say.
+    pub hints: &'a GroupHints,
+    /// What the group launches.
+    pub machine: &'a Machine,
+    /// What is known of machine types.
+    pub catalog: &'a Catalog,
+    /// What the configuration says of the group.
+    pub overrides: &'a GroupOverrides,
+}
+
+/// The node that the Cluster Autoscaler is told a group would add.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeTemplate {
+    /// The node.
+    pub node: Node,
+    /// The node as protobuf (k8s.io core/v1 Node). The same input makes the same bytes.
+    pub bytes: Vec<u8>,
+    /// Every value of the node that was decided on, in order of path.
+    pub values: Vec<Value>,
+}
+
+/// One value of a template, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// `capacity.memory`, `allocatable.cpu`, `labels.kubernetes.io/arch`, `taints.gpu:NoSchedule`.
+    pub path: String,
+    /// The value, as Kubernetes writes it.
+    pub value: String,
+    /// Where it comes from.
+    pub source: Source,
+    /// What it would be without that source, and where that comes from.
+    pub runner_up: Option<(String, Source)>,
+}
+
+/// Builds the template of a group.
+pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
+    let Holdings { capacity, allocatable, architecture } = capacity::holdings(input)?;
+    let name = node_name(input.group);
+    let labels = labels::labels(input, &name, architecture.as_ref())?;
+    let taints = labels::taints(input);
+
+    let mut values = Vec::new();
+    values.extend(capacity.iter().map(|(name, quantity)| value("capacity", name, quantity)));
+    values.extend(allocatable.iter().map(|(name, quantity)| value("allocatable", name, quantity)));
+    values.extend(labels.iter().map(|(key, label)| value("labels", key, label)));
+    values.extend(taints.iter().map(|taint| {
+        let name = format!("{}:{}", taint.value.key, taint.value.effect.as_str());
+        value("taints", &name, &taint.clone().map(|taint| taint.value))
+    }));
+
+    let taints = taints.into_iter().map(|Sourced { value: taint, .. }| Taint {
+        key: Some(taint.key),
+        value: Some(taint.value),
+        effect: Some(taint.effect.as_str().to_owned()),
+    });
+    let node = Node {
+        metadata: Some(ObjectMeta {
+            name: Some(name),
+            labels: labels.into_iter().map(|(key, label)| (key, label.value)).collect(),
+            annotations: BTreeMap::new(),
+        }),
+        spec: Some(NodeSpec { taints: taints.collect() }),
+        status: Some(NodeStatus {
+            capacity: quantities(&capacity),
+            allocatable: quantities(&allocatable),
+            conditions: conditions(),
+        }),
+    };
+    Ok(NodeTemplate { bytes: node.encode_to_vec(), node, values })
+}
+
+fn value<T: Display>(part: &str, name: &str, sourced: &Sourced<T>) -> Value {
+    Value {
+        path: format!("{part}.{name}"),
+        value: sourced.value.to_string(),
+        source: sourced.source.clone(),
+        runner_up: sourced.runner_up.as_ref().map(|(value, source)| (value.to_string(), source.clone())),
+    }
+}
+
+fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {
+    let quantity = |resource: &Sourced<instance_types::Quantity>| Quantity { string: Some(resource.value.to_string()) };
+    resources.iter().map(|(name, resource)| (name.clone(), quantity(resource))).collect()
+}
+
+/// Those of a healthy node.
+fn conditions() -> Vec<NodeCondition> {
+    let condition = |kind: &str, status: &str, reason: &str| NodeCondition {
+        r#type: Some(kind.to_owned()),
+        status: Some(status.to_owned()),
+        reason: Some(reason.to_owned()),
+    };
+    vec![
+        condition("MemoryPressure", "False", "KubeletHasSufficientMemory"),
+        condition("DiskPressure", "False", "KubeletHasNoDiskPressure"),
+        condition("PIDPressure", "False", "KubeletHasSufficientPID"),
+        condition("NetworkUnavailable", "False", "RouteCreated"),
+        condition("Ready", "True", "KubeletReady"),
+    ]
+}
+
+/// `<group>-template-<hash>`: the same every time, for a label that changes makes two templates of one group differ.
+fn node_name(group: &str) -> String {
+    let stem = group.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    let stem: String = stem.take(NAME_STEM_MAX).collect();
+    let stem = stem.trim_matches('-');
+    let suffix = stable_hash(group) & 0xffff_ffff;
+    format!("{}-template-{suffix:08x}", if stem.is_empty() { "group" } else { stem })
+}
+
+/// FNV-1a: the same in every process and release, which the standard library's hash does not promise.
+pub(super) fn stable_hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}

@@ -1,0 +1,219 @@
+//! Capacity and allocatable of a group's nodes, resource by resource.
+
+use std::collections::BTreeMap;
+
+use super::build::Input;
+use super::error::TemplateError;
+use super::reserved::{self, Shape};
+use crate::cloud::{Architecture, Family, ReservedProfile};
+use crate::instance_types::{Memory, Quantity, Source, Sourced, TypeCapacity};
+
+const CPU: &str = "cpu";
+const MEMORY: &str = "memory";
+const PODS: &str = "pods";
+const EPHEMERAL: &str = "ephemeral-storage";
+/// The kubelet's own default.
+const PODS_DEFAULT: u32 = 110;
+/// EKS caps managed node groups at 110 pods below 30 processors and at 250 from there on.
+const MANAGED_PODS_MAX: u32 = 250;
+const MANAGED_PODS_SMALL_MAX: u32 = 110;
+const MANAGED_SMALL_CPUS: u32 = 30;
+/// Every node of an EKS managed node group has it.
+const MANAGED_LABEL: &str = "eks.amazonaws.com/nodegroup";
+/// A file system keeps a part of its disk for itself and for boot partitions: up to 3.9 % on ext4 (8 GiB on Ubuntu; 3.3 %
+/// on AKS), 0.4 % on XFS. 4 % is never too little.
+const FILE_SYSTEM_PER_MILLE: u64 = 40;
+
+pub(super) type Resources = BTreeMap<String, Sourced<Quantity>>;
+
+/// What the nodes of a group hold.
+pub(super) struct Holdings {
+    pub(super) capacity: Resources,
+    pub(super) allocatable: Resources,
+    /// `None` where types differ or it is not known.
+    pub(super) architecture: Option<Sourced<Architecture>>,
+}
+
+/// The least that any machine type of the group holds, of each resource.
+pub(super) fn holdings(input: &Input<'_>) -> Result<Holdings, TemplateError> {
+    let explicit = explicit(input);
+    let mut least: Option<Holdings> = None;
+    for type_name in &input.machine.types {
+        let of_type = holdings_of(input, &explicit, type_name)?;
+        least = Some(match least {
+            None => of_type,
+            Some(least) => Holdings {
+                capacity: minimum(least.capacity, &of_type.capacity),
+                allocatable: minimum(least.allocatable, &of_type.allocatable),
+                architecture: least
+                    .architecture
+                    .filter(|one| of_type.architecture.as_ref().is_some_and(|other| other.value == one.value)),
+            },
+        });
+    }
+    least.ok_or_else(|| TemplateError::NoType { group: input.group.to_owned() })
+}
+
+/// Resource by resource the smaller; a resource that one of them lacks is in neither's nodes for certain.
+fn minimum(mut one: Resources, other: &Resources) -> Resources {
+    one.retain(|name, _| other.contains_key(name));
+    for (name, quantity) in &mut one {
+        if let Some(smaller) = other.get(name).filter(|other| other.value < quantity.value) {
+            *quantity = smaller.clone();
+        }
+    }
+    one
+}
+
+type Candidates = BTreeMap<String, Vec<(Quantity, Source)>>;
+
+/// What tags and configuration say of every node of the group, whatever its type. Most trusted first.
+fn explicit(input: &Input<'_>) -> Candidates {
+    let mut explicit = Candidates::new();
+    for (name, text) in input.hints.resources.iter().chain(&input.machine.resources) {
+        match text.parse::<Quantity>() {
+            Ok(quantity) if !quantity.is_negative() => {
+                explicit.entry(name.clone()).or_default().push((quantity, Source::GroupTag));
+            }
+            unusable => {
+                let error = unusable.err().map_or_else(|| "it is negative".to_owned(), |error| error.to_string());
+                tracing::warn!(group = input.group, resource = name, value = text, error, "resource tag ignored");
+            }
+        }
+    }
+    for (name, quantity) in &input.overrides.capacity {
+        explicit.entry(name.clone()).or_default().push((*quantity, Source::GroupOverride));
+    }
+    explicit
+}
+
+fn holdings_of(input: &Input<'_>, explicit: &Candidates, type_name: &str) -> Result<Holdings, TemplateError> {
+    let known = input.catalog.resolve(input.family, type_name);
+    if known.is_none() && !(explicit.contains_key(CPU) && explicit.contains_key(MEMORY)) {
+        return Err(TemplateError::UnknownType {
+            group: input.group.to_owned(),
+            type_name: type_name.to_owned(),
+            table: match input.family {
+                Family::Aws => "aws",
+                Family::Azure => "azure",
+            },
+        });
+    }
+    let mut capacity = other_resources(input, explicit, known.as_ref());
+    let incomplete = |resource| TemplateError::Incomplete {
+        group: input.group.to_owned(),
+        type_name: type_name.to_owned(),
+        resource,
+    };
+    let from_catalog = known.as_ref().and_then(|known| known.cpu.clone());
+    let cpu = trusted(explicit, CPU, from_catalog).ok_or_else(|| incomplete(CPU))?;
+    let from_catalog = known.as_ref().and_then(|known| known.memory.clone());
+    let from_catalog = from_catalog.map(|memory| memory.map(|memory: Memory| memory.reported(input.family)));
+    let memory = trusted(explicit, MEMORY, from_catalog).ok_or_else(|| incomplete(MEMORY))?;
+    let profile = input.overrides.reserved.profile.or(input.machine.reserved);
+    let profile = profile.unwrap_or_else(|| reserved::default_profile(input.family));
+    let pods = pods(input, explicit, known.as_ref(), profile, cpu.value);
+    let pods_limit = u32::try_from(pods.value.whole()).unwrap_or(u32::MAX);
+    let shape = Shape {
+        operating_system: input.machine.operating_system,
+        cpu: cpu.value,
+        memory: memory.value,
+        // Where a table says that there is more than is sold, it is right about what is sold, too.
+        nominal_memory: known.as_ref().and_then(|known| known.nominal_memory).unwrap_or_default().max(memory.value),
+        ephemeral_storage: capacity.get(EPHEMERAL).map(|storage| storage.value),
+        pods: pods_limit,
+        network_pods: known.as_ref().and_then(network_pods).unwrap_or(pods_limit),
+    };
+    capacity.insert(CPU.to_owned(), cpu);
+    capacity.insert(MEMORY.to_owned(), memory);
+    capacity.insert(PODS.to_owned(), pods);
+    let kept = reserved::reserved(&input.overrides.reserved, profile, &shape);
+    Ok(Holdings {
+        allocatable: allocatable(&capacity, &kept),
+        capacity,
+        architecture: known.and_then(|known| known.architecture),
+    })
+}
+
+/// The figure by which nodes of this type reserve: the cloud's before the user's, see [`TypeCapacity::network_pods`].
+fn network_pods(known: &TypeCapacity) -> Option<u32> {
+    known.network_pods.or_else(|| known.pods.as_ref().map(|pods| pods.value))
+}
+
+/// What is said of the group before what is known of the type.
+fn trusted(explicit: &Candidates, name: &str, known: Option<Sourced<Quantity>>) -> Option<Sourced<Quantity>> {
+    let explicit = explicit.get(name).into_iter().flatten().cloned();
+    Sourced::first(explicit.chain(known.into_iter().flat_map(Sourced::into_candidates)))
+}
+
+/// Everything but cpu, memory and pods. A resource of which there is none is left out: a key with nothing in it makes a
+/// node without GPU look like one whose GPU is not ready yet.
+fn other_resources(input: &Input<'_>, explicit: &Candidates, known: Option<&TypeCapacity>) -> Resources {
+    let known = known.map(|known| &known.resources);
+    let mut resources: Resources = known.cloned().unwrap_or_default();
+    if let Some(bytes) = input.machine.ephemeral_storage_bytes {
+        let kept = bytes.div_ceil(1000).saturating_mul(FILE_SYSTEM_PER_MILLE);
+        let storage = Quantity::bytes(bytes.saturating_sub(kept) / 1024 * 1024);
+        resources.insert(EPHEMERAL.to_owned(), Sourced::new(storage, Source::Group));
+    }
+    for name in explicit.keys() {
+        let known = resources.remove(name);
+        if let Some(quantity) = trusted(explicit, name, known) {
+            resources.insert(name.clone(), quantity);
+        }
+    }
+    resources.retain(|name, quantity| !quantity.value.is_zero() && ![CPU, MEMORY, PODS].contains(&name.as_str()));
+    resources
+}
+
+/// The kubelet's limit of pods: `maxPods`, tag, override, the user's table; then, on EKS, what the network interfaces
+/// serve; then the kubelet's default.
+fn pods(
+    input: &Input<'_>,
+    explicit: &Candidates,
+    known: Option<&TypeCapacity>,
+    profile: ReservedProfile,
+    cpu: Quantity,
+) -> Sourced<Quantity> {
+    let max_pods = input.overrides.reserved.max_pods.map(|pods| (Quantity::units(pods), Source::GroupOverride));
+    let explicit = explicit.get(PODS).into_iter().flatten().cloned();
+    let known = known.and_then(|known| known.pods.clone()).into_iter().flat_map(Sourced::into_candidates);
+    let known = known.filter_map(|(pods, source)| {
+        if matches!(source, Source::UserTable { .. }) {
+            return Some((Quantity::units(pods), source));
+        }
+        (profile == ReservedProfile::Eks).then(|| (Quantity::units(managed(input, cpu, pods)), source))
+    });
+    let default = (Quantity::units(PODS_DEFAULT), Source::Default);
+    let candidates = max_pods.into_iter().chain(explicit).chain(known).chain(std::iter::once(default.clone()));
+    Sourced::first(candidates).unwrap_or_else(|| Sourced::new(default.0, default.1))
+}
+
+/// What EKS makes of the interfaces' figure in a managed node group.
+fn managed(input: &Input<'_>, cpu: Quantity, pods: u32) -> u32 {
+    if !input.machine.labels.contains_key(MANAGED_LABEL) {
+        return pods;
+    }
+    let small = cpu < Quantity::units(MANAGED_SMALL_CPUS);
+    pods.min(if small { MANAGED_PODS_SMALL_MAX } else { MANAGED_PODS_MAX })
+}
+
+/// Capacity less what is kept; memory also less the huge pages set aside in it, as the kubelet does.
+fn allocatable(capacity: &Resources, kept: &Resources) -> Resources {
+    let pages = capacity.iter().filter(|(name, _)| name.starts_with("hugepages-"));
+    let pages = pages.fold(Quantity::ZERO, |sum, (_, pages)| sum.plus(pages.value));
+    capacity
+        .iter()
+        .map(|(name, capacity)| {
+            let left = |kept: Quantity| {
+                let left = capacity.value.less(kept);
+                if name == MEMORY { left.less(pages) } else { left }
+            };
+            let quantity = match kept.get(name) {
+                Some(kept) => kept.clone().map(left),
+                None => capacity.clone().map(|value| if name == MEMORY { value.less(pages) } else { value }),
+            };
+            (name.clone(), quantity)
+        })
+        .collect()
+}

@@ -1,0 +1,47 @@
+//! Why a template cannot be built.
+
+use thiserror::Error;
+
+/// Why a template cannot be built. The group alone is affected; nothing changes until its configuration, the tables or
+/// what the cloud says of it does.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TemplateError {
+    /// The group names no machine type.
+    #[error("group {group}: no machine type is known that it would launch")]
+    NoType {
+        /// The group's ID.
+        group: String,
+    },
+    /// Neither a table nor the cloud knows the type, and nothing else says what it holds.
+    #[error(
+        "group {group}: nothing is known of machine type {type_name}; add it to a table under instanceTypes: \
+         ({table}: {{{type_name}: {{cpu: …, memory: …, arch: …}}}}), or give the group capacity: {{cpu: …, memory: …}}"
+    )]
+    UnknownType {
+        /// The group's ID.
+        group: String,
+        /// The type.
+        type_name: String,
+        /// The key of its cloud in a table.
+        table: &'static str,
+    },
+    /// A table knows the type, but not this of it.
+    #[error(
+        "group {group}: the {resource} of machine type {type_name} is not known; add it to its entry in a table under \
+         instanceTypes:, or give the group capacity: {{{resource}: …}}"
+    )]
+    Incomplete {
+        /// The group's ID.
+        group: String,
+        /// The type.
+        type_name: String,
+        /// `cpu` or `memory`.
+        resource: &'static str,
+    },
+    /// The group has no zone to launch in.
+    #[error("group {group}: it has no availability zone")]
+    NoZone {
+        /// The group's ID.
+        group: String,
+    },
+}
