@@ -3,7 +3,7 @@
 use wildmatch::WildMatch;
 
 use super::options::Options;
-use crate::template::overrides::GroupOverrides;
+use crate::template::GroupOverrides;
 
 /// What the configuration says of the groups whose ID matches.
 #[derive(Clone, Debug)]
@@ -32,11 +32,11 @@ pub struct GroupPolicy {
 impl Policies {
     /// What all matching policies together say of a group.
     pub fn of(&self, id: &str) -> GroupPolicy {
-        self.0.iter().filter(|policy| policy.matches.matches(id)).fold(GroupPolicy::default(), |under, policy| {
-            GroupPolicy {
-                overrides: policy.overrides.clone().merge(&under.overrides),
-                options: policy.options.merge(&under.options),
-            }
-        })
+        let mut all = GroupPolicy::default();
+        for policy in self.0.iter().filter(|policy| policy.matches.matches(id)) {
+            all.overrides.merge(policy.overrides.clone());
+            all.options = policy.options.merge(&all.options);
+        }
+        all
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use prost::Message as _;
+use prost::bytes::Bytes;
 
 use super::capacity::{self, Holdings, Resources};
 use super::error::TemplateError;
@@ -39,7 +40,7 @@ pub struct NodeTemplate {
     /// The node.
     pub node: Node,
     /// The node as protobuf (k8s.io core/v1 Node). The same input makes the same bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     /// Every value of the node that was decided on, in order of path.
     pub values: Vec<Value>,
 }
@@ -91,7 +92,7 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
             conditions: conditions(),
         }),
     };
-    Ok(NodeTemplate { bytes: node.encode_to_vec(), node, values })
+    Ok(NodeTemplate { bytes: node.encode_to_vec().into(), node, values })
 }
 
 fn value<T: Display>(part: &str, name: &str, sourced: &Sourced<T>) -> Value {

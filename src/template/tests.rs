@@ -370,7 +370,7 @@ fn the_bytes_are_a_node_to_kubernetes() {
     group.hints.labels = strings(&[("team", "ml")]);
     group.hints.taints = vec![Taint { key: "gpu".into(), value: String::new(), effect: TaintEffect::NoSchedule }];
     let template = group.build().unwrap();
-    let theirs = oracle::Node::decode(template.bytes.as_slice()).unwrap();
+    let theirs = oracle::Node::decode(template.bytes.clone()).unwrap();
     let ours = template.node;
     let (metadata, their_metadata) = (ours.metadata.unwrap(), theirs.metadata.unwrap());
     assert_eq!(metadata.name, their_metadata.name);
