@@ -147,14 +147,16 @@ fn settings(profile: ReservedProfile, shape: &Shape) -> Settings {
         }
         ReservedProfile::Kubeadm => {}
         ReservedProfile::OpenShift => {
-            settings.system.insert(CPU.into(), Quantity::millis(500));
-            settings.system.insert(MEMORY.into(), mebibytes(1024));
+            settings.system.insert(CPU.into(), eks_cpu(shape.cpu).max(Quantity::millis(500)));
+            settings.system.insert(MEMORY.into(), openshift_memory(shape.memory));
             settings.system.insert(EPHEMERAL.into(), mebibytes(1024));
         }
     }
     let aks = matches!(profile, ReservedProfile::Aks | ReservedProfile::AksLegacy);
     if aks && shape.operating_system == OperatingSystem::Windows {
         settings.system.insert(MEMORY.into(), mebibytes(2048));
+        // Before 1.29 that stands in place of the threshold, as two nodes show; of later ones nothing is known.
+        eviction_mib = if profile == ReservedProfile::AksLegacy { 0 } else { eviction_mib };
     }
     settings.eviction.insert(MEMORY_AVAILABLE.into(), Threshold::Amount(mebibytes(eviction_mib)));
     settings.eviction.insert(NODEFS_AVAILABLE.into(), Threshold::Share(0.1));
@@ -198,125 +200,26 @@ fn aks_cpu(cpu: Quantity) -> Quantity {
     millis(graduated(cpu.whole_millis().min(CPU_MILLIS_MAX), &cores))
 }
 
-/// 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next 112, 2 % of the rest, in whole MiB.
-/// Of the memory the size is sold with, not of what the kubelet reports: 28 of 28 nodes seen.
+/// Shares of the memory in each bracket: 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next
+/// 112, 2 % of the rest.
+fn memory_brackets(unit: u64) -> [(u64, u64); 5] {
+    [(4, 2500), (8, 2000), (16, 1000), (128, 600), (1 << 30, 200)].map(|(gib, share)| (gib * unit, share))
+}
+
+/// The brackets in whole MiB, of the memory the size is sold with, not of what the kubelet reports: 28 of 28 nodes seen.
 fn aks_legacy_memory(nominal: Quantity) -> Quantity {
     // In hundredths of a MiB, so that only the sum is rounded.
-    let brackets = [4, 8, 16, 128, 1 << 30].map(|gib: u64| gib * 1024 * 100);
-    let shares = [2500, 2000, 1000, 600, 200];
-    let brackets: Vec<(u64, u64)> = brackets.into_iter().zip(shares).collect();
     let hundredths = (nominal.whole() / MIB).min(1 << 40) * 100;
-    mebibytes(graduated(hundredths, &brackets) / 100)
+    mebibytes(graduated(hundredths, &memory_brackets(1024 * 100)) / 100)
+}
+
+/// OpenShift has two habits: 1 GiB, or (`autoSizingReserved`, as managed OpenShift has it) the brackets of the whole GiB
+/// the kubelet reports. Nothing tells which, so this is the greater one, of the GiB rounded up, for what is reported may be
+/// a little more than estimated. `systemReserved:` says it exactly.
+fn openshift_memory(reported: Quantity) -> Quantity {
+    let hundredths = reported.whole().div_ceil(1024 * MIB) * 1024 * 100;
+    mebibytes(graduated(hundredths, &memory_brackets(1024 * 100)).div_ceil(100).max(1024))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shape(cpus: u32, nominal_mib: u64, pods: u32) -> Shape {
-        Shape {
-            operating_system: OperatingSystem::Linux,
-            cpu: Quantity::units(cpus),
-            memory: mebibytes(nominal_mib),
-            nominal_memory: mebibytes(nominal_mib),
-            ephemeral_storage: None,
-            pods,
-            network_pods: pods,
-        }
-    }
-
-    fn memory_mib(profile: ReservedProfile, shape: &Shape) -> u64 {
-        reserved(&ReservedRule::default(), profile, shape)[MEMORY].value.whole() / MIB
-    }
-
-    #[test]
-    fn cpu_is_reserved_as_the_tables_say() {
-        for (cpus, eks, aks) in [(1, 60, 60), (2, 70, 100), (4, 80, 140), (8, 90, 180), (16, 110, 260), (96, 310, 1060)]
-        {
-            assert_eq!(eks_cpu(Quantity::units(cpus)), Quantity::millis(eks), "{cpus}");
-            assert_eq!(aks_cpu(Quantity::units(cpus)), Quantity::millis(aks), "{cpus}");
-        }
-        assert_eq!(eks_cpu(Quantity::units(48)).to_string(), "190m");
-        assert_eq!(aks_cpu(Quantity::units(32)).to_string(), "420m");
-        assert_eq!(aks_cpu(Quantity::units(64)).to_string(), "740m");
-        assert_eq!(aks_cpu(Quantity::units(40)).to_string(), "500m");
-    }
-
-    #[test]
-    fn aks_before_1_29_keeps_brackets_of_the_memory_sold() {
-        // Capacity less allocatable of real nodes.
-        for (nominal_mib, kept_mib) in [
-            (3584, 1646),
-            (4096, 1774),
-            (7168, 2388),
-            (8192, 2593),
-            (14336, 3207),
-            (16384, 3412),
-            (32768, 4395),
-            (65536, 6361),
-            (114_688, 9310),
-        ] {
-            assert_eq!(memory_mib(ReservedProfile::AksLegacy, &shape(2, nominal_mib, 110)), kept_mib, "{nominal_mib}");
-        }
-        assert_eq!(aks_legacy_memory(mebibytes(64 * 1024)), mebibytes(5611));
-    }
-
-    #[test]
-    fn aks_from_1_29_on_keeps_by_pods_up_to_a_quarter() {
-        for (nominal_mib, pods, kept_mib) in [
-            (8192, 30, 750),
-            (32768, 110, 2350),
-            (32768, 250, 5150),
-            (8192, 250, 2148),
-            (8192, 110, 2148),
-            (4096, 70, 1124),
-        ] {
-            assert_eq!(
-                memory_mib(ReservedProfile::Aks, &shape(2, nominal_mib, pods)),
-                kept_mib,
-                "{nominal_mib} {pods}"
-            );
-        }
-        let windows = Shape { operating_system: OperatingSystem::Windows, ..shape(2, 8192, 30) };
-        assert_eq!(memory_mib(ReservedProfile::Aks, &windows), 750 + 2048);
-    }
-
-    #[test]
-    fn eks_reserves_by_what_the_interfaces_serve_not_by_the_limit() {
-        let prefix_delegation = Shape { pods: 110, network_pods: 58, ..shape(4, 16384, 110) };
-        assert_eq!(memory_mib(ReservedProfile::Eks, &prefix_delegation), 255 + 11 * 58 + 100);
-        assert_eq!(memory_mib(ReservedProfile::Kubeadm, &prefix_delegation), 100);
-        assert_eq!(memory_mib(ReservedProfile::OpenShift, &prefix_delegation), 1124);
-    }
-
-    #[test]
-    fn disks_are_kept_from_as_kubelets_do() {
-        let capacity = "125277164Ki".parse().unwrap();
-        let shape = Shape { ephemeral_storage: Some(capacity), ..shape(4, 16384, 250) };
-        let kept = reserved(&ReservedRule::default(), ReservedProfile::OpenShift, &shape);
-        assert_eq!(capacity.less(kept[EPHEMERAL].value).whole(), 114_381_692_328);
-        assert_eq!(kept[CPU].value, Quantity::millis(500));
-    }
-
-    #[test]
-    fn what_is_given_replaces_the_profile_setting_by_setting() {
-        let rule = ReservedRule {
-            kube_reserved: [(MEMORY.to_owned(), mebibytes(300))].into(),
-            eviction_hard: [(MEMORY_AVAILABLE.to_owned(), "5%".parse().unwrap())].into(),
-            ..ReservedRule::default()
-        };
-        let kept = reserved(&rule, ReservedProfile::Eks, &shape(2, 1000, 29));
-        assert_eq!(kept[MEMORY].value.whole() / MIB, 350);
-        assert_eq!(kept[MEMORY].source, Source::GroupOverride);
-        assert_eq!(kept[MEMORY].runner_up, Some((mebibytes(255 + 319 + 100), Source::Profile { name: "eks" })));
-        assert_eq!(kept[CPU].source, Source::Profile { name: "eks" });
-    }
-
-    #[test]
-    fn every_profile_has_a_name() {
-        for profile in PROFILES {
-            assert_eq!(parse_profile(profile_name(profile)), Some(profile));
-        }
-        assert_eq!(parse_profile("gke"), None);
-    }
-}
+mod tests;

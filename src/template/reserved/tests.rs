@@ -1,0 +1,119 @@
+use super::*;
+
+fn shape(cpus: u32, nominal_mib: u64, pods: u32) -> Shape {
+    Shape {
+        operating_system: OperatingSystem::Linux,
+        cpu: Quantity::units(cpus),
+        memory: mebibytes(nominal_mib),
+        nominal_memory: mebibytes(nominal_mib),
+        ephemeral_storage: None,
+        pods,
+        network_pods: pods,
+    }
+}
+
+fn memory_mib(profile: ReservedProfile, shape: &Shape) -> u64 {
+    reserved(&ReservedRule::default(), profile, shape)[MEMORY].value.whole() / MIB
+}
+
+#[test]
+fn cpu_is_reserved_as_the_tables_say() {
+    for (cpus, eks, aks) in [(1, 60, 60), (2, 70, 100), (4, 80, 140), (8, 90, 180), (16, 110, 260), (96, 310, 1060)] {
+        assert_eq!(eks_cpu(Quantity::units(cpus)), Quantity::millis(eks), "{cpus}");
+        assert_eq!(aks_cpu(Quantity::units(cpus)), Quantity::millis(aks), "{cpus}");
+    }
+    assert_eq!(eks_cpu(Quantity::units(48)).to_string(), "190m");
+    assert_eq!(aks_cpu(Quantity::units(32)).to_string(), "420m");
+    assert_eq!(aks_cpu(Quantity::units(64)).to_string(), "740m");
+    assert_eq!(aks_cpu(Quantity::units(40)).to_string(), "500m");
+}
+
+#[test]
+fn aks_before_1_29_keeps_brackets_of_the_memory_sold() {
+    // Capacity less allocatable of real nodes.
+    for (nominal_mib, kept_mib) in [
+        (3584, 1646),
+        (4096, 1774),
+        (7168, 2388),
+        (8192, 2593),
+        (14336, 3207),
+        (16384, 3412),
+        (32768, 4395),
+        (65536, 6361),
+        (114_688, 9310),
+    ] {
+        assert_eq!(memory_mib(ReservedProfile::AksLegacy, &shape(2, nominal_mib, 110)), kept_mib, "{nominal_mib}");
+    }
+    assert_eq!(aks_legacy_memory(mebibytes(64 * 1024)), mebibytes(5611));
+}
+
+#[test]
+fn aks_from_1_29_on_keeps_by_pods_up_to_a_quarter() {
+    for (nominal_mib, pods, kept_mib) in [
+        (8192, 30, 750),
+        (32768, 110, 2350),
+        (32768, 250, 5150),
+        (8192, 250, 2148),
+        (8192, 110, 2148),
+        (4096, 70, 1124),
+    ] {
+        assert_eq!(memory_mib(ReservedProfile::Aks, &shape(2, nominal_mib, pods)), kept_mib, "{nominal_mib} {pods}");
+    }
+    let windows = Shape { operating_system: OperatingSystem::Windows, ..shape(2, 8192, 30) };
+    assert_eq!(memory_mib(ReservedProfile::Aks, &windows), 750 + 2048);
+}
+
+#[test]
+fn eks_reserves_by_what_the_interfaces_serve_not_by_the_limit() {
+    let prefix_delegation = Shape { pods: 110, network_pods: 58, ..shape(4, 16384, 110) };
+    assert_eq!(memory_mib(ReservedProfile::Eks, &prefix_delegation), 255 + 11 * 58 + 100);
+    assert_eq!(memory_mib(ReservedProfile::Kubeadm, &prefix_delegation), 100);
+}
+
+#[test]
+fn openshift_keeps_the_greater_of_its_two_habits() {
+    // 2660 and 3622.56 MiB are what auto-sized nodes that report 15 and 30 GiB keep.
+    for (reported_mib, kept_mib) in [(2048, 1124), (15 * 1024, 2660), (30 * 1024, 3623), (15 * 1024 + 1, 2763)] {
+        assert_eq!(memory_mib(ReservedProfile::OpenShift, &shape(4, reported_mib, 250)), kept_mib, "{reported_mib}");
+    }
+}
+
+#[test]
+fn windows_on_aks_keeps_two_gibibytes_more() {
+    // Capacity less allocatable of two real nodes.
+    for (nominal_mib, kept_mib) in [(28 * 1024, 5447), (128 * 1024, 11591)] {
+        let windows = Shape { operating_system: OperatingSystem::Windows, ..shape(4, nominal_mib, 30) };
+        assert_eq!(memory_mib(ReservedProfile::AksLegacy, &windows), kept_mib);
+    }
+}
+
+#[test]
+fn disks_are_kept_from_as_kubelets_do() {
+    let capacity = "125277164Ki".parse().unwrap();
+    let shape = Shape { ephemeral_storage: Some(capacity), ..shape(4, 16384, 250) };
+    let kept = reserved(&ReservedRule::default(), ReservedProfile::OpenShift, &shape);
+    assert_eq!(capacity.less(kept[EPHEMERAL].value).whole(), 114_381_692_328);
+    assert_eq!(kept[CPU].value, Quantity::millis(500));
+}
+
+#[test]
+fn what_is_given_replaces_the_profile_setting_by_setting() {
+    let rule = ReservedRule {
+        kube_reserved: [(MEMORY.to_owned(), mebibytes(300))].into(),
+        eviction_hard: [(MEMORY_AVAILABLE.to_owned(), "5%".parse().unwrap())].into(),
+        ..ReservedRule::default()
+    };
+    let kept = reserved(&rule, ReservedProfile::Eks, &shape(2, 1000, 29));
+    assert_eq!(kept[MEMORY].value.whole() / MIB, 350);
+    assert_eq!(kept[MEMORY].source, Source::GroupOverride);
+    assert_eq!(kept[MEMORY].runner_up, Some((mebibytes(255 + 319 + 100), Source::Profile { name: "eks" })));
+    assert_eq!(kept[CPU].source, Source::Profile { name: "eks" });
+}
+
+#[test]
+fn every_profile_has_a_name() {
+    for profile in PROFILES {
+        assert_eq!(parse_profile(profile_name(profile)), Some(profile));
+    }
+    assert_eq!(parse_profile("gke"), None);
+}
