@@ -16,8 +16,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A read with its retries; a keeper waits no longer than this for one answer.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(20);
-/// A read is tried this often by the SDK; a write once.
-const READ_ATTEMPTS: u32 = 3;
 
 /// Why a source cannot be connected to.
 #[derive(Debug, Error)]
@@ -38,9 +36,8 @@ impl Aws {
             .operation_attempt_timeout(ATTEMPT_TIMEOUT)
             .operation_timeout(OPERATION_TIMEOUT)
             .build();
-        let mut loader = aws_config::defaults(BehaviorVersion::latest())
-            .timeout_config(timeouts)
-            .retry_config(RetryConfig::standard().with_max_attempts(READ_ATTEMPTS));
+        // Reads are tried as often as the SDK does by default, 3 times, or as AWS_MAX_ATTEMPTS says.
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
         if let Ok(name) = AppName::new("headcount") {
             loader = loader.app_name(name);
         }

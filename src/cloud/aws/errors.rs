@@ -122,21 +122,28 @@ where
         .or_else(|| header("x-amz-retry-after").map(Duration::from_millis))
         .map(|wait| wait.min(Duration::from_secs(300)));
     let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
+    // The SDK's own words for "not sent"; what matters follows them.
     let chain = chain(error);
-    let text = chain.to_ascii_lowercase();
-    // Credentials that could not be had because STS or the metadata service is out of reach may come back by themselves.
-    let network = ["timed out", "timeout", "dispatch failure", "connect"].iter().any(|word| text.contains(word));
+    let chain = chain.trim_start_matches("dispatch failure: other: ");
+    let status = raw.map(|raw| raw.status().as_u16());
+    let untold = status.map_or_else(|| chain.to_owned(), |status| format!("HTTP {status}: {chain}"));
     Evidence {
         code: metadata.and_then(|meta| meta.code()).map(str::to_owned),
-        message: metadata.and_then(|meta| meta.message()).map_or_else(|| shorten(&chain), shorten),
-        status: raw.map(|raw| raw.status().as_u16()),
+        message: metadata.and_then(|meta| meta.message()).map_or_else(|| shorten(&untold), shorten),
+        status,
         retry_after,
         not_sent: matches!(error, SdkError::ConstructionFailure(_)),
-        no_credentials: raw.is_none()
-            && (text.contains("credential") || text.contains("identity"))
-            && !matches!(error, SdkError::TimeoutError(_))
-            && !network,
+        no_credentials: matches!(error, SdkError::DispatchFailure(failure) if failure.is_other())
+            && lacks_credentials(chain),
     }
+}
+
+// The SDK reports missing credentials as a request that could not be dispatched. Those that could not be had because STS
+// or the metadata service is out of reach may come back by themselves.
+fn lacks_credentials(chain: &str) -> bool {
+    let text = chain.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    says(&["credential", "identity"]) && !says(&["timed out", "timeout", "io error", "dispatch failure"])
 }
 
 /// Decides what a failed call was.
@@ -320,6 +327,19 @@ mod tests {
         assert_eq!(judge(Evidence::default()), "unreachable");
         assert_eq!(judge(Evidence { no_credentials: true, ..Evidence::default() }), "denied");
         assert_eq!(judge(Evidence { not_sent: true, ..Evidence::default() }), "refused");
+    }
+
+    #[test]
+    fn missing_credentials_are_told_from_a_network_that_is_down() {
+        for (chain, lacks) in [
+            ("the credential provider was not enabled: no credentials found in chain", true),
+            ("an error occurred while loading credentials: failed to load IMDS session token: request forbidden", true),
+            ("an error occurred while loading credentials: dispatch failure: io error: connection refused", false),
+            ("identity resolver timed out after 5s", false),
+            ("the body could not be read", false),
+        ] {
+            assert_eq!(lacks_credentials(chain), lacks, "{chain}");
+        }
     }
 
     #[test]

@@ -28,16 +28,13 @@ impl Unit {
         }
         let overrides = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
         let overrides = overrides.map(|template| template.overrides()).unwrap_or_default();
-        let weights = overrides.iter().map(|over| over.weighted_capacity.as_deref());
-        // Instances keep the weight they were launched with when the policy changes.
-        let weights = weights.chain(group.instances().iter().map(|instance| instance.weighted_capacity.as_deref()));
+        let weights = overrides.iter().map(|over| over.weighted_capacity.as_deref().unwrap_or("1"));
+        // An instance may have another weight than the policy as it is now; one without a weight says nothing new.
+        let weights = weights.chain(group.instances().iter().filter_map(|instance| instance.weighted_capacity()));
         let mut common = None;
         for text in weights {
-            let Ok(weight) = text.unwrap_or("1").trim().parse::<u32>() else {
-                return Self::Untranslatable(format!(
-                    "the weight {:?} is not a whole number",
-                    text.unwrap_or_default()
-                ));
+            let Ok(weight) = text.trim().parse::<u32>() else {
+                return Self::Untranslatable(format!("the weight {text:?} is not a whole number"));
             };
             if *common.get_or_insert(weight) != weight {
                 return Self::Untranslatable(
@@ -47,7 +44,7 @@ impl Unit {
                 );
             }
         }
-        // An instance without a weight beside weighted overrides was caught above; AWS allows 1 to 999.
+        // AWS allows 1 to 999.
         Self::PerNode(common.unwrap_or(1).max(1))
     }
 
@@ -96,12 +93,11 @@ mod tests {
     fn equal_weights_translate_and_unequal_ones_do_not() {
         assert_eq!(Unit::of(&AutoScalingGroup::builder().build()), Unit::PerNode(1));
         assert_eq!(Unit::of(&group(&[None, None], &[None])), Unit::PerNode(1));
-        assert_eq!(Unit::of(&group(&[Some("2"), Some("2")], &[Some("2")])), Unit::PerNode(2));
+        assert_eq!(Unit::of(&group(&[Some("2"), Some("2")], &[Some("2"), None])), Unit::PerNode(2));
         for (overrides, instances) in [
             (vec![Some("1"), Some("2")], vec![]),
             (vec![Some("2"), None], vec![]),
             (vec![Some("2")], vec![Some("4")]),
-            (vec![Some("2")], vec![None]),
             (vec![Some("heavy")], vec![]),
         ] {
             let unit = Unit::of(&group(&overrides, &instances));

@@ -1,0 +1,73 @@
+//! Listing a source and reading one group.
+
+use super::*;
+
+#[tokio::test]
+async fn names_go_by_the_hundred_and_pages_are_followed() {
+    let every: Vec<String> = (0..101).map(|number| format!("asg-{number:03}")).collect();
+    let fake = Fake::with(every.iter().map(|name| group(name).build()).collect());
+    fake.state(|state| state.page = 40);
+    let texts: Vec<&str> = every.iter().map(String::as_str).collect();
+    let listing = fake.aws(named(&texts)).list().await.expect("readable");
+    assert_eq!(names(&listing.groups), texts);
+    let calls = fake.calls("DescribeAutoScalingGroups");
+    assert_eq!(calls, ["100 names", "100 names", "100 names", "1 names"]);
+}
+
+#[tokio::test]
+async fn nothing_configured_describes_nothing() {
+    let fake = Fake::with(vec![group("somebody-elses").build()]);
+    let listing = fake.aws(Settings::default()).list().await.expect("readable");
+    assert!(listing.groups.is_empty() && fake.calls("DescribeAutoScalingGroups").is_empty());
+}
+
+#[tokio::test]
+async fn several_discoveries_are_a_union_and_within_one_all_tags_hold() {
+    let fake = Fake::with(vec![
+        group("a").tags(tag("a", "1")).build(),
+        group("b").tags(tag("b", "2")).build(),
+        group("ab").tags(tag("a", "1")).tags(tag("b", "2")).build(),
+        group("none").tags(tag("a", "2")).build(),
+    ]);
+    let listed = async |queries: &[&str]| {
+        let listing = fake.aws(discovering(queries)).list().await.expect("readable");
+        names(&listing.groups).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&["asg:tag=a=1", "asg:tag=b=2"]).await, ["a", "ab", "b"]);
+    assert_eq!(listed(&["asg:tag=a=1,b"]).await, ["ab"]);
+    assert_eq!(listed(&["asg:tag=a"]).await, ["a", "ab", "none"]);
+    assert_eq!(fake.calls("DescribeAutoScalingGroups"), ["tag:a", "tag:b", "tag:a,tag-key", "tag-key"]);
+}
+
+#[tokio::test]
+async fn an_explicit_group_wins_over_discovery_and_the_first_over_the_second() {
+    let fake = Fake::with(vec![group("asg").tags(tag("a", "1")).build()]);
+    let mut settings = discovering(&["asg:tag=a"]);
+    settings.node_groups = ["2:5:asg", "1:4:asg"].map(|spec| spec.parse().expect("a good spec")).to_vec();
+    let aws = fake.aws(settings);
+    let listing = aws.list().await.expect("readable");
+    assert_eq!(listing.groups.len(), 1);
+    assert_eq!((listing.groups[0].min, listing.groups[0].max), (2, 5));
+    let reading = observed(&aws, "asg").await;
+    assert_eq!((reading.min, reading.max), (2, 5), "one read alone says the same");
+}
+
+#[tokio::test]
+async fn one_bad_group_is_named_and_a_missing_one_is_absent() {
+    let fake = Fake::with(vec![group("good").build(), group("bad").set_desired_capacity(None).build()]);
+    let listing = fake.aws(named(&["good", "bad", "missing"])).list().await.expect("readable");
+    assert_eq!(names(&listing.groups), ["good"]);
+    assert_eq!(listing.broken, [("bad".into(), "no desired capacity".to_owned())]);
+    assert_eq!(listing.absent, ["missing".into()]);
+}
+
+#[tokio::test]
+async fn a_group_that_is_gone_is_none_and_a_failed_call_is_an_error() {
+    let fake = Fake::with(vec![group("asg").build()]);
+    let aws = fake.aws(named(&["asg"]));
+    assert!(aws.observe(&"gone".into()).await.expect("readable").is_none());
+    fake.fail("DescribeAutoScalingGroups", "Throttling", "Rate exceeded", 400);
+    assert!(matches!(aws.observe(&"asg".into()).await, Err(CloudError::Throttled { .. })));
+    fake.fail("DescribeAutoScalingGroups", "AccessDenied", "no", 403);
+    assert!(matches!(aws.list().await, Err(CloudError::Denied(_))), "a failed query is not an empty one");
+}

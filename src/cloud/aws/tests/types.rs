@@ -1,0 +1,38 @@
+//! Looking instance types up.
+
+use super::*;
+
+#[tokio::test]
+async fn unknown_types_are_left_out() {
+    let fake = Fake::with(Vec::new());
+    let known: Vec<String> = (0..150).map(|number| format!("m5.{number}xlarge")).collect();
+    fake.state(|state| state.types = known.clone());
+    let aws = fake.aws(Settings::default());
+    let mut asked = known.clone();
+    asked.insert(3, "x9.large".to_owned());
+    let found = aws.instance_types(&asked).await.expect("readable");
+    assert_eq!(found.iter().map(|found| &found.name).collect::<Vec<_>>(), known.iter().collect::<Vec<_>>());
+    assert_eq!(fake.calls("DescribeInstanceTypes").len(), 3);
+    assert!(aws.instance_types(&["x9.large".to_owned()]).await.expect("readable").is_empty());
+    assert!(aws.instance_types(&[]).await.expect("readable").is_empty());
+}
+
+#[tokio::test]
+async fn a_refusal_that_names_nothing_is_met_one_by_one() {
+    let fake = Fake::with(Vec::new());
+    fake.state(|state| state.types = vec!["a.large".into(), "b.large".into()]);
+    fake.fail("DescribeInstanceTypes a.large,b.large", "InvalidParameterValue", "no", 400);
+    let found = fake.aws(Settings::default()).instance_types(&["a.large".into(), "b.large".into()]).await;
+    assert_eq!(found.expect("readable").len(), 2);
+    fake.fail("DescribeInstanceTypes", "RequestLimitExceeded", "no", 503);
+    let throttled = fake.aws(Settings::default()).instance_types(&["a.large".into()]).await;
+    assert!(matches!(throttled, Err(CloudError::Throttled { .. })));
+}
+
+#[tokio::test]
+async fn the_whole_catalog_is_paged() {
+    let fake = Fake::with(Vec::new());
+    fake.state(|state| state.types = (0..250).map(|number| format!("m5.{number}xlarge")).collect());
+    let found = fake.aws(Settings::default()).all_instance_types().await.expect("readable");
+    assert_eq!((found.len(), fake.calls("DescribeInstanceTypes").len()), (250, 3));
+}
