@@ -155,97 +155,90 @@ mod tests {
             .build()
     }
 
-    fn classified(message: &str) -> (FailureClass, String) {
-        let answer = launches(&[activity("Failed", "Launching a new EC2 instance", message, 1)]);
-        let failure = answer.failures.into_iter().next().expect(message);
-        (failure.class, failure.code)
+    fn is_classified(class: FailureClass, cases: &[(&str, &str)]) {
+        for (message, code) in cases {
+            let answer = launches(&[activity("Failed", "Launching a new EC2 instance", message, 1)]);
+            let failure = answer.failures.first().expect(message);
+            assert_eq!((failure.class, failure.code.as_str()), (class, *code), "{message}");
+        }
     }
 
     #[test]
-    fn a_failed_launch_has_awss_code() {
-        for (message, class, code) in [
-            (
-                "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that \
+    fn no_capacity_and_no_quota_have_awss_codes() {
+        is_classified(
+            OutOfResources,
+            &[
+                (
+                    "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that \
                  matches your request. Launching EC2 instance failed.",
-                OutOfResources,
-                "InsufficientInstanceCapacity",
-            ),
-            (
-                "We currently do not have sufficient p3.2xlarge capacity in the Availability Zone you requested \
+                    "InsufficientInstanceCapacity",
+                ),
+                (
+                    "We currently do not have sufficient p3.2xlarge capacity in the Availability Zone you requested \
                  (us-east-1a). Our system will be working on provisioning additional capacity. Launching EC2 instance failed.",
-                OutOfResources,
-                "InsufficientInstanceCapacity",
-            ),
-            (
-                "You have requested more instances (7) than your current instance limit of 6 allows for the specified \
+                    "InsufficientInstanceCapacity",
+                ),
+                (
+                    "You have requested more instances (7) than your current instance limit of 6 allows for the specified \
                  instance type. Launching EC2 instance failed.",
-                OutOfResources,
-                "InstanceLimitExceeded",
-            ),
-            (
-                "You have requested more vCPU capacity than your current vCPU limit of 32 allows for the instance bucket \
+                    "InstanceLimitExceeded",
+                ),
+                (
+                    "You have requested more vCPU capacity than your current vCPU limit of 32 allows for the instance bucket \
                  that the specified instance type belongs to. Launching EC2 instance failed.",
-                OutOfResources,
-                "VcpuLimitExceeded",
-            ),
-            ("VcpuLimitExceeded - You have requested more.", OutOfResources, "VcpuLimitExceeded"),
-            (
-                "Max spot instance count exceeded. Launching EC2 instance failed.",
-                OutOfResources,
-                "MaxSpotInstanceCountExceeded",
-            ),
-            (
-                "There are not enough free addresses in subnet 'subnet-1' to satisfy the requested number of instances. \
+                    "VcpuLimitExceeded",
+                ),
+                ("VcpuLimitExceeded - You have requested more.", "VcpuLimitExceeded"),
+                ("Max spot instance count exceeded. Launching EC2 instance failed.", "MaxSpotInstanceCountExceeded"),
+                (
+                    "There are not enough free addresses in subnet 'subnet-1' to satisfy the requested number of instances. \
                  Launching EC2 instance failed.",
-                OutOfResources,
-                "InsufficientFreeAddressesInSubnet",
-            ),
-            (
-                "Your Spot request price of 0.01 is lower than the minimum required Spot request fulfillment price of 0.2.",
-                OutOfResources,
-                "SpotMaxPriceTooLow",
-            ),
-            ("UnfulfillableCapacity - x", OutOfResources, "UnfulfillableCapacity"),
-            ("The image id '[ami-1]' does not exist. Launching EC2 instance failed.", Other, "InvalidAMIID.NotFound"),
-            ("InvalidAMIID.NotFound - The image id does not exist", Other, "InvalidAMIID.NotFound"),
-            (
-                "You are not authorized to perform this operation. Encoded authorization failure message: abc. Launching \
+                    "InsufficientFreeAddressesInSubnet",
+                ),
+                (
+                    "Your Spot request price of 0.01 is lower than the minimum required Spot request fulfillment price of 0.2.",
+                    "SpotMaxPriceTooLow",
+                ),
+                ("UnfulfillableCapacity - x", "UnfulfillableCapacity"),
+            ],
+        );
+    }
+
+    #[test]
+    fn other_failures_have_awss_codes() {
+        is_classified(
+            Other,
+            &[
+                ("The image id '[ami-1]' does not exist. Launching EC2 instance failed.", "InvalidAMIID.NotFound"),
+                ("InvalidAMIID.NotFound - The image id does not exist", "InvalidAMIID.NotFound"),
+                (
+                    "You are not authorized to perform this operation. Encoded authorization failure message: abc. Launching \
                  EC2 instance failed.",
-                Other,
-                "UnauthorizedOperation",
-            ),
-            (
-                "You are not authorized to use launch template: lt-1 (Service: Ec2, Code: UnauthorizedOperation)",
-                Other,
-                "UnauthorizedOperation",
-            ),
-            (
-                "The security group 'sg-1' does not exist. Launching EC2 instance failed.",
-                Other,
-                "InvalidGroup.NotFound",
-            ),
-            (
-                "The specified launch template, with template ID lt-1, does not exist.",
-                Other,
-                "InvalidLaunchTemplateId.NotFound",
-            ),
-            (
-                "Your requested instance type (m8g.large) is not supported in your requested Availability Zone (us-east-1e).",
-                Other,
-                "Unsupported",
-            ),
-            ("SomethingBrandNew - nobody has seen it yet.", Other, "SomethingBrandNew"),
-            (
-                "Instance failed to complete user's Lifecycle Action: Lifecycle Action with token 1 was abandoned: \
+                    "UnauthorizedOperation",
+                ),
+                (
+                    "You are not authorized to use launch template: lt-1 (Service: Ec2, Code: UnauthorizedOperation)",
+                    "UnauthorizedOperation",
+                ),
+                ("The security group 'sg-1' does not exist. Launching EC2 instance failed.", "InvalidGroup.NotFound"),
+                (
+                    "The specified launch template, with template ID lt-1, does not exist.",
+                    "InvalidLaunchTemplateId.NotFound",
+                ),
+                (
+                    "Your requested instance type (m8g.large) is not supported in your requested Availability Zone (us-east-1e).",
+                    "Unsupported",
+                ),
+                ("SomethingBrandNew - nobody has seen it yet.", "SomethingBrandNew"),
+                (
+                    "Instance failed to complete user's Lifecycle Action: Lifecycle Action with token 1 was abandoned: \
                  Heartbeat Timeout",
-                Other,
-                "LifecycleActionAbandoned",
-            ),
-            ("Something went wrong in InService state. Launching EC2 instance failed.", Other, "LaunchFailed"),
-            ("", Other, "LaunchFailed"),
-        ] {
-            assert_eq!(classified(message), (class, code.to_owned()), "{message}");
-        }
+                    "LifecycleActionAbandoned",
+                ),
+                ("Something went wrong in InService state. Launching EC2 instance failed.", "LaunchFailed"),
+                ("", "LaunchFailed"),
+            ],
+        );
     }
 
     #[test]

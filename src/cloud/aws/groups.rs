@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use aws_sdk_autoscaling::types::{AutoScalingGroup, TagDescription};
 
+use super::sizes::Sizes;
 use super::weights::Unit;
 use super::{lifecycle, tags};
-use crate::cloud::{Counts, GroupReading, Instance, NodeGroupSpec, Permit};
+use crate::cloud::{GroupReading, NodeGroupSpec, Permit};
 
 /// A reading, and what the operator should be told about the group.
 #[derive(Debug)]
@@ -55,72 +56,6 @@ pub(super) fn pair(tag: &TagDescription) -> Option<(&str, &str)> {
     Some((tag.key.as_deref()?, tag.value.as_deref().unwrap_or_default()))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sizes {
-    floor: u32,
-    min: u32,
-    max: u32,
-    desired: u32,
-}
-
-impl Sizes {
-    fn read(group: &AutoScalingGroup) -> Result<Self, String> {
-        let size = |what: &str, value: Option<i32>| {
-            let value = value.ok_or_else(|| format!("no {what}"))?;
-            u32::try_from(value).map_err(|_| format!("{what} {value} is negative"))
-        };
-        let min = size("min size", group.min_size)?;
-        let max = size("max size", group.max_size)?;
-        let desired = size("desired capacity", group.desired_capacity)?;
-        if min > max {
-            return Err(format!("min size {min} is greater than max size {max}"));
-        }
-        Ok(Self { floor: min, min, max, desired })
-    }
-
-    /// Sizes in nodes of so many units, within the bounds of the configuration; and why it cannot grow, if so.
-    fn in_nodes(self, units: u32, spec: Option<&NodeGroupSpec>, remarks: &mut Vec<String>) -> (Self, Option<String>) {
-        // Up, because the group launches until its capacity is reached; the bounds so that what is written is in them.
-        let floor = self.min.div_ceil(units);
-        let max = self.max / units;
-        let own = Self { floor, min: floor, max: max.max(floor), desired: self.desired.div_ceil(units) };
-        let unfit = (max < floor).then(|| {
-            format!(
-                "no whole number of nodes of {units} units each is between min size {} and max size {}",
-                self.min, self.max
-            )
-        });
-        (own.within(spec, remarks), unfit)
-    }
-
-    fn within(self, spec: Option<&NodeGroupSpec>, remarks: &mut Vec<String>) -> Self {
-        let Some(spec) = spec else { return self };
-        let (min, max) = (self.min.max(spec.min), self.max.min(spec.max));
-        if (spec.min, spec.max) == (self.min, self.max) {
-            return self;
-        }
-        let differ = format!(
-            "configured as {}:{}, but the Auto Scaling group itself says {}:{}",
-            spec.min, spec.max, self.min, self.max
-        );
-        if min > max {
-            remarks.push(format!("{differ}; these have nothing in common, so the group's own bounds are used"));
-            return self;
-        }
-        remarks.push(format!("{differ}; {min}:{max} is used"));
-        Self { min, max, ..self }
-    }
-
-    /// Sizes of a group whose units say nothing of nodes: it is as large as what lives in it, and stays so.
-    fn as_live(self, instances: &[Instance], spec: Option<&NodeGroupSpec>, why: &str) -> (Self, Option<String>) {
-        let live = instances.iter().filter(|instance| instance.counts == Counts::Yes).count();
-        let live = u32::try_from(live).unwrap_or(u32::MAX);
-        // Any lower bound in units needs one node at least; AWS itself refuses a removal that breaks it.
-        let min = u32::from(self.min > 0).max(spec.map_or(0, |spec| spec.min));
-        (Self { floor: u32::from(self.min > 0), min, max: live.max(min), desired: live }, Some(why.to_owned()))
-    }
-}
-
 fn suspended(group: &AutoScalingGroup, process: &str) -> Option<String> {
     let suspended = group.suspended_processes().iter().find(|suspended| suspended.process_name() == Some(process))?;
     let because = suspended.suspension_reason().filter(|reason| !reason.is_empty());
@@ -166,7 +101,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::cloud::InstanceState;
+    use crate::cloud::{Counts, InstanceState};
 
     fn group(min: i32, desired: i32, max: i32) -> AutoScalingGroupBuilder {
         AutoScalingGroup::builder()

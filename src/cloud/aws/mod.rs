@@ -22,6 +22,7 @@ mod nodegroups;
 mod remarks;
 mod requirements;
 mod settings;
+mod sizes;
 mod tags;
 mod termination;
 #[cfg(test)]
