@@ -6,6 +6,8 @@
 
 #[cfg(feature = "aws")]
 pub mod aws;
+#[cfg(feature = "azure")]
+pub mod azure;
 mod error;
 mod machine;
 mod reading;

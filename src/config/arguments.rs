@@ -1,0 +1,125 @@
+//! What the command line says of the configuration: a file, or the in-tree provider's own flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::error::{ConfigError, Located, Place, read_file};
+use super::source::{Reading, Source, SourceKind};
+use super::{Config, Environment};
+
+/// The flags that every command takes.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arguments {
+    /// The configuration file, headcount.yaml. Excludes the Cluster Autoscaler's own flags below
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// The cloud, as the Cluster Autoscaler's flag of that name
+    #[arg(long, value_name = "CLOUD")]
+    pub cloud_provider: Option<Provider>,
+
+    /// A node group and its bounds; may be given several times
+    #[arg(long, value_name = "MIN:MAX:NAME")]
+    pub nodes: Vec<String>,
+
+    /// Tags of node groups, asg:tag=KEY[=VALUE],… or label:KEY=VALUE,…[,min=N][,max=N]; may be given several times
+    #[arg(long, value_name = "SPEC")]
+    pub node_group_auto_discovery: Vec<String>,
+
+    /// The in-tree provider's configuration file
+    #[arg(long, value_name = "FILE")]
+    pub cloud_config: Option<PathBuf>,
+}
+
+/// The clouds that the in-tree flags can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Provider {
+    /// AWS Auto Scaling groups
+    Aws,
+    /// Azure VM scale sets
+    Azure,
+}
+
+const CONFIG: &str = "--config";
+const CLOUD_PROVIDER: &str = "--cloud-provider";
+const NODES: &str = "--nodes";
+const AUTO_DISCOVERY: &str = "--node-group-auto-discovery";
+const CLOUD_CONFIG: &str = "--cloud-config";
+
+impl Arguments {
+    /// Reads what the flags name.
+    pub(super) fn read(&self, environment: Environment<'_>) -> Result<Config, ConfigError> {
+        match (&self.config, self.cloud_provider, self.in_tree_flag()) {
+            (Some(_), _, Some(flag)) => Err(ConfigError::TwoWays(flag)),
+            (Some(path), _, None) => Config::parse(&read_file(path, &Place::Flag(CONFIG))?, path, environment),
+            (None, Some(provider), _) => self.in_tree(provider, environment),
+            (None, None, Some(flag)) => Err(ConfigError::NoProvider(flag)),
+            (None, None, None) => Err(ConfigError::Nothing),
+        }
+    }
+
+    /// The first of the in-tree flags that is given.
+    fn in_tree_flag(&self) -> Option<&'static str> {
+        let given = [
+            (self.cloud_provider.is_some(), CLOUD_PROVIDER),
+            (!self.nodes.is_empty(), NODES),
+            (!self.node_group_auto_discovery.is_empty(), AUTO_DISCOVERY),
+            (self.cloud_config.is_some(), CLOUD_CONFIG),
+        ];
+        given.into_iter().find_map(|(given, flag)| given.then_some(flag))
+    }
+
+    /// One source, named after its provider.
+    fn in_tree(&self, provider: Provider, environment: Environment<'_>) -> Result<Config, ConfigError> {
+        let mut reading = Reading { environment, warnings: Vec::new() };
+        let (name, kind) = match provider {
+            Provider::Aws => ("aws", self.aws(&mut reading)?),
+            Provider::Azure => ("azure", self.azure(&mut reading)?),
+        };
+        Ok(Config::of(vec![Source { name: name.to_owned(), kind }], reading.into_warnings()))
+    }
+
+    #[cfg(feature = "aws")]
+    fn aws(&self, reading: &mut Reading<'_>) -> Result<SourceKind, ConfigError> {
+        if let Some(path) = &self.cloud_config {
+            super::aws::warn_of_cloud_config(path, &Place::Flag(CLOUD_CONFIG), reading)?;
+        }
+        super::aws::groups(&self.explicit(), &self.discovered(), "aws", reading).map(SourceKind::Aws)
+    }
+
+    #[cfg(feature = "azure")]
+    fn azure(&self, reading: &mut Reading<'_>) -> Result<SourceKind, ConfigError> {
+        let place = Place::Flag(CLOUD_CONFIG);
+        let written = super::azure::Written {
+            place: Place::Flag(CLOUD_PROVIDER),
+            cloud_config: self.cloud_config.clone().map(|value| Located { value, place }),
+            node_groups: self.explicit(),
+            auto_discovery: self.discovered(),
+            layer: super::cloud_config::Layer::new(),
+        };
+        super::azure::settings(written, "azure", reading).map(SourceKind::Azure)
+    }
+
+    #[cfg(not(feature = "aws"))]
+    fn aws(&self, _reading: &mut Reading<'_>) -> Result<SourceKind, ConfigError> {
+        Err(ConfigError::at(&Place::Flag(CLOUD_PROVIDER), "this build of Headcount was made without AWS"))
+    }
+
+    #[cfg(not(feature = "azure"))]
+    fn azure(&self, _reading: &mut Reading<'_>) -> Result<SourceKind, ConfigError> {
+        Err(ConfigError::at(&Place::Flag(CLOUD_PROVIDER), "this build of Headcount was made without Azure"))
+    }
+
+    fn explicit(&self) -> Vec<Located<String>> {
+        from_flag(&self.nodes, NODES)
+    }
+
+    fn discovered(&self) -> Vec<Located<String>> {
+        from_flag(&self.node_group_auto_discovery, AUTO_DISCOVERY)
+    }
+}
+
+fn from_flag(values: &[String], flag: &'static str) -> Vec<Located<String>> {
+    values.iter().map(|value| Located { value: value.clone(), place: Place::Flag(flag) }).collect()
+}

@@ -1,0 +1,101 @@
+//! An AWS source, from headcount.yaml or from the in-tree provider's flags.
+
+use std::path::Path;
+
+use super::error::{ConfigError, Located, Place, read_file};
+use super::source::{Reading, each, located, node_groups, warn_if_idle};
+use super::yaml::optional;
+use super::{discovery, file, scalar};
+use crate::cloud::aws::Settings;
+
+/// Checks an `aws:` of headcount.yaml.
+pub(super) fn from_file(
+    aws: &file::Aws,
+    source: &str,
+    path: &Path,
+    reading: &mut Reading<'_>,
+) -> Result<Settings, ConfigError> {
+    let region = optional(aws.region.as_ref(), path, |region| match region.trim() {
+        "" => Err("the region is empty; write for instance us-east-1, or leave it to the environment".to_owned()),
+        region => Ok(region.to_owned()),
+    })?;
+    let endpoint = optional(aws.endpoint.as_ref(), path, |text| scalar::endpoint(text))?;
+    let groups = groups(&located(&aws.node_groups, path), &located(&aws.auto_discovery, path), source, reading)?;
+    Ok(Settings { region, endpoint, ..groups })
+}
+
+/// The groups of a source, wherever they were written.
+pub(super) fn groups(
+    explicit: &[Located<String>],
+    discovered: &[Located<String>],
+    source: &str,
+    reading: &mut Reading<'_>,
+) -> Result<Settings, ConfigError> {
+    let node_groups = node_groups(explicit, source, reading)?;
+    let auto_discovery = each(discovered, discovery::tag_query)?;
+    warn_if_idle(node_groups.len(), auto_discovery.len(), source, reading);
+    Ok(Settings { node_groups, auto_discovery, ..Settings::default() })
+}
+
+/// Reads the in-tree provider's cloud-config, an INI file. The Cluster Autoscaler itself uses nothing of it but endpoints,
+/// which the AWS SDK takes from the environment: the warning says which variable to set.
+pub(super) fn warn_of_cloud_config(path: &Path, flag: &Place, reading: &mut Reading<'_>) -> Result<(), ConfigError> {
+    let text = read_file(path, flag)?;
+    let mut overridden = ServiceOverride::default();
+    let mut ignored = Vec::new();
+    let mut section = String::new();
+    for (line, number) in text.lines().zip(1..) {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            reading.warnings.extend(std::mem::take(&mut overridden).warning(path));
+            section = name.split_whitespace().next().unwrap_or_default().to_owned();
+            continue;
+        }
+        let Some((key, value)) = trimmed.split_once('=') else {
+            // Columns count characters, from 1.
+            let indent = line.chars().take_while(|letter| letter.is_whitespace()).count() as u64;
+            let place = Place::Text { file: path.to_owned(), line: number, column: indent + 1 };
+            return Err(ConfigError::at(&place, "neither [section] nor key = value"));
+        };
+        let (key, value) = (key.trim(), value.trim().trim_matches('"'));
+        match (section.to_ascii_lowercase().as_str(), key.to_ascii_lowercase().as_str()) {
+            ("serviceoverride", "service") => value.clone_into(&mut overridden.service),
+            ("serviceoverride", "url") => value.clone_into(&mut overridden.url),
+            // Which region an override is for, and how it signs: no more use without the override.
+            ("serviceoverride", _) => {}
+            _ => ignored.push(format!("{section}.{key}")),
+        }
+    }
+    reading.warnings.extend(overridden.warning(path));
+    if !ignored.is_empty() {
+        reading.warnings.push(format!("{}: Headcount has no use for {}", path.display(), ignored.join(", ")));
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct ServiceOverride {
+    service: String,
+    url: String,
+}
+
+impl ServiceOverride {
+    fn warning(self, path: &Path) -> Option<String> {
+        let variable = match self.service.to_ascii_lowercase().as_str() {
+            "" => return None,
+            "autoscaling" => "AWS_ENDPOINT_URL_AUTO_SCALING",
+            "ec2" => "AWS_ENDPOINT_URL_EC2",
+            "eks" => "AWS_ENDPOINT_URL_EKS",
+            // Headcount calls no other service.
+            _ => return None,
+        };
+        let Self { service, url } = self;
+        Some(format!(
+            "{}: the ServiceOverride of {service:?} is not used; set the environment variable {variable}={url} instead",
+            path.display()
+        ))
+    }
+}

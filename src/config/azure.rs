@@ -1,0 +1,192 @@
+//! An Azure source, from headcount.yaml or from the in-tree provider's flags, file and environment.
+
+use std::path::{Path, PathBuf};
+
+use serde_saphyr::Spanned;
+
+use super::cloud_config::{self, Layer};
+use super::error::{ConfigError, Located, Place};
+use super::file::{self, Text};
+use super::source::{Reading, each, located, node_groups, warn_if_idle};
+use super::validate::beside;
+use super::{discovery, scalar, yaml};
+use crate::cloud::azure::{AzureCloud, Credential, Secret, Settings};
+
+/// What was written of an Azure source.
+pub(super) struct Written {
+    /// Where the source itself is written, for what is missing in it.
+    pub(super) place: Place,
+    pub(super) cloud_config: Option<Located<PathBuf>>,
+    pub(super) node_groups: Vec<Located<String>>,
+    pub(super) auto_discovery: Vec<Located<String>>,
+    /// What overrides the environment, which overrides the cloud-config file.
+    pub(super) layer: Layer,
+}
+
+/// Checks an `azure:` of headcount.yaml.
+pub(super) fn from_file(
+    azure: &Spanned<file::Azure>,
+    source: &str,
+    path: &Path,
+    reading: &mut Reading<'_>,
+) -> Result<Settings, ConfigError> {
+    let keys = &azure.value;
+    let cloud_config = keys
+        .cloud_config
+        .as_ref()
+        .map(|name| Located { value: beside(path, &name.value), place: yaml::place(name, path) });
+    let written = Written {
+        place: yaml::place(azure, path),
+        cloud_config,
+        node_groups: located(&keys.node_groups, path),
+        auto_discovery: located(&keys.auto_discovery, path),
+        layer: layer(keys, path),
+    };
+    settings(written, source, reading)
+}
+
+fn layer(keys: &file::Azure, path: &Path) -> Layer {
+    let texts: [(&'static str, &Option<Text>); 13] = [
+        ("resourceManagerEndpoint", &keys.endpoint),
+        ("cloud", &keys.cloud),
+        ("location", &keys.location),
+        ("subscriptionId", &keys.subscription_id),
+        ("resourceGroup", &keys.resource_group),
+        ("tenantId", &keys.tenant_id),
+        ("authMethod", &keys.auth_method),
+        ("aadClientId", &keys.aad_client_id),
+        ("aadClientSecret", &keys.aad_client_secret),
+        ("aadClientCertPath", &keys.aad_client_cert_path),
+        ("aadClientCertPassword", &keys.aad_client_cert_password),
+        ("aadFederatedTokenFile", &keys.aad_federated_token_file),
+        ("userAssignedIdentityID", &keys.user_assigned_identity_id),
+    ];
+    let switches = [
+        ("useManagedIdentityExtension", &keys.use_managed_identity_extension),
+        ("useFederatedWorkloadIdentityExtension", &keys.use_federated_workload_identity_extension),
+        ("enableForceDelete", &keys.enable_force_delete),
+        ("enableDetailedCSEMessage", &keys.enable_detailed_cse_message),
+        ("enableLabelPredictionsOnTemplate", &keys.enable_label_predictions_on_template),
+    ];
+    let texts = texts.into_iter().filter_map(|(key, text)| {
+        let text = text.as_ref()?;
+        let value = match key {
+            "aadClientCertPath" | "aadFederatedTokenFile" => beside(path, &text.value).to_string_lossy().into_owned(),
+            _ => text.value.clone(),
+        };
+        Some((key, Located { value, place: yaml::place(text, path) }))
+    });
+    let switches = switches.into_iter().filter_map(|(key, switch)| {
+        let switch = switch.as_ref()?;
+        Some((key, Located { value: switch.value.to_string(), place: yaml::place(switch, path) }))
+    });
+    texts.chain(switches).collect()
+}
+
+/// Checks an Azure source, wherever it was written.
+pub(super) fn settings(written: Written, source: &str, reading: &mut Reading<'_>) -> Result<Settings, ConfigError> {
+    let mut layer = match &written.cloud_config {
+        Some(file) => cloud_config::from_file(&file.value, &file.place, reading)?,
+        None => Layer::new(),
+    };
+    layer.extend(cloud_config::from_environment(reading)?);
+    layer.extend(written.layer);
+    let keys = Keys(layer);
+    if let Some(kind) = keys.get("vmType").filter(|kind| !kind.value.eq_ignore_ascii_case("vmss")) {
+        reading.warnings.push(format!("{}: {:?} is ignored; Headcount serves scale sets only", kind.place, kind.value));
+    }
+    let Some(resource_group) = keys.text("resourceGroup") else {
+        let message = "resourceGroup is missing; name it here, in the cloud-config file or in ARM_RESOURCE_GROUP";
+        return Err(ConfigError::at(&written.place, message));
+    };
+    let endpoint = keys.read("resourceManagerEndpoint", scalar::endpoint)?;
+    let cloud = keys.read("cloud", |name| {
+        AzureCloud::parse(name).ok_or_else(|| {
+            format!("{name:?} is not a cloud; write AzurePublicCloud, AzureUSGovernmentCloud or AzureChinaCloud")
+        })
+    })?;
+    let credential = credential(&keys, &written.place, endpoint.as_deref())?;
+    let node_groups = node_groups(&written.node_groups, source, reading)?;
+    let auto_discovery = each(&written.auto_discovery, discovery::label_query)?;
+    warn_if_idle(node_groups.len(), auto_discovery.len(), source, reading);
+    Ok(Settings {
+        cloud: cloud.unwrap_or_default(),
+        endpoint,
+        location: keys.text("location"),
+        subscription_id: keys.text("subscriptionId"),
+        resource_group,
+        credential,
+        node_groups,
+        auto_discovery,
+        enable_force_delete: keys.switch("enableForceDelete").unwrap_or(false),
+        detailed_extension_messages: keys.switch("enableDetailedCSEMessage").unwrap_or(false),
+        label_predictions: keys.switch("enableLabelPredictionsOnTemplate").unwrap_or(true),
+    })
+}
+
+/// Chooses how to sign in, as the in-tree provider chooses.
+fn credential(keys: &Keys, place: &Place, endpoint: Option<&str>) -> Result<Option<Credential>, ConfigError> {
+    let cli = keys.read("authMethod", |method| match method {
+        "principal" => Ok(false),
+        "cli" => Ok(true),
+        _ => Err(format!("{method:?} is not a way to sign in; write principal or cli")),
+    })?;
+    let workload = keys.switch("useFederatedWorkloadIdentityExtension") == Some(true);
+    let managed = keys.switch("useManagedIdentityExtension") == Some(true);
+    if workload && managed {
+        let place = keys.get("useManagedIdentityExtension").map_or(place, |written| &written.place);
+        let message = "managed identity and workload identity exclude each other; set either \
+                       useManagedIdentityExtension or useFederatedWorkloadIdentityExtension to false";
+        return Err(ConfigError::at(place, message));
+    }
+    if cli == Some(true) {
+        return Ok(Some(Credential::Cli));
+    }
+    let (tenant_id, client_id) = (keys.text("tenantId"), keys.text("aadClientId"));
+    if workload {
+        let token_file = keys.text("aadFederatedTokenFile").map(PathBuf::from);
+        return Ok(Some(Credential::WorkloadIdentity { tenant_id, client_id, token_file }));
+    }
+    if managed {
+        return Ok(Some(Credential::ManagedIdentity { user_assigned: keys.text("userAssignedIdentityID") }));
+    }
+    let secret = keys.text("aadClientSecret").map(Secret);
+    let certificate = keys.text("aadClientCertPath").map(PathBuf::from);
+    match (tenant_id, client_id, secret, certificate) {
+        (Some(tenant_id), Some(client_id), Some(secret), _) => {
+            Ok(Some(Credential::ClientSecret { tenant_id, client_id, secret }))
+        }
+        (Some(tenant_id), Some(client_id), None, Some(path)) => {
+            let password = keys.text("aadClientCertPassword").map(Secret);
+            Ok(Some(Credential::ClientCertificate { tenant_id, client_id, path, password }))
+        }
+        (_, _, None, None) if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) => Ok(None),
+        _ => Err(ConfigError::at(
+            place,
+            "no way to sign in to Azure; set useFederatedWorkloadIdentityExtension or useManagedIdentityExtension to true, \
+             give tenantId and aadClientId with aadClientSecret or aadClientCertPath, or set authMethod to cli",
+        )),
+    }
+}
+
+/// The values in force. A blank one is none.
+struct Keys(Layer);
+
+impl Keys {
+    fn get(&self, key: &str) -> Option<&Located<String>> {
+        self.0.get(key).filter(|written| !written.value.trim().is_empty())
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        self.get(key).map(|written| written.value.trim().to_owned())
+    }
+
+    fn switch(&self, key: &str) -> Option<bool> {
+        self.get(key).map(|written| written.value == "true")
+    }
+
+    fn read<T>(&self, key: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, ConfigError> {
+        let Some(written) = self.get(key) else { return Ok(None) };
+        read(written.value.trim()).map(Some).map_err(|message| ConfigError::at(&written.place, message))
+    }
+}

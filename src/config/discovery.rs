@@ -1,0 +1,140 @@
+//! `--node-group-auto-discovery`, the way each in-tree provider writes it.
+
+#[cfg(feature = "aws")]
+use crate::cloud::aws::TagQuery;
+#[cfg(feature = "azure")]
+use crate::cloud::azure::LabelQuery;
+
+/// Reads `asg:tag=key[=value],…`. A tag without a value, `key` or `key=`, may have any.
+#[cfg(feature = "aws")]
+pub(super) fn tag_query(spec: &str) -> Result<TagQuery, String> {
+    const EXAMPLE: &str = "asg:tag=k8s.io/cluster-autoscaler/enabled";
+    let condition = discovered_by("asg", spec, EXAMPLE)?;
+    let (key, tags) = condition.split_once('=').unwrap_or((condition, ""));
+    if key.trim() != "tag" {
+        return Err(format!("{spec:?}: only \"tag\" can be asked for, as in {EXAMPLE}"));
+    }
+    let tags = tags.split(',').map(|tag| {
+        let (key, value) = tag.split_once('=').unwrap_or((tag, ""));
+        let (key, value) = (key.trim(), value.trim());
+        if key.is_empty() {
+            return Err(format!("{spec:?}: a tag's key is empty; write one or more tags, as in {EXAMPLE}"));
+        }
+        Ok((key.to_owned(), (!value.is_empty()).then(|| value.to_owned())))
+    });
+    Ok(TagQuery { tags: tags.collect::<Result<_, _>>()? })
+}
+
+/// Reads `label:key=value,…[,min=N][,max=N]`.
+#[cfg(feature = "azure")]
+pub(super) fn label_query(spec: &str) -> Result<LabelQuery, String> {
+    const EXAMPLE: &str = "label:cluster=prod,min=1,max=10";
+    let conditions = discovered_by("label", spec, EXAMPLE)?;
+    let mut query = LabelQuery { labels: Vec::new(), min: None, max: None };
+    for condition in conditions.split(',') {
+        let fields = condition.split('=').map(str::trim).collect::<Vec<_>>();
+        match fields[..] {
+            ["min", bound] => query.min = Some(node_count(spec, "min", bound)?),
+            ["max", bound] => query.max = Some(node_count(spec, "max", bound)?),
+            [key, value] if !key.is_empty() && !value.is_empty() => {
+                query.labels.push((key.to_owned(), value.to_owned()))
+            }
+            _ => return Err(format!("{spec:?}: {condition:?} is not of the form key=value, as in {EXAMPLE}")),
+        }
+    }
+    if query.labels.is_empty() {
+        return Err(format!("{spec:?} matches nothing; name at least one tag, as in {EXAMPLE}"));
+    }
+    match (query.min, query.max) {
+        (Some(min), Some(max)) if min > max => {
+            Err(format!("{spec:?}: min {min} is greater than max {max}; write a min that is not above max"))
+        }
+        _ => Ok(query),
+    }
+}
+
+/// What follows the discoverer, which must be the named one.
+fn discovered_by<'a>(discoverer: &str, spec: &'a str, example: &str) -> Result<&'a str, String> {
+    match spec.split_once(':') {
+        Some((name, rest)) if name.trim() == discoverer => Ok(rest.trim()),
+        _ => Err(format!("{spec:?}: the discoverer must be {discoverer:?}, as in {example}")),
+    }
+}
+
+#[cfg(feature = "azure")]
+fn node_count(spec: &str, field: &str, value: &str) -> Result<u32, String> {
+    // The protocol's sizes are int32.
+    value
+        .parse::<u32>()
+        .ok()
+        .filter(|bound| *bound <= i32::MAX.unsigned_abs())
+        .ok_or_else(|| format!("{spec:?}: {field} {value:?} is not a whole number from 0 to 2147483647"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(feature = "aws")]
+    #[test]
+    fn tags_have_a_value_or_any() {
+        let tags = |spec: &str| tag_query(spec).map(|query| query.tags);
+        let tag = |key: &str, value: &str| (key.to_owned(), (!value.is_empty()).then(|| value.to_owned()));
+        assert_eq!(tags("asg:tag=tag,anothertag"), Ok(vec![tag("tag", ""), tag("anothertag", "")]));
+        assert_eq!(tags(" asg:tag=label=value , anothertag= "), Ok(vec![tag("label", "value"), tag("anothertag", "")]));
+        assert_eq!(
+            tags("asg:tag=my:label=value,my:otherlabel=othervalue"),
+            Ok(vec![tag("my:label", "value"), tag("my:otherlabel", "othervalue")])
+        );
+        assert_eq!(tags("asg:tag=a=b=c"), Ok(vec![tag("a", "b=c")]));
+    }
+
+    #[cfg(feature = "aws")]
+    #[test]
+    fn a_bad_tag_specification_says_what_is_wrong() {
+        for (spec, complaint) in [
+            (
+                "mig:tag=t",
+                r#""mig:tag=t": the discoverer must be "asg", as in asg:tag=k8s.io/cluster-autoscaler/enabled"#,
+            ),
+            ("tag=tag", r#""tag=tag": the discoverer must be "asg""#),
+            ("asg:tag=", "a tag's key is empty"),
+            ("asg:tag", "a tag's key is empty"),
+            ("asg:tag=a,,b", "a tag's key is empty"),
+            ("asg:=tag", r#"only "tag" can be asked for"#),
+        ] {
+            let error = tag_query(spec).expect_err(spec);
+            assert!(error.contains(complaint), "{spec}: {error}");
+        }
+    }
+
+    #[cfg(feature = "azure")]
+    #[test]
+    fn labels_have_values_and_bounds_are_optional() {
+        let query = label_query("label: cluster=prod, min=1 ,max=10,pool=a").expect("good");
+        assert_eq!(query.labels, [("cluster".into(), "prod".into()), ("pool".into(), "a".into())]);
+        assert_eq!((query.min, query.max), (Some(1), Some(10)));
+        assert_eq!(label_query("label:a=b").map(|query| (query.min, query.max)), Ok((None, None)));
+    }
+
+    #[cfg(feature = "azure")]
+    #[test]
+    fn a_bad_label_specification_says_what_is_wrong() {
+        for (spec, complaint) in [
+            ("asg:a=b", r#"the discoverer must be "label", as in label:"#),
+            ("label", r#"the discoverer must be "label""#),
+            ("label:a", r#""a" is not of the form key=value"#),
+            ("label:a=", "not of the form key=value"),
+            ("label:=b", "not of the form key=value"),
+            ("label:a=b=c", "not of the form key=value"),
+            ("label:", "not of the form key=value"),
+            ("label:min=1,max=2", "matches nothing"),
+            ("label:a=b,min=x", r#"min "x" is not a whole number"#),
+            ("label:a=b,max=-1", r#"max "-1" is not a whole number"#),
+            ("label:a=b,min=3,max=2", "min 3 is greater than max 2"),
+        ] {
+            let error = label_query(spec).expect_err(spec);
+            assert!(error.contains(complaint), "{spec}: {error}");
+        }
+    }
+}

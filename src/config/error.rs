@@ -1,0 +1,113 @@
+//! What is wrong with the configuration: one message, which says where, what, and what would be right.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Where a piece of configuration was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a file, at a line and column, both counted from 1.
+    Text {
+        /// The file, as the user named it.
+        file: PathBuf,
+        /// The line.
+        line: u64,
+        /// The column, in characters.
+        column: u64,
+    },
+    /// Under a key of a file whose reader gives no lines for values.
+    Key {
+        /// The file, as the user named it.
+        file: PathBuf,
+        /// The key.
+        key: &'static str,
+    },
+    /// A file as a whole.
+    File(PathBuf),
+    /// On the command line.
+    Flag(&'static str),
+    /// In the environment.
+    Variable(&'static str),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text { file, line, column } => write!(formatter, "{}:{line}:{column}", file.display()),
+            Self::Key { file, key } => write!(formatter, "{}: {key}", file.display()),
+            Self::File(file) => write!(formatter, "{}", file.display()),
+            Self::Flag(flag) => formatter.write_str(flag),
+            Self::Variable(variable) => formatter.write_str(variable),
+        }
+    }
+}
+
+/// Why the configuration cannot be used. Only the first fault is reported.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A value, a key or a file that is wrong.
+    #[error("{place}: {message}")]
+    Invalid {
+        /// Where.
+        place: Place,
+        /// What, and what would be right.
+        message: String,
+    },
+    /// Two ways of configuration at once.
+    #[error(
+        "--config and {0} exclude each other: with --config the file says everything; write what {0} says into its \
+         sources, or leave --config out"
+    )]
+    TwoWays(&'static str),
+    /// A flag that says nothing without another.
+    #[error("{0} needs --cloud-provider=aws or --cloud-provider=azure, as in the Cluster Autoscaler")]
+    NoProvider(&'static str),
+    /// No configuration at all.
+    #[error(
+        "nothing to watch: give --config FILE, or --cloud-provider=aws|azure with --nodes=min:max:name or \
+         --node-group-auto-discovery"
+    )]
+    Nothing,
+}
+
+impl ConfigError {
+    /// Something wrong at a place.
+    pub(super) fn at(place: &Place, message: impl Into<String>) -> Self {
+        Self::Invalid { place: place.clone(), message: message.into() }
+    }
+}
+
+/// A value, and where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Located<T> {
+    pub(super) value: T,
+    pub(super) place: Place,
+}
+
+/// The largest file that is read, in bytes. A configuration or a table of every machine type is far smaller; a file that
+/// is larger was named by mistake.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Reads a file that `place` names.
+pub(super) fn read_file(path: &Path, place: &Place) -> Result<String, ConfigError> {
+    check_file(path, place)?;
+    std::fs::read_to_string(path).map_err(|error| unreadable(path, place, &error.to_string()))
+}
+
+/// Whether a file that `place` names is there and of a sane size.
+pub(super) fn check_file(path: &Path, place: &Place) -> Result<(), ConfigError> {
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, place, &error.to_string()))?;
+    if !metadata.is_file() {
+        return Err(unreadable(path, place, "it is not a file"));
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(unreadable(path, place, "it is larger than 1 MiB"));
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, place: &Place, why: &str) -> ConfigError {
+    ConfigError::at(place, format!("cannot read {}: {why}", path.display()))
+}

@@ -1,0 +1,165 @@
+//! `sources:`, the clouds that are watched.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_saphyr::Spanned;
+
+use super::error::{ConfigError, Located, Place};
+use super::file::{self, Text};
+use super::yaml::{checked, place};
+use super::{Environment, scalar};
+#[cfg(feature = "aws")]
+use crate::cloud::aws;
+#[cfg(feature = "azure")]
+use crate::cloud::azure;
+use crate::cloud::{NodeGroupSpec, simulated};
+
+/// One cloud account or subscription, and region or resource group, that is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its name, of `a-z`, `0-9` and `-`.
+    pub name: String,
+    /// The cloud and where in it.
+    pub kind: SourceKind,
+}
+
+/// Which cloud a source is, and its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// AWS Auto Scaling groups.
+    #[cfg(feature = "aws")]
+    Aws(aws::Settings),
+    /// Azure VM scale sets.
+    #[cfg(feature = "azure")]
+    Azure(azure::Settings),
+    /// An in-memory cloud.
+    Simulated(simulated::Settings),
+}
+
+/// What reading the sources needs and gathers.
+pub(super) struct Reading<'a> {
+    pub(super) environment: Environment<'a>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Reading<'_> {
+    /// The warnings in the order they arose, none twice: what holds for the environment holds for each source that reads it.
+    pub(super) fn into_warnings(self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        self.warnings.into_iter().filter(|warning| seen.insert(warning.clone())).collect()
+    }
+}
+
+const EXAMPLE: &str =
+    "write for instance sources: [{name: us, aws: {region: us-east-1, nodeGroups: [\"1:10:my-asg\"]}}]";
+
+/// Checks `sources:`.
+pub(super) fn all(
+    sources: Option<Spanned<Vec<Spanned<file::Source>>>>,
+    path: &Path,
+    reading: &mut Reading<'_>,
+) -> Result<Vec<Source>, ConfigError> {
+    let Some(sources) = sources else {
+        return Err(ConfigError::at(
+            &Place::File(path.to_owned()),
+            format!("the key \"sources\" is missing; {EXAMPLE}"),
+        ));
+    };
+    if sources.value.is_empty() {
+        return Err(ConfigError::at(&place(&sources, path), format!("there are no sources; {EXAMPLE}")));
+    }
+    let mut names = BTreeSet::new();
+    let mut checked_sources = Vec::new();
+    for source in sources.value {
+        let name = checked(&source.value.name, path, |name| source_name(name))?;
+        if !names.insert(name.clone()) {
+            let place = place(&source.value.name, path);
+            return Err(ConfigError::at(&place, format!("two sources are named {name:?}; give each its own name")));
+        }
+        let kind = kind(source, &name, path, reading)?;
+        checked_sources.push(Source { name, kind });
+    }
+    Ok(checked_sources)
+}
+
+fn source_name(name: &str) -> Result<String, String> {
+    let allowed = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    if !name.is_empty() && name.chars().all(allowed) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("{name:?} is not a source's name; use only a-z, 0-9 and -"))
+}
+
+fn kind(
+    source: Spanned<file::Source>,
+    name: &str,
+    path: &Path,
+    reading: &mut Reading<'_>,
+) -> Result<SourceKind, ConfigError> {
+    let place = place(&source, path);
+    match (source.value.aws, source.value.azure, source.value.simulated) {
+        #[cfg(feature = "aws")]
+        (Some(aws), None, None) => super::aws::from_file(&aws.value, name, path, reading).map(SourceKind::Aws),
+        #[cfg(feature = "azure")]
+        (None, Some(azure), None) => super::azure::from_file(&azure, name, path, reading).map(SourceKind::Azure),
+        (None, None, Some(simulated)) => Ok(SourceKind::Simulated(simulated::Settings { seed: simulated.value.seed })),
+        (None, None, None) => Err(ConfigError::at(
+            &place,
+            format!("source {name:?} names no cloud; write one of aws, azure or simulated"),
+        )),
+        #[cfg(not(all(feature = "aws", feature = "azure")))]
+        (Some(_), None, None) | (None, Some(_), None) => Err(ConfigError::at(
+            &place,
+            format!("source {name:?}: this build of Headcount was made without that cloud"),
+        )),
+        _ => Err(ConfigError::at(
+            &place,
+            format!(
+                "source {name:?} names more than one cloud; write one of aws, azure or simulated, and a source for each"
+            ),
+        )),
+    }
+}
+
+/// The texts of a list, each with its place.
+pub(super) fn located(texts: &[Text], path: &Path) -> Vec<Located<String>> {
+    texts.iter().map(|text| Located { value: text.value.clone(), place: place(text, path) }).collect()
+}
+
+/// Reads each text, and puts its place before what is wrong with it.
+pub(super) fn each<T>(
+    texts: &[Located<String>],
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, ConfigError> {
+    texts.iter().map(|text| read(&text.value).map_err(|message| ConfigError::at(&text.place, message))).collect()
+}
+
+/// Reads a source's groups, `min:max:name`. Where one is named twice the first wins, as in-tree.
+pub(super) fn node_groups(
+    specs: &[Located<String>],
+    source: &str,
+    reading: &mut Reading<'_>,
+) -> Result<Vec<NodeGroupSpec>, ConfigError> {
+    let mut groups = Vec::<NodeGroupSpec>::new();
+    for (spec, written) in each(specs, scalar::node_group)?.into_iter().zip(specs) {
+        if groups.iter().any(|group| group.name == spec.name) {
+            reading.warnings.push(format!(
+                "{}: node group {:?} is named twice in source {source:?}; the first is used",
+                written.place, spec.name
+            ));
+        } else {
+            groups.push(spec);
+        }
+    }
+    Ok(groups)
+}
+
+/// Warns of a source that will never have a group.
+pub(super) fn warn_if_idle(node_groups: usize, discoveries: usize, source: &str, reading: &mut Reading<'_>) {
+    if node_groups + discoveries == 0 {
+        reading
+            .warnings
+            .push(format!("source {source:?} has neither node groups nor auto-discovery: it will never serve a group"));
+    }
+}

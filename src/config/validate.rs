@@ -1,0 +1,102 @@
+//! From the shapes of headcount.yaml to a [`Config`].
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::error::{ConfigError, check_file, read_file};
+use super::file::{self, Text};
+use super::source::{self, Reading};
+use super::yaml::{checked, optional, place};
+use super::{Admin, Config, Environment, Grpc, Tls, groups, scalar};
+
+/// Faster than once a second is more than the clouds' read limits bear; slower than ten minutes is staler than the
+/// Cluster Autoscaler can plan with.
+const REFRESH_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
+
+/// A little more often than the Cluster Autoscaler's loop of 10 s needs it twice.
+pub(super) const DEFAULT_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Checks the whole file.
+pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>) -> Result<Config, ConfigError> {
+    let grpc = grpc(&file.grpc, path)?;
+    let listen = optional(file.admin.listen.as_ref(), path, |text| match scalar::address(text)? {
+        taken if taken == grpc.listen && taken.port() != 0 => {
+            Err(format!("{taken} is where gRPC listens; write another port"))
+        }
+        address => Ok(address),
+    })?;
+    let refresh_interval =
+        optional(file.refresh_interval.as_ref(), path, |text| scalar::duration_within(text, &REFRESH_INTERVAL))?;
+    let gpu_label = optional(file.gpu_label.as_ref(), path, |text| match text.trim() {
+        "" => Err("the label is empty; write a label's key, or leave gpuLabel out".to_owned()),
+        label => Ok(label.to_owned()),
+    })?;
+    let instance_types = file.instance_types.iter().map(|table| {
+        let table_path = beside(path, &table.value);
+        let text = read_file(&table_path, &place(table, path))?;
+        Ok((table_path, text))
+    });
+    let instance_types = instance_types.collect::<Result<_, _>>()?;
+    let mut reading = Reading { environment, warnings: Vec::new() };
+    let sources = source::all(file.sources, path, &mut reading)?;
+    let groups = file.groups.into_iter().map(|group| groups::rule(group, path)).collect::<Result<_, _>>()?;
+    Ok(Config {
+        grpc,
+        admin: listen.map_or_else(Admin::default, |listen| Admin { listen }),
+        refresh_interval: refresh_interval.unwrap_or(DEFAULT_REFRESH_INTERVAL),
+        gpu_label,
+        instance_types,
+        sources,
+        groups,
+        warnings: reading.into_warnings(),
+    })
+}
+
+fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
+    let default = Grpc::default();
+    let send = optional(grpc.options_since_135.as_ref(), path, |text| match text.as_str() {
+        "send" => Ok(true),
+        "suppress" => Ok(false),
+        other => Err(format!("{other:?} is not known; write send or suppress")),
+    })?;
+    Ok(Grpc {
+        listen: optional(grpc.listen.as_ref(), path, |text| scalar::address(text))?.unwrap_or(default.listen),
+        tls: grpc.tls.as_ref().map(|tls| self::tls(tls, path)).transpose()?,
+        options_since_135: send.unwrap_or(default.options_since_135),
+    })
+}
+
+fn tls(tls: &file::Tls, path: &Path) -> Result<Tls, ConfigError> {
+    let existing = |name: &Text| {
+        let file = beside(path, &name.value);
+        check_file(&file, &place(name, path))?;
+        Ok(file)
+    };
+    let (cert, key) = (existing(&tls.cert)?, existing(&tls.key)?);
+    let client_ca = tls.client_ca.as_ref().map(existing).transpose()?;
+    let names = |names: &Vec<Text>| match &client_ca {
+        // Without one, no client shows a certificate, and the list would allow everyone.
+        None if !names.is_empty() => {
+            Err("allowedClients needs clientCa, the CA that signs clients' certificates".to_owned())
+        }
+        _ => Ok(names.iter().map(|name| name.value.clone()).collect::<BTreeSet<_>>()),
+    };
+    let allowed_clients = optional(tls.allowed_clients.as_ref(), path, names)?.unwrap_or_default();
+    for name in tls.allowed_clients.iter().flat_map(|names| &names.value) {
+        checked(name, path, |text| match text.trim() {
+            "" => {
+                Err("the name is empty; write a common name or an alternative name of a client's certificate"
+                    .to_owned())
+            }
+            _ => Ok(()),
+        })?;
+    }
+    Ok(Tls { cert, key, client_ca, allowed_clients: allowed_clients.into_iter().collect() })
+}
+
+/// A file that headcount.yaml refers to; relative names are relative to headcount.yaml itself.
+pub(super) fn beside(path: &Path, name: &str) -> PathBuf {
+    path.parent().map_or_else(|| PathBuf::from(name), |directory| directory.join(name))
+}

@@ -1,0 +1,122 @@
+//! From YAML text to the shapes in [`super::file`], with the reader's faults in the user's words.
+
+use std::path::Path;
+
+use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormatter};
+
+use super::error::{ConfigError, Place};
+use super::file::File;
+
+/// Reads the whole file.
+pub(super) fn read(text: &str, path: &Path) -> Result<File, ConfigError> {
+    if text.trim().is_empty() {
+        return Err(ConfigError::at(&Place::File(path.to_owned()), "the file is empty; it must at least list sources"));
+    }
+    let options = serde_saphyr::options! {
+        with_snippet: false,
+        budget: serde_saphyr::budget! { max_documents: 1 },
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| fault(innermost(&error), path))
+}
+
+/// Where a value is used, which for an alias is where the alias stands.
+pub(super) fn place<T>(value: &Spanned<T>, path: &Path) -> Place {
+    place_of(value.referenced, path)
+}
+
+fn place_of(location: Location, path: &Path) -> Place {
+    Place::Text { file: path.to_owned(), line: location.line(), column: location.column() }
+}
+
+/// Reads a value, and puts its place before what is wrong with it.
+pub(super) fn checked<T, U>(
+    value: &Spanned<T>,
+    path: &Path,
+    read: impl FnOnce(&T) -> Result<U, String>,
+) -> Result<U, ConfigError> {
+    read(&value.value).map_err(|message| ConfigError::at(&place(value, path), message))
+}
+
+/// [`checked`], where there may be no value.
+pub(super) fn optional<T, U>(
+    value: Option<&Spanned<T>>,
+    path: &Path,
+    read: impl FnOnce(&T) -> Result<U, String>,
+) -> Result<Option<U>, ConfigError> {
+    value.map(|value| checked(value, path, read)).transpose()
+}
+
+/// A fault inside an aliased value is described by the fault, not by the alias.
+fn innermost(mut error: &Error) -> &Error {
+    while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } = error {
+        error = inner;
+    }
+    error
+}
+
+fn fault(error: &Error, path: &Path) -> ConfigError {
+    let message = match error {
+        Error::SerdeUnknownField { field, expected, .. } => unknown_key(field, expected),
+        Error::SerdeMissingField { field, .. } => format!("the key {field:?} is missing here"),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key {key:?} is written twice; keep one of them")
+        }
+        Error::SerdeInvalidType { unexpected, expected, .. } => format!("expected {expected}, found {unexpected}"),
+        Error::InvalidScalar { ty, .. } => format!("expected {}", plain_name(ty)),
+        other => UserMessageFormatter.format_message(other).into_owned(),
+    };
+    let place = match error.location().filter(|location| *location != Location::UNKNOWN) {
+        Some(location) => place_of(location, path),
+        None => Place::File(path.to_owned()),
+    };
+    ConfigError::at(&place, message)
+}
+
+/// What a user calls the type that the reader names.
+fn plain_name(kind: &str) -> &str {
+    match kind {
+        "bool" => "true or false",
+        "u32" | "u64" => "a whole number that is not negative",
+        "f64" => "a number",
+        other => other,
+    }
+}
+
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    let closest = known.iter().map(|name| (distance(key, name), *name)).min();
+    let hint = match closest {
+        // Two slips of the finger; a whole short word is no slip.
+        Some((slips, name)) if slips <= 2 && slips < name.len() => format!("; did you mean {name:?}?"),
+        _ => ";".to_owned(),
+    };
+    format!("unknown key {key:?}{hint} known here: {}", known.join(", "))
+}
+
+/// How many letters must be put in, left out or exchanged to make one word of the other (Levenshtein), ignoring case.
+fn distance(from: &str, to: &str) -> usize {
+    let to = to.to_ascii_lowercase().chars().collect::<Vec<_>>();
+    let mut row = (0..=to.len()).collect::<Vec<_>>();
+    for (index, letter) in from.to_ascii_lowercase().chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, other) in to.iter().enumerate() {
+            let exchanged = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = exchanged.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn distance_counts_slips() {
+        assert_eq!(distance("listen", "listen"), 0);
+        assert_eq!(distance("lisen", "listen"), 1);
+        assert_eq!(distance("refreshinterval", "refreshInterval"), 0);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}
