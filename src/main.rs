@@ -1,2 +1,7 @@
-//! main
-fn main() {}
+//! The `headcount` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    headcount::cli::run()
+}

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::instance_types::TableError;
+
 /// Where a piece of configuration was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -55,6 +57,9 @@ pub enum ConfigError {
         /// What, and what would be right.
         message: String,
     },
+    /// A table of machine types that is wrong.
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// Two ways of configuration at once.
     #[error(
         "--config and {0} exclude each other: with --config the file says everything; write what {0} says into its \

@@ -21,15 +21,18 @@ mod validate;
 mod yaml;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 pub use arguments::{Arguments, Provider};
 pub use error::{ConfigError, Place};
-pub use groups::{GroupRule, Options, Profile, Reserved};
 pub use source::{Source, SourceKind};
 
 use crate::cloud::simulated;
+use crate::fleet::Policies;
+use crate::grpc::dialect::SendPolicy;
+use crate::grpc::tls::TlsSettings;
+use crate::instance_types::Table;
 
 /// Looks an environment variable up.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -45,12 +48,12 @@ pub struct Config {
     pub refresh_interval: Duration,
     /// The label of GPU nodes; the first source's cloud decides where it is absent.
     pub gpu_label: Option<String>,
-    /// Tables of machine types, each with the text of its file; later ones win.
-    pub instance_types: Vec<(PathBuf, String)>,
+    /// Tables of machine types; later ones win.
+    pub instance_types: Vec<Table>,
     /// What is watched; never empty, and no name twice.
     pub sources: Vec<Source>,
-    /// What to say of single node groups, in the order written.
-    pub groups: Vec<GroupRule>,
+    /// What to say of single node groups.
+    pub groups: Policies,
     /// What is not wrong but probably not meant, one sentence each.
     pub warnings: Vec<String>,
 }
@@ -60,24 +63,11 @@ pub struct Config {
 pub struct Grpc {
     /// Where to listen; 127.0.0.1:8086 by default.
     pub listen: SocketAddr,
-    /// TLS; plaintext where it is absent.
-    pub tls: Option<Tls>,
+    /// TLS; plaintext where it is absent. The files exist; what is in them is not looked at here.
+    pub tls: Option<TlsSettings>,
     /// Whether node group options are sent to a Cluster Autoscaler from 1.35 on, which then sees booting nodes as unready;
     /// not by default.
-    pub options_since_135: bool,
-}
-
-/// TLS of the gRPC port. The files exist; what is in them is not looked at here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
-    /// The server's certificate chain, PEM.
-    pub cert: PathBuf,
-    /// Its key, PEM.
-    pub key: PathBuf,
-    /// Who signs clients' certificates, PEM; none is asked for where it is absent.
-    pub client_ca: Option<PathBuf>,
-    /// Common or alternative names of the clients that may call; all that `client_ca` signed where it is empty.
-    pub allowed_clients: Vec<String>,
+    pub options_since_135: SendPolicy,
 }
 
 /// The admin port.
@@ -89,7 +79,7 @@ pub struct Admin {
 
 impl Default for Grpc {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 8086)), tls: None, options_since_135: false }
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 8086)), tls: None, options_since_135: SendPolicy::Suppress }
     }
 }
 
@@ -125,7 +115,7 @@ impl Config {
             gpu_label: None,
             instance_types: Vec::new(),
             sources,
-            groups: Vec::new(),
+            groups: Policies::default(),
             warnings,
         }
     }

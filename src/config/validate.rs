@@ -9,7 +9,11 @@ use super::error::{ConfigError, check_file, read_file};
 use super::file::{self, Text};
 use super::source::{self, Reading};
 use super::yaml::{checked, optional, place};
-use super::{Admin, Config, Environment, Grpc, Tls, groups, scalar};
+use super::{Admin, Config, Environment, Grpc, groups, scalar};
+use crate::fleet::Policies;
+use crate::grpc::dialect::SendPolicy;
+use crate::grpc::tls::TlsSettings;
+use crate::instance_types::Table;
 
 /// Faster than once a second is more than the clouds' read limits bear; slower than ten minutes is staler than the
 /// Cluster Autoscaler can plan with.
@@ -36,12 +40,13 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
     let instance_types = file.instance_types.iter().map(|table| {
         let table_path = beside(path, &table.value);
         let text = read_file(&table_path, &place(table, path))?;
-        Ok((table_path, text))
+        Table::parse(&text, &table_path.display().to_string()).map_err(ConfigError::from)
     });
     let instance_types = instance_types.collect::<Result<_, _>>()?;
     let mut reading = Reading { environment, warnings: Vec::new() };
     let sources = source::all(file.sources, path, &mut reading)?;
-    let groups = file.groups.into_iter().map(|group| groups::rule(group, path)).collect::<Result<_, _>>()?;
+    let groups =
+        file.groups.into_iter().map(|group| groups::policy(group, path)).collect::<Result<_, _>>().map(Policies)?;
     Ok(Config {
         grpc,
         admin: listen.map_or_else(Admin::default, |listen| Admin { listen }),
@@ -57,8 +62,8 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
 fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
     let default = Grpc::default();
     let send = optional(grpc.options_since_135.as_ref(), path, |text| match text.as_str() {
-        "send" => Ok(true),
-        "suppress" => Ok(false),
+        "send" => Ok(SendPolicy::Send),
+        "suppress" => Ok(SendPolicy::Suppress),
         other => Err(format!("{other:?} is not known; write send or suppress")),
     })?;
     Ok(Grpc {
@@ -68,8 +73,8 @@ fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
     })
 }
 
-fn tls(tls: &file::Tls, path: &Path) -> Result<Tls, ConfigError> {
-    let existing = |name: &Text| {
+fn tls(tls: &file::Tls, path: &Path) -> Result<TlsSettings, ConfigError> {
+    let existing = |name: &Text| -> Result<PathBuf, ConfigError> {
         let file = beside(path, &name.value);
         check_file(&file, &place(name, path))?;
         Ok(file)
@@ -93,7 +98,7 @@ fn tls(tls: &file::Tls, path: &Path) -> Result<Tls, ConfigError> {
             _ => Ok(()),
         })?;
     }
-    Ok(Tls { cert, key, client_ca, allowed_clients: allowed_clients.into_iter().collect() })
+    Ok(TlsSettings { cert, key, client_ca, allowed_clients: allowed_clients.into_iter().collect() })
 }
 
 /// A file that headcount.yaml refers to; relative names are relative to headcount.yaml itself.

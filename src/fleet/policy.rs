@@ -6,7 +6,7 @@ use super::options::Options;
 use crate::template::GroupOverrides;
 
 /// What the configuration says of the groups whose ID matches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// The pattern, with `*` and `?`.
     pub matches: WildMatch,
@@ -17,7 +17,7 @@ pub struct Policy {
 }
 
 /// All policies, in the configuration's order; later ones win.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies(pub Vec<Policy>);
 
 /// What the policies come to for one group.

@@ -24,7 +24,7 @@ static SHIPPED_AWS: LazyLock<Table> = LazyLock::new(|| Table::shipped_from("inst
 static SHIPPED_AZURE: LazyLock<Table> = LazyLock::new(|| Table::shipped_from("instance-types/azure.yaml", AZURE));
 
 /// What one file says of machine types.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     source: Source,
     /// By name, as [`fold`] has it.

@@ -1,0 +1,140 @@
+//! `headcount serve`
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+use super::CommandError;
+use super::clouds::{self, Connected};
+use super::shutdown::Shutdown;
+use crate::admin::{self, Readiness, ReadinessCheck};
+use crate::cloud::simulated::Simulated;
+use crate::config::{self, Config};
+use crate::fleet::Fleet;
+use crate::grpc::tls::LiveTls;
+use crate::grpc::{self, Gpu};
+
+/// How long calls and writes under way are waited for at the end.
+const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+
+/// Serve the node groups to the Cluster Autoscaler.
+#[derive(Debug, clap::Args)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    configuration: config::Arguments,
+    /// Serve a simulated cloud, and tell on stderr what happens in it. Needs no account and no configuration.
+    #[arg(long, conflicts_with_all = ["config", "cloud_provider"])]
+    demo: bool,
+    /// Where to serve gRPC [default: 127.0.0.1:8086].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// Where to answer /livez and /readyz [default: 127.0.0.1:8087].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    admin_listen: Option<SocketAddr>,
+    /// Serve gRPC without TLS on an address that others can reach: whoever can connect can then delete nodes.
+    #[arg(long)]
+    insecure_plaintext: bool,
+}
+
+impl Serve {
+    pub(super) async fn run(self) -> Result<(), CommandError> {
+        let Self { configuration, demo, listen, admin_listen, insecure_plaintext } = self;
+        let config = if demo { Config::demo() } else { Config::load(&configuration)? };
+        let listen = listen.unwrap_or(config.grpc.listen);
+        let admin_listen = admin_listen.unwrap_or(config.admin.listen);
+        if config.grpc.tls.is_none() && !listen.ip().is_loopback() && !insecure_plaintext {
+            return Err(CommandError::Usage(format!(
+                "{listen} can be reached by others, who could delete nodes: configure grpc.tls, listen on 127.0.0.1, or \
+                 say --insecure-plaintext"
+            )));
+        }
+        let tls = match &config.grpc.tls {
+            None => None,
+            Some(settings) => {
+                let live = LiveTls::load(settings.clone()).map_err(|error| CommandError::Usage(error.to_string()))?;
+                let live = Arc::new(live);
+                tokio::spawn(Arc::clone(&live).watch());
+                Some(live)
+            }
+        };
+        let shutdown = Shutdown::on_signals()
+            .map_err(|error| CommandError::Failed(format!("signals cannot be handled: {error}")))?;
+        let (grpc_port, admin_port) = (bind(listen).await?, bind(admin_listen).await?);
+        let Connected { fleet, families, simulated } = clouds::connect(&config).await?;
+        simulated.iter().for_each(narrate);
+        let settings = grpc::Settings {
+            fleet: Arc::clone(&fleet),
+            gpu: Gpu::new(config.gpu_label.clone(), &families),
+            options_since_135: config.grpc.options_since_135,
+            tls,
+        };
+        tracing::info!(
+            grpc = %local(&grpc_port), admin = %local(&admin_port), sources = config.sources.len(),
+            refresh_interval = %humantime::format_duration(config.refresh_interval),
+            "serving"
+        );
+        let probes = tokio::spawn(admin::serve(admin_port, readiness(&fleet, &shutdown), std::future::pending()));
+        tokio::spawn(tell_when_ready(Arc::clone(&fleet)));
+        let serving = grpc::serve(grpc_port, settings, shutdown.begun());
+        let served = shutdown.drain(DRAIN_LIMIT, serving).await;
+        fleet.drain(DRAIN_LIMIT).await;
+        probes.abort();
+        match served {
+            Some(Err(error)) => Err(CommandError::Failed(format!("gRPC could not be served: {error}"))),
+            Some(Ok(())) | None => {
+                tracing::info!("stopped");
+                Ok(())
+            }
+        }
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, CommandError> {
+    let failed = |error| CommandError::Failed(format!("cannot listen on {address}: {error}"));
+    TcpListener::bind(address).await.map_err(failed)
+}
+
+/// The address that was bound, with the port that was chosen where port 0 was asked for.
+fn local(listener: &TcpListener) -> String {
+    listener.local_addr().map(|address| address.to_string()).unwrap_or_default()
+}
+
+/// Ready after every source's first good listing, and no longer ready once the end has begun.
+fn readiness(fleet: &Arc<Fleet>, shutdown: &Shutdown) -> ReadinessCheck {
+    let (fleet, shutdown) = (Arc::clone(fleet), shutdown.clone());
+    Arc::new(move || {
+        if shutdown.has_begun() {
+            return Readiness { ready: false, reasons: vec!["shutting down".to_owned()] };
+        }
+        Readiness { ready: fleet.is_ready(), reasons: fleet.problems() }
+    })
+}
+
+async fn tell_when_ready(fleet: Arc<Fleet>) {
+    if fleet.readiness().wait_for(|ready| *ready).await.is_ok() {
+        tracing::info!(groups = fleet.snapshot().groups().count(), "ready");
+    }
+}
+
+/// Tells what happens in a simulated cloud, in its own words: it is a show, not a log.
+fn narrate(cloud: &Arc<Simulated>) {
+    let mut events = cloud.subscribe();
+    let world = Arc::clone(cloud);
+    tokio::spawn(async move { world.run_demo().await });
+    tokio::spawn(async move {
+        loop {
+            match events.recv().await {
+                Ok(event) => {
+                    let _nobody_reads = writeln!(io::stderr(), "demo | {event}");
+                }
+                Err(tokio::sync::broadcast::error::RecvError::Lagged(missed)) => {
+                    tracing::debug!(missed, "events of the demo were missed");
+                }
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+            }
+        }
+    });
+}
