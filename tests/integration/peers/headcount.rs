@@ -1,0 +1,242 @@
+//! The real binary, as a user runs it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
+use headcount::grpc::proto::*;
+use tempfile::TempDir;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+
+/// How long a program under test may take for anything at all.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A command line of the real binary, with an environment that leads nowhere but where the test says.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headcount"));
+    command
+        .args(arguments)
+        .env_clear()
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test")
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs the real binary to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the binary runs")
+}
+
+/// A configuration file, and the folder it is in.
+pub(crate) struct ConfigFile {
+    folder: TempDir,
+}
+
+impl ConfigFile {
+    pub(crate) fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("headcount.yaml"), text).expect("written");
+        Self { folder }
+    }
+
+    /// Another file beside it.
+    pub(crate) fn beside(self, name: &str, text: &str) -> Self {
+        std::fs::write(self.folder.path().join(name), text).expect("written");
+        self
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.file().display().to_string()
+    }
+
+    fn file(&self) -> PathBuf {
+        Path::new(self.folder.path()).join("headcount.yaml")
+    }
+}
+
+/// A running server.
+pub(crate) struct Server {
+    process: Child,
+    grpc: SocketAddr,
+    admin: SocketAddr,
+    log: Arc<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    lines: Mutex<Vec<String>>,
+    grown: Condvar,
+}
+
+impl Log {
+    /// Waits for a line that holds this.
+    fn line_with(&self, part: &str) -> String {
+        let lines = self.lines.lock().expect("not poisoned");
+        let found = |lines: &Vec<String>| lines.iter().find(|line| line.contains(part)).cloned();
+        let (lines, _) = self.grown.wait_timeout_while(lines, PATIENCE, |lines| found(lines).is_none()).expect("waits");
+        found(&lines).unwrap_or_else(|| panic!("no line with {part:?} in:\n{}", lines.join("\n")))
+    }
+}
+
+impl Server {
+    /// Starts `serve` with these arguments, on ports of its own choice.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut all = vec!["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
+        all.extend(arguments);
+        let mut process = command(&all).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let log = Arc::new(Log::default());
+        let (stderr, writer) = (process.stderr.take().expect("piped"), Arc::clone(&log));
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                writer.lines.lock().expect("not poisoned").push(line);
+                writer.grown.notify_all();
+            }
+        });
+        let serving: serde_json::Value = serde_json::from_str(&log.line_with("\"serving\"")).expect("a JSON line");
+        let address = |name: &str| serving[name].as_str().and_then(|text| text.parse().ok()).expect("an address");
+        Self { process, grpc: address("grpc"), admin: address("admin"), log }
+    }
+
+    /// The same, with a configuration file.
+    pub(crate) fn with_config(config: &ConfigFile) -> Self {
+        Self::start(&["--config", &config.path()])
+    }
+
+    /// A client that is ready to ask.
+    pub(crate) async fn client(&self) -> Client {
+        let endpoint = Channel::from_shared(format!("http://{}", self.grpc)).expect("an address");
+        let channel = endpoint.connect().await.expect("connects");
+        Client { stub: CloudProviderClient::new(channel) }
+    }
+
+    pub(crate) fn grpc(&self) -> SocketAddr {
+        self.grpc
+    }
+
+    /// What the admin port answers: status line and body.
+    pub(crate) fn probe(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin).expect("connects");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: headcount\r\nConnection: close\r\n\r\n").expect("written");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        answer
+    }
+
+    /// Waits for a line of its log that holds this.
+    pub(crate) fn logged(&self, part: &str) -> String {
+        self.log.line_with(part)
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        let sent = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status().expect("kill runs");
+        assert!(sent.success());
+        self.process.wait().expect("it ends")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended_already = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// The Cluster Autoscaler's end of the protocol, with its default deadline of 5 s.
+#[derive(Clone)]
+pub(crate) struct Client {
+    stub: CloudProviderClient<Channel>,
+}
+
+fn timed<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(Duration::from_secs(5));
+    request
+}
+
+impl Client {
+    pub(crate) fn stub(&mut self) -> &mut CloudProviderClient<Channel> {
+        &mut self.stub
+    }
+
+    pub(crate) async fn node_groups(&mut self) -> Vec<NodeGroup> {
+        let answer = self.stub.node_groups(timed(NodeGroupsRequest {})).await;
+        answer.expect("NodeGroups never fails").into_inner().node_groups
+    }
+
+    pub(crate) async fn refresh(&mut self) -> Result<(), Status> {
+        self.stub.refresh(timed(RefreshRequest {})).await.map(|_| ())
+    }
+
+    pub(crate) async fn target(&mut self, id: &str) -> i32 {
+        let answer = self.stub.node_group_target_size(timed(NodeGroupTargetSizeRequest { id: id.into() })).await;
+        answer.expect("served").into_inner().target_size
+    }
+
+    pub(crate) async fn nodes(&mut self, id: &str) -> Vec<Instance> {
+        let answer = self.stub.node_group_nodes(timed(NodeGroupNodesRequest { id: id.into() })).await;
+        answer.expect("served").into_inner().instances
+    }
+
+    /// The IDs of the nodes in this state: 1 running, 2 creating, 3 deleting.
+    pub(crate) async fn nodes_in(&mut self, id: &str, state: i32) -> Vec<String> {
+        let in_state =
+            |instance: &Instance| instance.status.as_ref().is_some_and(|status| status.instance_state == state);
+        self.nodes(id).await.into_iter().filter(in_state).map(|instance| instance.id).collect()
+    }
+
+    pub(crate) async fn increase(&mut self, id: &str, delta: i32) -> Result<(), Status> {
+        let request = NodeGroupIncreaseSizeRequest { id: id.into(), delta };
+        self.stub.node_group_increase_size(timed(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn decrease(&mut self, id: &str, delta: i32) -> Result<(), Status> {
+        let request = NodeGroupDecreaseTargetSizeRequest { id: id.into(), delta };
+        self.stub.node_group_decrease_target_size(timed(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn delete(&mut self, id: &str, nodes: &[&str]) -> Result<(), Status> {
+        let node = |provider_id: &&str| ExternalGrpcNode {
+            provider_id: (*provider_id).to_owned(),
+            name: (*provider_id).to_owned(),
+            ..Default::default()
+        };
+        let request = NodeGroupDeleteNodesRequest { id: id.into(), nodes: nodes.iter().map(node).collect() };
+        self.stub.node_group_delete_nodes(timed(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn group_of(&mut self, provider_id: &str) -> Option<String> {
+        let node = ExternalGrpcNode { provider_id: provider_id.into(), ..Default::default() };
+        let answer = self.stub.node_group_for_node(timed(NodeGroupForNodeRequest { node: Some(node) })).await;
+        answer.expect("answered").into_inner().node_group.map(|group| group.id)
+    }
+
+    pub(crate) async fn template(&mut self, id: &str) -> Result<NodeGroupTemplateNodeInfoResponse, Status> {
+        let request = timed(NodeGroupTemplateNodeInfoRequest { id: id.into() });
+        self.stub.node_group_template_node_info(request).await.map(tonic::Response::into_inner)
+    }
+
+    /// Refreshes, as the autoscaler does before each loop, until something holds.
+    pub(crate) async fn until(&mut self, what: &str, mut holds: impl AsyncFnMut(&mut Self) -> bool) {
+        let wait = async {
+            while !holds(self).await {
+                self.refresh().await.expect("refreshed");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+    }
+}
+
+/// The code of a call that was refused, and its message.
+pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>) -> (Code, String) {
+    let status = outcome.expect_err("refused");
+    (status.code(), status.message().to_owned())
+}

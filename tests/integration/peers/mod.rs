@@ -1,0 +1,4 @@
+//! The programs that the tests run Headcount with: Headcount itself, as users run it, and a moto server.
+
+pub(crate) mod headcount;
+pub(crate) mod moto;

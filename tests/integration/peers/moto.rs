@@ -1,0 +1,119 @@
+//! A moto server: AWS as somebody else understands it, behind the real wire format.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use aws_sdk_autoscaling::types::{LaunchTemplateSpecification, Tag};
+use aws_sdk_ec2::types::{InstanceType, RequestLaunchTemplateData};
+
+/// A running moto server with a launch template for each machine type that was asked for.
+pub(crate) struct Moto {
+    process: Child,
+    address: SocketAddr,
+    autoscaling: aws_sdk_autoscaling::Client,
+    ec2: aws_sdk_ec2::Client,
+}
+
+impl Moto {
+    /// Starts one; `None`, with a word about it, where moto is not installed. In CI it has to be.
+    pub(crate) async fn start() -> Option<Self> {
+        let installed = Command::new("python3").args(["-c", "import moto.server"]).stderr(Stdio::null()).status();
+        if !installed.is_ok_and(|status| status.success()) {
+            assert!(std::env::var_os("CI").is_none(), "CI has to have moto: pip install 'moto[server]'");
+            eprintln!("skipped: moto is not installed (pip install 'moto[server]')");
+            return None;
+        }
+        let address = free_address();
+        let process = Command::new("python3")
+            .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &address.port().to_string()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("python3 runs");
+        let config = aws_config::defaults(aws_config::BehaviorVersion::latest())
+            .region("us-east-1")
+            .endpoint_url(format!("http://{address}"))
+            .credentials_provider(aws_sdk_ec2::config::Credentials::new("test", "test", None, None, "test"))
+            .load()
+            .await;
+        let moto = Self {
+            process,
+            address,
+            autoscaling: aws_sdk_autoscaling::Client::new(&config),
+            ec2: aws_sdk_ec2::Client::new(&config),
+        };
+        moto.wait_until_it_listens().await;
+        Some(moto)
+    }
+
+    async fn wait_until_it_listens(&self) {
+        let began = Instant::now();
+        while TcpStream::connect(self.address).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(60), "moto does not come up");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Makes an Auto Scaling group of one machine type, with these tags.
+    pub(crate) async fn group(
+        &self,
+        name: &str,
+        machine: &str,
+        (min, max, desired): (i32, i32, i32),
+        tags: &[(&str, &str)],
+    ) {
+        let data =
+            RequestLaunchTemplateData::builder().instance_type(InstanceType::from(machine)).image_id("ami-12c6146b");
+        let template = self.ec2.create_launch_template().launch_template_name(name);
+        template.launch_template_data(data.build()).send().await.expect("a launch template");
+        let tags = tags.iter().map(|(key, value)| {
+            Tag::builder().key(*key).value(*value).resource_id(name).resource_type("auto-scaling-group").build()
+        });
+        let template = LaunchTemplateSpecification::builder().launch_template_name(name).version("$Latest").build();
+        let group = self.autoscaling.create_auto_scaling_group().auto_scaling_group_name(name);
+        group
+            .min_size(min)
+            .max_size(max)
+            .desired_capacity(desired)
+            .launch_template(template)
+            .availability_zones("us-east-1a")
+            .set_tags(Some(tags.collect()))
+            .send()
+            .await
+            .expect("a group");
+    }
+
+    /// The desired capacity and the instance IDs of a group, as moto has them.
+    pub(crate) async fn view(&self, name: &str) -> (i32, Vec<String>) {
+        let answer = self.autoscaling.describe_auto_scaling_groups().auto_scaling_group_names(name).send().await;
+        let answer = answer.expect("described");
+        let group = answer.auto_scaling_groups().first().expect("it exists");
+        let mut ids: Vec<String> =
+            group.instances().iter().filter_map(|instance| instance.instance_id()).map(str::to_owned).collect();
+        ids.sort();
+        (group.desired_capacity().unwrap_or_default(), ids)
+    }
+
+    /// Stops it: from now on nobody answers there.
+    pub(crate) fn stop(&mut self) {
+        let _ended_already = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A port that nobody listens on at this moment.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("bound")
+}

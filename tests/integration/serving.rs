@@ -1,0 +1,109 @@
+//! The binary as a process: the demo, the probes, the end, and what it says of a bad configuration.
+
+use std::time::Duration;
+
+use headcount::grpc::proto::{PricingNodePriceRequest, PricingPodPriceRequest};
+use tonic::Code;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
+
+use crate::peers::headcount::{ConfigFile, Server, refused, run};
+
+#[tokio::test]
+async fn the_demo_grows_a_group_and_shows_the_target_at_once_and_the_instances_after() {
+    let server = Server::start(&["--demo"]);
+    let mut client = server.client().await;
+    let groups: Vec<String> = client.node_groups().await.into_iter().map(|group| group.id).collect();
+    assert!(["web", "gpu", "aks-pool"].iter().all(|id| groups.contains(&(*id).to_owned())), "{groups:?}");
+    let before = client.target("web").await;
+    client.increase("web", 3).await.expect("there is room");
+    assert_eq!(client.target("web").await, before + 3);
+    assert_eq!(client.nodes_in("web", 2).await.len(), 3);
+    server.logged("demo | ");
+    client.until("all run", async |client| client.nodes_in("web", 2).await.is_empty()).await;
+    let template = client.template("gpu").await.expect("built");
+    assert!(!template.node_info.is_empty() && template.node_info == template.node_bytes);
+    assert_eq!(client.template("unknown").await.expect_err("unknown").code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn prices_are_unimplemented() {
+    let server = Server::start(&["--demo"]);
+    let mut client = server.client().await;
+    let node = client.stub().pricing_node_price(PricingNodePriceRequest::default()).await;
+    assert_eq!(refused(node).0, Code::Unimplemented);
+    let pod = client.stub().pricing_pod_price(PricingPodPriceRequest::default()).await;
+    assert_eq!(refused(pod).0, Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn health_and_probes_tell_when_it_is_ready_and_sigterm_ends_it_in_order() {
+    let server = Server::start(&["--demo"]);
+    let _ready = server.client().await.node_groups().await;
+    assert!(server.probe("/livez").starts_with("HTTP/1.1 200"));
+    assert!(server.probe("/readyz").starts_with("HTTP/1.1 200"));
+    let channel = tonic::transport::Channel::from_shared(format!("http://{}", server.grpc())).expect("an address");
+    let mut health = HealthClient::new(channel.connect().await.expect("connects"));
+    let serving = async {
+        loop {
+            let status = health.check(HealthCheckRequest::default()).await.expect("answered").into_inner().status;
+            if status == ServingStatus::Serving as i32 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), serving).await.expect("serving");
+    drop(health);
+    assert_eq!(server.terminate().code(), Some(0));
+}
+
+#[test]
+fn a_source_that_cannot_be_read_is_alive_and_not_ready() {
+    let nobody = "http://127.0.0.1:1";
+    let config = ConfigFile::new(&format!(
+        "sources: [{{name: us, aws: {{region: us-east-1, endpoint: \"{nobody}\", nodeGroups: [\"1:2:g\"]}}}}]"
+    ));
+    let server = Server::with_config(&config);
+    assert!(server.probe("/livez").starts_with("HTTP/1.1 200"));
+    server.logged("cannot be listed");
+    let ready = server.probe("/readyz");
+    assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("us: "), "{ready}");
+}
+
+/// Runs `groups` with this configuration and answers the exit code and the message.
+fn complaint(config: &ConfigFile) -> (Option<i32>, String) {
+    let output = run(&["groups", "--config", &config.path()]);
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_bad_configuration_is_one_message_with_file_line_and_column_and_exit_code_2() {
+    let source = |aws: &str| format!("sources:\n  - name: us\n    aws:\n      region: us-east-1\n      {aws}\n");
+    for (text, place, parts) in [
+        (source("nodegroups: []"), ":5:7:", ["unknown", "nodeGroups"]),
+        (source("nodeGroups: [\"5:1:g\"]"), ":5:20:", ["min 5 is greater than max 1", "min:max:name"]),
+        (source("autoDiscovery: [\"mig:tag=t\"]"), ":5:23:", ["mig:tag=t", "asg"]),
+        ("instanceTypes: [nowhere.yaml]\n".to_owned() + &source(""), ":1:17:", ["nowhere.yaml", "No such file"]),
+    ] {
+        let config = ConfigFile::new(&text);
+        let (code, message) = complaint(&config);
+        assert_eq!(code, Some(2), "{message}");
+        assert_eq!(message.trim_end().lines().count(), 1, "{message}");
+        assert!(message.contains(&format!("{}{place}", config.path())), "{place}: {message}");
+        assert!(parts.iter().all(|part| message.contains(part)), "{parts:?}: {message}");
+    }
+}
+
+#[test]
+fn a_missing_configuration_and_an_open_port_in_plaintext_are_refused() {
+    let missing = run(&["serve", "--config", "nowhere.yaml"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("nowhere.yaml"));
+    let nothing = run(&["serve"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("--config"));
+    let open = run(&["serve", "--demo", "--listen", "0.0.0.0:0"]);
+    assert_eq!(open.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&open.stderr).contains("--insecure-plaintext"));
+}
