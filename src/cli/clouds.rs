@@ -52,12 +52,9 @@ async fn connect_source(
             let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
             Ok(Arc::new(cloud))
         }
-        #[cfg(not(feature = "aws"))]
-        SourceKind::Aws(_) => Err(left_out(source, "aws")),
-        SourceKind::Azure(_) => Err(left_out(source, "azure")),
+        #[cfg(feature = "azure")]
+        SourceKind::Azure(_) => {
+            Err(CommandError::Usage(format!("source {}: Azure scale sets are not served yet", source.name)))
+        }
     }
-}
-
-fn left_out(source: &Source, cloud: &str) -> CommandError {
-    CommandError::Usage(format!("source {}: this headcount was built without support for {cloud}", source.name))
 }

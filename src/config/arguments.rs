@@ -23,7 +23,7 @@ pub struct Arguments {
     #[arg(long, value_name = "MIN:MAX:NAME")]
     pub nodes: Vec<String>,
 
-    /// Tags of node groups, asg:tag=KEY[=VALUE],… or label:KEY=VALUE,…[,min=N][,max=N]; may be given several times
+    /// Tags of node groups, asg:tag=KEY,KEY=VALUE,… or label:KEY=VALUE,…,min=N,max=N; may be given several times
     #[arg(long, value_name = "SPEC")]
     pub node_group_auto_discovery: Vec<String>,
 

@@ -55,8 +55,8 @@ pub(super) fn quantity(text: &str) -> Result<Quantity, String> {
     let trimmed = text.trim();
     let mut message = match trimmed.parse::<Quantity>() {
         Ok(quantity) if !quantity.is_negative() => return Ok(quantity),
-        Ok(_) => format!("{text:?} is negative; write a number with an optional unit, such as 2, 500m or 16Gi"),
-        Err(error) => format!("{error}; write a number with an optional unit, such as 2, 500m or 16Gi"),
+        Ok(_) => format!("{text:?} is a negative quantity; write a number with an optional unit, such as 2 or 16Gi"),
+        Err(error) => error.to_string(),
     };
     if trimmed.ends_with('%') {
         message.push_str("; shares of a resource are not supported");

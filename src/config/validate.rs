@@ -1,6 +1,5 @@
 //! From the shapes of headcount.yaml to a [`Config`].
 
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::instance_types::Table;
 /// Cluster Autoscaler can plan with.
 const REFRESH_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
 
-/// A little more often than the Cluster Autoscaler's loop of 10 s needs it twice.
+/// One or two of the Cluster Autoscaler's loops, which take 10 s and more.
 pub(super) const DEFAULT_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Checks the whole file.
@@ -81,24 +80,21 @@ fn tls(tls: &file::Tls, path: &Path) -> Result<TlsSettings, ConfigError> {
     };
     let (cert, key) = (existing(&tls.cert)?, existing(&tls.key)?);
     let client_ca = tls.client_ca.as_ref().map(existing).transpose()?;
-    let names = |names: &Vec<Text>| match &client_ca {
+    let allowed_clients = optional(tls.allowed_clients.as_ref(), path, |names| match &client_ca {
         // Without one, no client shows a certificate, and the list would allow everyone.
         None if !names.is_empty() => {
             Err("allowedClients needs clientCa, the CA that signs clients' certificates".to_owned())
         }
-        _ => Ok(names.iter().map(|name| name.value.clone()).collect::<BTreeSet<_>>()),
+        _ => Ok(names.as_slice()),
+    })?;
+    let client_name = |name: &Text| {
+        checked(name, path, |name| match name.trim() {
+            "" => Err("the name is empty; write a common or alternative name of a client's certificate".to_owned()),
+            name => Ok(name.to_owned()),
+        })
     };
-    let allowed_clients = optional(tls.allowed_clients.as_ref(), path, names)?.unwrap_or_default();
-    for name in tls.allowed_clients.iter().flat_map(|names| &names.value) {
-        checked(name, path, |text| match text.trim() {
-            "" => {
-                Err("the name is empty; write a common name or an alternative name of a client's certificate"
-                    .to_owned())
-            }
-            _ => Ok(()),
-        })?;
-    }
-    Ok(TlsSettings { cert, key, client_ca, allowed_clients: allowed_clients.into_iter().collect() })
+    let allowed_clients = allowed_clients.unwrap_or_default().iter().map(client_name).collect::<Result<_, _>>()?;
+    Ok(TlsSettings { cert, key, client_ca, allowed_clients })
 }
 
 /// A file that headcount.yaml refers to; relative names are relative to headcount.yaml itself.

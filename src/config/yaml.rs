@@ -12,10 +12,8 @@ pub(super) fn read(text: &str, path: &Path) -> Result<File, ConfigError> {
     if text.trim().is_empty() {
         return Err(ConfigError::at(&Place::File(path.to_owned()), "the file is empty; it must at least list sources"));
     }
-    let options = serde_saphyr::options! {
-        with_snippet: false,
-        budget: serde_saphyr::budget! { max_documents: 1 },
-    };
+    // The reader's own budget for aliases, depth and size holds; the text is bounded by the file's size.
+    let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| fault(innermost(&error), path))
 }
 
@@ -29,19 +27,19 @@ fn place_of(location: Location, path: &Path) -> Place {
 }
 
 /// Reads a value, and puts its place before what is wrong with it.
-pub(super) fn checked<T, U>(
-    value: &Spanned<T>,
+pub(super) fn checked<'a, T, U>(
+    value: &'a Spanned<T>,
     path: &Path,
-    read: impl FnOnce(&T) -> Result<U, String>,
+    read: impl FnOnce(&'a T) -> Result<U, String>,
 ) -> Result<U, ConfigError> {
     read(&value.value).map_err(|message| ConfigError::at(&place(value, path), message))
 }
 
 /// [`checked`], where there may be no value.
-pub(super) fn optional<T, U>(
-    value: Option<&Spanned<T>>,
+pub(super) fn optional<'a, T, U>(
+    value: Option<&'a Spanned<T>>,
     path: &Path,
-    read: impl FnOnce(&T) -> Result<U, String>,
+    read: impl FnOnce(&'a T) -> Result<U, String>,
 ) -> Result<Option<U>, ConfigError> {
     value.map(|value| checked(value, path, read)).transpose()
 }
@@ -62,7 +60,10 @@ fn fault(error: &Error, path: &Path) -> ConfigError {
             format!("the key {key:?} is written twice; keep one of them")
         }
         Error::SerdeInvalidType { unexpected, expected, .. } => format!("expected {expected}, found {unexpected}"),
-        Error::InvalidScalar { ty, .. } => format!("expected {}", plain_name(ty)),
+        Error::InvalidScalar { ty: name, .. } | Error::Unexpected { expected: name, .. } => {
+            format!("expected {}", plain_name(name))
+        }
+        Error::NullIntoString { .. } => "a value is missing here; write \"\" for an empty one".to_owned(),
         other => UserMessageFormatter.format_message(other).into_owned(),
     };
     let place = match error.location().filter(|location| *location != Location::UNKNOWN) {
@@ -72,12 +73,15 @@ fn fault(error: &Error, path: &Path) -> ConfigError {
     ConfigError::at(&place, message)
 }
 
-/// What a user calls the type that the reader names.
-fn plain_name(kind: &str) -> &str {
-    match kind {
-        "bool" => "true or false",
+/// What a user calls the thing that the reader names.
+fn plain_name(name: &str) -> &str {
+    match name {
+        "boolean" => "true or false",
+        "floating point" => "a number",
         "u32" | "u64" => "a whole number that is not negative",
-        "f64" => "a number",
+        "mapping start" => "keys with values, such as {key: value}",
+        "sequence start" => "a list, such as [a, b]",
+        "string scalar" => "a single value",
         other => other,
     }
 }

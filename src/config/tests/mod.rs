@@ -1,1 +1,25 @@
+//! The configuration as users write it: what is good, and what every bad value is answered with.
 
+mod azure;
+mod bad_values;
+mod flags;
+mod good;
+
+use std::path::Path;
+
+use super::{Config, ConfigError};
+
+/// An environment without any variable.
+fn bare(_: &str) -> Option<String> {
+    None
+}
+
+/// An environment with these variables.
+fn environment<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+    |name| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).to_owned())
+}
+
+/// Reads a headcount.yaml that refers to no other file.
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(text, Path::new("headcount.yaml"), &bare)
+}

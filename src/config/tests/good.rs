@@ -1,0 +1,233 @@
+//! Files that are as they should be.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::super::{Config, SourceKind};
+use super::{bare, parse};
+use crate::cloud::{Family, ReservedProfile, Taint, TaintEffect, simulated};
+use crate::fleet::options::Options;
+use crate::grpc::dialect::SendPolicy;
+use crate::template::Threshold;
+
+/// The design's example, every key of which is used.
+const EXAMPLE: &str = r#"
+grpc:
+  listen: 127.0.0.1:18086
+  tls: {cert: tls.crt, key: tls.key, clientCa: ca.crt, allowedClients: ["cluster-autoscaler"]}
+admin: {listen: 127.0.0.1:18087}
+refreshInterval: 30s
+instanceTypes: [my-table.yaml]
+sources:
+  - name: us
+    aws:
+      region: us-east-1
+      endpoint: http://127.0.0.1:5000
+      nodeGroups: ["1:10:my-asg"]
+      autoDiscovery: ["asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/prod"]
+  - name: eu
+    azure:
+      cloudConfig: azure.json
+      subscriptionId: 0000-1111
+      resourceGroup: rg
+      endpoint: http://127.0.0.1:9000
+      nodeGroups: ["1:10:my-vmss"]
+      autoDiscovery: ["label:cluster=prod,min=1,max=10"]
+  - name: demo
+    simulated: {}
+groups:
+  - match: "gpu-*"
+    capacity: {memory: 16Gi, nvidia.com/gpu: "1"}
+    labels: {team: ml}
+    taints: ["gpu=true:NoSchedule"]
+    reserved: {profile: eks, maxPods: 58}
+    options: {scaleDownUtilizationThreshold: 0.6, scaleDownUnneededTime: 20m}
+"#;
+
+fn example() -> Config {
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).expect(name);
+    for name in ["tls.crt", "tls.key", "ca.crt"] {
+        write(name, "PEM");
+    }
+    write("my-table.yaml", "aws: {c5d.large: {memory: 16Gi}}\n");
+    write("azure.json", r#"{"subscriptionId": "of-the-file", "useManagedIdentityExtension": true, "vnetName": "v"}"#);
+    let path = directory.path().join("headcount.yaml");
+    let mut config = Config::parse(EXAMPLE, &path, &bare).expect("the example is good");
+    let relative = |path: &mut std::path::PathBuf| {
+        *path = path.strip_prefix(directory.path()).expect("beside headcount.yaml").to_owned();
+    };
+    let tls = config.grpc.tls.as_mut().expect("TLS");
+    [&mut tls.cert, &mut tls.key].into_iter().for_each(relative);
+    tls.client_ca.iter_mut().for_each(relative);
+    config
+}
+
+#[test]
+fn the_example_of_the_design_is_read_whole() {
+    use crate::cloud::{NodeGroupSpec, aws, azure};
+
+    let config = example();
+    assert_eq!(config.grpc.listen.to_string(), "127.0.0.1:18086");
+    let tls = config.grpc.tls.expect("TLS");
+    assert_eq!((tls.cert.as_path(), tls.key.as_path()), (Path::new("tls.crt"), Path::new("tls.key")));
+    assert_eq!(tls.client_ca.as_deref(), Some(Path::new("ca.crt")));
+    assert_eq!(tls.allowed_clients, ["cluster-autoscaler"]);
+    assert_eq!(config.admin.listen.to_string(), "127.0.0.1:18087");
+    assert_eq!(config.refresh_interval, Duration::from_secs(30));
+    assert!(config.instance_types[0].get(Family::Aws, "c5d.large").is_some());
+
+    let names = config.sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(names, ["us", "eu", "demo"]);
+    let tag = |name: &str| (format!("k8s.io/cluster-autoscaler/{name}"), None);
+    assert_eq!(
+        config.sources[0].kind,
+        SourceKind::Aws(aws::Settings {
+            region: Some("us-east-1".into()),
+            endpoint: Some("http://127.0.0.1:5000".into()),
+            node_groups: vec![NodeGroupSpec { min: 1, max: 10, name: "my-asg".into() }],
+            auto_discovery: vec![aws::TagQuery { tags: vec![tag("enabled"), tag("prod")] }],
+        })
+    );
+    assert_eq!(
+        config.sources[1].kind,
+        SourceKind::Azure(azure::Settings {
+            cloud: azure::AzureCloud::Public,
+            endpoint: Some("http://127.0.0.1:9000".into()),
+            location: None,
+            subscription_id: Some("0000-1111".into()),
+            resource_group: "rg".into(),
+            credential: Some(azure::Credential::ManagedIdentity { user_assigned: None }),
+            node_groups: vec![NodeGroupSpec { min: 1, max: 10, name: "my-vmss".into() }],
+            auto_discovery: vec![azure::LabelQuery {
+                labels: vec![("cluster".into(), "prod".into())],
+                min: Some(1),
+                max: Some(10),
+            }],
+            enable_force_delete: false,
+            detailed_extension_messages: false,
+            label_predictions: true,
+        })
+    );
+    assert_eq!(config.sources[2].kind, SourceKind::Simulated(simulated::Settings::default()));
+    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    assert!(config.warnings[0].ends_with("azure.json: Headcount has no use for vnetName"), "{:?}", config.warnings);
+}
+
+#[test]
+fn the_groups_of_the_example_are_read_whole() {
+    let [rule] = &example().groups.0[..] else { panic!("one rule") };
+    assert!(rule.matches.matches("gpu-a") && !rule.matches.matches("cpu-a"));
+    let overrides = &rule.overrides;
+    let capacity = [("memory", "16Gi"), ("nvidia.com/gpu", "1")];
+    let capacity = capacity.map(|(name, amount)| (name.to_owned(), amount.parse().expect("a quantity")));
+    assert_eq!(overrides.capacity, BTreeMap::from(capacity));
+    assert_eq!(overrides.labels, BTreeMap::from([("team".to_owned(), "ml".to_owned())]));
+    assert_eq!(overrides.taints, [Taint { key: "gpu".into(), value: "true".into(), effect: TaintEffect::NoSchedule }]);
+    let reserved = &overrides.reserved;
+    assert_eq!((reserved.profile, reserved.max_pods), (Some(ReservedProfile::Eks), Some(58)));
+    let expected = Options {
+        scale_down_utilization_threshold: Some(0.6),
+        scale_down_unneeded_time: Some(Duration::from_secs(1200)),
+        ..Options::default()
+    };
+    assert_eq!(rule.options, expected);
+}
+
+#[test]
+fn what_is_left_out_has_a_default() {
+    let config = parse("sources: [{name: demo, simulated: {}}]\n").expect("good");
+    assert_eq!(config, Config::demo());
+    assert_eq!(config.grpc.listen.to_string(), "127.0.0.1:8086");
+    assert_eq!(config.admin.listen.to_string(), "127.0.0.1:8087");
+    assert_eq!(config.refresh_interval, Duration::from_secs(15));
+    assert_eq!(config.grpc.options_since_135, SendPolicy::Suppress);
+    assert_eq!((config.gpu_label, config.warnings), (None, Vec::new()));
+}
+
+#[test]
+fn every_option_and_reservation_has_its_place() {
+    let config = parse(
+        r"
+sources: [{name: demo, simulated: {seed: 7}}]
+gpuLabel: example.com/gpu
+grpc: {optionsSince135: send}
+groups:
+  - match: a
+    capacity: {cpu: 2, pods: 58}
+    labels: {number: 1}
+    reserved:
+      profile: aks-legacy
+      kubeReserved: {cpu: 100m, memory: 1Gi}
+      systemReserved: {memory: 100Mi}
+      evictionHard: {memory.available: 100Mi}
+    options:
+      scaleDownGpuUtilizationThreshold: 1
+      scaleDownUnreadyTime: 1h30m
+      maxNodeProvisionTime: 90s
+      zeroOrMaxNodeScaling: true
+      ignoreDaemonSetsUtilization: false
+",
+    )
+    .expect("good");
+    assert_eq!(config.sources[0].kind, SourceKind::Simulated(simulated::Settings { seed: 7 }));
+    assert_eq!(config.gpu_label.as_deref(), Some("example.com/gpu"));
+    assert_eq!(config.grpc.options_since_135, SendPolicy::Send);
+    let rule = &config.groups.0[0];
+    let amount = |text: &str| text.parse().expect("a quantity");
+    assert_eq!(rule.overrides.capacity["cpu"], amount("2"));
+    assert_eq!(rule.overrides.labels["number"], "1");
+    let reserved = &rule.overrides.reserved;
+    assert_eq!(reserved.profile, Some(ReservedProfile::AksLegacy));
+    assert_eq!(reserved.kube_reserved["cpu"], amount("100m"));
+    assert_eq!(reserved.system_reserved["memory"], amount("100Mi"));
+    assert_eq!(reserved.eviction_hard["memory.available"], Threshold::Amount(amount("100Mi")));
+    let expected = Options {
+        scale_down_gpu_utilization_threshold: Some(1.0),
+        scale_down_unready_time: Some(Duration::from_secs(5400)),
+        max_node_provision_time: Some(Duration::from_secs(90)),
+        zero_or_max_node_scaling: Some(true),
+        ignore_daemonsets_utilization: Some(false),
+        ..Options::default()
+    };
+    assert_eq!(rule.options, expected);
+}
+
+#[test]
+fn a_key_without_a_value_is_as_good_as_none() {
+    let text = "sources: [{name: demo, simulated: {}}]\ngrpc:\nadmin:\nrefreshInterval:\ninstanceTypes:\ngroups:\n";
+    assert_eq!(parse(text), Ok(Config::demo()));
+}
+
+#[test]
+fn texts_need_no_quotes() {
+    let text = "sources: [{name: 1, simulated: {}}]\ngroups: [{match: 5, labels: {a: true, b: 1.50, c: 010}}]\n";
+    let labels = parse(text).map(|config| config.groups.0[0].overrides.labels.clone()).expect("good");
+    assert_eq!(labels.values().collect::<Vec<_>>(), ["true", "1.50", "010"]);
+}
+
+#[test]
+fn an_alias_is_as_good_as_the_value() {
+    let config = parse(
+        "sources: [{name: demo, simulated: {}}]\ngroups:\n  - {match: a, labels: &l {team: ml}}\n  - {match: b, labels: *l}\n",
+    )
+    .expect("good");
+    assert_eq!(config.groups.0[0].overrides.labels, config.groups.0[1].overrides.labels);
+}
+
+#[test]
+fn what_is_probably_not_meant_is_a_warning() {
+    let config = parse("sources:\n  - {name: us, aws: {}}\n").expect("good");
+    assert_eq!(
+        config.warnings,
+        ["source \"us\" has neither node groups nor auto-discovery: it will never serve a group"]
+    );
+    let config = parse("sources:\n  - {name: us, aws: {nodeGroups: [\"1:10:a\", \"1:9:a\"]}}\n").expect("good");
+    assert_eq!(
+        config.warnings,
+        ["headcount.yaml:2:45: node group \"a\" is named twice in source \"us\"; the first is used"]
+    );
+    let SourceKind::Aws(settings) = &config.sources[0].kind else { panic!("AWS") };
+    assert_eq!(settings.node_groups.iter().map(|group| group.max).collect::<Vec<_>>(), [10]);
+}
