@@ -1,0 +1,192 @@
+//! What a read costs, beside a bare tonic server that answers the same messages from a clone.
+//!
+//! Both servers run in this process, on threads of their own, and are asked over loopback gRPC by one client that waits
+//! for each answer, as the Cluster Autoscaler does. The difference is what Headcount itself adds. At the end the resident
+//! memory of the whole process is printed, both servers, client and simulated cloud included.
+
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use headcount::cloud::simulated::Simulated;
+use headcount::cloud::{Family, SharedCloud};
+use headcount::fleet::{Fleet, Policies, Settings};
+use headcount::grpc::dialect::SendPolicy;
+use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
+use headcount::grpc::proto::cloud_provider_server::{CloudProvider, CloudProviderServer};
+use headcount::grpc::proto::*;
+use headcount::grpc::{self, Gpu};
+use headcount::instance_types::Catalog;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tonic::transport::{Channel, Server};
+use tonic::{Request, Response, Status};
+
+/// The answers of a real server, to be given again without a thought.
+#[derive(Clone)]
+struct Echo {
+    group: NodeGroupForNodeResponse,
+    target: NodeGroupTargetSizeResponse,
+    nodes: NodeGroupNodesResponse,
+    options: NodeGroupAutoscalingOptionsResponse,
+}
+
+macro_rules! answers {
+    ($($method:ident($request:ty) -> $response:ty { $answer:expr })*) => {
+        #[tonic::async_trait]
+        impl CloudProvider for Echo {
+            $(async fn $method(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
+                let (echo, _request) = (self, request);
+                ($answer)(echo).map(Response::new).ok_or_else(|| Status::unimplemented("not echoed"))
+            })*
+        }
+    };
+}
+
+answers! {
+    node_group_for_node(NodeGroupForNodeRequest) -> NodeGroupForNodeResponse { |echo: &Echo| Some(echo.group.clone()) }
+    node_group_target_size(NodeGroupTargetSizeRequest) -> NodeGroupTargetSizeResponse { |echo: &Echo| Some(echo.target) }
+    node_group_nodes(NodeGroupNodesRequest) -> NodeGroupNodesResponse { |echo: &Echo| Some(echo.nodes.clone()) }
+    node_group_get_options(NodeGroupAutoscalingOptionsRequest) -> NodeGroupAutoscalingOptionsResponse {
+        |echo: &Echo| Some(echo.options)
+    }
+    node_groups(NodeGroupsRequest) -> NodeGroupsResponse { |_: &Echo| None }
+    pricing_node_price(PricingNodePriceRequest) -> PricingNodePriceResponse { |_: &Echo| None }
+    pricing_pod_price(PricingPodPriceRequest) -> PricingPodPriceResponse { |_: &Echo| None }
+    gpu_label(GpuLabelRequest) -> GpuLabelResponse { |_: &Echo| None }
+    get_available_gpu_types(GetAvailableGpuTypesRequest) -> GetAvailableGpuTypesResponse { |_: &Echo| None }
+    cleanup(CleanupRequest) -> CleanupResponse { |_: &Echo| None }
+    refresh(RefreshRequest) -> RefreshResponse { |_: &Echo| None }
+    node_group_increase_size(NodeGroupIncreaseSizeRequest) -> NodeGroupIncreaseSizeResponse { |_: &Echo| None }
+    node_group_delete_nodes(NodeGroupDeleteNodesRequest) -> NodeGroupDeleteNodesResponse { |_: &Echo| None }
+    node_group_decrease_target_size(NodeGroupDecreaseTargetSizeRequest) -> NodeGroupDecreaseTargetSizeResponse {
+        |_: &Echo| None
+    }
+    node_group_template_node_info(NodeGroupTemplateNodeInfoRequest) -> NodeGroupTemplateNodeInfoResponse {
+        |_: &Echo| None
+    }
+}
+
+type Client = CloudProviderClient<Channel>;
+
+/// The requests that are measured, about one node of one group.
+#[derive(Clone)]
+struct Questions {
+    group: NodeGroupForNodeRequest,
+    target: NodeGroupTargetSizeRequest,
+    nodes: NodeGroupNodesRequest,
+    options: NodeGroupAutoscalingOptionsRequest,
+}
+
+impl Questions {
+    fn about(group: &str, node: &str) -> Self {
+        let node = ExternalGrpcNode { provider_id: node.to_owned(), name: "node".to_owned(), ..Default::default() };
+        let duration = |seconds: i64| Some(prost_types::Duration { seconds, nanos: 0 });
+        let defaults = NodeGroupAutoscalingOptions {
+            scale_down_utilization_threshold: 0.5,
+            scale_down_gpu_utilization_threshold: 0.5,
+            scale_down_unneeded_duration: duration(600),
+            scale_down_unready_duration: duration(1200),
+            max_node_provision_duration: duration(900),
+            ..Default::default()
+        };
+        Self {
+            group: NodeGroupForNodeRequest { node: Some(node) },
+            target: NodeGroupTargetSizeRequest { id: group.to_owned() },
+            nodes: NodeGroupNodesRequest { id: group.to_owned() },
+            options: NodeGroupAutoscalingOptionsRequest { id: group.to_owned(), defaults: Some(defaults) },
+        }
+    }
+}
+
+/// A served fleet of so many groups with so many instances each.
+async fn headcount(groups: u32, instances: u32) -> Client {
+    let cloud: SharedCloud = Arc::new(Simulated::large(groups, instances));
+    let fleet = Arc::new(Fleet::start(Settings {
+        sources: vec![(Arc::from("bench"), cloud)],
+        refresh_interval: Duration::from_secs(15),
+        catalog: Arc::new(Catalog::new(Vec::new())),
+        policies: Arc::new(Policies::default()),
+    }));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let settings = grpc::Settings {
+        fleet,
+        gpu: Gpu::new(None, &[Family::Aws]),
+        options_since_135: SendPolicy::Suppress,
+        tls: None,
+    };
+    tokio::spawn(grpc::serve(listener, settings, std::future::pending()));
+    client(address).await
+}
+
+/// A bare tonic server that answers what another one answered.
+async fn echo(questions: &Questions, model: &mut Client) -> Client {
+    let echo = Echo {
+        group: model.node_group_for_node(questions.group.clone()).await.expect("answered").into_inner(),
+        target: model.node_group_target_size(questions.target.clone()).await.expect("answered").into_inner(),
+        nodes: model.node_group_nodes(questions.nodes.clone()).await.expect("answered").into_inner(),
+        options: model.node_group_get_options(questions.options.clone()).await.expect("answered").into_inner(),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let incoming = grpc::listener::incoming(listener, None);
+    tokio::spawn(Server::builder().add_service(CloudProviderServer::new(echo)).serve_with_incoming(incoming));
+    client(address).await
+}
+
+async fn client(address: SocketAddr) -> Client {
+    let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address").tcp_nodelay(true);
+    CloudProviderClient::new(endpoint.connect().await.expect("connects"))
+}
+
+macro_rules! measure {
+    ($criterion:expr, $runtime:expr, $name:literal, $method:ident, $question:ident, $clients:expr, $questions:expr) => {{
+        let mut group = $criterion.benchmark_group($name);
+        for (who, client) in $clients {
+            let question = $questions.$question.clone();
+            group.bench_function(*who, |bencher| {
+                bencher.to_async($runtime).iter(|| {
+                    let (mut client, question) = (client.clone(), question.clone());
+                    async move { black_box(client.$method(question).await.expect("answered")) }
+                });
+            });
+        }
+        group.finish();
+    }};
+}
+
+fn reads(criterion: &mut Criterion) {
+    let runtime = Runtime::new().expect("threads");
+    let (clients, questions) = runtime.block_on(async {
+        let mut small = headcount(1, 100).await;
+        let mut large = headcount(1000, 100).await;
+        let group = "group-0000";
+        let nodes = large.node_group_nodes(NodeGroupNodesRequest { id: group.to_owned() }).await.expect("answered");
+        let questions = Questions::about(group, &nodes.into_inner().instances[42].id);
+        small.node_groups(NodeGroupsRequest {}).await.expect("answered");
+        let bare = echo(&questions, &mut large).await;
+        ([("bare tonic", bare), ("1 group, 100 instances", small), ("1000 groups, 100000 instances", large)], questions)
+    });
+    measure!(criterion, &runtime, "NodeGroupForNode", node_group_for_node, group, &clients, questions);
+    measure!(criterion, &runtime, "NodeGroupTargetSize", node_group_target_size, target, &clients, questions);
+    measure!(criterion, &runtime, "NodeGroupNodes of 100", node_group_nodes, nodes, &clients, questions);
+    measure!(criterion, &runtime, "NodeGroupGetOptions", node_group_get_options, options, &clients, questions);
+    println!("resident memory of client, servers and simulated clouds: {} MiB", resident_mib());
+}
+
+/// This process's resident memory, from `/proc`; 0 where there is none.
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() / 1024
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(200).measurement_time(Duration::from_secs(8));
+    targets = reads
+}
+criterion_main!(benches);
