@@ -49,17 +49,22 @@ pub(super) fn warn_of_cloud_config(path: &Path, flag: &Place, reading: &mut Read
         if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
             continue;
         }
-        if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        if let Some(name) = trimmed.strip_prefix('[') {
+            let Some((name, _)) = name.split_once(']') else {
+                // Columns count characters, from 1.
+                let indent = line.chars().take_while(|letter| letter.is_whitespace()).count() as u64;
+                let place = Place::Text { file: path.to_owned(), line: number, column: indent + 1 };
+                return Err(ConfigError::at(
+                    &place,
+                    format!("{trimmed:?} does not end; write [Section] or [Section \"name\"]"),
+                ));
+            };
             reading.warnings.extend(std::mem::take(&mut overridden).warning(path));
             section = name.split_whitespace().next().unwrap_or_default().to_owned();
             continue;
         }
-        let Some((key, value)) = trimmed.split_once('=') else {
-            // Columns count characters, from 1.
-            let indent = line.chars().take_while(|letter| letter.is_whitespace()).count() as u64;
-            let place = Place::Text { file: path.to_owned(), line: number, column: indent + 1 };
-            return Err(ConfigError::at(&place, "neither [section] nor key = value"));
-        };
+        // A key alone is a switch that is on.
+        let (key, value) = trimmed.split_once('=').unwrap_or((trimmed, "true"));
         let (key, value) = (key.trim(), value.trim().trim_matches('"'));
         match (section.to_ascii_lowercase().as_str(), key.to_ascii_lowercase().as_str()) {
             ("serviceoverride", "service") => value.clone_into(&mut overridden.service),

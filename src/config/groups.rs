@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_saphyr::Spanned;
 use wildmatch::WildMatch;
@@ -62,7 +63,16 @@ fn options(options: &file::Options, path: &Path) -> Result<Options, ConfigError>
         scale_down_gpu_utilization_threshold: share(&options.scale_down_gpu_utilization_threshold)?,
         scale_down_unneeded_time: duration(&options.scale_down_unneeded_time)?,
         scale_down_unready_time: duration(&options.scale_down_unready_time)?,
-        max_node_provision_time: duration(&options.max_node_provision_time)?,
+        max_node_provision_time: optional(
+            options.max_node_provision_time.as_ref(),
+            path,
+            |text| match scalar::duration(text)? {
+                Duration::ZERO => {
+                    Err(format!("{text:?} would have every new node deleted at once; write for instance 15m"))
+                }
+                time => Ok(time),
+            },
+        )?,
         zero_or_max_node_scaling: options.zero_or_max_node_scaling,
         ignore_daemonsets_utilization: options.ignore_daemon_sets_utilization,
     })
@@ -84,9 +94,12 @@ fn thresholds(map: BTreeMap<String, Text>, path: &Path) -> Result<BTreeMap<Strin
                     SIGNALS.join(", ")
                 ));
             }
-            text.trim()
-                .parse()
-                .map_err(|error: ThresholdError| format!("{error}; write an amount or a share, such as 100Mi or 10%"))
+            const RIGHT: &str = "write an amount or a share, such as 100Mi or 10%";
+            match text.trim().parse() {
+                // It would add to what pods may use.
+                Ok(Threshold::Amount(amount)) if amount.is_negative() => Err(format!("{text:?} is negative; {RIGHT}")),
+                parsed => parsed.map_err(|error: ThresholdError| format!("{error}; {RIGHT}")),
+            }
         })?;
         Ok((signal, value))
     };

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::{ConfigError, check_file, read_file};
+use super::error::{ConfigError, Place, check_file, read_file};
 use super::file::{self, Text};
 use super::source::{self, Reading};
 use super::yaml::{checked, optional, place};
@@ -24,12 +24,7 @@ pub(super) const DEFAULT_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
 /// Checks the whole file.
 pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>) -> Result<Config, ConfigError> {
     let grpc = grpc(&file.grpc, path)?;
-    let listen = optional(file.admin.listen.as_ref(), path, |text| match scalar::address(text)? {
-        taken if taken == grpc.listen && taken.port() != 0 => {
-            Err(format!("{taken} is where gRPC listens; write another port"))
-        }
-        address => Ok(address),
-    })?;
+    let admin = admin(&file, &grpc, path)?;
     let refresh_interval =
         optional(file.refresh_interval.as_ref(), path, |text| scalar::duration_within(text, &REFRESH_INTERVAL))?;
     let gpu_label = optional(file.gpu_label.as_ref(), path, |text| match text.trim() {
@@ -48,7 +43,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
         file.groups.into_iter().map(|group| groups::policy(group, path)).collect::<Result<_, _>>().map(Policies)?;
     Ok(Config {
         grpc,
-        admin: listen.map_or_else(Admin::default, |listen| Admin { listen }),
+        admin,
         refresh_interval: refresh_interval.unwrap_or(DEFAULT_REFRESH_INTERVAL),
         gpu_label,
         instance_types,
@@ -70,6 +65,20 @@ fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
         tls: grpc.tls.as_ref().map(|tls| self::tls(tls, path)).transpose()?,
         options_since_135: send.unwrap_or(default.options_since_135),
     })
+}
+
+/// The admin port, which cannot be the gRPC port. Port 0 is any free port, and two of them differ.
+fn admin(file: &file::File, grpc: &Grpc, path: &Path) -> Result<Admin, ConfigError> {
+    let listen = optional(file.admin.listen.as_ref(), path, |text| scalar::address(text))?;
+    let admin = listen.map_or_else(Admin::default, |listen| Admin { listen });
+    if admin.listen == grpc.listen && admin.listen.port() != 0 {
+        // One of the two was written: the defaults differ.
+        let written = file.admin.listen.as_ref().or(file.grpc.listen.as_ref());
+        let place = written.map_or_else(|| Place::File(path.to_owned()), |text| place(text, path));
+        let message = format!("grpc.listen and admin.listen are both {}; write another port here", admin.listen);
+        return Err(ConfigError::at(&place, message));
+    }
+    Ok(admin)
 }
 
 fn tls(tls: &file::Tls, path: &Path) -> Result<TlsSettings, ConfigError> {

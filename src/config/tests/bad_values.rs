@@ -100,6 +100,7 @@ fn durations() {
     assert_general_fault("refreshInterval: 11m", "1:18", &["\"11m\" is out of range"]);
     assert_group_fault("options: {scaleDownUnneededTime: often}", "4:38", &["\"often\" is not a duration"]);
     assert_group_fault("options: {scaleDownUnreadyTime: 5}", "4:37", &["not a duration"]);
+    assert_group_fault("options: {maxNodeProvisionTime: 0s}", "4:37", &["every new node deleted", "15m"]);
     assert_group_fault("options: {maxNodeProvisionTime: 1.5x}", "4:37", &["not a duration"]);
 }
 
@@ -108,7 +109,8 @@ fn addresses() {
     assert_general_fault("grpc: {listen: localhost:8086}", "1:16", &["\"localhost:8086\"", "127.0.0.1:8086"]);
     assert_general_fault("grpc: {listen: 8086}", "1:16", &["not an IP address and a port"]);
     assert_general_fault("admin: {listen: 0.0.0.0}", "1:17", &["not an IP address and a port"]);
-    assert_general_fault("admin: {listen: 127.0.0.1:8086}", "1:17", &["where gRPC listens", "another port"]);
+    assert_general_fault("admin: {listen: 127.0.0.1:8086}", "1:17", &["both 127.0.0.1:8086", "another port"]);
+    assert_general_fault("grpc: {listen: 127.0.0.1:8087}", "1:16", &["both 127.0.0.1:8087", "another port"]);
 }
 
 #[test]
@@ -211,6 +213,11 @@ fn groups() {
     assert_group_fault("reserved: {maxPods: 0}", "4:25", &["at least 1"]);
     assert_group_fault("reserved: {kubeReserved: {cpu: lots}}", "4:36", &["\"lots\" is not a quantity"]);
     assert_group_fault("reserved: {systemReserved: {cpu: \"\"}}", "4:38", &["not a quantity"]);
+    assert_group_fault(
+        "reserved: {evictionHard: {memory.available: -1Mi}}",
+        "4:49",
+        &["\"-1Mi\" is negative", "100Mi or 10%"],
+    );
     assert_group_fault(
         "reserved: {evictionHard: {memory.available: 105%}}",
         "4:49",

@@ -47,18 +47,21 @@ fn aws_flags_are_one_source() {
 fn an_aws_cloud_config_is_accepted_and_what_is_not_used_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("cloud.conf");
-    let text = "; in-tree\n[Global]\nZone = us-east-1a\n\n[ServiceOverride \"1\"]\n  Service = \"ec2\"\n  Region=us-east-1\n  \
+    let text = "; in-tree\n[Global]\nZone = us-east-1a\nDisableSecurityGroupIngress\n\n[ServiceOverride \"1\"]\n  Service = \"ec2\"\n  Region=us-east-1\n  \
                 URL = http://127.0.0.1:5000\n";
     std::fs::write(&path, text).expect("written");
     let flag = format!("--cloud-config={}", path.display());
     let config = read(&["--cloud-provider=aws", "--nodes=1:5:a", &flag]).expect("good");
     assert_eq!(config.warnings.len(), 2, "{:?}", config.warnings);
     assert!(config.warnings[0].contains("AWS_ENDPOINT_URL_EC2=http://127.0.0.1:5000"), "{:?}", config.warnings);
-    assert!(config.warnings[1].contains("Global.Zone"), "{:?}", config.warnings);
+    assert!(config.warnings[1].contains("Global.Zone, Global.DisableSecurityGroupIngress"), "{:?}", config.warnings);
 
-    std::fs::write(&path, "[Global]\n  nonsense\n").expect("written");
-    let error = read(&["--cloud-provider=aws", &flag]).expect_err("nonsense").to_string();
-    assert_eq!(error, format!("{}:2:3: neither [section] nor key = value", path.display()));
+    std::fs::write(&path, "[Global]\nZone=a\n  [Service\n").expect("written");
+    let error = read(&["--cloud-provider=aws", &flag]).expect_err("no section").to_string();
+    assert_eq!(
+        error,
+        format!("{}:3:3: \"[Service\" does not end; write [Section] or [Section \"name\"]", path.display())
+    );
 }
 
 #[test]
