@@ -1,15 +1,19 @@
 //! What a read costs, beside a bare tonic server that answers the same messages from a clone.
 //!
-//! Both servers run in this process, on threads of their own, and are asked over loopback gRPC by one client that waits
-//! for each answer, as the Cluster Autoscaler does. The difference is what Headcount itself adds. At the end the resident
-//! memory of the whole process is printed, both servers, client and simulated cloud included.
+//! Each server is a process of its own, asked over loopback gRPC by one client that waits for each answer, as the Cluster
+//! Autoscaler does. The difference is what Headcount itself adds. At the end the resident memory of each server is
+//! printed; the simulated cloud that it serves is part of it.
+//!
+//!     cargo bench --no-default-features
 
 use std::hint::black_box;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group};
 use headcount::cloud::simulated::Simulated;
 use headcount::cloud::{Family, SharedCloud};
 use headcount::fleet::{Fleet, Policies, Settings};
@@ -81,8 +85,11 @@ struct Questions {
 }
 
 impl Questions {
-    fn about(group: &str, node: &str) -> Self {
-        let node = ExternalGrpcNode { provider_id: node.to_owned(), name: "node".to_owned(), ..Default::default() };
+    async fn about(model: &mut Client) -> Self {
+        let group = "group-0000";
+        let nodes = model.node_group_nodes(NodeGroupNodesRequest { id: group.to_owned() }).await.expect("answered");
+        let node = nodes.into_inner().instances[42].id.clone();
+        let node = ExternalGrpcNode { provider_id: node, name: "node".to_owned(), ..Default::default() };
         let duration = |seconds: i64| Some(prost_types::Duration { seconds, nanos: 0 });
         let defaults = NodeGroupAutoscalingOptions {
             scale_down_utilization_threshold: 0.5,
@@ -101,8 +108,68 @@ impl Questions {
     }
 }
 
-/// A served fleet of so many groups with so many instances each.
-async fn headcount(groups: u32, instances: u32) -> Client {
+/// Says what a process of this benchmark is to be, if it is not the benchmark itself.
+const ROLE: &str = "HEADCOUNT_BENCH_ROLE";
+
+/// A server in a process of its own, which ends when this is dropped.
+struct Process {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Process {
+    fn start(role: String) -> Self {
+        let program = std::env::current_exe().expect("this program");
+        let mut process = Command::new(program)
+            .env(ROLE, role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut line = String::new();
+        let stdout = process.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
+        Self { process, address: line.trim().parse().expect("an address") }
+    }
+
+    /// Resident memory, from `/proc`; 0 where there is none.
+    fn resident_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() / 1024
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ended_already = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// Is what the role says: `groups instances` serves a fleet, an address echoes the server there.
+async fn play(role: &str) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    match role.split_once(' ') {
+        Some((groups, instances)) => {
+            let number = |text: &str| text.parse().expect("a number");
+            println!("{address}");
+            headcount(listener, number(groups), number(instances)).await;
+        }
+        None => {
+            let mut model = client(role.parse().expect("an address")).await;
+            let echo = Echo::of(&mut model).await;
+            println!("{address}");
+            let incoming = grpc::listener::incoming(listener, None);
+            let service = CloudProviderServer::new(echo);
+            Server::builder().add_service(service).serve_with_incoming(incoming).await.expect("served");
+        }
+    }
+}
+
+/// Serves a fleet of so many groups with so many instances each.
+async fn headcount(listener: TcpListener, groups: u32, instances: u32) {
     let cloud: SharedCloud = Arc::new(Simulated::large(groups, instances));
     let fleet = Arc::new(Fleet::start(Settings {
         sources: vec![(Arc::from("bench"), cloud)],
@@ -110,31 +177,26 @@ async fn headcount(groups: u32, instances: u32) -> Client {
         catalog: Arc::new(Catalog::new(Vec::new())),
         policies: Arc::new(Policies::default()),
     }));
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("bound");
     let settings = grpc::Settings {
         fleet,
         gpu: Gpu::new(None, &[Family::Aws]),
         options_since_135: SendPolicy::Suppress,
         tls: None,
     };
-    tokio::spawn(grpc::serve(listener, settings, std::future::pending()));
-    client(address).await
+    grpc::serve(listener, settings, std::future::pending()).await.expect("served");
 }
 
-/// A bare tonic server that answers what another one answered.
-async fn echo(questions: &Questions, model: &mut Client) -> Client {
-    let echo = Echo {
-        group: model.node_group_for_node(questions.group.clone()).await.expect("answered").into_inner(),
-        target: model.node_group_target_size(questions.target.clone()).await.expect("answered").into_inner(),
-        nodes: model.node_group_nodes(questions.nodes.clone()).await.expect("answered").into_inner(),
-        options: model.node_group_get_options(questions.options.clone()).await.expect("answered").into_inner(),
-    };
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("bound");
-    let incoming = grpc::listener::incoming(listener, None);
-    tokio::spawn(Server::builder().add_service(CloudProviderServer::new(echo)).serve_with_incoming(incoming));
-    client(address).await
+impl Echo {
+    /// What a server answers to the questions.
+    async fn of(model: &mut Client) -> Self {
+        let questions = Questions::about(model).await;
+        Self {
+            group: model.node_group_for_node(questions.group.clone()).await.expect("answered").into_inner(),
+            target: model.node_group_target_size(questions.target.clone()).await.expect("answered").into_inner(),
+            nodes: model.node_group_nodes(questions.nodes.clone()).await.expect("answered").into_inner(),
+            options: model.node_group_get_options(questions.options.clone()).await.expect("answered").into_inner(),
+        }
+    }
 }
 
 async fn client(address: SocketAddr) -> Client {
@@ -160,28 +222,25 @@ macro_rules! measure {
 
 fn reads(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("threads");
+    let small = Process::start("1 100".to_owned());
+    let large = Process::start("1000 100".to_owned());
+    let bare = Process::start(large.address.to_string());
     let (clients, questions) = runtime.block_on(async {
-        let mut small = headcount(1, 100).await;
-        let mut large = headcount(1000, 100).await;
-        let group = "group-0000";
-        let nodes = large.node_group_nodes(NodeGroupNodesRequest { id: group.to_owned() }).await.expect("answered");
-        let questions = Questions::about(group, &nodes.into_inner().instances[42].id);
-        small.node_groups(NodeGroupsRequest {}).await.expect("answered");
-        let bare = echo(&questions, &mut large).await;
-        ([("bare tonic", bare), ("1 group, 100 instances", small), ("1000 groups, 100000 instances", large)], questions)
+        let servers = [
+            ("bare tonic", client(bare.address).await),
+            ("1 group, 100 instances", client(small.address).await),
+            ("1000 groups, 100000 instances", client(large.address).await),
+        ];
+        let questions = Questions::about(&mut client(large.address).await).await;
+        (servers, questions)
     });
     measure!(criterion, &runtime, "NodeGroupForNode", node_group_for_node, group, &clients, questions);
     measure!(criterion, &runtime, "NodeGroupTargetSize", node_group_target_size, target, &clients, questions);
     measure!(criterion, &runtime, "NodeGroupNodes of 100", node_group_nodes, nodes, &clients, questions);
     measure!(criterion, &runtime, "NodeGroupGetOptions", node_group_get_options, options, &clients, questions);
-    println!("resident memory of client, servers and simulated clouds: {} MiB", resident_mib());
-}
-
-/// This process's resident memory, from `/proc`; 0 where there is none.
-fn resident_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() / 1024
+    for (who, process) in [("bare tonic", &bare), ("100 instances", &small), ("100000 instances", &large)] {
+        println!("resident memory, {who}: {} MiB", process.resident_mib());
+    }
 }
 
 criterion_group! {
@@ -189,4 +248,11 @@ criterion_group! {
     config = Criterion::default().sample_size(200).measurement_time(Duration::from_secs(8));
     targets = reads
 }
-criterion_main!(benches);
+
+fn main() {
+    if let Ok(role) = std::env::var(ROLE) {
+        return Runtime::new().expect("threads").block_on(play(&role));
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}

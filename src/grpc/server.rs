@@ -60,17 +60,6 @@ pub async fn serve(
 ) -> Result<(), tonic::transport::Error> {
     let fleet = Arc::clone(&settings.fleet);
     let (service, tls) = service(settings);
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(super::proto::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1();
-    let reflection = match reflection {
-        Ok(reflection) => Some(reflection),
-        Err(error) => {
-            tracing::error!(%error, "reflection is not served");
-            None
-        }
-    };
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
@@ -78,9 +67,23 @@ pub async fn serve(
         .max_concurrent_streams(STREAMS_MAX)
         .add_service(service)
         .add_service(health(&fleet).await)
-        .add_optional_service(reflection)
+        // grpcurl up to 1.8 knows only the alpha version of reflection.
+        .add_optional_service(described(reflection().build_v1()))
+        .add_optional_service(described(reflection().build_v1alpha()))
         .serve_with_incoming_shutdown(listener::incoming(listener, tls), shutdown)
         .await
+}
+
+/// Reflection on all that is served, so that grpcurl needs no .proto file.
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(super::proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
+/// Reflection is a convenience: without it, everything else is served all the same.
+fn described<S>(reflection: Result<S, tonic_reflection::server::Error>) -> Option<S> {
+    reflection.inspect_err(|error| tracing::error!(%error, "reflection is not served")).ok()
 }
 
 /// grpc.health.v1: NOT_SERVING until the fleet is ready.
