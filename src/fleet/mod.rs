@@ -159,8 +159,9 @@ impl Fleet {
     /// Brings sources up to date that are older than the refresh interval. Fails only when none is fresh enough to
     /// go on with; writes read fresh anyway.
     pub async fn refresh(&self, until: Instant) -> Result<(), FleetError> {
-        let old: Vec<&Source> = self.sources.iter().filter(|source| self.is_old(source)).collect();
         let until = until.min(Instant::now() + REFRESH_WAIT);
+        let old: Vec<&Source> =
+            self.sources.iter().filter(|source| self.is_old(source) && !source.is_paused(until)).collect();
         let waits = old.iter().map(|source| async {
             let listed = source.listed_again();
             source.ask();

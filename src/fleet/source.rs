@@ -20,6 +20,8 @@ pub struct Health {
     pub good: Option<Instant>,
     /// What is wrong since.
     pub problem: Option<String>,
+    /// Until when it is left alone, because the cloud asked for a pause or does not answer.
+    pub paused_until: Option<Instant>,
     /// Listings finished, good or not.
     pub listings: u64,
 }
@@ -51,6 +53,11 @@ impl Source {
         };
         tokio::spawn(watcher.run());
         Self { name, health: health_seen, wanted }
+    }
+
+    /// Whether it is left alone until after this moment.
+    pub(super) fn is_paused(&self, until: Instant) -> bool {
+        self.health.borrow().paused_until.is_some_and(|paused| paused > until)
     }
 
     /// Asks for a listing now.
@@ -113,6 +120,7 @@ impl Watcher {
                 self.report(|health| {
                     health.good = Some(begun);
                     health.problem = None;
+                    health.paused_until = None;
                 });
                 None
             }
@@ -123,7 +131,10 @@ impl Watcher {
                     source = %self.name, error = %problem, retry_in_seconds = pause.as_secs_f64(),
                     "cannot be listed; what was read last is served"
                 );
-                self.report(|health| health.problem = Some(problem));
+                self.report(|health| {
+                    health.problem = Some(problem);
+                    health.paused_until = Some(Instant::now() + pause);
+                });
                 Some(pause)
             }
         }

@@ -7,3 +7,4 @@ mod fleet;
 #[cfg(feature = "aws")]
 mod peers;
 mod serving;
+mod simulation;

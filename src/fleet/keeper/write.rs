@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Keeper, Message};
-use crate::cloud::{Acceptance, CloudError, Deletion, InstanceState, ProviderId};
+use crate::cloud::{Acceptance, CloudError, Deletion, GroupReading, InstanceState, ProviderId};
 use crate::fleet::census;
 use crate::fleet::doubt::doubt;
 use crate::fleet::error::FleetError;
@@ -212,9 +212,9 @@ impl Keeper {
         ids: &[ProviderId],
         resubmitted: bool,
     ) -> Result<Deletion, CloudError> {
-        let Some(basis) = self.state.observation().map(|observation| observation.reading.clone()) else {
-            return Ok(Deletion::default());
-        };
+        let Some(observation) = self.state.observation() else { return Ok(Deletion::default()) };
+        // The cloud sees which instances this was decided on: AWS' call for one instance does not name the group.
+        let basis = GroupReading { instances: Some(observation.instances.clone()), ..observation.reading.clone() };
         let operation = self.next_operation();
         tracing::info!(group = %self.key.name, %operation, instances = ids.len(), ids = ?Brief(ids), "deleting");
         let sent = timeout(WRITE_LIMIT, self.around.cloud.delete_instances(&basis, ids)).await;
