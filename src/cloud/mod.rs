@@ -11,6 +11,8 @@ pub mod azure;
 mod error;
 mod machine;
 mod reading;
+#[cfg(any(feature = "aws", feature = "azure"))]
+mod remarks;
 pub mod simulated;
 mod spec;
 

@@ -19,7 +19,6 @@ mod launch;
 mod lifecycle;
 mod listing;
 mod nodegroups;
-mod remarks;
 mod requirements;
 mod settings;
 mod sizes;
@@ -43,8 +42,8 @@ use self::cache::Cache;
 use self::errors::{not_found, refused};
 use self::launch::LaunchData;
 use self::nodegroups::{NodegroupFacts, NodegroupKey};
-use self::remarks::Remarks;
 use self::volumes::ImageFacts;
+use super::remarks::Remarks;
 use super::{
     Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, Listing,
     Machine, OperationHandle, Progress, ProviderId, Recognition,

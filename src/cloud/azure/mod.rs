@@ -1,7 +1,136 @@
-//! Azure VM scale sets. So far what the configuration says of them; nothing serves them yet.
+//! Azure VM scale sets, uniform and flexible ones.
+//!
+//! A scale set says its capacity and not its machines, so listing a source is one call (and one for each spot set), and
+//! the machines are read where something has changed. The calls made are those of `api`; everything else turns what
+//! Azure answers into the words of [`crate::cloud`]. Bounds are the configuration's or the tags', for a scale set has none.
 
-#[allow(dead_code, reason = "implemented and called by what comes next")]
+#[allow(dead_code, reason = "not every field that is read is needed yet")]
 mod api;
+mod discovery;
+#[cfg(test)]
+mod fake;
+mod faults;
+mod groups;
+mod ids;
+mod instances;
+mod known;
+mod listing;
+mod machine;
+mod offers;
 mod settings;
+mod sizes;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod writes;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+
+use self::api::{Orchestration, ScaleSetApi};
+use self::ids::{Named, Parsed};
+use self::known::Memory;
+use self::offers::Offers;
+use super::remarks::Remarks;
+use super::{
+    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, Listing,
+    Machine, OperationHandle, Progress, ProviderId, Recognition,
+};
 
 pub use settings::{AzureCloud, Credential, LabelQuery, Secret, Settings};
+
+/// One Azure subscription and resource group.
+pub struct Azure {
+    settings: Settings,
+    subscription: String,
+    api: Arc<dyn ScaleSetApi>,
+    memory: Memory,
+    remarks: Remarks,
+    offers: Offers,
+}
+
+impl Azure {
+    /// The scale sets of the subscription, which is the configured one or that of the machine this runs on.
+    #[allow(dead_code, reason = "called once there is a connection to make it of")]
+    fn over(settings: Settings, subscription: String, api: Arc<dyn ScaleSetApi>) -> Self {
+        Self {
+            settings,
+            subscription,
+            api,
+            memory: Memory::default(),
+            remarks: Remarks::default(),
+            offers: Offers::default(),
+        }
+    }
+
+    /// Whether an ID is of this subscription and resource group.
+    fn is_ours(&self, id: &Parsed<'_>) -> bool {
+        id.subscription.eq_ignore_ascii_case(&self.subscription)
+            && id.resource_group.eq_ignore_ascii_case(&self.settings.resource_group)
+    }
+}
+
+#[async_trait]
+impl Cloud for Azure {
+    async fn list(&self) -> Result<Listing, CloudError> {
+        self.list_all().await
+    }
+
+    async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.observe_one(group).await
+    }
+
+    async fn launch_activity(&self, _group: &GroupName) -> Result<LaunchActivity, CloudError> {
+        // Azure keeps no record of launches: machines and operations say themselves that they failed.
+        Ok(LaunchActivity::default())
+    }
+
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.resize(basis, to).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.delete(basis, ids).await
+    }
+
+    async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        self.api.poll(handle).await
+    }
+
+    async fn machine(&self, reading: &GroupReading) -> Result<Machine, CloudError> {
+        self.machine_of(reading).await
+    }
+
+    async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+        self.types_named(names).await
+    }
+
+    async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
+        self.types_all().await
+    }
+
+    fn recognise(&self, id: &str) -> Recognition {
+        match ids::parse(id).filter(|parsed| self.is_ours(parsed)).map(|parsed| parsed.machine) {
+            Some(Named::InSet(set, _)) => Recognition::OursInGroup(self.served_name(set).unwrap_or_else(|| set.into())),
+            Some(Named::ByName(_)) => Recognition::Ours,
+            None => Recognition::Foreign,
+        }
+    }
+
+    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
+        let is_flexible =
+            self.memory.set(&reading.name).is_some_and(|set| set.orchestration == Orchestration::Flexible);
+        let form = if is_flexible { ids::flexible_placeholder } else { ids::uniform_placeholder };
+        form(&self.subscription, &self.settings.resource_group, &reading.name, label)
+    }
+
+    fn family(&self) -> Family {
+        Family::Azure
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+}

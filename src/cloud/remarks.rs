@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use crate::cloud::GroupName;
+use super::GroupName;
 
 /// Things said before they are forgotten, so that a group that keeps changing its mind cannot fill the memory.
 const REMARKS_MAX: usize = 10_000;

@@ -1,0 +1,180 @@
+//! What the tags of a scale set say. ARM keeps the case of a tag's name and does not tell names apart by it.
+
+use std::collections::BTreeMap;
+
+use crate::cloud::{GroupHints, Taint};
+
+// A tag's name cannot hold a slash, so these are the names of other clouds with underscores.
+const NODE_TEMPLATE: &str = "k8s.io_cluster-autoscaler_node-template_";
+/// Tags of AKS, of which the first is the newer one.
+const AKS_POOL: [&str; 2] = ["aks-managed-poolName", "poolName"];
+const AKS: &str = "aks-managed-";
+
+/// The value of the tag of that name, in whatever case the name is.
+pub(super) fn value<'a>(tags: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
+    tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+}
+
+/// The pool of an AKS cluster that the scale set is.
+pub(super) fn aks_pool(tags: &BTreeMap<String, String>) -> Option<&str> {
+    AKS_POOL.iter().find_map(|name| value(tags, name)).filter(|pool| !pool.is_empty())
+}
+
+/// Whether AKS made the scale set.
+pub(super) fn is_of_aks(tags: &BTreeMap<String, String>) -> bool {
+    aks_pool(tags).is_some() || tags.keys().any(|key| strip_prefix(key, AKS).is_some())
+}
+
+/// Whether a tag says something of new nodes, so that a change of it changes them.
+pub(super) fn shapes_nodes(key: &str) -> bool {
+    let is_of_aks = || strip_prefix(key, AKS).is_some() || AKS_POOL.iter().any(|name| key.eq_ignore_ascii_case(name));
+    strip_prefix(key, NODE_TEMPLATE).is_some() || is_of_aks()
+}
+
+/// Reads the `node-template` tags; what cannot be read is left out and named in `remarks`.
+///
+/// The in-tree provider also makes a label of every tag, as it is; no real node has those labels.
+pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) -> GroupHints {
+    let mut hints = GroupHints::default();
+    for (key, value) in tags {
+        let Some((kind, name)) = strip_prefix(key, NODE_TEMPLATE).and_then(|rest| rest.split_once('_')) else {
+            continue;
+        };
+        if name.is_empty() {
+            remarks.push(format!("tag {key} names nothing"));
+            continue;
+        }
+        match kind.to_ascii_lowercase().as_str() {
+            "label" => {
+                hints.labels.insert(decode(name, "_"), value.clone());
+            }
+            // Sic: the in-tree provider decodes the same escape differently in the name of a resource.
+            "resources" => {
+                hints.resources.insert(decode(name, "/"), value.clone());
+            }
+            "autoscaling-options" => {
+                hints.options.insert(name.to_ascii_lowercase(), value.clone());
+            }
+            "taint" => taints(key, &decode(name, "_"), value, &mut hints, remarks),
+            _ => remarks.push(format!("tag {key} is ignored: node-template_{kind} is not known")),
+        }
+    }
+    hints.taints.sort();
+    hints
+}
+
+// `a:NoSchedule,b:NoExecute`: a scale set cannot have two tags of one name, so one tag holds all taints of a key (#4946).
+fn taints(tag: &str, key: &str, value: &str, hints: &mut GroupHints, remarks: &mut Vec<String>) {
+    for part in value.split(',') {
+        match Taint::from_tag(key, part.trim()).filter(|taint| !taint.value.contains(':')) {
+            Some(taint) => hints.taints.push(taint),
+            None => remarks.push(format!(
+                "tag {tag} is ignored: {part:?} is not value:NoSchedule, value:PreferNoSchedule or value:NoExecute"
+            )),
+        }
+    }
+}
+
+/// `_` stands for a slash, `~2` for what a name may hold otherwise.
+fn decode(name: &str, escaped: &str) -> String {
+    name.replace('_', "/").replace("~2", escaped)
+}
+
+fn strip_prefix<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
+    key.get(..prefix.len()).filter(|start| start.eq_ignore_ascii_case(prefix))?;
+    key.get(prefix.len()..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::TaintEffect;
+
+    fn read(tags: &[(&str, &str)]) -> (GroupHints, Vec<String>) {
+        let mut remarks = Vec::new();
+        let tags = tags.iter().map(|(key, value)| (key.replace("~~", NODE_TEMPLATE), (*value).to_owned()));
+        (hints(&tags.collect(), &mut remarks), remarks)
+    }
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn underscores_of_a_label_become_slashes_and_its_escapes_underscores() {
+        let (hints, remarks) = read(&[
+            ("~~label_foo", "bar"),
+            ("~~label_spam_egg", "x"),
+            ("~~label_foo~2bar", ""),
+            ("K8S.io_Cluster-Autoscaler_Node-Template_Label_Case", "kept"),
+            ("fizz", "buzz"),
+            ("poolName", "pool"),
+            ("x~~label_no", "no"),
+        ]);
+        assert_eq!(hints.labels, map(&[("Case", "kept"), ("foo", "bar"), ("foo_bar", ""), ("spam/egg", "x")]));
+        assert!(remarks.is_empty(), "{remarks:?}");
+    }
+
+    #[test]
+    fn taints_have_an_effect_and_several_share_a_tag() {
+        let (hints, remarks) = read(&[
+            ("~~taint_dedicated", "foo:NoSchedule"),
+            ("~~taint_group", "bar:NoExecute"),
+            ("~~taint_app", "fizz:PreferNoSchedule"),
+            ("~~taint_k8s.io_testing_underscore_to_slash", "fizz:PreferNoSchedule"),
+            ("~~taint_two", "a:NoSchedule, :NoExecute"),
+            ("~~taint_blank", ""),
+            ("~~taint_nosplit", "some_value"),
+            ("~~taint_colon", "a:b:NoSchedule"),
+            ("bar", "baz"),
+        ]);
+        let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
+        assert_eq!(
+            hints.taints,
+            [
+                taint("app", "fizz", TaintEffect::PreferNoSchedule),
+                taint("dedicated", "foo", TaintEffect::NoSchedule),
+                taint("group", "bar", TaintEffect::NoExecute),
+                taint("k8s.io/testing/underscore/to/slash", "fizz", TaintEffect::PreferNoSchedule),
+                taint("two", "", TaintEffect::NoExecute),
+                taint("two", "a", TaintEffect::NoSchedule),
+            ]
+        );
+        assert_eq!(remarks.len(), 3, "{remarks:?}");
+    }
+
+    #[test]
+    fn resources_and_options_are_kept_as_written() {
+        let (hints, remarks) = read(&[
+            ("~~resources_cpu", "100m"),
+            ("~~resources_memory", "100M"),
+            ("~~resources_ephemeral-storage", "20G"),
+            ("~~resources_nvidia.com_Tesla-P100-PCIE", "4"),
+            ("~~resources_example.com~2a", "1"),
+            ("~~autoscaling-options_ScaleDownUtilizationThreshold", "0.2"),
+            ("~~autoscaling-options_scaledownunneededtime", "30m"),
+            ("~~something_x", "y"),
+            ("~~label_", "y"),
+        ]);
+        let resources = map(&[
+            ("cpu", "100m"),
+            ("ephemeral-storage", "20G"),
+            ("example.com/a", "1"),
+            ("memory", "100M"),
+            ("nvidia.com/Tesla-P100-PCIE", "4"),
+        ]);
+        assert_eq!(hints.resources, resources);
+        assert_eq!(hints.options, map(&[("scaledownunneededtime", "30m"), ("scaledownutilizationthreshold", "0.2")]));
+        assert_eq!(remarks.len(), 2, "{remarks:?}");
+    }
+
+    #[test]
+    fn names_of_tags_have_no_case() {
+        let tags = map(&[("MIN", "1"), ("PoolName", "old"), ("AKS-Managed-PoolName", "new")]);
+        assert_eq!((value(&tags, "min"), value(&tags, "max")), (Some("1"), None));
+        assert_eq!(aks_pool(&tags), Some("new"));
+        assert!(is_of_aks(&map(&[("aks-managed-orchestrator", "x")])) && !is_of_aks(&map(&[("MIN", "1")])));
+        assert!(shapes_nodes("Poolname") && shapes_nodes("k8s.io_cluster-autoscaler_node-template_x"));
+        assert!(!shapes_nodes("owner"));
+    }
+}
