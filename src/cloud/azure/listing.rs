@@ -61,7 +61,7 @@ impl Azure {
         let absent = self.settings.node_groups.iter().filter(|spec| !seen.contains(&fold(&spec.name)));
         listing.absent = absent.map(|spec| spec.name.as_str().into()).collect();
         listing.absent.sort();
-        listing.absent.dedup();
+        listing.absent.dedup_by(|one, other| one.as_str().eq_ignore_ascii_case(other.as_str()));
         listing.groups.sort_by(|one, other| one.name.cmp(&other.name));
         listing.broken.sort();
         let served = listing.groups.iter().map(|reading| &reading.name);

@@ -167,7 +167,7 @@ fn names_what_is_gone(error: &CloudError) -> bool {
 fn forbids_force(error: &CloudError) -> bool {
     let fault = error.fault();
     match fault.code.as_deref() {
-        Some("OperationNotAllowedOnResourceThatManagesUpdatesWithMaintenanceControl") => true,
+        Some("ForceDeleteNotAllowed" | "OperationNotAllowedOnResourceThatManagesUpdatesWithMaintenanceControl") => true,
         // The same code stands for an exhausted quota, so the message has to be looked at.
         Some("OperationNotAllowed") => fault.message.contains("'ForceDelete' is not allowed"),
         _ => false,

@@ -9,7 +9,7 @@ async fn explicit_sets_are_found_in_any_case_and_missing_ones_are_absent() {
     let listing = azure.list().await.expect("listed");
     assert_eq!(names(&listing.groups), ["AKS-pool-VMSS"], "served under the configuration's name");
     assert_eq!((listing.groups[0].desired, listing.groups[0].instances.is_none()), (3, true));
-    assert_eq!(listing.absent, ["Nowhere".into(), "nowhere".into()]);
+    assert_eq!(listing.absent, ["Nowhere".into()]);
     assert!(listing.broken.is_empty());
     assert_eq!(fake.calls("get").len() + fake.calls("uniform").len(), 0, "a list is one call");
 }

@@ -6,7 +6,7 @@ mod types;
 mod writes;
 
 use super::api::{BadItem, Orchestration, ScaleSet, Size, Status};
-use super::fake::{Fake, RESOURCE_GROUP, SUBSCRIPTION, fault, machine, set, status};
+use super::fake::{Fake, RESOURCE_GROUP, SUBSCRIPTION, fault, set, status};
 use super::{Azure, LabelQuery, Settings};
 use crate::cloud::{
     Cloud, CloudError, Counts, Failure, FailureClass, GroupReading, Instance, InstanceState, Permit, Progress,

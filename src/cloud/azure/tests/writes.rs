@@ -152,7 +152,8 @@ async fn not_found_for_machines_that_are_there_is_an_error_after_one_call() {
 #[tokio::test]
 async fn where_force_is_not_allowed_machines_are_shut_down_first_from_then_on() {
     let other = "OperationNotAllowedOnResourceThatManagesUpdatesWithMaintenanceControl";
-    for error in [forbidden(), CloudError::Refused(fault(other, "maintenance"))] {
+    let refused = |code| CloudError::Refused(fault(code, "not here"));
+    for error in [forbidden(), refused(other), refused("ForceDeleteNotAllowed")] {
         let fake = Fake::with(vec![set("pool", 3), set("other", 3)]);
         let azure = fake.azure(forcing(&["pool", "other"]));
         fake.fail("delete", error);
