@@ -6,6 +6,18 @@
 
 #[allow(dead_code, reason = "not every field that is read is needed yet")]
 mod api;
+mod arm;
+mod bridge;
+mod budget;
+mod certificate;
+mod channel;
+mod connect;
+mod credentials;
+mod decode;
+mod errors;
+mod gate;
+mod lro;
+mod transport;
 mod discovery;
 #[cfg(test)]
 mod fake;
