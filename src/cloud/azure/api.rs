@@ -7,6 +7,18 @@ use async_trait::async_trait;
 
 use super::super::{CloudError, OperationHandle, Progress};
 
+/// What Headcount must be allowed to do, in the order of [`ScaleSetApi`]: the custom role. SKUs are the subscription's and
+/// operations a location's; everything else can be granted for the resource group.
+pub const ROLE_ACTIONS: [&str; 7] = [
+    "Microsoft.Compute/virtualMachineScaleSets/read",
+    "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
+    "Microsoft.Compute/virtualMachines/read",
+    "Microsoft.Compute/virtualMachineScaleSets/write",
+    "Microsoft.Compute/virtualMachineScaleSets/delete/action",
+    "Microsoft.Compute/locations/operations/read",
+    "Microsoft.Compute/skus/read",
+];
+
 /// The calls.
 #[async_trait]
 pub(super) trait ScaleSetApi: Send + Sync {
@@ -123,4 +135,21 @@ pub(super) struct Size {
     pub(super) family: Option<String>,
     /// Capabilities by name, values as written.
     pub(super) capabilities: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_role_allows_exactly_the_calls_made() {
+        let role: serde_json::Value =
+            serde_json::from_str(include_str!("../../../deploy/azure-role.json")).expect("valid JSON");
+        let actions = role["Actions"].as_array().expect("actions").iter();
+        let actions: Vec<_> = actions.map(|action| action.as_str().expect("text")).collect();
+        assert_eq!(actions, ROLE_ACTIONS);
+        for nothing in ["NotActions", "DataActions", "NotDataActions"] {
+            assert_eq!(role[nothing].as_array().map(Vec::len), Some(0), "{nothing}");
+        }
+    }
 }

@@ -217,3 +217,6 @@ impl Arm {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,8 +89,8 @@ impl Notice {
         let resting = status == 503 && wait.is_some();
         let error = (status >= 400).then(|| ArmError::read(&answer.body)).flatten();
         let pause = (resting || is_throttling(status, error.as_ref())).then(|| {
-            let named = error.iter().flat_map(ArmError::all).filter(|error| error.target.is_some());
-            let policy = named.last().and_then(|error| error.target.as_deref()).map(short_name);
+            let mut named = error.iter().flat_map(ArmError::all).filter(|error| error.target.is_some());
+            let policy = named.next_back().and_then(|error| error.target.as_deref()).map(short_name);
             let spent = || remaining.iter().find(|(name, left)| *left == 0 && !is_subscription(name));
             let policy = policy.or_else(|| spent().map(|(name, _)| name.clone()));
             let gateway = answer.header("x-ms-failure-cause").is_some_and(|cause| cause.contains("gateway"));

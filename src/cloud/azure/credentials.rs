@@ -58,7 +58,7 @@ pub(super) fn credential(
             let user_assigned_id = user_assigned.clone().map(|id| {
                 if id.starts_with('/') { UserAssignedId::ResourceId(id) } else { UserAssignedId::ClientId(id) }
             });
-            let options = ManagedIdentityCredentialOptions { user_assigned_id, client_options, ..Default::default() };
+            let options = ManagedIdentityCredentialOptions { user_assigned_id, client_options };
             ManagedIdentityCredential::new(Some(options))?
         }
         Credential::WorkloadIdentity { tenant_id, client_id, token_file } => {
@@ -68,7 +68,6 @@ pub(super) fn credential(
                 client_id: client_id.clone(),
                 tenant_id: tenant_id.clone(),
                 token_file_path: token_file.clone(),
-                ..Default::default()
             };
             WorkloadIdentityCredential::new(Some(options))?
         }

@@ -228,7 +228,7 @@ impl TryFrom<RawMachine> for VirtualMachine {
     fn try_from(raw: RawMachine) -> Result<Self, String> {
         let id = raw.id.filter(|id| !id.is_empty()).ok_or("it has no id")?;
         // A uniform set deletes by instance ID, a flexible one by name; both are the last segment of the ARM ID.
-        let delete_by = raw.instance_id.or(raw.name.filter(|_| !id.contains("/virtualMachineScaleSets/")));
+        let delete_by = raw.instance_id.or_else(|| raw.name.filter(|_| !id.contains("/virtualMachineScaleSets/")));
         let last = || id.rsplit('/').next().unwrap_or_default().to_owned();
         let delete_by = delete_by.filter(|name| !name.is_empty()).unwrap_or_else(last);
         let properties = raw.properties.unwrap_or_default();
@@ -283,3 +283,6 @@ impl TryFrom<RawSize> for Size {
         Ok(Self { name, family: raw.family, capabilities: capabilities.collect() })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -286,3 +286,6 @@ pub(super) fn shorten(message: &str) -> String {
         Some(_) => line.chars().take(MESSAGE_LENGTH_MAX - 1).chain(['…']).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -176,3 +176,6 @@ impl Ledger {
 fn account(policy: &str, subject: &str) -> Account {
     (policy.to_owned(), is_per_set(policy).then(|| subject.to_owned()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -147,3 +147,6 @@ fn provisioning(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     body.pointer("/properties/provisioningState")?.as_str().map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,8 @@ mod credentials;
 mod decode;
 mod errors;
 mod gate;
+#[cfg(test)]
+mod loopback;
 mod lro;
 mod transport;
 mod discovery;
@@ -51,6 +53,9 @@ use super::{
     Machine, OperationHandle, Progress, ProviderId, Recognition,
 };
 
+pub use api::ROLE_ACTIONS;
+pub use connect::ConnectError;
+pub use gate::Budget;
 pub use settings::{AzureCloud, Credential, LabelQuery, Secret, Settings};
 
 /// One Azure subscription and resource group.
