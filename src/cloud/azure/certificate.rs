@@ -96,3 +96,6 @@ impl ClientAssertion for Certificate {
         assertion.ok_or_else(|| failed(CertificateError::Form { path: self.path.clone() }.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests;

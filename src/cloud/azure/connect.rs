@@ -93,3 +93,6 @@ fn scope(cloud: AzureCloud) -> &'static str {
         AzureCloud::China => "https://management.core.chinacloudapi.cn/.default",
     }
 }
+
+#[cfg(test)]
+mod tests;

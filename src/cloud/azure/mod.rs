@@ -7,6 +7,8 @@
 #[allow(dead_code, reason = "not every field that is read is needed yet")]
 mod api;
 mod arm;
+#[cfg(test)]
+mod awaits;
 mod bridge;
 mod budget;
 mod certificate;
