@@ -1,5 +1,6 @@
 //! The way to one endpoint of Azure Resource Manager: through the gate, with a token, once.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -44,10 +45,17 @@ impl Errand {
 }
 
 /// Who calls, and for which audience tokens are asked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Bearer {
     pub(super) credential: Arc<dyn TokenCredential>,
     pub(super) scope: String,
+}
+
+impl fmt::Debug for Bearer {
+    // What a credential shows of itself is for its crate to decide, and may hold a token.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Bearer").field("scope", &self.scope).finish_non_exhaustive()
+    }
 }
 
 /// The way to one endpoint.
@@ -139,3 +147,6 @@ impl Channel {
         Ok(Some(header))
     }
 }
+
+#[cfg(test)]
+mod tests;

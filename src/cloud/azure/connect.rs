@@ -17,7 +17,10 @@ use super::transport::Transport;
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// No subscription is configured.
-    #[error("no Azure subscription: set azure.subscriptionId of the source in headcount.yaml, or ARM_SUBSCRIPTION_ID")]
+    #[error(
+        "no Azure subscription: set azure.subscriptionId of the source in headcount.yaml, or ARM_SUBSCRIPTION_ID; \
+         on a machine of Azure, let the metadata service be reached"
+    )]
     NoSubscription,
     /// The endpoint is no address.
     #[error("{0} is no address of Azure Resource Manager: it must be https://HOST or http://HOST:PORT, without a path")]
@@ -43,7 +46,8 @@ impl From<CredentialError> for ConnectError {
 }
 
 impl Arm {
-    /// Connects to one subscription and resource group. Nobody is called yet.
+    /// Connects to one subscription and resource group. Nobody is called yet; who wants the machine's own subscription
+    /// asks [`super::metadata`] first.
     pub(super) fn connect(settings: &Settings) -> Result<Self, ConnectError> {
         let subscription = settings.subscription_id.as_deref().map(str::trim).filter(|id| !id.is_empty());
         let subscription = subscription.ok_or(ConnectError::NoSubscription)?;

@@ -9,10 +9,14 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, Response};
-use axum::serve::ListenerExt;
+use axum::serve::{Listener, ListenerExt};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::arm::Arm;
 use super::settings::{AzureCloud, Settings};
@@ -83,6 +87,29 @@ impl Loopback {
         Self { address, book, task }
     }
 
+    /// The same over TLS, and what to trust to reach it.
+    pub(super) async fn start_tls(script: impl IntoIterator<Item = Reply>) -> (Self, CertificateDer<'static>) {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .expect("a server's TLS");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let book = Arc::new(Book { script: Mutex::new(script.into_iter().collect()), ..Book::default() });
+        let router = Router::new().fallback(answer).with_state((format!("https://{address}"), Arc::clone(&book)));
+        let listener = Tls { listener, acceptor: TlsAcceptor::from(Arc::new(config)) };
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.expect("a server") });
+        (Self { address, book, task }, made.cert.der().clone())
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub(super) fn base(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -113,6 +140,29 @@ impl Loopback {
 
     pub(super) fn connections(&self) -> usize {
         self.book.connections.load(Ordering::SeqCst)
+    }
+}
+
+struct Tls {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl Listener for Tls {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        loop {
+            let (stream, peer) = self.listener.accept().await.expect("a connection");
+            if let Ok(stream) = self.acceptor.accept(stream).await {
+                return (stream, peer);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
     }
 }
 

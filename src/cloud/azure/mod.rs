@@ -21,6 +21,8 @@ mod gate;
 #[cfg(test)]
 mod loopback;
 mod lro;
+mod metadata;
+mod settings;
 mod transport;
 mod discovery;
 #[cfg(test)]

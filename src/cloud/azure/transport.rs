@@ -110,6 +110,20 @@ impl Transport {
         Ok(Self::over(https.https_or_http().enable_http1().wrap_connector(connector())))
     }
 
+    /// A client that trusts one certificate.
+    #[cfg(test)]
+    pub(super) fn trusting(certificate: rustls::pki_types::CertificateDer<'static>) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate).expect("a certificate");
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let https = HttpsConnectorBuilder::new().with_tls_config(config);
+        Self::over(https.https_or_http().enable_http1().wrap_connector(connector()))
+    }
+
     // hyper's client sends a request anew only where a kept connection turned out to be closed before one byte of the
     // request was written to it. That is no retry, and it is why keeping connections costs no failed calls.
     fn over(connector: HttpsConnector<HttpConnector>) -> Self {
