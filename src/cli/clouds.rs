@@ -53,8 +53,10 @@ async fn connect_source(
             Ok(Arc::new(cloud))
         }
         #[cfg(feature = "azure")]
-        SourceKind::Azure(_) => {
-            Err(CommandError::Usage(format!("source {}: Azure scale sets are not served yet", source.name)))
+        SourceKind::Azure(settings) => {
+            let connected = crate::cloud::azure::Azure::connect(settings.clone()).await;
+            let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
+            Ok(Arc::new(cloud))
         }
     }
 }

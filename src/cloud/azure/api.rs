@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use super::super::{CloudError, OperationHandle, Progress};
+use super::gate::Budget;
 
 /// What Headcount must be allowed to do, in the order of [`ScaleSetApi`]: the custom role. SKUs are the subscription's and
 /// operations a location's; everything else can be granted for the resource group.
@@ -52,6 +53,11 @@ pub(super) trait ScaleSetApi: Send + Sync {
 
     /// `skus` LIST, filtered by location, all pages, machine sizes only.
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError>;
+
+    /// What remains of the budgets that Azure tells of in its answers.
+    fn budgets(&self) -> Vec<Budget> {
+        Vec::new()
+    }
 }
 
 /// An item of a list that cannot be understood.

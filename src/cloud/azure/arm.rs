@@ -45,11 +45,6 @@ impl Arm {
         Self { channel: Arc::new(channel), subscription, resource_group }
     }
 
-    /// What Azure's throttling leaves, by policy, as far as the last answers said.
-    pub(super) fn budgets(&self) -> Vec<Budget> {
-        self.channel.gate().remaining()
-    }
-
     /// All items of a list, undecoded.
     async fn list<T: Send, S>(&self, errand: Errand, start: S) -> Result<Vec<Value>, CloudError>
     where
@@ -96,6 +91,10 @@ fn all_machines(subject: Subject<'_>, items: Vec<Value>) -> Result<Vec<VirtualMa
 
 #[async_trait]
 impl ScaleSetApi for Arm {
+    fn budgets(&self) -> Vec<Budget> {
+        self.channel.gate().remaining()
+    }
+
     async fn list_scale_sets(&self) -> Result<Vec<Result<ScaleSet, BadItem>>, CloudError> {
         let errand = Errand::new("VirtualMachineScaleSets.List", &self.resource_group, Bucket::SetList);
         let list = |client: &Client| {

@@ -16,30 +16,29 @@ mod channel;
 mod connect;
 mod credentials;
 mod decode;
-mod errors;
-mod gate;
-#[cfg(test)]
-mod loopback;
-mod lro;
-mod metadata;
-mod settings;
-mod transport;
 mod discovery;
+mod errors;
 #[cfg(test)]
 mod fake;
 mod faults;
+mod gate;
 mod groups;
 mod ids;
 mod instances;
 mod known;
 mod listing;
+#[cfg(test)]
+mod loopback;
+mod lro;
 mod machine;
+mod metadata;
 mod offers;
 mod settings;
 mod sizes;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod transport;
 mod writes;
 
 use std::sync::Arc;
@@ -48,6 +47,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 
 use self::api::{Orchestration, ScaleSetApi};
+use self::arm::Arm;
 use self::ids::{Named, Parsed};
 use self::known::Memory;
 use self::offers::Offers;
@@ -73,8 +73,25 @@ pub struct Azure {
 }
 
 impl Azure {
-    /// The scale sets of the subscription, which is the configured one or that of the machine this runs on.
-    #[allow(dead_code, reason = "called once there is a connection to make it of")]
+    /// Connects to one subscription, that of the machine this runs on where none is configured, and resource group.
+    ///
+    /// # Errors
+    ///
+    /// If the settings cannot be used. Azure Resource Manager is not called yet.
+    pub async fn connect(mut settings: Settings) -> Result<Self, ConnectError> {
+        if settings.subscription_id.as_deref().is_none_or(|id| id.trim().is_empty()) {
+            settings.subscription_id = metadata::subscription().await;
+        }
+        let subscription = settings.subscription_id.clone().ok_or(ConnectError::NoSubscription)?;
+        let arm = Arm::connect(&settings)?;
+        Ok(Self::over(settings, subscription, Arc::new(arm)))
+    }
+
+    /// What remains of the budgets that Azure tells of in its answers, by policy.
+    pub fn budgets(&self) -> Vec<Budget> {
+        self.api.budgets()
+    }
+
     fn over(settings: Settings, subscription: String, api: Arc<dyn ScaleSetApi>) -> Self {
         Self {
             settings,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::api::ScaleSet;
+use super::errors::FORCE_DELETE_NOT_ALLOWED;
 use super::faults::{not_found, refused};
 use super::ids::{self, Named, fold, provider_id};
 use super::known::Machines;
@@ -165,11 +166,5 @@ fn names_what_is_gone(error: &CloudError) -> bool {
 }
 
 fn forbids_force(error: &CloudError) -> bool {
-    let fault = error.fault();
-    match fault.code.as_deref() {
-        Some("ForceDeleteNotAllowed" | "OperationNotAllowedOnResourceThatManagesUpdatesWithMaintenanceControl") => true,
-        // The same code stands for an exhausted quota, so the message has to be looked at.
-        Some("OperationNotAllowed") => fault.message.contains("'ForceDelete' is not allowed"),
-        _ => false,
-    }
+    error.fault().code.as_deref() == Some(FORCE_DELETE_NOT_ALLOWED)
 }
