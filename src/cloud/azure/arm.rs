@@ -152,6 +152,9 @@ impl ScaleSetApi for Arm {
     async fn set_capacity(&self, name: &str, etag: &str, to: u32) -> Result<Option<OperationHandle>, CloudError> {
         let errand = Errand::new("VirtualMachineScaleSets.Update", name, Bucket::Update);
         let name = named(&errand, name)?;
+        if etag.is_empty() {
+            return Err(errand.subject().refused("a capacity is set only on the condition that nothing has changed"));
+        }
         let bridge = Bridge::new(&self.channel, errand.clone());
         let sku = Sku { capacity: Some(i64::from(to)), ..Sku::default() };
         let update = VirtualMachineScaleSetUpdate { sku: Some(sku), ..VirtualMachineScaleSetUpdate::default() };

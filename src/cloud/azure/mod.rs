@@ -32,7 +32,9 @@ mod loopback;
 mod lro;
 mod machine;
 mod metadata;
+
 mod offers;
+mod proxy;
 mod settings;
 mod sizes;
 mod tags;

@@ -19,14 +19,13 @@ use hyper::body::Bytes;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
-/// Long enough for a connection across a continent.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+use super::proxy::Connector;
+
 /// One request to the sign-in service or the metadata service.
 const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Resource Manager keeps idle connections for minutes; keepers call every few seconds.
@@ -82,7 +81,7 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// The client. Keeps connections, follows no redirect, retries nothing.
 pub(super) struct Transport {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Client<HttpsConnector<Connector>, Full<Bytes>>,
 }
 
 impl fmt::Debug for Transport {
@@ -96,7 +95,7 @@ impl Transport {
     pub(super) fn new() -> Result<Self, io::Error> {
         // Names the cryptography, so that nothing depends on who installed a default for the process first.
         let https = HttpsConnectorBuilder::new().with_provider_and_native_roots(aws_lc_rs::default_provider())?;
-        Ok(Self::over(https.https_or_http().enable_http1().wrap_connector(connector())))
+        Ok(Self::over(https.https_or_http().enable_http1().wrap_connector(Connector::from_environment())))
     }
 
     /// A client for plain HTTP alone, which needs no roots to be there.
@@ -107,7 +106,7 @@ impl Transport {
             .with_root_certificates(RootCertStore::empty())
             .with_no_client_auth();
         let https = HttpsConnectorBuilder::new().with_tls_config(trusts_nobody);
-        Ok(Self::over(https.https_or_http().enable_http1().wrap_connector(connector())))
+        Ok(Self::over(https.https_or_http().enable_http1().wrap_connector(Connector::from_environment())))
     }
 
     /// A client that trusts one certificate.
@@ -121,12 +120,12 @@ impl Transport {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let https = HttpsConnectorBuilder::new().with_tls_config(config);
-        Self::over(https.https_or_http().enable_http1().wrap_connector(connector()))
+        Self::over(https.https_or_http().enable_http1().wrap_connector(Connector::from_environment()))
     }
 
     // hyper's client sends a request anew only where a kept connection turned out to be closed before one byte of the
     // request was written to it. That is no retry, and it is why keeping connections costs no failed calls.
-    fn over(connector: HttpsConnector<HttpConnector>) -> Self {
+    fn over(connector: HttpsConnector<Connector>) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
@@ -155,14 +154,6 @@ impl Transport {
     }
 }
 
-fn connector() -> HttpConnector {
-    let mut http = HttpConnector::new();
-    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    http.set_nodelay(true);
-    http.enforce_http(false);
-    http
-}
-
 /// For the credentials of azure_identity.
 #[async_trait]
 impl HttpClient for Transport {
@@ -187,5 +178,20 @@ impl HttpClient for Transport {
         });
         let headers = Headers::from(headers.collect::<HashMap<_, _>>());
         Ok(AsyncRawResponse::from_bytes(answer.status.as_u16().into(), headers, answer.body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn there_is_one_http_stack_and_one_tls_stack() {
+        let lock = include_str!("../../../Cargo.lock");
+        for legacy in ["reqwest", "native-tls", "openssl", "openssl-sys", "hyper-tls", "webpki-roots"] {
+            assert!(!lock.contains(&format!("name = \"{legacy}\"\n")), "{legacy} is in the tree");
+        }
+        let versions = |name: &str| lock.matches(&format!("name = \"{name}\"\n")).count();
+        for once in ["hyper", "hyper-rustls", "hyper-util", "rustls", "tokio-rustls"] {
+            assert_eq!(versions(once), 1, "{once}");
+        }
     }
 }

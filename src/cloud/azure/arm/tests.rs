@@ -163,6 +163,7 @@ async fn machines_are_deleted_by_name_and_never_all() {
     for name in ["", "..", "a/b", "a?b", "a%2fb"] {
         assert!(matches!(arm.set_capacity(name, "1", 1).await, Err(CloudError::Refused(_))), "{name}");
     }
+    assert!(matches!(arm.set_capacity("one", "", 1).await, Err(CloudError::Refused(_))), "no condition");
     assert_eq!(server.seen().len(), 2);
 }
 
