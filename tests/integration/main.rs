@@ -3,6 +3,8 @@
 mod architecture;
 #[cfg(feature = "aws")]
 mod contract;
+#[allow(dead_code, reason = "the tests of incidents use the rest of it")]
+mod faces;
 mod fleet;
 #[cfg(feature = "aws")]
 mod peers;

@@ -1,0 +1,80 @@
+//! Azure Resource Manager, as far as scale sets, their machines, operations and sizes are concerned, and the two places
+//! that tokens come from.
+
+mod errors;
+mod front;
+mod habits;
+mod machines;
+mod operations;
+mod paging;
+mod scale_sets;
+mod sizes;
+mod tests;
+mod tokens;
+mod writes;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use headcount::cloud::simulated::{RESOURCE_GROUP, SUBSCRIPTION, Simulated};
+
+use super::Face;
+use super::backstage::{Backstage, lock};
+use super::port::Port;
+
+pub(crate) use errors::error;
+use front::Window;
+#[allow(unused_imports, reason = "for the tests of incidents")]
+pub(crate) use habits::{Habits, Look, MissingInstance, Tracking, WriteAnswer};
+
+/// An ARM endpoint in front of a simulated cloud. It closes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Arm {
+    window: Arc<Window>,
+    port: Port,
+}
+
+impl Arm {
+    /// Opens one on a free loopback port.
+    pub(crate) fn start(simulated: Arc<Simulated>) -> Self {
+        let window = Arc::new(Window::new(simulated));
+        let port = Port::open(Arc::clone(&window) as Arc<dyn super::port::Front>);
+        Self { window, port }
+    }
+
+    /// Changes how it behaves.
+    pub(crate) fn habits(&self, change: impl FnOnce(&mut Habits)) {
+        change(&mut lock(&self.window.habits));
+    }
+
+    /// Changes what the simulated cloud does not know of a scale set.
+    pub(crate) fn look(&self, scale_set: &str, change: impl FnOnce(&mut Look)) {
+        change(lock(&self.window.looks).entry(scale_set.to_owned()).or_default());
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.port.address()
+    }
+}
+
+impl Face for Arm {
+    fn backstage(&self) -> &Backstage {
+        &self.window.backstage
+    }
+
+    fn url(&self) -> String {
+        self.port.url()
+    }
+
+    fn cloud(&self) -> &'static str {
+        "azure"
+    }
+
+    fn settings(&self) -> Vec<String> {
+        vec![
+            format!("subscriptionId: {SUBSCRIPTION}"),
+            format!("resourceGroup: {RESOURCE_GROUP}"),
+            format!("endpoint: {}", self.url()),
+        ]
+    }
+}

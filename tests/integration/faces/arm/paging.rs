@@ -1,0 +1,25 @@
+//! Lists in pages.
+
+use serde_json::{Value, json};
+
+use super::super::exchange::{Answer, Request};
+
+const TOKEN: &str = "$skiptoken";
+
+/// The page of a list that a request asks for; `nextLink` is absolute, and made of the request itself.
+pub(super) fn page(request: &Request, items: &[Value], size: usize) -> Answer {
+    let from = request.parameter(TOKEN).and_then(|token| token.parse().ok()).unwrap_or(0);
+    let until = items.len().min(from + size.max(1));
+    let mut body = json!({"value": items.get(from..until).unwrap_or_default()});
+    if until < items.len() {
+        let host = request.header("host").unwrap_or_default();
+        let kept: Vec<&str> = request.query.split('&').filter(|pair| !is_token(pair)).collect();
+        let next = format!("http://{host}{}?{}&%24skiptoken={until}", request.path, kept.join("&"));
+        body["nextLink"] = next.into();
+    }
+    Answer::json(200, &body)
+}
+
+fn is_token(pair: &str) -> bool {
+    super::super::exchange::decoded(pair).starts_with(TOKEN)
+}
