@@ -3,6 +3,7 @@
 mod architecture;
 #[cfg(feature = "aws")]
 mod contract;
+#[cfg(feature = "aws")]
 #[allow(dead_code, reason = "the tests of incidents use the rest of it")]
 mod faces;
 mod fleet;

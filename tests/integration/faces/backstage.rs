@@ -10,7 +10,7 @@ use super::sight::Sight;
 
 /// What every face stands on.
 #[derive(Debug)]
-pub(super) struct Backstage {
+pub(crate) struct Backstage {
     pub(super) simulated: Arc<Simulated>,
     /// When the world began, by the clock on the wall: Headcount's clock is the real one, so the face's is too.
     genesis: SystemTime,

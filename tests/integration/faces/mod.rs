@@ -3,11 +3,13 @@
 //! A face speaks a cloud's own wire protocol, and knows nothing of what happens: that is the simulated cloud's, whose
 //! faults and distortions befall its answers too. What no fault can say, a scripted answer says.
 
-mod arm;
+pub(crate) mod arm;
+pub(crate) mod aws;
 mod backstage;
 mod exchange;
 mod plain;
 mod port;
+pub(crate) mod scene;
 mod sight;
 
 use std::sync::Arc;
@@ -18,7 +20,6 @@ use backstage::Backstage;
 pub(crate) use exchange::{Answer, Request};
 
 /// What all faces have in common.
-#[allow(private_interfaces, reason = "what a face stands on is nobody else's")]
 pub(crate) trait Face {
     /// What it stands on.
     fn backstage(&self) -> &Backstage;

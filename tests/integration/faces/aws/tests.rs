@@ -1,0 +1,137 @@
+//! The AWS face, asked by the real Headcount through the real SDK.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::cloud::simulated::{
+    CallKind, Distortion, GroupPlan, LaunchOutcome, Mishap, Pick, PlannedFailure, Simulated, Span,
+};
+use tonic::Code;
+
+use super::super::Face;
+use super::super::scene::Scene;
+use super::{Aws, Launch, Override};
+use crate::peers::headcount::{Client, refused};
+
+fn quick() -> Span {
+    Duration::from_millis(100)..=Duration::from_millis(200)
+}
+
+fn group(name: &str, running: u32) -> GroupPlan {
+    GroupPlan::aws(name).sized(0, 20, running).launch_time(quick()).delete_time(quick())
+}
+
+fn aws(plans: impl IntoIterator<Item = GroupPlan>) -> Aws {
+    Aws::start(Arc::new(Simulated::with_groups(1, plans)))
+}
+
+/// The codes of the errors that nodes are listed with, and their classes.
+async fn errors(client: &mut Client, group: &str) -> Vec<(String, i32)> {
+    let nodes = client.nodes(group).await.into_iter();
+    let errors = nodes.filter_map(|node| node.status?.error_info);
+    errors.map(|error| (error.error_code, error.instance_error_class)).filter(|(code, _)| !code.is_empty()).collect()
+}
+
+#[tokio::test]
+async fn groups_are_listed_grown_and_their_nodes_deleted() {
+    let aws = aws([group("web", 2), group("other", 1)]);
+    aws.habits(|habits| habits.page = 1);
+    let mut scene = Scene::open(aws).await;
+    let client = &mut scene.client;
+    let mut ids: Vec<String> = client.node_groups().await.into_iter().map(|group| group.id).collect();
+    ids.sort();
+    assert_eq!(ids, ["other", "web"]);
+
+    client.increase("web", 2).await.expect("2 → 4");
+    assert_eq!(client.target("web").await, 4);
+    client.until("four run", async |client| client.nodes_in("web", 1).await.len() == 4).await;
+    let running = client.nodes_in("web", 1).await;
+    let victims: Vec<&str> = running.iter().take(2).map(String::as_str).collect();
+    client.delete("web", &victims).await.expect("accepted");
+    assert_eq!(client.target("web").await, 2);
+    client.until("they are gone", async |client| client.nodes("web").await.len() == 2).await;
+    let left = client.nodes_in("web", 1).await;
+    assert!(victims.iter().all(|victim| !left.iter().any(|id| id == victim)));
+    assert!(scene.face.simulated().killed_unnamed().is_empty());
+    let sent = scene.face.requests_with("POST", "Action=TerminateInstanceInAutoScalingGroup");
+    assert_eq!((sent.len(), sent[0].fields("InstanceIds.member").len()), (1, 2));
+    assert!(sent[0].header("authorization").is_some_and(|text| text.contains("us-east-1/autoscaling")));
+
+    scene.face.habits(|habits| habits.batch_terminate = false);
+    let rest: Vec<&str> = left.iter().map(String::as_str).collect();
+    scene.client.delete("web", &rest).await.expect("one by one");
+    assert_eq!(scene.client.target("web").await, 0);
+    assert_eq!(scene.face.requests_with("POST", "Action=TerminateInstanceInAutoScalingGroup").len(), 4);
+    scene.restart().await;
+    assert_eq!(scene.client.target("other").await, 1);
+}
+
+#[tokio::test]
+async fn a_launch_that_fails_for_want_of_capacity_is_class_1() {
+    let failure = PlannedFailure::out_of_resources("InsufficientInstanceCapacity", "There is no capacity available.");
+    let without = group("none", 1).launches(Pick::Always, LaunchOutcome::fails(failure, quick()));
+    let mut scene = Scene::open(aws([without])).await;
+    let client = &mut scene.client;
+    client.increase("none", 2).await.expect("accepted");
+    client.until("the failure shows", async |client| errors(client, "none").await.len() == 2).await;
+    assert_eq!(errors(client, "none").await, vec![("InsufficientInstanceCapacity".to_owned(), 1); 2]);
+    let missing = client.nodes_in("none", 2).await;
+    let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+    client.delete("none", &missing).await.expect("taken back");
+    assert_eq!(client.target("none").await, 1);
+    let capacity = scene.face.simulated().world(|world, _| world.view("none").map(|group| group.capacity()));
+    assert_eq!(capacity, Some(1));
+    assert!(scene.face.simulated().killed_unnamed().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_group_launches_is_found_out() {
+    let machines = ["m5.xlarge", "c5.large"];
+    let aws = aws([
+        group("mixed", 0).machines(&machines),
+        group("plain", 0),
+        group("configured", 0).machines(&["m5.xlarge"]),
+        group("broken", 0),
+        group("heavy", 2),
+    ]);
+    aws.look("configured", |look| look.launch = Launch::Configuration);
+    aws.look("broken", |look| look.launch = Launch::MissingTemplate);
+    aws.look("heavy", |look| {
+        let machine = |name: &str| Override {
+            instance_type: Some(name.to_owned()),
+            weight: Some("2".to_owned()),
+            requirements: None,
+        };
+        (look.units, look.overrides) = (2, vec![machine("m5.large"), machine("m5a.large")]);
+    });
+    let mut scene = Scene::open(aws).await;
+    for name in ["mixed", "plain", "configured", "heavy"] {
+        scene.client.template(name).await.unwrap_or_else(|status| panic!("{name}: {status}"));
+    }
+    let (code, message) = refused(scene.client.template("broken").await);
+    assert_eq!(code, Code::Unimplemented, "{message}");
+    scene.client.increase("heavy", 1).await.expect("in nodes");
+    let sent = scene.face.requests_with("POST", "Action=SetDesiredCapacity").remove(0);
+    assert_eq!(sent.field("DesiredCapacity").as_deref(), Some("6"), "in units");
+    assert_eq!(scene.client.target("heavy").await, 3);
+}
+
+#[tokio::test]
+async fn faults_of_the_cloud_befall_answers() {
+    let mut scene = Scene::open(aws([group("web", 3), group("other", 1)])).await;
+    assert_eq!(scene.client.target("web").await, 3);
+    scene.face.simulated().faults(|faults| {
+        faults.script(Some(CallKind::SetCapacity), Some("web"), 1, Mishap::Conflict);
+        faults.distort(None, "other", 1000, Distortion::Broken);
+    });
+    scene.client.increase("web", 1).await.expect("computed again");
+    let sent = scene.face.requests_with("POST", "Action=SetDesiredCapacity");
+    assert_eq!(sent.iter().map(|request| request.status).collect::<Vec<_>>(), [Some(400), Some(200)]);
+    scene.client.refresh().await.expect("refreshed");
+    assert_eq!((scene.client.target("web").await, scene.client.target("other").await), (4, 1));
+    let busy = super::error(403, "AccessDenied", "not you");
+    scene.face.script("POST", "SetDesiredCapacity", 1, busy);
+    let (_, message) = refused(scene.client.increase("web", 1).await);
+    assert!(message.contains("AccessDenied"), "{message}");
+    assert_eq!(scene.client.target("web").await, 4);
+}
