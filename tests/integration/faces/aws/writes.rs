@@ -72,8 +72,8 @@ impl Counter {
 
     async fn terminate_one(&self, request: &Request, decrement: bool, busy: Busy) -> Outcome {
         let Some(id) = request.field("InstanceId") else {
-            let message = "1 validation error detected: Value null at 'instanceId' failed to satisfy constraint: Member \
-                           must not be null";
+            let message = "1 validation error detected: Value null at 'instanceId' failed to satisfy constraint: \
+                           Member must not be null";
             return Ok(error(400, "ValidationError", message));
         };
         let of = |world: &World| world.group_of(&id).map(|group| group.name().to_owned());
