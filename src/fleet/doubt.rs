@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::census::{census, going};
 use super::observation::{Observation, count};
-use super::operation::{Kind, Operation};
+use super::operation::Operation;
+use super::state::GroupState;
 use crate::cloud::InstanceState;
 
 /// Why a reading is not believed at once.
@@ -47,11 +48,16 @@ impl fmt::Display for Doubt {
 }
 
 /// Whether a reading can be believed by itself.
-pub(super) fn doubt(previous: Option<&Observation>, reading: &Observation, operations: &[Operation]) -> Option<Doubt> {
+///
+/// A capacity below what lives is no contradiction where a reduction of ours made it so: an instance came up in between,
+/// and that is a reason to raise the capacity back at once.
+pub(super) fn doubt(state: &GroupState, reading: &Observation) -> Option<Doubt> {
+    let (previous, operations) = (state.observation(), state.operations());
+    let reduced = state.recent_reduction(reading.begun).is_some_and(|one| one.to == reading.reading.desired);
     let now = census(reading, operations);
     let known = previous.map(|previous| (previous, census(previous, operations)));
     let unchanged = known.is_some_and(|(previous, _)| previous.reading.desired == reading.reading.desired);
-    if now.desired < now.live && !unchanged && !own_reduction(reading, operations) {
+    if now.desired < now.live && !unchanged && !reduced {
         return Some(Doubt::CapacityBelowLive { desired: now.desired, live: now.live });
     }
     let (previous, before) = known?;
@@ -60,19 +66,6 @@ pub(super) fn doubt(previous: Option<&Observation>, reading: &Observation, opera
     }
     let (listed_before, listed) = (staying(previous, operations), staying(reading, operations));
     halved(listed_before, listed).then_some(Doubt::InstancesGone { before: listed_before, after: listed })
-}
-
-/// Whether the capacity is what a reduction of ours made it: an instance that came up in between is then no contradiction
-/// but a reason to raise the capacity back at once.
-fn own_reduction(reading: &Observation, operations: &[Operation]) -> bool {
-    operations
-        .iter()
-        .rev()
-        .find_map(|operation| match operation.kind {
-            Kind::Capacity { from, to, .. } => Some(to < from && to == reading.reading.desired),
-            Kind::Delete { .. } => None,
-        })
-        .unwrap_or(false)
 }
 
 /// A fall by half or more; from 1 to 0 or 2 to 1 is within what evictions do every day, but 0 is never taken on trust.

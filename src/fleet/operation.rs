@@ -80,6 +80,11 @@ impl Operation {
         }
     }
 
+    /// Whether it is a scale-up that nobody can be asked about and that a read has shown.
+    pub(super) fn is_seen_without_handle(&self) -> bool {
+        self.handle.is_none() && matches!(self.kind, Kind::Capacity { from, to, seen: true, .. } if to > from)
+    }
+
     /// Whether it lowered the capacity.
     pub(super) fn is_reduction(&self) -> bool {
         matches!(self.kind, Kind::Capacity { from, to, .. } if to < from)

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 use super::census::{self, Census, census};
-use super::limits::{OPERATION_LIFE, OPERATIONS, SETTLE, TAKEN_BACK_LIFE};
+use super::limits::{HEAL_WINDOW, OPERATION_LIFE, OPERATIONS, SETTLE, TAKEN_BACK_LIFE};
 use super::observation::{Observation, count};
 use super::operation::{Kind, Operation, OperationId};
 use super::slot::{self, Slot, Standing};
@@ -25,6 +25,16 @@ pub(super) struct GroupState {
     operations: Vec<Operation>,
     slots: Vec<Slot>,
     slots_made: u64,
+    reduction: Option<Reduction>,
+}
+
+/// The last reduction that was sent, whatever became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reduction {
+    /// The capacity it set.
+    pub to: u32,
+    /// When it was sent.
+    pub sent: Instant,
 }
 
 /// A capacity write that the cloud accepted.
@@ -170,6 +180,17 @@ impl GroupState {
             .collect()
     }
 
+    /// A capacity write is being sent. A reduction is remembered even if its answer never comes: an instance may come up
+    /// under it all the same.
+    pub(super) fn send_capacity(&mut self, from: u32, to: u32, now: Instant) {
+        self.reduction = (to < from).then_some(Reduction { to, sent: now });
+    }
+
+    /// The last capacity write, if it was a reduction and an instance may still come up under it.
+    pub(super) fn recent_reduction(&self, now: Instant) -> Option<Reduction> {
+        self.reduction.filter(|reduction| now.saturating_duration_since(reduction.sent) <= HEAL_WINDOW)
+    }
+
     /// The cloud accepted a new capacity. Slots follow: a scale-up's come at once, those of a reduction go.
     pub(super) fn accept_capacity(
         &mut self,
@@ -206,6 +227,9 @@ impl GroupState {
         resubmitted: bool,
     ) {
         self.lower_expectations(count(ids.len()));
+        // From now on the capacity can be what it was before a scale-up because of this deletion, and not only because a
+        // read lags behind: a scale-up that has been seen casts no shadow any more.
+        self.operations.retain(|operation| !operation.is_seen_without_handle());
         let kind = Kind::Delete { ids: ids.iter().cloned().collect(), counted: None, resubmitted };
         self.push(Operation { id, kind, accepted, handle, finished: None });
     }

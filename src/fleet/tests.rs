@@ -100,6 +100,7 @@ impl Group {
         self.operations += 1;
         let operation = OperationId(self.operations);
         let write = CapacityWrite { from, to, accepted: self.now, sent: wall(self.seconds()) };
+        self.state.send_capacity(from, to, self.now);
         let acceptance = Acceptance { handle: handle.map(|handle| OperationHandle(handle.to_owned())) };
         self.state.accept_capacity(operation, write, acceptance, &name);
         operation
@@ -209,6 +210,16 @@ fn a_write_shows_in_the_target_before_any_read_does() {
     assert_eq!(group.target(), 5);
     group.see(3, running(0..3)); // a replica that lags behind even further
     assert_eq!(group.target(), 5);
+}
+
+#[test]
+fn deleting_as_many_as_were_just_added_shows_at_once() {
+    let mut group = Group::new(2, running(0..2));
+    group.write(2, 4, None);
+    group.see(4, running(0..4));
+    group.delete(0..2);
+    group.see(2, all(&[deleting(0..2, Counts::No), running(2..4)]));
+    assert_eq!((group.target(), group.placeholders().len()), (2, 0));
 }
 
 #[test]
@@ -436,7 +447,7 @@ fn readings_that_contradict_themselves_are_doubted_until_a_second_one_agrees() {
     let group = Group::new(90, running(0..90));
     let doubted = |desired, instances| {
         let reading = group.reading(desired, instances);
-        doubt(group.state.observation(), &reading, group.state.operations())
+        doubt(&group.state, &reading)
     };
     assert_eq!(doubted(0, running(0..90)), Some(Doubt::CapacityBelowLive { desired: 0, live: 90 }));
     assert_eq!(doubted(0, vec![]), Some(Doubt::CapacityFell { before: 90, after: 0 }));
@@ -451,8 +462,9 @@ fn readings_that_contradict_themselves_are_doubted_until_a_second_one_agrees() {
 fn a_first_reading_is_doubted_too() {
     let group = Group::new(5, running(0..5));
     let reading = group.reading(0, running(0..90));
-    assert_eq!(doubt(None, &reading, &[]), Some(Doubt::CapacityBelowLive { desired: 0, live: 90 }));
-    assert_eq!(doubt(None, &group.reading(90, running(0..90)), &[]), None);
+    let unread = GroupState::default();
+    assert_eq!(doubt(&unread, &reading), Some(Doubt::CapacityBelowLive { desired: 0, live: 90 }));
+    assert_eq!(doubt(&unread, &group.reading(90, running(0..90))), None);
 }
 
 #[test]
@@ -460,7 +472,7 @@ fn what_headcount_deletes_itself_is_no_contradiction() {
     let mut group = Group::new(10, running(0..10));
     group.delete(0..9);
     let reading = group.reading(1, running(9..10));
-    assert_eq!(doubt(group.state.observation(), &reading, group.state.operations()), None);
+    assert_eq!(doubt(&group.state, &reading), None);
 }
 
 #[test]
@@ -471,9 +483,12 @@ fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
     group.write(7, 6, None);
     assert_eq!(plan::healed_capacity(&group.state, group.observation()), None);
     let late = group.reading(6, running(0..7));
-    assert_eq!(doubt(group.state.observation(), &late, group.state.operations()), None);
+    assert_eq!(doubt(&group.state, &late), None);
     group.see(6, running(0..7));
     assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(7));
+    group.now += Duration::from_secs(40);
+    group.see(6, running(0..7));
+    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None, "somebody else's doing by now");
 }
 
 #[test]

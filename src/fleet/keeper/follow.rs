@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Keeper;
 use crate::cloud::{CloudError, Failure, FailureClass, OperationHandle, Progress, ProviderId};
-use crate::fleet::limits::{FOLLOW_EVERY, HEAL_READ_EVERY, HEAL_WINDOW, READ_LIMIT};
+use crate::fleet::limits::{FOLLOW_EVERY, HEAL_READ_EVERY, READ_LIMIT};
 use crate::fleet::operation::{Kind, Operation, OperationId};
 use crate::fleet::plan;
 
@@ -109,10 +109,9 @@ impl Keeper {
         self.state.observation().and_then(|observation| plan::healed_capacity(&self.state, observation))
     }
 
-    /// Whether a reduction was accepted so recently that an instance may still come up under it.
+    /// Whether a reduction was sent so recently that an instance may still come up under it.
     fn is_healing(&self) -> bool {
-        let recent = |operation: &&Operation| operation.accepted.elapsed() <= HEAL_WINDOW;
-        self.state.operations().iter().filter(recent).any(Operation::is_reduction)
+        self.state.recent_reduction(Instant::now()).is_some()
     }
 
     /// Writes a reduction that was unsafe when it was asked for, once it is safe.

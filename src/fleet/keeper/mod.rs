@@ -210,7 +210,7 @@ impl Keeper {
 
     /// Publishes an observation, or, if it contradicts itself, waits for a second one (law 5).
     async fn consider(&mut self, observation: Observation, taken_in: Option<TakenIn>) {
-        if let Some(why) = doubt(self.state.observation(), &observation, self.state.operations()) {
+        if let Some(why) = doubt(&self.state, &observation) {
             let confirmed = self.doubted.as_ref().is_some_and(|doubted| confirms(&doubted.observation, &observation));
             if !confirmed {
                 tracing::warn!(
@@ -303,7 +303,7 @@ impl Keeper {
                 self.retire();
                 return Err(FleetError::UnknownGroup { id: self.key.name.to_string() });
             };
-            let Some(why) = doubt(self.state.observation(), &observation, self.state.operations()) else {
+            let Some(why) = doubt(&self.state, &observation) else {
                 self.adopt_fresh(observation);
                 return Ok(());
             };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Keeper, Message};
-use crate::cloud::{Acceptance, CloudError, Deletion, GroupReading, InstanceState, ProviderId};
+use crate::cloud::{Acceptance, CloudError, Deletion, GroupReading, InstanceState, LaunchActivity, ProviderId};
 use crate::fleet::census;
 use crate::fleet::doubt::doubt;
 use crate::fleet::error::FleetError;
@@ -124,7 +124,11 @@ impl Keeper {
     /// Lowers the capacity by what is forgone, as far as that is safe at this moment; the rest stays owed.
     pub(super) async fn lower(&mut self) -> Result<(), FleetError> {
         for _ in 0..=RECOMPUTE {
-            let under_way = self.launch_activity().await.map_or(0, |activity| activity.under_way);
+            // Unknown is not 0 (law 5): without knowing what is being launched, the reduction stays owed.
+            let Some(LaunchActivity { under_way, .. }) = self.launch_activity().await else {
+                self.publish();
+                return Ok(());
+            };
             let Some(observation) = self.state.observation() else { return Ok(()) };
             let Some(to) = plan::reduced_capacity(&self.state, observation, under_way) else {
                 self.publish();
@@ -306,6 +310,7 @@ impl Keeper {
         let operation = self.next_operation();
         let sent = self.around.cloud.now();
         tracing::info!(group = %self.key.name, %operation, from, to, "setting the capacity");
+        self.state.send_capacity(from, to, Instant::now());
         let outcome = timeout(WRITE_LIMIT, self.around.cloud.set_capacity(&basis, to)).await;
         let accepted = Instant::now();
         self.written = Some(accepted);
@@ -357,7 +362,7 @@ impl Keeper {
         match timeout(READ_BACK_LIMIT, self.observe()).await {
             Ok(Ok(Some(observation))) => {
                 // Judged before the habit is noted: what was read before the deletion still counts what it deletes.
-                if doubt(self.state.observation(), &observation, self.state.operations()).is_none() {
+                if doubt(&self.state, &observation).is_none() {
                     if let Some((operation, before, ids)) = deletion {
                         self.state.note_habit(operation, census::habit(before, ids, &observation));
                     }
