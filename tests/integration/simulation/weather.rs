@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use headcount::cloud::simulated::{
-    Accounting, DeleteOutcome, Distortion, GroupPlan, LaunchOutcome, Mishap, Overlap, Pick, PlannedFailure,
+    Accounting, DeleteOutcome, Distortion, GroupPlan, Kind, LaunchOutcome, Mishap, Overlap, Pick, PlannedFailure,
 };
 
 use super::World;
@@ -43,8 +43,8 @@ pub(super) fn change(world: &World, rng: &mut Rng) {
         1 => drop(world.cloud.set_desired_externally(name, rng.u32(..20))),
         2 => world.cloud.faults(|faults| faults.script(None, None, rng.u32(1..4), mishap(rng))),
         3 => world.cloud.faults(|faults| faults.distort(None, name, 1, distortion(rng))),
-        4 => drop(world.cloud.replan(name, |plan| plan.launches_now(Pick::Chance(0.7), launch(rng)))),
-        5 => drop(world.cloud.replan(name, |plan| plan.deletions_now(Pick::Chance(0.5), deletion(rng)))),
+        4 => drop(world.cloud.replan(name, |plan| plan.launches_now(Pick::Chance(0.7), launch(rng, plan.kind)))),
+        5 => drop(world.cloud.replan(name, |plan| plan.deletions_now(Pick::Chance(0.5), deletion(rng, plan.kind)))),
         6 => drop(world.cloud.replan(name, GroupPlan::launches_fine)),
         7 => drop(world.cloud.replan(name, GroupPlan::deletions_fine)),
         8 => world.cloud.faults(|faults| {
@@ -80,20 +80,25 @@ fn distortion(rng: &mut Rng) -> Distortion {
     }
 }
 
-fn launch(rng: &mut Rng) -> LaunchOutcome {
+/// SetDesiredCapacity is never refused for want of machines, nor does an Auto Scaling group lower its capacity for it.
+fn launch(rng: &mut Rng, kind: Kind) -> LaunchOutcome {
     let failure = PlannedFailure::out_of_resources("NoCapacity", "none left");
     let after = Duration::from_secs(1)..=Duration::from_secs(20);
-    match rng.u32(..4) {
-        0 => LaunchOutcome::fails(failure, after),
-        1 => LaunchOutcome::rolls_back(failure, after),
-        2 => LaunchOutcome::Breaks { failure, after },
-        _ => LaunchOutcome::Refused(failure),
+    match (rng.u32(..4), kind) {
+        (0, _) => LaunchOutcome::fails(failure, after),
+        (1, Kind::AzureLike) => LaunchOutcome::rolls_back(failure, after),
+        (2, Kind::AzureLike) => LaunchOutcome::Refused(failure),
+        _ => LaunchOutcome::Breaks { failure, after },
     }
 }
 
-fn deletion(rng: &mut Rng) -> DeleteOutcome {
+/// A termination that an Auto Scaling group accepts does not fail later.
+fn deletion(rng: &mut Rng, kind: Kind) -> DeleteOutcome {
     let failure = PlannedFailure::other("CannotDelete", "not now");
-    if rng.bool() { DeleteOutcome::FailsLater(failure) } else { DeleteOutcome::Refused(failure) }
+    match (rng.bool(), kind) {
+        (true, Kind::AzureLike) => DeleteOutcome::FailsLater(failure),
+        _ => DeleteOutcome::Refused(failure),
+    }
 }
 
 /// From now on everything works, and what was being launched in vain is launched well.
