@@ -240,6 +240,10 @@ pub(super) fn verdict(subject: Subject<'_>, answer: &Answer) -> CloudError {
     if throttled {
         return CloudError::Throttled { retry_after: retry_after(&answer.headers, SystemTime::now()), fault: fault() };
     }
+    // Whatever it says besides: whether a write took effect is not known.
+    if matches!(status, 408 | 500..) {
+        return CloudError::Unreachable(fault());
+    }
     if is(&DENIED) || matches!(status, 401 | 403) {
         return CloudError::Denied(fault());
     }
@@ -256,8 +260,7 @@ pub(super) fn verdict(subject: Subject<'_>, answer: &Answer) -> CloudError {
     match status {
         412 => CloudError::Conflict(fault()),
         409 if !is(&REFUSED) => CloudError::Conflict(fault()),
-        400..=499 if status != 408 && is(&CONFLICT) => CloudError::Conflict(fault()),
-        408 | 500.. => CloudError::Unreachable(fault()),
+        400..=499 if is(&CONFLICT) => CloudError::Conflict(fault()),
         400..=499 => CloudError::Refused(fault()),
         _ => CloudError::Unintelligible(fault()),
     }

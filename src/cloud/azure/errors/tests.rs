@@ -59,6 +59,7 @@ fn codes_mean_what_azure_says() {
         (400, "InvalidParameter", gone, "not found"),
         (400, "InvalidParameter", "something else", "refused"),
         (408, "", "", "unreachable"),
+        (500, "AllocationFailed", "", "unreachable"),
         (500, "InternalServerError", "", "unreachable"),
         (503, "ServerTimeout", "", "unreachable"),
         (302, "", "", "unintelligible"),
