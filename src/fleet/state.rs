@@ -80,12 +80,12 @@ impl GroupState {
     pub(super) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) {
         let now = observation.begun;
         let before = self.census();
-        let listed_before = self.live_ids();
+        let ran_before = self.running_ids();
         let began = self.observation.as_ref().map_or(observation.at, |previous| previous.at);
         self.mark_seen(observation.reading.desired);
         self.observation = Some(observation);
         self.drop_finished(now);
-        self.follow_departures(before, &listed_before);
+        self.follow_departures(before, &ran_before);
         let fell = before.zip(self.census()).map_or(0, |(old, new)| old.remaining.saturating_sub(new.remaining));
         self.fit_slots(fell, began, now, name);
     }
@@ -152,11 +152,11 @@ impl GroupState {
         });
     }
 
-    /// Where instances left that nobody here deleted (an eviction), a running scale-up expects that much less.
-    fn follow_departures(&mut self, before: Option<Census>, listed_before: &BTreeSet<ProviderId>) {
+    /// Where running instances left that nobody here deleted (an eviction), a running scale-up expects that much less.
+    /// Instances that leave while they are being created are what the scale-up itself failed to make.
+    fn follow_departures(&mut self, before: Option<Census>, ran_before: &BTreeSet<ProviderId>) {
         let (Some(before), Some(after)) = (before, self.census()) else { return };
-        let listed = self.live_ids();
-        let left = count(listed_before.difference(&listed).count());
+        let left = count(ran_before.difference(&self.running_ids()).count());
         let lost = before.remaining.saturating_sub(after.remaining).min(left);
         self.lower_expectations(lost);
     }
@@ -169,13 +169,13 @@ impl GroupState {
         }
     }
 
-    /// The instances that live and are not being deleted.
-    fn live_ids(&self) -> BTreeSet<ProviderId> {
+    /// The instances that run and are not being deleted.
+    fn running_ids(&self) -> BTreeSet<ProviderId> {
         let going = census::going(&self.operations);
         self.observation
             .iter()
             .flat_map(|observation| &observation.instances)
-            .filter(|instance| instance.state != InstanceState::Deleting && !going.contains_key(&instance.id))
+            .filter(|instance| instance.state == InstanceState::Running && !going.contains_key(&instance.id))
             .map(|instance| instance.id.clone())
             .collect()
     }

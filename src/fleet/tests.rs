@@ -297,6 +297,19 @@ fn capacity_that_the_cloud_took_back_stays_in_the_target_until_its_placeholders_
 }
 
 #[test]
+fn machines_that_vanish_while_they_are_created_are_a_failed_scale_up_and_no_eviction() {
+    let creating = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
+        numbers.map(|number| instance(number, InstanceState::Creating, Counts::UntilDeleted)).collect()
+    };
+    let mut group = Group::new(2, running(0..2));
+    let scale_up = group.write(2, 5, Some("scale-up"));
+    group.see(5, all(&[running(0..2), creating(2..5)]));
+    group.see(2, running(0..2)); // rolled back, and nobody has said so yet
+    group.fail(scale_up, 2, running(0..2));
+    assert_eq!((group.target(), group.failed()), (5, 3));
+}
+
+#[test]
 fn capacity_that_the_cloud_took_back_is_forgotten_after_a_while() {
     let mut group = Group::new(3, running(0..3));
     let scale_up = group.write(3, 8, Some("scale-up"));

@@ -7,6 +7,8 @@ mod contract;
 #[allow(dead_code, reason = "the tests of incidents use the rest of it")]
 mod faces;
 mod fleet;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod incidents;
 #[cfg(feature = "aws")]
 mod peers;
 mod serving;

@@ -40,7 +40,7 @@ pub(super) fn change(world: &World, rng: &mut Rng) {
     let Some(name) = rng.choice(&names) else { return };
     match rng.u32(..14) {
         0 => drop(world.cloud.evict(name, rng.usize(1..4))),
-        1 => drop(world.cloud.set_desired_externally(name, rng.u32(..20))),
+        1 => resize(world, name, rng),
         2 => world.cloud.faults(|faults| faults.script(None, None, rng.u32(1..4), mishap(rng))),
         3 => world.cloud.faults(|faults| faults.distort(None, name, 1, distortion(rng))),
         4 => drop(world.cloud.replan(name, |plan| plan.launches_now(Pick::Chance(0.7), launch(rng, plan.kind)))),
@@ -56,6 +56,17 @@ pub(super) fn change(world: &World, rng: &mut Rng) {
         9 => world.cloud.faults(|faults| faults.clear()),
         _ => {}
     }
+}
+
+/// Somebody else changes the capacity. On an Auto Scaling group only downwards: where the group has just been raised and
+/// has not begun to launch, a reduction computed on what is listed comes too late, and AWS has no precondition to tell.
+fn resize(world: &World, name: &str, rng: &mut Rng) {
+    let known = world.cloud.world(|world, _| world.view(name).map(|group| (group.plan().kind, group.capacity())));
+    let most = match known {
+        Some((Kind::AwsLike, capacity)) => capacity,
+        _ => 20,
+    };
+    drop(world.cloud.set_desired_externally(name, rng.u32(..=most)));
 }
 
 fn mishap(rng: &mut Rng) -> Mishap {
