@@ -2,3 +2,4 @@
 //! cloud. The numbers are those of kubernetes/autoscaler issues.
 
 mod azure;
+mod clouds;

@@ -1,0 +1,51 @@
+//! Both clouds at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::cloud::simulated::{GroupPlan, Simulated};
+use tonic::Code;
+
+use crate::faces::Face;
+use crate::faces::arm::Arm;
+use crate::faces::aws::Aws;
+use crate::peers::headcount::{ConfigFile, Server, refused};
+
+fn source(name: &str, face: &impl Face, group: &str) -> String {
+    let settings: String = face.settings().iter().map(|line| format!("      {line}\n")).collect();
+    format!("  - name: {name}\n    {}:\n{settings}      nodeGroups: [\"0:10:{group}\"]\n", face.cloud())
+}
+
+#[tokio::test]
+async fn one_server_two_clouds_and_the_end_of_one_changes_nothing_for_the_other() {
+    let quick = Duration::from_millis(100)..=Duration::from_millis(200);
+    let aws = Aws::start(Arc::new(Simulated::with_groups(
+        1,
+        [GroupPlan::aws("asg").sized(0, 10, 2).launch_time(quick.clone())],
+    )));
+    let arm =
+        Arm::start(Arc::new(Simulated::with_groups(2, [GroupPlan::azure("vmss").sized(0, 10, 3).launch_time(quick)])));
+    let config = ConfigFile::new(&format!(
+        "refreshInterval: 1s\nsources:\n{}{}",
+        source("us", &aws, "asg"),
+        source("eu", &arm, "vmss")
+    ));
+    let server = Server::with_config(&config);
+    let mut client = server.client().await;
+    assert_eq!((client.target("asg").await, client.target("vmss").await), (2, 3));
+    let node = client.nodes("vmss").await[0].id.clone();
+    let (code, message) = refused(client.delete("asg", &[&node]).await);
+    assert!(code == Code::InvalidArgument && message.contains("belongs to node group vmss"), "{message}");
+
+    arm.simulated().faults(|faults| faults.down = true);
+    server.logged("cannot be listed");
+    client.increase("asg", 2).await.expect("the other cloud goes on");
+    client.until("four run", async |client| client.nodes_in("asg", 1).await.len() == 4).await;
+    assert_eq!((client.node_groups().await.len(), client.target("vmss").await), (2, 3));
+    let (code, _) = refused(client.increase("vmss", 1).await);
+    assert_eq!(code, Code::Unavailable);
+
+    arm.simulated().faults(|faults| faults.down = false);
+    client.until("it is back", async |client| client.increase("vmss", 1).await.is_ok()).await;
+    assert_eq!(client.target("vmss").await, 4);
+}
