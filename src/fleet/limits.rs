@@ -27,6 +27,9 @@ pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const READ_BACK_LIMIT: Duration = Duration::from_secs(2);
 /// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
+/// How long an Auto Scaling group may take from a new capacity to the first launch that it tells of. Until then what it is
+/// about to launch is not known, and nothing is lowered.
+pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
 /// How long after a reduction an instance may still appear that the cloud had already begun to launch. AWS was seen to
 /// take 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
 pub(crate) const HEAL_WINDOW: Duration = Duration::from_secs(30);

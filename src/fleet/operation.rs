@@ -80,9 +80,14 @@ impl Operation {
         }
     }
 
-    /// Whether it is a scale-up that nobody can be asked about and that a read has shown.
+    /// Whether it is a scale-up that nobody can be asked about.
+    pub(super) fn is_growth_without_handle(&self) -> bool {
+        self.handle.is_none() && matches!(self.kind, Kind::Capacity { from, to, .. } if to > from)
+    }
+
+    /// The same, if a read has shown it.
     pub(super) fn is_seen_without_handle(&self) -> bool {
-        self.handle.is_none() && matches!(self.kind, Kind::Capacity { from, to, seen: true, .. } if to > from)
+        self.is_growth_without_handle() && matches!(self.kind, Kind::Capacity { seen: true, .. })
     }
 
     /// Whether it lowered the capacity.

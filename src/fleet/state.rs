@@ -181,9 +181,11 @@ impl GroupState {
     }
 
     /// A capacity write is being sent. A reduction is remembered even if its answer never comes: an instance may come up
-    /// under it all the same.
+    /// under it all the same. Only a scale-up that is accepted ends that.
     pub(super) fn send_capacity(&mut self, from: u32, to: u32, now: Instant) {
-        self.reduction = (to < from).then_some(Reduction { to, sent: now });
+        if to < from {
+            self.reduction = Some(Reduction { to, sent: now });
+        }
     }
 
     /// The last capacity write, if it was a reduction and an instance may still come up under it.
@@ -199,6 +201,9 @@ impl GroupState {
         acceptance: Acceptance,
         name: NamePlaceholder<'_>,
     ) {
+        if write.to > write.from {
+            self.reduction = None;
+        }
         let remaining = self.census().map_or(write.from, |census| census.remaining);
         let kept_out = write.from.saturating_sub(remaining);
         self.push(Operation {

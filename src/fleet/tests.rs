@@ -505,6 +505,33 @@ fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
 }
 
 #[test]
+fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
+    let mut group = Group::new(3, running(0..3));
+    group.write(3, 7, None);
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&named);
+    group.see(7, running(0..3));
+    assert_eq!(group.target(), 3, "the target shows it at once");
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
+    group.now += Duration::from_secs(6);
+    group.see(7, running(0..3));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(3));
+}
+
+#[test]
+fn a_raise_that_was_refused_is_tried_again() {
+    let mut group = Group::new(7, running(0..6));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&named);
+    group.write(7, 6, None);
+    group.see(6, running(0..7));
+    group.state.send_capacity(6, 7, group.now);
+    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(7));
+    group.write(6, 7, None);
+    assert_eq!(group.state.recent_reduction(group.now), None, "until one is accepted");
+}
+
+#[test]
 fn a_shrinkage_from_outside_is_not_undone() {
     let mut group = Group::new(7, running(0..7));
     group.see(6, running(0..7));
