@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group};
 use headcount::cloud::simulated::Simulated;
-use headcount::cloud::{Family, SharedCloud};
+use headcount::cloud::{Cloud, Family, SharedCloud};
 use headcount::fleet::{Fleet, Policies, Settings};
 use headcount::grpc::dialect::SendPolicy;
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
@@ -147,8 +147,12 @@ impl Drop for Process {
     }
 }
 
-/// Is what the role says: `groups instances` serves a fleet, an address echoes the server there.
+/// Is what the role says: `groups instances` serves a fleet, `cloud groups instances` only lists such a simulated cloud as
+/// a fleet does, an address echoes the server there.
 async fn play(role: &str) {
+    if let Some((groups, instances)) = role.strip_prefix("cloud ").and_then(|role| role.split_once(' ')) {
+        return list(groups.parse().expect("a number"), instances.parse().expect("a number")).await;
+    }
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     match role.split_once(' ') {
@@ -166,6 +170,14 @@ async fn play(role: &str) {
             Server::builder().add_service(service).serve_with_incoming(incoming).await.expect("served");
         }
     }
+}
+
+/// The simulated cloud by itself, to know what of a server's memory is the cloud's.
+async fn list(groups: u32, instances: u32) {
+    let cloud = Simulated::large(groups, instances);
+    black_box(cloud.list().await.expect("listed"));
+    println!("127.0.0.1:1");
+    std::future::pending::<()>().await;
 }
 
 /// Serves a fleet of so many groups with so many instances each.
@@ -238,7 +250,10 @@ fn reads(criterion: &mut Criterion) {
     measure!(criterion, &runtime, "NodeGroupTargetSize", node_group_target_size, target, &clients, questions);
     measure!(criterion, &runtime, "NodeGroupNodes of 100", node_group_nodes, nodes, &clients, questions);
     measure!(criterion, &runtime, "NodeGroupGetOptions", node_group_get_options, options, &clients, questions);
-    for (who, process) in [("bare tonic", &bare), ("100 instances", &small), ("100000 instances", &large)] {
+    let cloud = Process::start("cloud 1000 100".to_owned());
+    let processes =
+        [("bare tonic", &bare), ("100 instances", &small), ("100000 instances", &large), ("their cloud alone", &cloud)];
+    for (who, process) in processes {
         println!("resident memory, {who}: {} MiB", process.resident_mib());
     }
 }
