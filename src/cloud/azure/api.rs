@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::super::{CloudError, OperationHandle, Progress};
 use super::gate::Budget;
 
-/// What Headcount must be allowed to do, in the order of [`ScaleSetApi`]: the custom role. SKUs are the subscription's and
+/// What Headcount must be allowed to do, in the order of `ScaleSetApi`: the custom role. SKUs are the subscription's and
 /// operations a location's; everything else can be granted for the resource group.
 pub const ROLE_ACTIONS: [&str; 7] = [
     "Microsoft.Compute/virtualMachineScaleSets/read",
