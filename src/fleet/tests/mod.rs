@@ -1,5 +1,7 @@
 //! The deciding code by itself: every rule of the tally on hand-made observations.
 
+mod plans;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -7,11 +9,9 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::census::{census, habit};
-use super::doubt::{Doubt, confirms, doubt};
-use super::error::Refusal;
 use super::observation::Observation;
 use super::operation::OperationId;
-use super::plan::{self, DeletePlan, NamedNode};
+use super::plan::{self, DeletePlan};
 use super::state::{CapacityWrite, GroupState};
 use crate::cloud::{
     Acceptance, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,
@@ -392,161 +392,4 @@ fn a_decrease_takes_failed_placeholders_first_and_never_an_instance() {
     assert_eq!(plan::decrease(&group.state, 40, &none).len(), 2);
     let claimed = DeletePlan { placeholders: one, ..DeletePlan::default() };
     assert_eq!(plan::decrease(&group.state, 40, &claimed).len(), 1);
-}
-
-fn named(numbers: std::ops::Range<u32>) -> Vec<NamedNode> {
-    ids(numbers).into_iter().map(|id| NamedNode { id, create_error: false }).collect()
-}
-
-#[test]
-fn a_batch_is_judged_whole_against_the_minimum() {
-    let group = Group::new(4, running(0..4));
-    let none = DeletePlan::default();
-    let judge = |nodes: &[NamedNode], claimed| plan::delete(&group.state, group.observation(), nodes, claimed);
-    assert_eq!(judge(&named(0..4), &none), Err(Refusal::BelowMin { asked: 4, room: 3, min: 1 }));
-    let first = judge(&named(0..3), &none).expect("there is room for three");
-    assert_eq!(first.instances, ids(0..3));
-    assert_eq!(judge(&named(3..4), &first), Err(Refusal::BelowMin { asked: 1, room: 0, min: 1 }));
-    assert_eq!(judge(&named(0..3), &first), Ok(DeletePlan::default()), "asked for already");
-}
-
-#[test]
-fn deleting_what_is_gone_or_going_is_fine_and_costs_nothing() {
-    let group = Group::new(4, all(&[running(0..4), deleting(4..5, Counts::No)]));
-    let plan = plan::delete(&group.state, group.observation(), &named(4..9), &DeletePlan::default());
-    assert_eq!(plan, Ok(DeletePlan::default()));
-}
-
-#[test]
-fn failed_machines_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
-    let mut machines = running(0..2);
-    machines[1].failure = Some(shortage(wall(0)));
-    let group = Group::new(2, machines);
-    let judge = |nodes: &[NamedNode]| plan::delete(&group.state, group.observation(), nodes, &DeletePlan::default());
-    assert_eq!(judge(&named(1..2)).map(|plan| plan.instances), Ok(ids(1..2)));
-    assert_eq!(judge(&named(0..1)), Err(Refusal::BelowMin { asked: 1, room: 0, min: 1 }));
-    let create_error = [NamedNode { id: id(0), create_error: true }];
-    assert_eq!(judge(&create_error).map(|plan| plan.instances), Ok(ids(0..1)));
-}
-
-#[test]
-fn names_match_in_any_case_and_the_cloud_is_told_its_own() {
-    let group = Group::new(2, running(0..2));
-    let shouted = [NamedNode { id: ProviderId::from("I-1"), create_error: false }];
-    let plan = plan::delete(&group.state, group.observation(), &shouted, &DeletePlan::default());
-    assert_eq!(plan.map(|plan| plan.instances), Ok(vec![id(1)]));
-}
-
-#[test]
-fn growth_stops_at_the_maximum_and_where_the_group_cannot_grow() {
-    let group = Group::new(98, running(0..98));
-    assert_eq!(plan::increase(&group.state, group.observation(), 2, 0), Ok(()));
-    let refused = plan::increase(&group.state, group.observation(), 1, 2);
-    assert_eq!(refused, Err(Refusal::AboveMax { delta: 1, target: 100, max: 100 }));
-    let mut suspended = group.observation().clone();
-    suspended.reading.growth = Permit::Withheld("Launch is suspended".into());
-    assert!(matches!(plan::increase(&group.state, &suspended, 1, 0), Err(Refusal::GrowthWithheld { .. })));
-}
-
-#[test]
-fn no_scale_up_is_written_below_what_lives() {
-    let mut group = Group::new(90, running(0..90));
-    group.see(0, running(0..90));
-    assert_eq!(plan::raised_capacity(&group.state, group.observation(), 1), None);
-}
-
-#[test]
-fn readings_that_contradict_themselves_are_doubted_until_a_second_one_agrees() {
-    let group = Group::new(90, running(0..90));
-    let doubted = |desired, instances| {
-        let reading = group.reading(desired, instances);
-        doubt(&group.state, &reading)
-    };
-    assert_eq!(doubted(0, running(0..90)), Some(Doubt::CapacityBelowLive { desired: 0, live: 90 }));
-    assert_eq!(doubted(0, vec![]), Some(Doubt::CapacityFell { before: 90, after: 0 }));
-    assert_eq!(doubted(90, vec![]), Some(Doubt::InstancesGone { before: 90, after: 0 }));
-    assert_eq!(doubted(88, running(0..88)), None);
-    assert_eq!(doubted(120, running(0..90)), None);
-    assert!(confirms(&group.reading(0, vec![]), &group.reading(0, vec![])));
-    assert!(!confirms(&group.reading(0, vec![]), &group.reading(90, running(0..90))));
-}
-
-#[test]
-fn a_first_reading_is_doubted_too() {
-    let group = Group::new(5, running(0..5));
-    let reading = group.reading(0, running(0..90));
-    let unread = GroupState::default();
-    assert_eq!(doubt(&unread, &reading), Some(Doubt::CapacityBelowLive { desired: 0, live: 90 }));
-    assert_eq!(doubt(&unread, &group.reading(90, running(0..90))), None);
-}
-
-#[test]
-fn what_headcount_deletes_itself_is_no_contradiction() {
-    let mut group = Group::new(10, running(0..10));
-    group.delete(0..9);
-    let reading = group.reading(1, running(9..10));
-    assert_eq!(doubt(&group.state, &reading), None);
-}
-
-#[test]
-fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
-    let mut group = Group::new(7, running(0..6));
-    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
-    group.write(7, 6, None);
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None);
-    let late = group.reading(6, running(0..7));
-    assert_eq!(doubt(&group.state, &late), None);
-    group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(7));
-    group.now += Duration::from_secs(40);
-    group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None, "somebody else's doing by now");
-}
-
-#[test]
-fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
-    let mut group = Group::new(3, running(0..3));
-    group.write(3, 7, None);
-    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
-    group.see(7, running(0..3));
-    assert_eq!(group.target(), 3, "the target shows it at once");
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
-    group.now += Duration::from_secs(6);
-    group.see(7, running(0..3));
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(3));
-}
-
-#[test]
-fn a_raise_that_was_refused_is_tried_again() {
-    let mut group = Group::new(7, running(0..6));
-    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
-    group.write(7, 6, None);
-    group.see(6, running(0..7));
-    group.state.send_capacity(6, 7, group.now);
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(7));
-    group.write(6, 7, None);
-    assert_eq!(group.state.recent_reduction(group.now), None, "until one is accepted");
-}
-
-#[test]
-fn a_shrinkage_from_outside_is_not_undone() {
-    let mut group = Group::new(7, running(0..7));
-    group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None);
-}
-
-#[test]
-fn the_numbers_are_derived_anew_each_time() {
-    let mut group = Group::new(5, running(0..5));
-    for _ in 0..10 {
-        let delete = group.delete(0..2);
-        group.see(5, running(0..5));
-        assert_eq!(group.target(), 3);
-        group.fail(delete, 5, running(0..5));
-        assert_eq!(group.target(), 5, "a failed operation leaves nothing behind");
-    }
-    assert_eq!(census(group.observation(), group.state.operations()).shortfall, 0);
 }
