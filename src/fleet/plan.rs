@@ -37,7 +37,9 @@ pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation, un
         operation.is_growth_without_handle()
             && observation.begun.saturating_duration_since(operation.accepted) < LAUNCH_BEGINS
     };
-    if state.operations().iter().any(just_grown) {
+    // A launch that failed has evidently begun.
+    let begun = state.slots().iter().any(|slot| slot.failure.is_some());
+    if !begun && state.operations().iter().any(just_grown) {
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
