@@ -11,7 +11,7 @@ use crate::fleet::options::Options;
 use crate::grpc::dialect::SendPolicy;
 use crate::template::Threshold;
 
-/// The design's example, every key of which is used.
+/// An example that uses every key.
 const EXAMPLE: &str = r#"
 grpc:
   listen: 127.0.0.1:18086
@@ -65,7 +65,7 @@ fn example() -> Config {
 }
 
 #[test]
-fn the_example_of_the_design_is_read_whole() {
+fn the_example_is_read_whole() {
     use crate::cloud::{NodeGroupSpec, aws, azure};
 
     let config = example();
