@@ -1,28 +1,14 @@
 //! `--node-group-auto-discovery`, the way each in-tree provider writes it.
 
 #[cfg(feature = "aws")]
-use crate::cloud::aws::TagQuery;
+use crate::cloud::aws::{TagQuery, TagQueryError};
 #[cfg(feature = "azure")]
 use crate::cloud::azure::LabelQuery;
 
-/// Reads `asg:tag=key[=value],…`. A tag without a value, `key` or `key=`, may have any.
+/// Reads `asg:tag=key[=value],…`.
 #[cfg(feature = "aws")]
 pub(super) fn tag_query(spec: &str) -> Result<TagQuery, String> {
-    const EXAMPLE: &str = "asg:tag=k8s.io/cluster-autoscaler/enabled";
-    let condition = discovered_by("asg", spec, EXAMPLE)?;
-    let (key, tags) = condition.split_once('=').unwrap_or((condition, ""));
-    if key.trim() != "tag" {
-        return Err(format!("{spec:?}: only \"tag\" can be asked for, as in {EXAMPLE}"));
-    }
-    let tags = tags.split(',').map(|tag| {
-        let (key, value) = tag.split_once('=').unwrap_or((tag, ""));
-        let (key, value) = (key.trim(), value.trim());
-        if key.is_empty() {
-            return Err(format!("{spec:?}: a tag's key is empty; write one or more tags, as in {EXAMPLE}"));
-        }
-        Ok((key.to_owned(), (!value.is_empty()).then(|| value.to_owned())))
-    });
-    Ok(TagQuery { tags: tags.collect::<Result<_, _>>()? })
+    spec.parse().map_err(|error: TagQueryError| error.to_string())
 }
 
 /// Reads `label:key=value,…[,min=N][,max=N]`.

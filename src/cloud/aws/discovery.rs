@@ -10,32 +10,23 @@ use super::TagQuery;
 /// What is wrong with an `asg:tag=…`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TagQueryError {
-    /// Not of the form.
-    #[error(
-        "discovery {0:?} is not of the form asg:tag=key[=value],…; for instance asg:tag=k8s.io/cluster-autoscaler/enabled"
-    )]
-    Form(String),
     /// A discoverer that AWS has not.
-    #[error("discovery {spec:?}: {discoverer:?} is not known on AWS, only asg is")]
+    #[error("{spec:?}: the discoverer must be \"asg\", as in asg:tag=k8s.io/cluster-autoscaler/enabled")]
     Discoverer {
         /// The whole text.
         spec: String,
-        /// What stands before the colon.
-        discoverer: String,
     },
     /// Not by tag.
-    #[error("discovery {spec:?}: {key:?} is not known, only tag is")]
+    #[error("{spec:?}: only \"tag\" can be asked for, as in asg:tag=k8s.io/cluster-autoscaler/enabled")]
     Key {
         /// The whole text.
         spec: String,
-        /// What stands before the first equals sign.
-        key: String,
     },
     /// No tags, or one without a key.
-    #[error("discovery {0:?} has a tag without a key; write asg:tag=key[=value],…")]
+    #[error("{0:?}: a tag's key is empty; write one or more tags, as in asg:tag=k8s.io/cluster-autoscaler/enabled")]
     NoTagKey(String),
     /// Two values for one key: no group has both.
-    #[error("discovery {spec:?} wants two values of tag {key:?}; for either of them, give two specifications")]
+    #[error("{spec:?} wants two values of tag {key:?}; for either of them, give two specifications")]
     Contradiction {
         /// The whole text.
         spec: String,
@@ -48,15 +39,13 @@ impl FromStr for TagQuery {
     type Err = TagQueryError;
 
     fn from_str(spec: &str) -> Result<Self, TagQueryError> {
-        let form = || TagQueryError::Form(spec.to_owned());
-        let (discoverer, rest) = spec.split_once(':').ok_or_else(form)?;
+        let (discoverer, rest) = spec.split_once(':').unwrap_or((spec, ""));
         if discoverer.trim() != "asg" {
-            let discoverer = discoverer.trim().to_owned();
-            return Err(TagQueryError::Discoverer { spec: spec.to_owned(), discoverer });
+            return Err(TagQueryError::Discoverer { spec: spec.to_owned() });
         }
-        let (key, tags) = rest.split_once('=').ok_or_else(form)?;
+        let (key, tags) = rest.split_once('=').unwrap_or((rest, ""));
         if key.trim() != "tag" {
-            return Err(TagQueryError::Key { spec: spec.to_owned(), key: key.trim().to_owned() });
+            return Err(TagQueryError::Key { spec: spec.to_owned() });
         }
         let mut wanted: Vec<(String, Option<String>)> = Vec::new();
         for tag in tags.split(',') {
@@ -119,15 +108,15 @@ mod tests {
     #[test]
     fn a_bad_specification_says_what_is_wrong() {
         for (spec, complaint) in [
-            ("tag=tag", "not of the form asg:tag="),
-            ("mig:tag=t", "\"mig\" is not known on AWS"),
-            ("asg:tag=", "a tag without a key"),
-            ("asg:=tag", "\"\" is not known, only tag is"),
-            ("asg:tag", "not of the form"),
-            ("asg:tag=a,,b", "a tag without a key"),
-            ("asg:tag==v", "a tag without a key"),
+            ("tag=tag", "the discoverer must be"),
+            ("mig:tag=t", "the discoverer must be \"asg\""),
+            ("asg:tag=", "a tag's key is empty"),
+            ("asg:=tag", "only \"tag\" can be asked for"),
+            ("asg:tag", "a tag's key is empty"),
+            ("asg:tag=a,,b", "a tag's key is empty"),
+            ("asg:tag==v", "a tag's key is empty"),
             ("asg:tag=a=1,a=2", "two values of tag \"a\""),
-            ("", "not of the form"),
+            ("", "the discoverer must be"),
         ] {
             let error = spec.parse::<TagQuery>().expect_err(spec).to_string();
             assert!(error.contains(complaint), "{spec}: {error}");
