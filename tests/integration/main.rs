@@ -9,7 +9,6 @@ mod faces;
 mod fleet;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod incidents;
-#[cfg(feature = "aws")]
 mod peers;
 mod serving;
 mod simulation;
