@@ -145,6 +145,8 @@ pub struct LaunchActivity {
     pub failures: Vec<Failure>,
     /// Launches under way whose instance is not listed yet.
     pub under_way: u32,
+    /// When the latest launch that did not fail began, by the cloud's clock.
+    pub latest: Option<SystemTime>,
 }
 
 /// What the tags of a group say.

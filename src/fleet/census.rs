@@ -37,8 +37,10 @@ pub(super) fn census(observation: &Observation, operations: &[Operation]) -> Cen
             counted += u32::from(capacity_counts(instance, asked.copied().flatten()));
         }
     }
-    // `max(live, …)` bounds the error of a guess: where nobody saw which habit the cloud has (a restart), and where the
-    // capacity was read a moment later than the instances and had already lost some that the list still shows.
+    // What was read bounds the error of a guess: a capacity of 4 with 4 that live counts none of those on their way out.
+    // A guess it is where nobody saw which habit the cloud has (a restart), and where the capacity was read a moment later
+    // than the instances and had already lost some that the list still shows.
+    let counted = counted.min(observation.reading.desired.saturating_sub(live));
     let remaining = if deleting { desired.min(live.max(desired.saturating_sub(counted))) } else { desired };
     Census { desired, live, remaining, shortfall: remaining.saturating_sub(live) }
 }

@@ -53,7 +53,7 @@ impl fmt::Display for Doubt {
 /// and that is a reason to raise the capacity back at once.
 pub(super) fn doubt(state: &GroupState, reading: &Observation) -> Option<Doubt> {
     let (previous, operations) = (state.observation(), state.operations());
-    let reduced = state.recent_reduction(reading.begun).is_some_and(|one| one.to == reading.reading.desired);
+    let reduced = state.lowered(reading);
     let now = census(reading, operations);
     let known = previous.map(|previous| (previous, census(previous, operations)));
     let unchanged = known.is_some_and(|(previous, _)| previous.reading.desired == reading.reading.desired);

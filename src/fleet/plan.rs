@@ -155,9 +155,8 @@ pub(super) fn raised_capacity(state: &GroupState, observation: &Observation, del
 /// The capacity to raise a group back to after a reduction, where an instance came up in between that the cloud would
 /// otherwise delete again, and not necessarily that one (#10147).
 pub(super) fn healed_capacity(state: &GroupState, observation: &Observation) -> Option<u32> {
-    let reduction = state.recent_reduction(observation.begun)?;
     let live = count(observation.instances.iter().filter(|instance| lives(state, instance)).count());
-    (reduction.to == observation.reading.desired && live > observation.reading.desired).then_some(live)
+    (live > observation.reading.desired && state.lowered(observation)).then_some(live)
 }
 
 fn lives(state: &GroupState, instance: &Instance) -> bool {

@@ -1,7 +1,7 @@
 //! Watching one source: listing its groups on its cadence, at once when asked, and not before the cloud allows it when
 //! it asks for a pause. A source that cannot be read changes no other one's answers, and keeps serving what it has.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Source {
             interval,
             health,
             wishes,
-            keepers: HashMap::new(),
+            keepers: BTreeMap::new(),
             complained: HashSet::new(),
             failures: 0,
         };
@@ -79,7 +79,7 @@ struct Watcher {
     interval: Duration,
     health: watch::Sender<Health>,
     wishes: watch::Receiver<u64>,
-    keepers: HashMap<GroupName, mpsc::Sender<Message>>,
+    keepers: BTreeMap<GroupName, mpsc::Sender<Message>>,
     /// Groups that were complained of in the log already.
     complained: HashSet<GroupName>,
     failures: u32,
@@ -92,6 +92,7 @@ impl Watcher {
             let pause = self.list().await;
             let due = Instant::now() + pause.unwrap_or(self.interval);
             tokio::select! {
+                biased; // so that a seed decides what a simulation does
                 () = sleep_until(due) => {}
                 wish = self.wishes.changed() => match (wish, pause) {
                     (Err(_fleet_gone), _) => return,

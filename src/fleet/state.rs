@@ -30,11 +30,11 @@ pub(super) struct GroupState {
 
 /// The last reduction that was sent, whatever became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reduction {
+struct Reduction {
     /// The capacity it set.
-    pub to: u32,
+    to: u32,
     /// When it was sent.
-    pub sent: Instant,
+    sent: Instant,
 }
 
 /// A capacity write that the cloud accepted.
@@ -83,6 +83,7 @@ impl GroupState {
         let ran_before = self.running_ids();
         let began = self.observation.as_ref().map_or(observation.at, |previous| previous.at);
         self.mark_seen(observation.reading.desired);
+        self.presume_reduction(&observation);
         self.observation = Some(observation);
         self.drop_finished(now);
         self.follow_departures(before, &ran_before);
@@ -181,15 +182,39 @@ impl GroupState {
     }
 
     /// A capacity write is being sent. A reduction is remembered even if its answer never comes: an instance may come up
-    /// under it all the same. Only a scale-up that is accepted ends that.
+    /// under it all the same, whatever is written after it.
     pub(super) fn send_capacity(&mut self, from: u32, to: u32, now: Instant) {
         if to < from {
             self.reduction = Some(Reduction { to, sent: now });
         }
     }
 
-    /// The last capacity write, if it was a reduction and an instance may still come up under it.
-    pub(super) fn recent_reduction(&self, now: Instant) -> Option<Reduction> {
+    /// The first reading after a start, with less capacity than lives and an instance launched just now: that is what a
+    /// reduction leaves behind that a process before this one sent. A group that somebody else lowers launches nothing.
+    fn presume_reduction(&mut self, observation: &Observation) {
+        let census = census(observation, &[]);
+        let age = observation.activity.latest.and_then(|latest| observation.at.duration_since(latest).ok());
+        if self.observation.is_none() && census.desired < census.live && age.is_some_and(|age| age <= HEAL_WINDOW) {
+            self.reduction = Some(Reduction { to: census.desired, sent: observation.begun });
+        }
+    }
+
+    /// Whether a reduction was sent so recently that an instance may still come up under it.
+    pub(super) fn has_just_lowered(&self, now: Instant) -> bool {
+        self.recent_reduction(now).is_some()
+    }
+
+    /// Whether a recent reduction of ours, and the deletions that were accepted since, are what made the capacity as low
+    /// as it was read. Where it is lower still, somebody else lowers it, and means to.
+    pub(super) fn lowered(&self, observation: &Observation) -> bool {
+        self.recent_reduction(observation.begun).is_some_and(|reduction| {
+            let since = self.operations.iter().filter(|operation| operation.accepted >= reduction.sent);
+            let deleted = count(since.filter_map(Operation::deletes).map(BTreeSet::len).sum());
+            observation.reading.desired.saturating_add(deleted) >= reduction.to
+        })
+    }
+
+    fn recent_reduction(&self, now: Instant) -> Option<Reduction> {
         self.reduction.filter(|reduction| now.saturating_duration_since(reduction.sent) <= HEAL_WINDOW)
     }
 
@@ -201,9 +226,6 @@ impl GroupState {
         acceptance: Acceptance,
         name: NamePlaceholder<'_>,
     ) {
-        if write.to > write.from {
-            self.reduction = None;
-        }
         let remaining = self.census().map_or(write.from, |census| census.remaining);
         let kept_out = write.from.saturating_sub(remaining);
         self.push(Operation {
@@ -237,6 +259,12 @@ impl GroupState {
         self.operations.retain(|operation| !operation.is_seen_without_handle());
         let kind = Kind::Delete { ids: ids.iter().cloned().collect(), counted: None, resubmitted };
         self.push(Operation { id, kind, accepted, handle, finished: None });
+    }
+
+    /// The cloud says that these are gone or going already, by no deletion of ours. No capacity was given up for them now.
+    pub(super) fn note_going(&mut self, id: OperationId, ids: &[ProviderId], now: Instant) {
+        let kind = Kind::Delete { ids: ids.iter().cloned().collect(), counted: None, resubmitted: true };
+        self.push(Operation { id, kind, accepted: now, handle: None, finished: None });
     }
 
     fn push(&mut self, operation: Operation) {

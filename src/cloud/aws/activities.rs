@@ -48,6 +48,9 @@ pub(super) fn launches(activities: &[Activity]) -> LaunchActivity {
             _ if names_instance(launch) => {}
             _ => answer.under_way += 1,
         }
+        if launch.status_code() != Some(&ScalingActivityStatusCode::Failed) {
+            answer.latest = answer.latest.max(launch.start_time().and_then(|at| SystemTime::try_from(*at).ok()));
+        }
     }
     answer.failures.sort_by_key(|failure| Reverse(failure.at));
     answer

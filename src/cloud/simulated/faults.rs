@@ -67,6 +67,11 @@ impl Faults {
         self.distortions.push(Scripted { kind, group: Some(group.to_owned()), times, what });
     }
 
+    /// Whether an answer is still to be distorted by script.
+    pub fn is_distorting(&self) -> bool {
+        self.distortions.iter().any(|scripted| scripted.times > 0)
+    }
+
     /// Forgets what was scripted and what happens by chance.
     pub fn clear(&mut self) {
         self.mishaps.clear();

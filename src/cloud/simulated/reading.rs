@@ -5,6 +5,7 @@ use super::ids;
 use super::member::{Member, Phase};
 use super::plan::Kind;
 use super::record::{ActivityKind, ActivityStatus};
+use super::world::wall_clock;
 use crate::cloud::{
     Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, Machine, OperatingSystem, ProviderId,
     ReservedProfile,
@@ -52,7 +53,14 @@ impl Group {
             }
             _ => None,
         });
-        LaunchActivity { failures: failures.collect(), under_way: self.launching() }
+        let latest = self.activities().find(|activity| {
+            activity.kind == ActivityKind::Launch && !matches!(activity.status, ActivityStatus::Failed(_))
+        });
+        LaunchActivity {
+            failures: failures.collect(),
+            under_way: self.launching(),
+            latest: latest.map(|activity| wall_clock(activity.started)),
+        }
     }
 
     /// What a new instance would be made from.

@@ -52,8 +52,18 @@ impl Group {
             self.decide(serial, at + after, fate);
         }
         self.kill(counted.saturating_sub(to), at, Some(operation));
+        self.stop_counting_beyond(to);
         self.close_if_done(operation, at);
         Ok(operation)
+    }
+
+    /// A capacity that has no room for what is on its way out does not count it, and so does not fall when it is gone.
+    fn stop_counting_beyond(&mut self, capacity: u32) {
+        let excess = self.count(|member| member.counts()).saturating_sub(capacity);
+        let going = self.members.values_mut().filter(|member| member.claim == Claim::UntilGone);
+        for member in going.take(usize::try_from(excess).unwrap_or(usize::MAX)) {
+            member.claim = Claim::None;
+        }
     }
 
     /// `POST …/delete`: deletes the named instances, and lowers the capacity by their number, when its habit is to.

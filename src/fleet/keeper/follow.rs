@@ -50,12 +50,14 @@ impl Keeper {
         self.publish();
     }
 
-    /// Another operation got ahead. A deletion is asked for once more, of what is still there.
+    /// Another operation got ahead. A deletion is asked for once more, of what is still there, together with all other
+    /// deletions under way: by themselves those would be preempted by this one, and so on for ever.
     async fn operation_preempted(&mut self, operation: OperationId) {
         let preempted = self.state.operations().iter().find(|candidate| candidate.id == operation);
-        let again: Option<Vec<ProviderId>> = preempted.and_then(|operation| match &operation.kind {
-            Kind::Delete { ids, resubmitted: false, .. } => Some(ids.iter().cloned().collect()),
-            _ => None,
+        let is_first = preempted.is_some_and(|one| matches!(one.kind, Kind::Delete { resubmitted: false, .. }));
+        let again: Option<Vec<ProviderId>> = is_first.then(|| {
+            let under_way = self.state.operations().iter().filter(|one| one.finished.is_none());
+            under_way.filter_map(Operation::deletes).flatten().cloned().collect()
         });
         let failure = Failure {
             class: FailureClass::Other,
@@ -111,7 +113,7 @@ impl Keeper {
 
     /// Whether a reduction was sent so recently that an instance may still come up under it.
     fn is_healing(&self) -> bool {
-        self.state.recent_reduction(Instant::now()).is_some()
+        self.state.has_just_lowered(Instant::now())
     }
 
     /// Writes a reduction that was unsafe when it was asked for, once it is safe.

@@ -131,11 +131,12 @@ impl Keeper {
             let wake = [self.doubted.as_ref().map(|doubted| doubted.confirm_at), self.follow_at];
             let wake = wake.into_iter().flatten().min();
             tokio::select! {
+                biased; // so that a seed decides what a simulation does; waking plans the next time, so nobody starves
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.wake().await,
                 message = self.inbox.recv() => match message {
                     Some(message) => self.take(message).await,
                     None => break,
                 },
-                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.wake().await,
             }
         }
     }
@@ -243,9 +244,11 @@ impl Keeper {
         }
     }
 
-    /// Adds what the cloud says of recent launches, where instances are missing.
+    /// Adds what the cloud says of recent launches, where instances are missing, or are more than they should be.
     async fn with_activity(&self, mut observation: Observation) -> Observation {
-        if super::census::census(&observation, self.state.operations()).shortfall == 0 {
+        let census = super::census::census(&observation, self.state.operations());
+        let lowered_before_the_start = self.state.observation().is_none() && census.desired < census.live;
+        if census.shortfall == 0 && !lowered_before_the_start {
             return observation;
         }
         if let Some(activity) = self.launch_activity().await {
@@ -317,6 +320,15 @@ impl Keeper {
             tokio::time::sleep(CONFIRM_AFTER).await;
         }
         Err(FleetError::Contended { group: self.group_id(), reason })
+    }
+
+    /// The same, unless the last reading is younger than the last write.
+    async fn fresh_since_the_last_write(&mut self) -> Result<(), FleetError> {
+        let read = self.state.observation().map(|observation| observation.begun);
+        if read.is_some_and(|begun| self.written.is_none_or(|written| written < begun)) {
+            return Ok(());
+        }
+        self.fresh().await
     }
 
     fn adopt_fresh(&mut self, observation: Observation) {

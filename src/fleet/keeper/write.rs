@@ -154,6 +154,9 @@ impl Keeper {
             removal.request.answer(Ok(()));
         }
         let mut kills: Vec<Removal> = kills.into_iter().filter(|removal| removal.request.commit()).collect();
+        if let Err(error) = self.fresh_since_the_last_write().await {
+            return answer_all(kills.into_iter().map(|kill| kill.request).collect(), &error);
+        }
         for _ in 0..=RECOMPUTE {
             let ids: Vec<ProviderId> = kills.iter().flat_map(|kill| kill.plan.instances.iter().cloned()).collect();
             let ids = self.still_there(ids);
@@ -236,6 +239,10 @@ impl Keeper {
                 resubmitted,
             );
         }
+        if !deletion.already_gone.is_empty() {
+            let operation = self.next_operation();
+            self.state.note_going(operation, &deletion.already_gone, Instant::now());
+        }
         self.read_back(Some((operation, basis.desired, &deletion.accepted))).await;
         Ok(deletion)
     }
@@ -277,6 +284,8 @@ impl Keeper {
         for attempt in 0..=RECOMPUTE {
             if attempt > 0 {
                 self.fresh().await?;
+            } else {
+                self.fresh_since_the_last_write().await?;
             }
             let Some(observation) = self.state.observation() else { return Err(self.contended()) };
             let regained = delta.min(self.state.forgone());

@@ -272,7 +272,7 @@ fn only_failures_since_the_shortfall_began_explain_it() {
     let since = group.state.slots()[0].since;
     let mut observation = group.reading(4, running(0..2));
     let week = Duration::from_secs(7 * 24 * 3600);
-    observation.activity = LaunchActivity { failures: vec![shortage(since - week)], under_way: 0 };
+    observation.activity = LaunchActivity { failures: vec![shortage(since - week)], ..LaunchActivity::default() };
     group.state.observe(observation.clone(), &name);
     assert_eq!(group.failed(), 0);
 

@@ -130,6 +130,49 @@ fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
 }
 
 #[test]
+fn a_reduction_is_healed_after_deletions_and_scale_ups_too() {
+    let mut group = Group::new(7, running(0..6));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&named);
+    group.write(7, 6, None);
+    group.see(6, running(0..6));
+    group.delete(0..2);
+    group.see(4, running(2..7));
+    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(5), "deletions lowered it further");
+    group.write(4, 5, None);
+    group.see(5, running(2..8));
+    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(6), "one more came up");
+    group.see(3, running(2..8));
+    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None, "lower than anything of ours explains");
+}
+
+#[test]
+fn a_reduction_by_a_process_that_died_is_healed_by_the_next_one() {
+    let group = Group::new(7, running(0..7));
+    let first = |latest: Option<Duration>| {
+        let mut reading = group.reading(6, running(0..7));
+        reading.activity.latest = latest.map(|ago| reading.at - ago);
+        let mut state = GroupState::default();
+        state.observe(reading, &name);
+        plan::healed_capacity(&state, state.observation().unwrap())
+    };
+    assert_eq!(first(Some(Duration::from_secs(10))), Some(7));
+    assert_eq!(first(Some(Duration::from_secs(100))), None, "nothing has come up lately: somebody else lowers it");
+    assert_eq!(first(None), None);
+}
+
+#[test]
+fn what_the_cloud_says_is_going_already_is_going() {
+    let mut group = Group::new(5, running(0..5));
+    group.state.note_going(OperationId(99), &ids(0..1), group.now);
+    group.see(5, running(0..5));
+    assert_eq!(group.target(), 4);
+    group.now += Duration::from_secs(40);
+    group.see(5, running(0..5));
+    assert_eq!(group.target(), 5, "unless the readings go on to say otherwise");
+}
+
+#[test]
 fn a_raise_that_was_refused_is_tried_again() {
     let mut group = Group::new(7, running(0..6));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
@@ -139,7 +182,8 @@ fn a_raise_that_was_refused_is_tried_again() {
     group.state.send_capacity(6, 7, group.now);
     assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(7));
     group.write(6, 7, None);
-    assert_eq!(group.state.recent_reduction(group.now), None, "until one is accepted");
+    group.see(7, running(0..7));
+    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None, "until one is accepted");
 }
 
 #[test]

@@ -1,95 +1,169 @@
-//! A caller that behaves like the Cluster Autoscaler, on its less careful days.
+//! A caller that behaves like the Cluster Autoscaler, on its less careful days. What the laws promise a caller is checked
+//! here, where the answers are.
 
 use std::time::Duration;
 
 use fastrand::Rng;
-use headcount::cloud::InstanceState;
+use futures_util::future::join_all;
+use headcount::cloud::simulated::{CallKind, Overlap};
+use headcount::cloud::{InstanceState, ProviderId};
 use headcount::fleet::{Ask, FleetError, NamedNode, Refusal, TimeLimit};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::World;
+use super::Violation;
+use super::world::World;
+
+/// An answer may be this late: nothing is waited for after the deadline.
+const LATE: Duration = Duration::from_millis(20);
 
 /// The caller.
 pub(super) struct Autoscaler {
     rng: Rng,
+    /// Whether nobody else changes anything, and every answer is right: then some laws can be held to the letter.
+    is_alone: bool,
 }
 
 impl Autoscaler {
-    pub(super) fn new(rng: Rng) -> Self {
-        Self { rng }
+    pub(super) fn new(rng: Rng, is_alone: bool) -> Self {
+        Self { rng, is_alone }
     }
 
     /// One loop: refresh, look, do one thing, wait a while.
-    pub(super) async fn step(&mut self, world: &World) {
+    pub(super) async fn step(&mut self, world: &World) -> Result<(), Violation> {
         let _stale_is_fine = world.fleet.refresh(Instant::now() + Duration::from_secs(4)).await;
         let groups: Vec<String> = world.fleet.snapshot().groups().map(|(id, _)| id.to_string()).collect();
         if let Some(group) = self.rng.choice(&groups).cloned() {
-            self.act(world, &group).await;
+            self.act(world, &group).await?;
         }
         sleep(Duration::from_millis(self.rng.u64(..12_000))).await;
+        Ok(())
     }
 
-    async fn act(&mut self, world: &World, group: &str) {
-        match self.rng.u32(..8) {
-            0..3 => {
-                let delta = self.rng.u32(1..8);
-                self.grow(world, group, delta).await;
-            }
-            3..5 => self.delete_running(world, group).await,
-            5 | 6 => drop(delete_failed(world, group).await),
+    async fn act(&mut self, world: &World, group: &str) -> Result<(), Violation> {
+        match self.rng.u32(..10) {
+            0..4 => self.grow(world, group).await,
+            4..7 => self.delete_running(world, group).await,
+            7 => self.delete_failed(world, group).await,
+            8 => self.delete_coming(world, group).await,
             _ => {
                 // With a delta that is far too large, as CA sends after a timed-out scale-up.
                 let number = self.rng.u32(1..20);
-                let _refused = world.fleet.mutate(group, Ask::Decrease(number), self.limit()).await;
+                self.call(world, group, Ask::Decrease(number)).await.map(drop)
             }
         }
     }
 
-    /// Law 4: an accepted scale-up shows at once, unless the cloud has taken it back in the meantime.
-    async fn grow(&mut self, world: &World, group: &str, delta: u32) {
-        let call = world.fleet.mutate(group, Ask::Increase(delta), self.limit());
-        if self.rng.u32(..6) == 0 {
-            let _caller_gone = timeout(Duration::from_millis(self.rng.u64(..800)), call).await;
-            return;
+    /// Makes a call, with a deadline of any length, from which the caller may turn away. `None` where it did.
+    /// Law 9: the answer is there by then.
+    async fn call(&mut self, world: &World, group: &str, ask: Ask) -> Result<Option<Answer>, Violation> {
+        let limit = self.limit();
+        let patience = (self.rng.u32(..8) == 0).then(|| Duration::from_millis(self.rng.u64(..800)));
+        let answer = timeout(patience.unwrap_or(Duration::MAX), world.fleet.mutate(group, ask, limit)).await;
+        let now = Instant::now();
+        if answer.is_ok() && now > limit.answer_by + LATE {
+            return Err(Violation::of("law 9", format!("{group}: answered {:?} late", now - limit.answer_by)));
         }
-        let outcome = call.await;
-        if outcome.is_ok() {
-            let shown = world.fleet.snapshot().group(group).map(|(_, view)| view.tally.target);
-            assert!(
-                shown.is_none_or(|target| target >= delta),
-                "{group} grew by {delta} and has a target of {shown:?}"
-            );
+        Ok(answer.ok())
+    }
+
+    /// Law 4: an accepted scale-up shows at once, unless the cloud has taken it back in the meantime. Law 6: never above
+    /// the maximum.
+    async fn grow(&mut self, world: &World, group: &str) -> Result<(), Violation> {
+        let delta = self.rng.u32(1..8);
+        let Some(answer) = self.call(world, group, Ask::Increase(delta)).await? else { return Ok(()) };
+        if answer.is_err() {
+            return Ok(());
         }
+        let shown = world.fleet.snapshot().group(group).map(|(_, view)| (view.tally.target, view.max));
+        let Some((target, max)) = shown else { return Ok(()) };
+        if target < delta.min(kept(world, group)) {
+            return Err(Violation::of("law 4", format!("{group} grew by {delta} and has a target of {target}")));
+        }
+        if self.is_alone && target > max && !is_preempted(world, group) {
+            return Err(Violation::of("law 6", format!("{group} grew to {target}, above {max}")));
+        }
+        Ok(())
     }
 
     /// A few one-node calls at once. Law 4: what is accepted is Deleting or gone at once. Law 6: never below min.
-    async fn delete_running(&mut self, world: &World, group: &str) {
-        let Some((min, running)) = view(world, group, InstanceState::Running) else { return };
-        let mut victims = running;
+    /// Law 7: what is named again costs no call.
+    async fn delete_running(&mut self, world: &World, group: &str) -> Result<(), Violation> {
+        let Some((min, mut victims)) = listed(world, group, InstanceState::Running) else { return Ok(()) };
         self.rng.shuffle(&mut victims);
         victims.truncate(self.rng.usize(1..8));
-        let calls = victims.iter().map(|victim| {
+        let limit = self.limit();
+        let delete = |victim: &ProviderId| {
             let node = NamedNode { id: victim.clone(), create_error: false };
-            world.fleet.mutate(group, Ask::Delete(vec![node]), self.limit())
-        });
-        let outcomes = futures_util::future::join_all(calls).await;
-        let still = view(world, group, InstanceState::Running).map(|(_, running)| running).unwrap_or_default();
+            world.fleet.mutate(group, Ask::Delete(vec![node]), limit)
+        };
+        let outcomes = join_all(victims.iter().map(delete)).await;
+        let (_, still) = listed(world, group, InstanceState::Running).unwrap_or_default();
         for (victim, outcome) in victims.iter().zip(&outcomes) {
             match outcome {
                 // The deletion may have failed in the meantime; then the instance lives on, and is reported so.
-                Ok(()) => assert!(
-                    !still.contains(victim) || lives(world, group, victim.as_str()),
-                    "{victim} was accepted and is still reported as running"
-                ),
-                Err(FleetError::Refused { refusal: Refusal::BelowMin { min: told, .. }, .. }) => assert_eq!(*told, min),
-                Err(_) => {}
+                Ok(()) if still.contains(victim) && !lives(world, group, victim) => {
+                    let what = format!("{victim} was accepted and is still reported as running");
+                    return Err(Violation::of("law 4", what));
+                }
+                Err(FleetError::Refused { refusal: Refusal::BelowMin { min: told, .. }, .. }) if *told != min => {
+                    return Err(Violation::of("law 6", format!("{group}: a minimum of {told}, not {min}")));
+                }
+                _ => {}
             }
         }
+        let accepted: Vec<ProviderId> =
+            victims.into_iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(id, _)| id).collect();
+        self.check_minimum(world, group, accepted.len())?;
+        self.delete_again(world, group, accepted).await
     }
 
-    fn limit(&self) -> TimeLimit {
-        let answer_by = Instant::now() + Duration::from_secs(5);
-        TimeLimit { send_by: answer_by - Duration::from_millis(500), answer_by }
+    fn check_minimum(&self, world: &World, group: &str, accepted: usize) -> Result<(), Violation> {
+        let snapshot = world.fleet.snapshot();
+        let Some((_, view)) = snapshot.group(group).filter(|_| self.is_alone && accepted > 0) else { return Ok(()) };
+        if view.tally.target < view.min {
+            let what =
+                format!("{group}: {accepted} deletions accepted, target {} below {}", view.tally.target, view.min);
+            return Err(Violation::of("law 6", what));
+        }
+        Ok(())
+    }
+
+    async fn delete_again(&mut self, world: &World, group: &str, ids: Vec<ProviderId>) -> Result<(), Violation> {
+        let (_, deleting) = listed(world, group, InstanceState::Deleting).unwrap_or_default();
+        let going: Vec<ProviderId> = ids.into_iter().filter(|id| deleting.contains(id)).collect();
+        if going.is_empty() || is_preempted(world, group) || !self.is_alone || self.rng.bool() {
+            return Ok(());
+        }
+        let nodes = going.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect();
+        let before = deletions(world);
+        let answer = world.fleet.mutate(group, Ask::Delete(nodes), self.limit()).await;
+        // One that failed in the meantime lives again, and is rightly asked for again.
+        let failed = going.iter().any(|id| lives(world, group, id));
+        if answer.is_ok() && !failed && deletions(world) > before {
+            return Err(Violation::of("law 7", format!("{group}: {going:?} deleted twice")));
+        }
+        Ok(())
+    }
+
+    async fn delete_failed(&mut self, world: &World, group: &str) -> Result<(), Violation> {
+        let Some(failed) = failed(world, group) else { return Ok(()) };
+        self.call(world, group, Ask::Delete(failed)).await.map(drop)
+    }
+
+    /// Nodes that never registered: CA gives up on them, whether there is a machine or not.
+    async fn delete_coming(&mut self, world: &World, group: &str) -> Result<(), Violation> {
+        let Some((_, mut coming)) = listed(world, group, InstanceState::Creating) else { return Ok(()) };
+        coming.truncate(self.rng.usize(1..4));
+        let nodes: Vec<_> = coming.into_iter().map(|id| NamedNode { id, create_error: false }).collect();
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        self.call(world, group, Ask::Delete(nodes)).await.map(drop)
+    }
+
+    fn limit(&mut self) -> TimeLimit {
+        let time = if self.rng.u32(..4) == 0 { self.rng.u64(100..5_000) } else { 5_000 };
+        limit(Duration::from_millis(time))
     }
 
     /// As CA does in the end: what failed is deleted, and what never came is taken back.
@@ -98,42 +172,66 @@ impl Autoscaler {
             let _stale_is_fine = world.fleet.refresh(Instant::now() + Duration::from_secs(4)).await;
             let groups: Vec<String> = world.fleet.snapshot().groups().map(|(id, _)| id.to_string()).collect();
             for group in groups {
-                let _tried_again_later = delete_failed(world, &group).await;
+                let time = Duration::from_secs(5);
+                if let Some(failed) = failed(world, &group) {
+                    let _tried_again_later = world.fleet.mutate(&group, Ask::Delete(failed), limit(time)).await;
+                }
                 // As CA does when instances that it was promised have not come for long.
-                let _tried_again_later = world.fleet.mutate(&group, Ask::Decrease(100), self.limit()).await;
+                let _tried_again_later = world.fleet.mutate(&group, Ask::Decrease(100), limit(time)).await;
             }
             sleep(Duration::from_secs(20)).await;
         }
     }
 }
 
-/// Whether the cloud itself says that an instance lives.
-fn lives(world: &World, group: &str, id: &str) -> bool {
+type Answer = Result<(), FleetError>;
+
+fn limit(time: Duration) -> TimeLimit {
+    let answer_by = Instant::now() + time;
+    TimeLimit { send_by: answer_by - time.min(Duration::from_millis(500)) / 2, answer_by }
+}
+
+/// What the cloud itself keeps of a group: its capacity, without what is on its way out.
+fn kept(world: &World, group: &str) -> u32 {
     world.cloud.world(|world, _| {
-        let mut members = world.view(group).into_iter().flat_map(|group| group.members());
-        members.any(|member| member.provider_id.as_str() == id && member.phase.lives())
+        world.view(group).map_or(0, |group| {
+            let going = group.members().filter(|member| member.counts() && !member.phase.lives()).count();
+            group.capacity().saturating_sub(u32::try_from(going).unwrap_or(u32::MAX))
+        })
     })
 }
 
-/// The group's minimum, and its instances in this state.
-fn view(world: &World, group: &str, state: InstanceState) -> Option<(u32, Vec<headcount::cloud::ProviderId>)> {
+/// Whether the cloud itself says that an instance lives.
+fn lives(world: &World, group: &str, id: &ProviderId) -> bool {
+    world.cloud.world(|world, _| {
+        let mut members = world.view(group).into_iter().flat_map(|group| group.members());
+        members.any(|member| member.provider_id == *id && member.phase.lives())
+    })
+}
+
+/// Whether one write preempts another in this group: what was being deleted then lives again, and is asked for again.
+fn is_preempted(world: &World, group: &str) -> bool {
+    world.cloud.world(|world, _| world.view(group).is_some_and(|group| group.plan().overlap == Overlap::Preempt))
+}
+
+/// How many deletions the cloud was asked for.
+fn deletions(world: &World) -> usize {
+    world.cloud.faults(|faults| faults.calls().filter(|call| call.kind == CallKind::DeleteInstances).count())
+}
+
+/// The group's minimum, and what is listed in this state and did not fail.
+fn listed(world: &World, group: &str, state: InstanceState) -> Option<(u32, Vec<ProviderId>)> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;
     let in_state = view.tally.instances.iter().filter(|reported| reported.state == state && reported.failure.is_none());
     Some((view.min, in_state.map(|reported| reported.id.clone()).collect()))
 }
 
-async fn delete_failed(world: &World, group: &str) -> Result<(), FleetError> {
-    let failed: Vec<NamedNode> = {
-        let snapshot = world.fleet.snapshot();
-        let Some((_, view)) = snapshot.group(group) else { return Ok(()) };
-        let failed = view.tally.instances.iter().filter(|reported| reported.failure.is_some());
-        failed.map(|reported| NamedNode { id: reported.id.clone(), create_error: true }).collect()
-    };
-    if failed.is_empty() {
-        return Ok(());
-    }
-    let answer_by = Instant::now() + Duration::from_secs(5);
-    let limit = TimeLimit { send_by: answer_by - Duration::from_millis(500), answer_by };
-    world.fleet.mutate(group, Ask::Delete(failed), limit).await
+/// What failed to be created, if anything.
+fn failed(world: &World, group: &str) -> Option<Vec<NamedNode>> {
+    let snapshot = world.fleet.snapshot();
+    let (_, view) = snapshot.group(group)?;
+    let failed = view.tally.instances.iter().filter(|reported| reported.failure.is_some());
+    let nodes: Vec<_> = failed.map(|reported| NamedNode { id: reported.id.clone(), create_error: true }).collect();
+    (!nodes.is_empty()).then_some(nodes)
 }

@@ -1,0 +1,96 @@
+//! The line between one process and the cloud. A process that dies takes no further part: a call that has not reached the
+//! cloud never does, one that has goes on there, and nothing comes back. Since a fleet does nothing but call its cloud,
+//! cutting the line is the death of its process, at whatever await point it is.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use headcount::cloud::simulated::Simulated;
+use headcount::cloud::{
+    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, Listing,
+    Machine, OperationHandle, Progress, ProviderId, Recognition,
+};
+use tokio::sync::watch;
+
+/// A process' end of the line.
+pub(super) struct Line {
+    cloud: Arc<Simulated>,
+    cut: watch::Receiver<bool>,
+}
+
+impl Line {
+    /// A line, and what cuts it.
+    pub(super) fn to(cloud: &Arc<Simulated>) -> (Self, watch::Sender<bool>) {
+        let (cutter, cut) = watch::channel(false);
+        (Self { cloud: Arc::clone(cloud), cut }, cutter)
+    }
+
+    async fn carry<T>(&self, call: impl Future<Output = T>) -> T {
+        let mut cut = self.cut.clone();
+        let death = async move {
+            let _cut_or_gone = cut.wait_for(|cut| *cut).await.is_ok();
+        };
+        tokio::select! {
+            biased;
+            () = death => pending().await,
+            answer = call => answer,
+        }
+    }
+}
+
+#[async_trait]
+impl Cloud for Line {
+    async fn list(&self) -> Result<Listing, CloudError> {
+        self.carry(self.cloud.list()).await
+    }
+
+    async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.carry(self.cloud.observe(group)).await
+    }
+
+    async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError> {
+        self.carry(self.cloud.launch_activity(group)).await
+    }
+
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.carry(self.cloud.set_capacity(basis, to)).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.carry(self.cloud.delete_instances(basis, ids)).await
+    }
+
+    async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        self.carry(self.cloud.follow(handle)).await
+    }
+
+    async fn machine(&self, reading: &GroupReading) -> Result<Machine, CloudError> {
+        self.carry(self.cloud.machine(reading)).await
+    }
+
+    async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+        self.carry(self.cloud.instance_types(names)).await
+    }
+
+    async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
+        self.carry(self.cloud.all_instance_types()).await
+    }
+
+    fn recognise(&self, id: &str) -> Recognition {
+        self.cloud.recognise(id)
+    }
+
+    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
+        self.cloud.placeholder(reading, label)
+    }
+
+    fn family(&self) -> Family {
+        self.cloud.family()
+    }
+
+    fn now(&self) -> SystemTime {
+        self.cloud.now()
+    }
+}

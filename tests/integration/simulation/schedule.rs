@@ -1,0 +1,131 @@
+//! One run: what a seed decides, and how to make it smaller.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use headcount::cloud::simulated::Simulated;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::autoscaler::Autoscaler;
+use super::truth::Truth;
+use super::weather::{Kind, Weather};
+use super::world::World;
+use super::{Violation, is_told};
+
+/// What the caller does in one run.
+const STEPS: u32 = 40;
+/// How often the laws are looked at while a step goes on.
+const LOOK_EVERY: Duration = Duration::from_millis(700);
+
+/// A run.
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    pub(super) seed: u64,
+    steps: u32,
+    /// Weather that is left out: it draws its chances all the same, so that the rest stays as it is.
+    muted: BTreeSet<Kind>,
+}
+
+impl Schedule {
+    /// The whole run of a seed, or what the environment says is left of it.
+    pub(super) fn from_environment(seed: u64) -> Self {
+        let variable = |name| std::env::var(name).ok();
+        let steps = variable("HEADCOUNT_STEPS").and_then(|steps| steps.parse().ok()).unwrap_or(STEPS);
+        let muted = variable("HEADCOUNT_MUTED").unwrap_or_default();
+        Self { seed, steps, muted: muted.split(',').filter_map(Kind::parse).collect() }
+    }
+
+    /// Runs it.
+    pub(super) fn run(&self) -> Result<(), Violation> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.expect("a runtime");
+        let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.play())));
+        outcome.unwrap_or_else(|_| Err(Violation("it panicked".to_owned())))
+    }
+
+    /// The same violation with fewer steps and less weather.
+    pub(super) fn shrunk(self, mut violation: Violation) -> (Self, Violation) {
+        let mut smallest = self;
+        let shorter = (1..smallest.steps).map(|steps| Self { steps, ..smallest.clone() });
+        if let Some((shorter, found)) = shorter.into_iter().find_map(|one| Some((one.clone(), one.run().err()?))) {
+            (smallest, violation) = (shorter, found);
+        }
+        for kind in Kind::ALL {
+            let mut milder = smallest.clone();
+            milder.muted.insert(kind);
+            if let Err(found) = milder.run() {
+                (smallest, violation) = (milder, found);
+            }
+        }
+        (smallest, violation)
+    }
+
+    async fn play(&self) -> Result<(), Violation> {
+        let mut rng = Rng::with_seed(self.seed);
+        let (mut weather, plans) = Weather::over(&mut rng, &self.muted);
+        let mut world = World::start(Arc::new(Simulated::with_groups(self.seed, plans)));
+        world.wait_ready(Duration::from_secs(120)).await?;
+        let mut autoscaler = Autoscaler::new(rng.fork(), weather.is_kind());
+        let mut truth = Truth::default();
+        let outcome = async {
+            for _ in 0..self.steps {
+                weather.change(&world);
+                let death = weather.death();
+                self.step(&mut world, &mut autoscaler, &mut truth, death).await?;
+                world.check()?;
+            }
+            weather.calm(&world);
+            world.wait_ready(Duration::from_secs(300)).await?;
+            autoscaler.tidy_up(&world).await;
+            world.check_agreement().await?;
+            world.check()
+        }
+        .await;
+        if outcome.is_err() && is_told() {
+            world.tell();
+        }
+        outcome
+    }
+
+    /// One loop of the caller, in the midst of which the process may die.
+    async fn step(
+        &self,
+        world: &mut World,
+        autoscaler: &mut Autoscaler,
+        truth: &mut Truth,
+        death: Option<Duration>,
+    ) -> Result<(), Violation> {
+        let death_at = death.map(|after| Instant::now() + after);
+        let dies = {
+            let step = autoscaler.step(world);
+            tokio::pin!(step);
+            loop {
+                truth.look(world)?;
+                tokio::select! {
+                    biased;
+                    outcome = &mut step => { outcome?; break false }
+                    () = sleep_until(death_at.unwrap_or_else(Instant::now)), if death_at.is_some() => break true,
+                    () = sleep(LOOK_EVERY) => {}
+                }
+            }
+        };
+        if dies {
+            world.restart();
+        }
+        Ok(())
+    }
+}
+
+/// The command that replays it.
+impl fmt::Display for Schedule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let muted: Vec<&str> = self.muted.iter().map(|kind| kind.name()).collect();
+        write!(formatter, "HEADCOUNT_LOG=1 HEADCOUNT_SEEDS={}..{}", self.seed, self.seed + 1)?;
+        write!(formatter, " HEADCOUNT_STEPS={} HEADCOUNT_MUTED={}", self.steps, muted.join(","))?;
+        write!(formatter, " cargo test --profile simulation --no-default-features --test integration simulation")
+    }
+}
