@@ -43,11 +43,20 @@ pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation, un
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
-    let lowest =
-        observation.listed().saturating_add(under_way).max(observation.reading.min).max(observation.reading.floor);
+    let there = observation.listed().saturating_add(under_way).saturating_add(unlisted_going(state, observation));
+    let lowest = there.max(observation.reading.min).max(observation.reading.floor);
     let wanted = census.desired.saturating_sub(state.forgone()).max(lowest);
     // The capacity as read, too, has to be above: where a read lags, nothing is lowered on the strength of a guess.
     (wanted < census.desired && wanted < observation.reading.desired).then_some(wanted)
+}
+
+/// Instances whose deletion the cloud is still at work on although the reading does not list them. A reading may be wrong,
+/// and a deletion may be given up for the very reduction that was computed without them.
+fn unlisted_going(state: &GroupState, observation: &Observation) -> u32 {
+    let under_way = state.operations().iter().filter(|one| one.handle.is_some() && one.finished.is_none());
+    let named: BTreeSet<_> = under_way.filter_map(Operation::deletes).flatten().collect();
+    let listed = observation.instances.iter().filter(|instance| named.contains(&instance.id)).count();
+    count(named.len() - listed)
 }
 
 /// The placeholders that a decrease by `number` takes back: never more than what is missing, failed ones first, then the

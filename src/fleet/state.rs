@@ -226,6 +226,11 @@ impl GroupState {
         acceptance: Acceptance,
         name: NamePlaceholder<'_>,
     ) {
+        for operation in &mut self.operations {
+            if let Kind::Capacity { expected, .. } = &mut operation.kind {
+                *expected = expected.saturating_add(write.to).saturating_sub(write.from);
+            }
+        }
         let remaining = self.census().map_or(write.from, |census| census.remaining);
         let kept_out = write.from.saturating_sub(remaining);
         self.push(Operation {
@@ -309,6 +314,7 @@ impl GroupState {
         let share = to.saturating_sub(from);
         let remaining = self.census().map_or(expected, |census| census.remaining);
         let taken_back = expected.saturating_sub(remaining).min(share);
+        self.lower_expectations(taken_back);
         let made = self.slots.len();
         self.add_slots(size(taken_back), since, name);
         for slot in &mut self.slots[made..] {

@@ -172,7 +172,9 @@ impl Group {
         member.phase = member.resumes;
         member.fate = None;
         let taken = (called(&member.provider_id), member.activity.take(), member.operation.take());
-        if claim == Claim::GivenUp {
+        // What a scale set failed to delete counts again, whoever wanted it gone.
+        let uncounted = self.plan.kind == Kind::AzureLike && self.count(|member| member.counts()) > self.capacity;
+        if claim == Claim::GivenUp || uncounted {
             self.capacity = self.capacity.saturating_add(1);
             self.changed();
         }

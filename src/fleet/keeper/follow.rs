@@ -44,7 +44,13 @@ impl Keeper {
             "the cloud accepted the operation, and it failed"
         );
         // Without a new reading the operation stays, and is asked about again.
-        let Some(observation) = self.read_or_warn().await else { return };
+        let observation = match self.read_until_believed().await {
+            Ok(observation) => observation,
+            Err(error) => {
+                tracing::warn!(group = %self.key.name, %operation, %error, "cannot be read after the failure; later again");
+                return;
+            }
+        };
         let names = self.placeholder_names();
         self.state.fail(operation, failure, observation, &names);
         self.publish();

@@ -165,7 +165,7 @@ impl Keeper {
 
     /// Takes a reading of a listing in, with the instances read anew where there may be something new to see.
     async fn take_in(&mut self, reading: GroupReading, begun: Instant, taken_in: TakenIn) {
-        if self.written.is_some_and(|written| written >= begun) {
+        if self.is_outdated(begun) {
             return;
         }
         let at = self.around.cloud.now();
@@ -182,6 +182,12 @@ impl Keeper {
         }
     }
 
+    /// Whether a reading that began then says nothing of the last write, or less than is known: answers come in any order.
+    fn is_outdated(&self, begun: Instant) -> bool {
+        let known = self.state.observation().is_some_and(|known| known.begun > begun);
+        known || self.written.is_some_and(|written| written >= begun)
+    }
+
     fn needs_detail(&self, known: &Observation, reading: &GroupReading) -> bool {
         known.reading.desired != reading.desired
             || known.reading.version != reading.version
@@ -193,7 +199,7 @@ impl Keeper {
 
     /// A listing lacks the group: it is let go of only if the cloud, asked for it by name, does not know it either.
     async fn look_for(&mut self, begun: Instant, _taken_in: TakenIn) {
-        if self.written.is_some_and(|written| written >= begun) {
+        if self.is_outdated(begun) {
             return;
         }
         match self.observe().await {
@@ -297,8 +303,15 @@ impl Keeper {
         }
     }
 
-    /// Reads the group for a write (law 2): again and again, a few times, until the reading does not contradict itself.
+    /// Reads the group for a write (law 2).
     async fn fresh(&mut self) -> Result<(), FleetError> {
+        let observation = self.read_until_believed().await?;
+        self.adopt_fresh(observation);
+        Ok(())
+    }
+
+    /// Reads the group again and again, a few times, until the reading does not contradict itself (law 5).
+    async fn read_until_believed(&mut self) -> Result<Observation, FleetError> {
         let mut doubted: Option<Observation> = None;
         let mut reason = String::new();
         for _ in 0..CONFIRM_READS {
@@ -306,13 +319,9 @@ impl Keeper {
                 self.retire();
                 return Err(FleetError::UnknownGroup { id: self.key.name.to_string() });
             };
-            let Some(why) = doubt(&self.state, &observation) else {
-                self.adopt_fresh(observation);
-                return Ok(());
-            };
+            let Some(why) = doubt(&self.state, &observation) else { return Ok(observation) };
             if doubted.as_ref().is_some_and(|doubted| confirms(doubted, &observation)) {
-                self.adopt_fresh(observation);
-                return Ok(());
+                return Ok(observation);
             }
             tracing::warn!(group = %self.key.name, %why, "not written on until a second reading confirms it");
             reason = format!("its readings contradict each other ({why})");

@@ -163,6 +163,7 @@ impl Weather {
     }
 
     fn vanish(&mut self, world: &World, name: String) {
+        world.lost_sight();
         if self.vanished.remove(&name) {
             world.cloud.restore_group(&name);
         } else {

@@ -1,5 +1,6 @@
 //! The cloud, the process that looks after it, and what has to be true of both.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,22 +27,27 @@ pub(super) struct World {
     pub(super) cloud: Arc<Simulated>,
     pub(super) fleet: Arc<Fleet>,
     line: watch::Sender<bool>,
-    /// When processes died, since the beginning of the world.
-    deaths: Vec<Duration>,
+    /// When processes died, or lost sight of a group and with it all they knew of it, since the beginning of the world.
+    deaths: RefCell<Vec<Duration>>,
 }
 
 impl World {
     /// The first process starts.
     pub(super) fn start(cloud: Arc<Simulated>) -> Self {
         let (fleet, line) = process(&cloud);
-        Self { cloud, fleet, line, deaths: Vec::new() }
+        Self { cloud, fleet, line, deaths: RefCell::default() }
     }
 
     /// The process dies at this moment and another one starts.
     pub(super) fn restart(&mut self) {
         let _already_cut = self.line.send(true);
-        self.deaths.push(self.cloud.elapsed());
+        self.lost_sight();
         (self.fleet, self.line) = process(&self.cloud);
+    }
+
+    /// Whatever was known of a group is known no longer.
+    pub(super) fn lost_sight(&self) {
+        self.deaths.borrow_mut().push(self.cloud.elapsed());
     }
 
     /// Waits until the process serves.
@@ -58,7 +64,8 @@ impl World {
 
     /// Law 1: no instance died of a capacity write of ours.
     fn check_deaths(&self) -> Result<(), Violation> {
-        let inherited = |at: Duration| self.deaths.iter().any(|death| *death <= at && at <= *death + LAST_WILL);
+        let inherited =
+            |at: Duration| self.deaths.borrow().iter().any(|death| *death <= at && at <= *death + LAST_WILL);
         let mut killed = self.cloud.killed_unnamed();
         killed.retain(|killed| !(killed.id.as_str().starts_with("aws:") && inherited(killed.at)));
         match killed.first() {
@@ -117,7 +124,7 @@ impl World {
     pub(super) fn tell(&self) {
         self.cloud.world(|world, _| world.events().for_each(|event| println!("{:?} {event}", event.at)));
         self.cloud.calls().iter().for_each(|call| println!("{call:?}"));
-        self.deaths.iter().for_each(|death| println!("{death:?} a process died"));
+        self.deaths.borrow().iter().for_each(|death| println!("{death:?} a process died"));
     }
 }
 
