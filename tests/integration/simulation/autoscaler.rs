@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::future::join_all;
-use headcount::cloud::simulated::{CallKind, Overlap};
+use headcount::cloud::simulated::{Call, CallKind, Overlap};
 use headcount::cloud::{InstanceState, ProviderId};
 use headcount::fleet::{Ask, FleetError, NamedNode, Refusal, TimeLimit};
 use tokio::time::{Instant, sleep, timeout};
@@ -69,7 +69,7 @@ impl Autoscaler {
     /// Law 4: an accepted scale-up shows at once, unless the cloud has taken it back in the meantime. Law 6: never above
     /// the maximum.
     async fn grow(&mut self, world: &World, group: &str) -> Result<(), Violation> {
-        let delta = self.rng.u32(1..8);
+        let (delta, kept_before) = (self.rng.u32(1..8), kept(world, group));
         let Some(answer) = self.call(world, group, Ask::Increase(delta)).await? else { return Ok(()) };
         if answer.is_err() {
             return Ok(());
@@ -79,7 +79,8 @@ impl Autoscaler {
         if target < delta.min(kept(world, group)) {
             return Err(Violation::of("law 4", format!("{group} grew by {delta} and has a target of {target}")));
         }
-        if self.is_alone && target > max && !is_preempted(world, group) {
+        // A deletion that fails while a group grows takes it above its maximum, and nobody is to blame.
+        if self.is_alone && kept(world, group) > max && kept_before + delta > max && !is_preempted(world, group) {
             return Err(Violation::of("law 6", format!("{group} grew to {target}, above {max}")));
         }
         Ok(())
@@ -91,7 +92,7 @@ impl Autoscaler {
         let Some((min, mut victims)) = listed(world, group, InstanceState::Running) else { return Ok(()) };
         self.rng.shuffle(&mut victims);
         victims.truncate(self.rng.usize(1..8));
-        let limit = self.limit();
+        let (limit, kept_before) = (self.limit(), kept(world, group));
         let delete = |victim: &ProviderId| {
             let node = NamedNode { id: victim.clone(), create_error: false };
             world.fleet.mutate(group, Ask::Delete(vec![node]), limit)
@@ -113,16 +114,17 @@ impl Autoscaler {
         }
         let accepted: Vec<ProviderId> =
             victims.into_iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(id, _)| id).collect();
-        self.check_minimum(world, group, accepted.len())?;
+        self.check_minimum(world, group, kept_before, accepted.len())?;
         self.delete_again(world, group, accepted).await
     }
 
-    fn check_minimum(&self, world: &World, group: &str, accepted: usize) -> Result<(), Violation> {
+    /// A launch that fails while instances are being deleted takes the group below its minimum, and nobody is to blame.
+    fn check_minimum(&self, world: &World, group: &str, before: u32, accepted: usize) -> Result<(), Violation> {
         let snapshot = world.fleet.snapshot();
         let Some((_, view)) = snapshot.group(group).filter(|_| self.is_alone && accepted > 0) else { return Ok(()) };
-        if view.tally.target < view.min {
-            let what =
-                format!("{group}: {accepted} deletions accepted, target {} below {}", view.tally.target, view.min);
+        let left = before.saturating_sub(u32::try_from(accepted).unwrap_or(u32::MAX));
+        if view.tally.target < view.min && left < view.min {
+            let what = format!("{group}: {accepted} deletions of {before} accepted, the minimum is {}", view.min);
             return Err(Violation::of("law 6", what));
         }
         Ok(())
@@ -135,11 +137,11 @@ impl Autoscaler {
             return Ok(());
         }
         let nodes = going.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect();
-        let before = deletions(world);
+        let before = deletions(world, group);
         let answer = world.fleet.mutate(group, Ask::Delete(nodes), self.limit()).await;
         // One that failed in the meantime lives again, and is rightly asked for again.
         let failed = going.iter().any(|id| lives(world, group, id));
-        if answer.is_ok() && !failed && deletions(world) > before {
+        if answer.is_ok() && !failed && deletions(world, group) > before {
             return Err(Violation::of("law 7", format!("{group}: {going:?} deleted twice")));
         }
         Ok(())
@@ -214,9 +216,10 @@ fn is_preempted(world: &World, group: &str) -> bool {
     world.cloud.world(|world, _| world.view(group).is_some_and(|group| group.plan().overlap == Overlap::Preempt))
 }
 
-/// How many deletions the cloud was asked for.
-fn deletions(world: &World) -> usize {
-    world.cloud.faults(|faults| faults.calls().filter(|call| call.kind == CallKind::DeleteInstances).count())
+/// How many deletions the cloud was asked for in a group.
+fn deletions(world: &World, group: &str) -> usize {
+    let of_group = |call: &&Call| call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group);
+    world.cloud.faults(|faults| faults.calls().filter(of_group).count())
 }
 
 /// The group's minimum, and what is listed in this state and did not fail.
