@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::error::Refusal;
-use super::limits::LAUNCH_BEGINS;
 use super::observation::{Observation, count};
 use super::operation::Operation;
 use super::slot::Slot;
@@ -33,13 +32,9 @@ pub(super) struct DeletePlan {
 /// included, law 1) and is launching at this moment, never below the group's minimum, never above what is.
 pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation, under_way: u32) -> Option<u32> {
     let census = state.census()?;
-    let just_grown = |operation: &Operation| {
-        operation.is_growth_without_handle()
-            && observation.begun.saturating_duration_since(operation.accepted) < LAUNCH_BEGINS
-    };
     // A launch that failed has evidently begun.
     let begun = state.slots().iter().any(|slot| slot.failure.is_some());
-    if !begun && state.operations().iter().any(just_grown) {
+    if !begun && state.has_just_grown(observation) {
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.

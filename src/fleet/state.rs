@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 use super::census::{self, Census, census};
-use super::limits::{HEAL_WINDOW, OPERATION_LIFE, OPERATIONS, SETTLE, TAKEN_BACK_LIFE};
+use super::limits::{HEAL_WINDOW, LAUNCH_BEGINS, OPERATION_LIFE, OPERATIONS, SETTLE, TAKEN_BACK_LIFE};
 use super::observation::{Observation, count};
 use super::operation::{Kind, Operation, OperationId};
 use super::slot::{self, Slot, Standing};
@@ -26,6 +26,8 @@ pub(super) struct GroupState {
     slots: Vec<Slot>,
     slots_made: u64,
     reduction: Option<Reduction>,
+    /// When a reading first showed a capacity that somebody else had raised.
+    raised: Option<Instant>,
 }
 
 /// The last reduction that was sent, whatever became of it.
@@ -84,6 +86,9 @@ impl GroupState {
         let began = self.observation.as_ref().map_or(observation.at, |previous| previous.at);
         self.mark_seen(observation.reading.desired);
         self.presume_reduction(&observation);
+        if before.is_some_and(|before| before.desired < observation.reading.desired) {
+            self.raised = Some(observation.begun);
+        }
         self.observation = Some(observation);
         self.drop_finished(now);
         self.follow_departures(before, &ran_before);
@@ -212,6 +217,15 @@ impl GroupState {
             let deleted = count(since.filter_map(Operation::deletes).map(BTreeSet::len).sum());
             observation.reading.desired.saturating_add(deleted) >= reduction.to
         })
+    }
+
+    /// Whether the capacity was raised so recently, by whomever, that the group may not have begun to launch. Where a write
+    /// names the version it was computed on, there is no need to know.
+    pub(super) fn has_just_grown(&self, observation: &Observation) -> bool {
+        let is_young = |since: Instant| observation.begun.saturating_duration_since(since) < LAUNCH_BEGINS;
+        let own = self.operations.iter().filter(|operation| operation.is_growth_without_handle());
+        let seen = self.raised.filter(|_| observation.reading.version.is_none());
+        own.map(|operation| operation.accepted).chain(seen).any(is_young)
     }
 
     fn recent_reduction(&self, now: Instant) -> Option<Reduction> {

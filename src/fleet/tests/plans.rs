@@ -130,6 +130,28 @@ fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
 }
 
 #[test]
+fn nothing_is_lowered_just_after_somebody_else_raised_the_capacity() {
+    let mut group = Group::new(5, running(0..3));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&named);
+    group.see(9, running(0..3));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
+    group.now += Duration::from_secs(6);
+    group.see(9, running(0..3));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(7));
+}
+
+#[test]
+fn nothing_is_lowered_below_what_a_reading_lost_of_a_deletion_under_way() {
+    let mut group = Group::new(4, running(0..3));
+    group.delete(2..3);
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&named);
+    group.see(4, running(0..2));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(3), "three are there");
+}
+
+#[test]
 fn a_reduction_is_healed_after_deletions_and_scale_ups_too() {
     let mut group = Group::new(7, running(0..6));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
