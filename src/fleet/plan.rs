@@ -34,7 +34,7 @@ pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation, un
     let census = state.census()?;
     // A launch that failed has evidently begun.
     let begun = state.slots().iter().any(|slot| slot.failure.is_some());
-    if !begun && state.has_just_grown(observation) {
+    if !state.is_steady() || (!begun && state.has_just_grown(observation)) {
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.

@@ -28,6 +28,8 @@ pub(super) struct GroupState {
     reduction: Option<Reduction>,
     /// When a reading first showed a capacity that somebody else had raised.
     raised: Option<Instant>,
+    /// Whether the last reading had the version of the one before it.
+    is_steady: bool,
 }
 
 /// The last reduction that was sent, whatever became of it.
@@ -86,6 +88,8 @@ impl GroupState {
         let began = self.observation.as_ref().map_or(observation.at, |previous| previous.at);
         self.mark_seen(observation.reading.desired);
         self.presume_reduction(&observation);
+        let known = self.observation.as_ref().map(|known| &known.reading.version);
+        self.is_steady = known == Some(&observation.reading.version) || observation.reading.version.is_none();
         if before.is_some_and(|before| before.desired < observation.reading.desired) {
             self.raised = Some(observation.begun);
         }
@@ -217,6 +221,13 @@ impl GroupState {
             let deleted = count(since.filter_map(Operation::deletes).map(BTreeSet::len).sum());
             observation.reading.desired.saturating_add(deleted) >= reduction.to
         })
+    }
+
+    /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can have
+    /// been raised in between, and what is missing then is not missing. Where the version is the one of the reading before,
+    /// nothing was: the instances were read between the two.
+    pub(super) fn is_steady(&self) -> bool {
+        self.is_steady
     }
 
     /// Whether the capacity was raised so recently, by whomever, that the group may not have begun to launch. Where a write

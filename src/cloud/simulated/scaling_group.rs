@@ -43,6 +43,9 @@ impl Group {
     pub(super) fn take_capacity(&mut self, at: Duration, to: u32, author: Author) {
         let from = std::mem::replace(&mut self.capacity, to);
         self.changed();
+        if self.live() <= to {
+            self.scale_in_at = None;
+        }
         let by = if author == Author::Outside { " (from outside)" } else { "" };
         if to > from {
             self.tell(at, format!("{} launching, capacity {from} → {to}{by}", instances(to - from)));

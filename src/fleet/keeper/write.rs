@@ -123,6 +123,9 @@ impl Keeper {
 
     /// Lowers the capacity by what is forgone, as far as that is safe at this moment; the rest stays owed.
     pub(super) async fn lower(&mut self) -> Result<(), FleetError> {
+        if !self.state.is_steady() {
+            self.fresh().await?;
+        }
         for _ in 0..=RECOMPUTE {
             // Unknown is not 0 (law 5): without knowing what is being launched, the reduction stays owed.
             let Some(LaunchActivity { under_way, .. }) = self.launch_activity().await else {

@@ -130,6 +130,23 @@ fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
 }
 
 #[test]
+fn nothing_is_lowered_on_instances_that_were_read_before_the_capacity_was_raised() {
+    let mut group = Group::new(7, running(0..7));
+    let mut see = |desired, version: &str| {
+        group.now += Duration::from_secs(10);
+        let mut observation = group.reading(desired, running(0..7));
+        observation.reading.version = Some(version.to_owned());
+        group.state.observe(observation, &name);
+        let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+        group.state.forgo(&named);
+        plan::reduced_capacity(&group.state, group.observation(), 0)
+    };
+    assert_eq!(see(7, "1"), None);
+    assert_eq!(see(9, "2"), None, "two may be there that were not listed yet");
+    assert_eq!(see(9, "2"), Some(7));
+}
+
+#[test]
 fn nothing_is_lowered_just_after_somebody_else_raised_the_capacity() {
     let mut group = Group::new(5, running(0..3));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();

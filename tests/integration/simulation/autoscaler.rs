@@ -80,7 +80,7 @@ impl Autoscaler {
             return Err(Violation::of("law 4", format!("{group} grew by {delta} and has a target of {target}")));
         }
         // A deletion that fails while a group grows takes it above its maximum, and nobody is to blame.
-        if self.is_alone && kept(world, group) > max && kept_before + delta > max && !is_preempted(world, group) {
+        if self.is_alone && target > max && kept_before + delta > max && !is_preempted(world, group) {
             return Err(Violation::of("law 6", format!("{group} grew to {target}, above {max}")));
         }
         Ok(())
