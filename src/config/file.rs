@@ -110,6 +110,7 @@ pub(super) struct Group {
     #[serde(default)]
     pub(super) taints: Vec<Text>,
     pub(super) reserved: Option<Reserved>,
+    pub(super) memory_overhead: Option<Text>,
     #[serde(default)]
     pub(super) options: Options,
 }

@@ -15,6 +15,7 @@ use crate::cloud::ReservedProfile;
 use crate::fleet::Policy;
 use crate::fleet::options::Options;
 use crate::instance_types::Quantity;
+use crate::instance_types::memory::OverheadError;
 use crate::template::{GroupOverrides, ReservedRule, Threshold, ThresholdError, parse_profile};
 
 /// Checks one entry of `groups:`.
@@ -32,6 +33,9 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
             .map(|taint| checked(taint, path, |text| scalar::taint(text)))
             .collect::<Result<_, _>>()?,
         reserved: group.reserved.map(|reserved| self::reserved(reserved, path)).transpose()?.unwrap_or_default(),
+        memory_overhead: optional(group.memory_overhead.as_ref(), path, |text| {
+            text.parse().map_err(|error: OverheadError| error.to_string())
+        })?,
     };
     Ok(Policy { matches, overrides, options: options(&group.options, path)? })
 }

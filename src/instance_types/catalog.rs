@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::entry::Entry;
-use super::memory;
+use super::memory::{self, Host};
 use super::quantity::Quantity;
 use super::source::{Source, Sourced};
 use super::table::{Table, fold};
@@ -37,11 +37,11 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// The capacity that a kubelet will report, in bytes.
-    pub fn reported(self, family: Family) -> Quantity {
+    /// The capacity that a kubelet on this host will report, in bytes.
+    pub fn reported(self, host: &Host<'_>) -> Quantity {
         match self {
             Self::Reported(memory) => memory,
-            Self::Nominal(memory) => memory::reported(family, memory),
+            Self::Nominal(memory) => memory::reported(host, memory),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::build::Input;
 use super::error::TemplateError;
 use super::reserved::{self, Shape};
 use crate::cloud::{Architecture, Family, ReservedProfile};
+use crate::instance_types::memory::Host;
 use crate::instance_types::{Memory, Quantity, Source, Sourced, TypeCapacity};
 
 const CPU: &str = "cpu";
@@ -108,7 +109,16 @@ fn holdings_of(input: &Input<'_>, explicit: &Candidates, type_name: &str) -> Res
     let from_catalog = known.as_ref().and_then(|known| known.cpu.clone());
     let cpu = trusted(explicit, CPU, from_catalog).ok_or_else(|| incomplete(CPU))?;
     let from_catalog = known.as_ref().and_then(|known| known.memory.clone());
-    let from_catalog = from_catalog.map(|memory| memory.map(|memory: Memory| memory.reported(input.family)));
+    let memory_is_estimated = !explicit.contains_key(MEMORY)
+        && from_catalog.as_ref().is_some_and(|memory| matches!(memory.value, Memory::Nominal(_)));
+    let host = Host {
+        family: input.family,
+        type_name,
+        architecture: known.as_ref().and_then(|known| known.architecture.as_ref()).map(|known| known.value),
+        operating_system: input.machine.operating_system,
+        overhead: input.overrides.memory_overhead,
+    };
+    let from_catalog = from_catalog.map(|memory| memory.map(|memory: Memory| memory.reported(&host)));
     let memory = trusted(explicit, MEMORY, from_catalog).ok_or_else(|| incomplete(MEMORY))?;
     let profile = input.overrides.reserved.profile.or(input.machine.reserved);
     let profile = profile.unwrap_or_else(|| reserved::default_profile(input.family));
@@ -120,6 +130,7 @@ fn holdings_of(input: &Input<'_>, explicit: &Candidates, type_name: &str) -> Res
         memory: memory.value,
         // Where a table says that there is more than is sold, it is right about what is sold, too.
         nominal_memory: known.as_ref().and_then(|known| known.nominal_memory).unwrap_or_default().max(memory.value),
+        memory_is_estimated,
         ephemeral_storage: capacity.get(EPHEMERAL).map(|storage| storage.value),
         pods: pods_limit,
         network_pods: known.as_ref().and_then(network_pods).unwrap_or(pods_limit),

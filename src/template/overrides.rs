@@ -6,6 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::cloud::{ReservedProfile, Taint};
+use crate::instance_types::memory::Overhead;
 use crate::instance_types::{Quantity, QuantityError};
 
 /// What the entries under `groups:` that match a group say of its nodes, merged.
@@ -19,6 +20,8 @@ pub struct GroupOverrides {
     pub taints: Vec<Taint>,
     /// `reserved:`
     pub reserved: ReservedRule,
+    /// `memoryOverhead:`; what is kept of nominal memory is estimated where it is absent.
+    pub memory_overhead: Option<Overhead>,
 }
 
 /// What a node keeps for itself, as the configuration says. What is absent here is as the profile says.
@@ -94,7 +97,7 @@ impl Threshold {
 impl GroupOverrides {
     /// Adds what a later entry says, which wins value by value.
     pub fn merge(&mut self, later: Self) {
-        let Self { capacity, labels, taints, reserved } = later;
+        let Self { capacity, labels, taints, reserved, memory_overhead } = later;
         self.capacity.extend(capacity);
         self.labels.extend(labels);
         self.taints.retain(|taint| !taints.iter().any(|later| same_taint(taint, later)));
@@ -105,6 +108,7 @@ impl GroupOverrides {
         self.reserved.kube_reserved.extend(kube_reserved);
         self.reserved.system_reserved.extend(system_reserved);
         self.reserved.eviction_hard.extend(eviction_hard);
+        self.memory_overhead = memory_overhead.or(self.memory_overhead);
     }
 }
 
@@ -127,6 +131,7 @@ mod tests {
             ..GroupOverrides::default()
         };
         overrides.reserved.max_pods = Some(58);
+        overrides.memory_overhead = "7.5%".parse().ok();
         overrides.merge(GroupOverrides {
             capacity: [("cpu".into(), Quantity::units(2))].into(),
             taints: vec![taint("b", TaintEffect::NoSchedule)],
@@ -136,6 +141,10 @@ mod tests {
         assert_eq!(overrides.capacity["memory"], Quantity::bytes(1024));
         assert_eq!(overrides.taints, [taint("a", TaintEffect::NoExecute), taint("b", TaintEffect::NoSchedule)]);
         assert_eq!(overrides.reserved.max_pods, Some(58));
+        let overhead = |text: &str| Some(text.parse::<Overhead>().unwrap());
+        assert_eq!(overrides.memory_overhead, overhead("7.5%"));
+        overrides.merge(GroupOverrides { memory_overhead: overhead("5%"), ..GroupOverrides::default() });
+        assert_eq!(overrides.memory_overhead, overhead("5%"));
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub(super) struct Shape {
     pub(super) memory: Quantity,
     /// As the cloud sells it, in bytes.
     pub(super) nominal_memory: Quantity,
+    /// Whether `memory` was estimated from what is sold, so that a kubelet may report more.
+    pub(super) memory_is_estimated: bool,
     /// Size of the file system for pods' ephemeral storage, in bytes, where it is known.
     pub(super) ephemeral_storage: Option<Quantity>,
     /// The kubelet's limit.
@@ -148,15 +150,17 @@ fn settings(profile: ReservedProfile, shape: &Shape) -> Settings {
         ReservedProfile::Kubeadm => {}
         ReservedProfile::OpenShift => {
             settings.system.insert(CPU.into(), eks_cpu(shape.cpu).max(Quantity::millis(500)));
-            settings.system.insert(MEMORY.into(), openshift_memory(shape.memory));
+            settings.system.insert(MEMORY.into(), openshift_memory(reported_most(shape)));
             settings.system.insert(EPHEMERAL.into(), mebibytes(1024));
         }
     }
     let aks = matches!(profile, ReservedProfile::Aks | ReservedProfile::AksLegacy);
     if aks && shape.operating_system == OperatingSystem::Windows {
         settings.system.insert(MEMORY.into(), mebibytes(2048));
-        // Before 1.29 that stands in place of the threshold, as two nodes show; of later ones nothing is known.
-        eviction_mib = if profile == ReservedProfile::AksLegacy { 0 } else { eviction_mib };
+        if profile == ReservedProfile::AksLegacy {
+            // Before 1.29 that stands in place of all thresholds, as two nodes show; of later ones nothing is known.
+            return settings;
+        }
     }
     settings.eviction.insert(MEMORY_AVAILABLE.into(), Threshold::Amount(mebibytes(eviction_mib)));
     settings.eviction.insert(NODEFS_AVAILABLE.into(), Threshold::Share(0.1));
@@ -213,12 +217,21 @@ fn aks_legacy_memory(nominal: Quantity) -> Quantity {
     mebibytes(graduated(hundredths, &memory_brackets(1024 * 100)) / 100)
 }
 
+/// The most that the kubelet may report: on Linux, memory less the 64 bytes by which each page of 4 KiB is described.
+fn reported_most(shape: &Shape) -> Quantity {
+    if !shape.memory_is_estimated {
+        return shape.memory;
+    }
+    let nominal = shape.nominal_memory.whole();
+    Quantity::bytes(nominal - nominal / 64)
+}
+
 /// OpenShift has two habits: 1 GiB, or (`autoSizingReserved`, as managed OpenShift has it) the brackets of the whole GiB
-/// the kubelet reports. Nothing tells which, so this is the greater one, of the GiB rounded up, for what is reported may be
-/// a little more than estimated. `systemReserved:` says it exactly.
+/// the kubelet reports. Nothing tells which, so this is the greater one; `systemReserved: {memory: 1Gi}` says the first.
 fn openshift_memory(reported: Quantity) -> Quantity {
-    let hundredths = reported.whole().div_ceil(1024 * MIB) * 1024 * 100;
-    mebibytes(graduated(hundredths, &memory_brackets(1024 * 100)).div_ceil(100).max(1024))
+    let gib = reported.whole() / (1024 * MIB);
+    let hundredths = graduated(gib * 100, &memory_brackets(100));
+    Quantity::bytes((hundredths * 1024 * MIB).div_ceil(100).max(1024 * MIB))
 }
 
 #[cfg(test)]

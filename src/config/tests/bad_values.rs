@@ -228,6 +228,8 @@ fn groups() {
         "4:46",
         &["\"pid.available\"", "memory.available, nodefs.available"],
     );
+    assert_group_fault("memoryOverhead: 0.075", "4:21", &["\"0.075\" is not a percentage", "7.5%"]);
+    assert_group_fault("memoryOverhead: 100%", "4:21", &["leaves nodes no memory", "less than 100%"]);
     assert_group_fault("options: {scaleDownUtilizationThreshold: 1.5}", "4:46", &["1.5 is not a share", "from 0 to 1"]);
     assert_group_fault("options: {scaleDownUtilizationThreshold: .nan}", "4:46", &["from 0 to 1"]);
     assert_group_fault("options: {scaleDownGpuUtilizationThreshold: -0.1}", "4:49", &["-0.1 is not a share"]);

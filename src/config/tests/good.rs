@@ -162,6 +162,7 @@ groups:
       kubeReserved: {cpu: 100m, memory: 1Gi}
       systemReserved: {memory: 100Mi}
       evictionHard: {memory.available: 100Mi}
+    memoryOverhead: 7.5%
     options:
       scaleDownGpuUtilizationThreshold: 1
       scaleDownUnreadyTime: 1h30m
@@ -183,6 +184,7 @@ groups:
     assert_eq!(reserved.kube_reserved["cpu"], amount("100m"));
     assert_eq!(reserved.system_reserved["memory"], amount("100Mi"));
     assert_eq!(reserved.eviction_hard["memory.available"], Threshold::Amount(amount("100Mi")));
+    assert_eq!(rule.overrides.memory_overhead, "7.5%".parse().ok());
     let expected = Options {
         scale_down_gpu_utilization_threshold: Some(1.0),
         scale_down_unready_time: Some(Duration::from_secs(5400)),

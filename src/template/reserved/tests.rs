@@ -6,6 +6,7 @@ fn shape(cpus: u32, nominal_mib: u64, pods: u32) -> Shape {
         cpu: Quantity::units(cpus),
         memory: mebibytes(nominal_mib),
         nominal_memory: mebibytes(nominal_mib),
+        memory_is_estimated: false,
         ephemeral_storage: None,
         pods,
         network_pods: pods,
@@ -72,10 +73,24 @@ fn eks_reserves_by_what_the_interfaces_serve_not_by_the_limit() {
 
 #[test]
 fn openshift_keeps_the_greater_of_its_two_habits() {
-    // 2660 and 3622.56 MiB are what auto-sized nodes that report 15 and 30 GiB keep.
-    for (reported_mib, kept_mib) in [(2048, 1124), (15 * 1024, 2660), (30 * 1024, 3623), (15 * 1024 + 1, 2763)] {
+    // 2660 and 3622.56 MiB are what auto-sized nodes that report 15 and 30 GiB and a little more keep.
+    for (reported_mib, kept_mib) in [(2048, 1124), (15 * 1024, 2660), (31 * 1024 - 1, 3622), (16 * 1024 - 1, 2660)] {
         assert_eq!(memory_mib(ReservedProfile::OpenShift, &shape(4, reported_mib, 250)), kept_mib, "{reported_mib}");
     }
+    // An r5.xlarge, to the byte: its kubelet prints 29423880765440m.
+    let capacity = "32443760Ki".parse().unwrap();
+    let kept = reserved(
+        &ReservedRule::default(),
+        ReservedProfile::OpenShift,
+        &Shape { memory: capacity, ..shape(4, 32768, 250) },
+    );
+    assert_eq!(capacity.less(kept[MEMORY].value).whole(), 29_423_880_765);
+}
+
+#[test]
+fn openshift_keeps_by_the_most_that_an_estimate_may_turn_out_to_be() {
+    let estimated = Shape { memory: "14.9Gi".parse().unwrap(), memory_is_estimated: true, ..shape(4, 16 * 1024, 250) };
+    assert_eq!(memory_mib(ReservedProfile::OpenShift, &estimated), 2660);
 }
 
 #[test]
@@ -84,6 +99,9 @@ fn windows_on_aks_keeps_two_gibibytes_more() {
     for (nominal_mib, kept_mib) in [(28 * 1024, 5447), (128 * 1024, 11591)] {
         let windows = Shape { operating_system: OperatingSystem::Windows, ..shape(4, nominal_mib, 30) };
         assert_eq!(memory_mib(ReservedProfile::AksLegacy, &windows), kept_mib);
+        let disk = Shape { ephemeral_storage: Some(mebibytes(128 * 1024)), ..windows };
+        let kept = reserved(&ReservedRule::default(), ReservedProfile::AksLegacy, &disk);
+        assert!(!kept.contains_key(EPHEMERAL), "{kept:?}");
     }
 }
 

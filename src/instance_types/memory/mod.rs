@@ -1,0 +1,65 @@
+//! How much of the memory that a cloud sells a kubelet reports: hypervisor, firmware and kernel keep a share.
+//!
+//! Four parts make up what is kept, and each has a cause:
+//!
+//! - a share of the memory: the kernel describes each page of 4 KiB in 64 bytes, 1.5625 % on every Linux node; Nitro hosts
+//!   keep another 1 to 2 %, Xen and Azure hosts next to nothing;
+//! - a fixed part: the kernel itself and the firmware's tables;
+//! - above 2 GiB, 64 MiB through which devices reach the memory that lies beyond their addresses (the kernel's `swiotlb`);
+//! - above 2 GiB, on classes of machines where such images were seen, the memory that RHEL's and CentOS's kernels set aside
+//!   for a crash dump (`crashkernel=auto`, 160 MiB).
+//!
+//! How much goes by class of machine (`class.rs`). The classes are upper bounds, fitted to 222 nodes whose kubelets' reports
+//! are public, for an estimate may be low, never high: a template that promises more than the node has makes the Cluster
+//! Autoscaler add nodes for ever. `docs/templates.md` holds every node, what is estimated for it, and the error. What
+//! cannot be known beforehand (which of two generations of hosts an m5 lands on, which kernel an image brings) is taken at
+//! its worst; a table's `memory:`, a tag or a group's `memoryOverhead:` says it exactly.
+
+mod class;
+mod overhead;
+#[cfg(test)]
+mod tests;
+
+pub use overhead::{Overhead, OverheadError};
+
+use super::quantity::Quantity;
+use crate::cloud::{Architecture, Family, OperatingSystem};
+
+/// Windows reports the memory as sold. Of two nodes on Azure one lacked 0.4 MiB of it.
+const WINDOWS_KIB: u64 = 1024;
+
+/// What decides how much of its memory a node keeps from its kubelet.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'a> {
+    /// Whose machine it is.
+    pub family: Family,
+    /// Its type, in any case.
+    pub type_name: &'a str,
+    /// `None` where it is not known, and is taken to be what the type's name says.
+    pub architecture: Option<Architecture>,
+    /// What it runs.
+    pub operating_system: OperatingSystem,
+    /// The share that the user says is kept; replaces the estimate.
+    pub overhead: Option<Overhead>,
+}
+
+/// The name of the class by which the memory of a host on Linux is estimated; `None` where its type is of none, and the
+/// most careful estimate applies.
+pub fn class_name(host: &Host<'_>) -> Option<&'static str> {
+    class::class_of(host).map(|class| class.name)
+}
+
+/// The capacity a kubelet will report at least, in whole KiB, of `nominal` bytes as the cloud sells them.
+pub fn reported(host: &Host<'_>, nominal: Quantity) -> Quantity {
+    if let Some(overhead) = host.overhead {
+        // Karpenter knows this deduction for AWS alone.
+        let graviton = host.family == Family::Aws && host.architecture == Some(Architecture::Arm64);
+        return overhead.left_of(nominal, graviton);
+    }
+    let nominal_kib = nominal.whole() / 1024;
+    let kept_kib = match (host.family, host.operating_system) {
+        (Family::Azure, OperatingSystem::Windows) => WINDOWS_KIB,
+        _ => class::kept_kib(host, nominal_kib),
+    };
+    Quantity::bytes(nominal_kib.saturating_sub(kept_kib) * 1024)
+}

@@ -1,0 +1,169 @@
+use super::*;
+use class::classes;
+
+fn host(family: Family, type_name: &str) -> Host<'_> {
+    let operating_system = OperatingSystem::Linux;
+    Host { family, type_name, architecture: None, operating_system, overhead: None }
+}
+
+fn left_mib(host: &Host<'_>, nominal_mib: u64) -> u64 {
+    reported(host, Quantity::mebibytes(nominal_mib).unwrap()).whole() >> 20
+}
+
+fn class_of(family: Family, type_name: &str) -> Option<&'static str> {
+    class_name(&host(family, type_name))
+}
+
+/// A type of each class, and one of none.
+const TYPES: [(Family, &str); 11] = [
+    (Family::Aws, "m4.large"),
+    (Family::Aws, "t3.medium"),
+    (Family::Aws, "m5.large"),
+    (Family::Aws, "m6i.large"),
+    (Family::Aws, "c7a.large"),
+    (Family::Aws, "m7g.large"),
+    (Family::Aws, "g6.xlarge"),
+    (Family::Aws, "x9.large"),
+    (Family::Azure, "Standard_D8ds_v5"),
+    (Family::Azure, "Standard_D8ds_v9"),
+    (Family::Azure, "nonsense"),
+];
+
+#[test]
+fn a_type_is_of_its_generations_class() {
+    for (type_name, expected) in [
+        ("t2.micro", Some("Xen")),
+        ("r4.16xlarge", Some("Xen")),
+        ("t3a.nano", Some("burstable")),
+        ("m5dn.24xlarge", Some("Nitro, generation 5")),
+        ("c5.metal", Some("Nitro, generation 5")),
+        ("r5ad.large", Some("Nitro, generation 5")),
+        ("m7i-flex.large", Some("Intel, generations 6 and 7")),
+        ("r7iz.large", Some("Intel, generations 6 and 7")),
+        ("i4i.large", Some("Intel, generations 6 and 7")),
+        ("hpc6a.48xlarge", Some("AMD, generations 6 and 7")),
+        ("m6a.large", Some("AMD, generations 6 and 7")),
+        ("t4g.nano", Some("Graviton 2 and 3")),
+        ("im4gn.16xlarge", Some("Graviton 2 and 3")),
+        ("c7gn.large", Some("Graviton 2 and 3")),
+        ("p3dn.24xlarge", Some("accelerated")),
+        ("inf2.xlarge", Some("accelerated")),
+        ("p3.2xlarge", None),
+        ("m8g.large", None),
+        ("m3.large", None),
+        ("m10a.large", None),
+        ("u-6tb1.metal", None),
+        ("a1.medium", None),
+        ("", None),
+    ] {
+        assert_eq!(class_of(Family::Aws, type_name), expected, "{type_name}");
+    }
+    for (type_name, expected) in [
+        ("Standard_DS2_v2", Some("Azure, x86")),
+        ("standard_ds2_v2_promo", Some("Azure, x86")),
+        ("Standard_E8-4ds_v5", Some("Azure, x86")),
+        ("Standard_NC24ads_A100_v4", Some("Azure, x86")),
+        ("Standard_NC6", Some("Azure, x86")),
+        ("Standard_D8s_v6", None),
+        ("Standard_M64", None),
+        ("Standard_", None),
+        ("Basic_A1", None),
+    ] {
+        assert_eq!(class_of(Family::Azure, type_name), expected, "{type_name}");
+    }
+}
+
+#[test]
+fn an_architecture_that_the_name_does_not_promise_makes_a_type_unknown() {
+    let arm = Some(Architecture::Arm64);
+    assert!(class_name(&Host { architecture: arm, ..host(Family::Aws, "m6g.large") }).is_some());
+    for (family, type_name) in [(Family::Aws, "g5g.xlarge"), (Family::Azure, "Standard_D2ps_v5")] {
+        assert!(class_name(&Host { architecture: arm, ..host(family, type_name) }).is_none(), "{type_name}");
+    }
+}
+
+#[test]
+fn more_memory_never_means_a_lower_estimate() {
+    for (family, type_name) in TYPES {
+        let host = host(family, type_name);
+        let steps = (0..40 * 1024).step_by(8).chain((40 * 1024..4 << 20).step_by(1024));
+        let estimates: Vec<u64> = steps.map(|nominal_mib| left_mib(&host, nominal_mib)).collect();
+        assert!(estimates.is_sorted(), "{type_name}");
+    }
+}
+
+#[test]
+fn a_node_keeps_some_of_its_memory_and_not_too_much() {
+    for (family, type_name) in TYPES {
+        for nominal_mib in [4096, 8192, 16384, 32768, 65536, 1 << 20, 24 << 20] {
+            let left = left_mib(&host(family, type_name), nominal_mib);
+            // Linux describes every page in 64 bytes.
+            assert!(left < nominal_mib - nominal_mib / 64, "{type_name} {nominal_mib}");
+            assert!(left > nominal_mib * 86 / 100, "{type_name} {nominal_mib}: {left}");
+        }
+        assert_eq!(left_mib(&host(family, type_name), 2), 0);
+        assert!(left_mib(&host(family, type_name), u64::MAX >> 21) > 0);
+    }
+}
+
+#[test]
+fn an_unknown_type_is_taken_for_the_one_that_keeps_most() {
+    for (unknown_family, unknown) in [(Family::Aws, "x9.large"), (Family::Azure, "Standard_X2_v9")] {
+        assert_eq!(class_of(unknown_family, unknown), None);
+        for (family, type_name) in TYPES.into_iter().filter(|(family, _)| *family == unknown_family) {
+            for nominal_mib in [1024, 2048, 4096, 8192, 16384, 65536, 1 << 20] {
+                let careful = left_mib(&host(unknown_family, unknown), nominal_mib);
+                assert!(careful <= left_mib(&host(family, type_name), nominal_mib), "{type_name} {nominal_mib}");
+            }
+        }
+    }
+}
+
+#[test]
+fn classes_have_names_of_their_own() {
+    for family in [Family::Aws, Family::Azure] {
+        let mut names: Vec<_> = classes(family).iter().map(|class| class.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), classes(family).len());
+    }
+}
+
+#[test]
+fn windows_reports_what_is_sold_on_azure() {
+    let windows = |family| Host { operating_system: OperatingSystem::Windows, ..host(family, "Standard_NC4as_T4_v3") };
+    assert_eq!(left_mib(&windows(Family::Azure), 28 * 1024), 28 * 1024 - 1);
+    // Nothing was seen of it on AWS.
+    let careful = host(Family::Aws, "unknown");
+    assert_eq!(left_mib(&windows(Family::Aws), 32768), left_mib(&careful, 32768));
+}
+
+#[test]
+fn an_overhead_that_is_given_replaces_the_estimate() {
+    let given = |type_name, architecture| Host {
+        overhead: Some("7.5%".parse().unwrap()),
+        architecture: Some(architecture),
+        ..host(Family::Aws, type_name)
+    };
+    // Karpenter's figures for m5.large and m6g.large, before reserves of 674 MiB: 6903 and 6844.
+    assert_eq!(left_mib(&given("m5.large", Architecture::Amd64), 8192), 6903 + 674);
+    assert_eq!(left_mib(&given("m6g.large", Architecture::Arm64), 8192), 6844 + 674);
+    let azure = Host { family: Family::Azure, ..given("Standard_D2ps_v5", Architecture::Arm64) };
+    assert_eq!(left_mib(&azure, 8192), 6903 + 674);
+    let none = Host { overhead: Some("0%".parse().unwrap()), ..host(Family::Aws, "x9.large") };
+    assert_eq!(left_mib(&none, 8192), 8192);
+}
+
+#[test]
+fn an_overhead_is_a_percentage_below_a_hundred() {
+    for (text, shown) in [("7.5%", "7.5%"), (" 10%", "10%"), ("0%", "0%"), ("99.999%", "99.999%"), ("03.050%", "3.05%")]
+    {
+        assert_eq!(text.parse::<Overhead>().unwrap().to_string(), shown);
+    }
+    for text in ["7.5", "", "%", ".5%", "5.%", "-1%", "1e1%", "7.5 %", "0.0001%", "7,5%", "+1%"] {
+        assert_eq!(text.parse::<Overhead>(), Err(OverheadError::Malformed(text.to_owned())), "{text}");
+    }
+    for text in ["100%", "750%", "99999999999999999999%"] {
+        assert_eq!(text.parse::<Overhead>(), Err(OverheadError::Whole(text.to_owned())), "{text}");
+    }
+}
