@@ -1,5 +1,6 @@
 //! One binary for all tests that use Headcount from outside: each binary links the cloud SDKs.
 
+mod accuracy;
 mod architecture;
 #[cfg(feature = "aws")]
 mod contract;

@@ -1,0 +1,129 @@
+//! Templates beside real nodes: what Headcount says of a type before there is a node, and what kubelets then report.
+//!
+//! `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration accuracy` writes the generated part of docs/templates.md.
+
+mod document;
+mod estimate;
+mod karpenter;
+mod observed;
+mod report;
+
+use std::collections::BTreeMap;
+
+use headcount::cloud::{Family, ReservedProfile};
+
+use estimate::Group;
+use observed::{Node, nodes, quantity};
+use report::{Comparison, compare, median};
+
+/// A template may promise this much more memory than there is, in percent of what is allocatable.
+const ABOVE_MAX: f64 = 0.5;
+/// Half the templates are nearer than this to the node, in percent of what is allocatable.
+const MEDIAN_MAX: f64 = 1.5;
+
+fn name(node: &Node) -> String {
+    format!("{} {}", node.type_name, node.source)
+}
+
+#[test]
+fn templates_promise_hardly_more_memory_than_nodes_have() {
+    let nodes = nodes();
+    let all: Vec<Comparison<'_>> = nodes.iter().map(compare).collect();
+    for comparison in &all {
+        let (node, capacity, allocatable) = (comparison.node, comparison.capacity_error(), comparison.error());
+        assert!(capacity <= ABOVE_MAX, "{}: capacity {capacity:+.2} %", name(node));
+        assert!(allocatable.is_none_or(|error| error <= ABOVE_MAX), "{}: {allocatable:+.2?} %", name(node));
+    }
+    for family in [Some(Family::Aws), Some(Family::Azure), None] {
+        let of_family = || all.iter().filter(|one| family.is_none_or(|family| family == one.node.family()));
+        let capacity = median(of_family().map(|one| one.capacity_error().abs()).collect());
+        let allocatable = median(of_family().filter_map(Comparison::error).map(f64::abs).collect());
+        assert!(capacity < MEDIAN_MAX, "{family:?}: capacity {capacity:.2} %");
+        assert!(allocatable < MEDIAN_MAX, "{family:?}: allocatable {allocatable:.2} %");
+    }
+}
+
+#[test]
+fn processors_pods_and_devices_are_exact_where_the_setup_is_known() {
+    let mut checked = 0;
+    for node in nodes() {
+        let practice = node.practice();
+        let estimate = Group::of(&node, practice.as_ref()).estimate();
+        assert_eq!(estimate.capacity["cpu"], quantity(&node.cpu), "{}", name(&node));
+        for (device, count) in &node.devices {
+            assert_eq!(estimate.capacity[device], quantity(count), "{}: {device}", name(&node));
+        }
+        let Some(practice) = practice else { continue };
+        if let Some(pods) = node.pods {
+            assert_eq!(estimate.allocatable["pods"], quantity(&pods.to_string()), "{}", name(&node));
+        }
+        let Some(cpu) = &node.allocatable_cpu else { continue };
+        checked += 1;
+        if practice.profile == ReservedProfile::OpenShift {
+            // 80m to 1000m of four processors, by a node's age and size; the profile keeps 500m.
+            continue;
+        }
+        assert_eq!(estimate.allocatable["cpu"], quantity(cpu), "{}", name(&node));
+    }
+    assert!(checked > 150, "{checked}");
+}
+
+#[test]
+fn eks_nodes_have_the_pods_of_their_network_interfaces_unless_they_are_told_otherwise() {
+    let nodes = nodes();
+    let eks = nodes.iter().filter(|node| node.practice().is_some_and(|one| one.profile == ReservedProfile::Eks));
+    let mut limited: BTreeMap<&str, u32> = BTreeMap::new();
+    for node in eks {
+        let mut group = Group::of(node, node.practice().as_ref());
+        group.overrides.reserved.max_pods = None;
+        let by_network = group.estimate();
+        match node.pods {
+            Some(pods) if node.is_limited() => {
+                limited.insert(&node.type_name, pods);
+            }
+            Some(pods) => assert_eq!(by_network.allocatable["pods"], quantity(&pods.to_string()), "{}", name(node)),
+            None => {}
+        }
+    }
+    assert_eq!(limited, [("c6in.4xlarge", 110), ("m5.16xlarge", 250)].into());
+}
+
+#[test]
+fn given_a_nodes_capacity_its_allocatable_is_exact() {
+    let mut exact: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut off = Vec::new();
+    for node in nodes() {
+        let Some(practice) = node.practice() else { continue };
+        let mut group = Group::of(&node, Some(&practice));
+        group.overrides.capacity.insert("memory".into(), node.memory());
+        if let Some(storage) = &node.ephemeral_storage {
+            group.overrides.capacity.insert("ephemeral-storage".into(), quantity(storage));
+        }
+        let estimate = group.estimate();
+        let profile = headcount::template::profile_name(practice.profile);
+        if let Some(expected) = node.allocatable_memory() {
+            let ours = estimate.allocatable["memory"].whole() >> 10;
+            if ours.abs_diff(expected.whole() >> 10) > node.slack_ki() {
+                off.push(format!("{}: {profile}: {ours}Ki for {expected}", name(&node)));
+            }
+            *exact.entry(profile).or_default() += 1;
+        }
+        if let Some(expected) = &node.allocatable_ephemeral_storage {
+            let ours = estimate.allocatable["ephemeral-storage"];
+            // Some releases of OpenShift keep 1 GiB of the disk and some do not; the profile does.
+            let kept = if practice.profile == ReservedProfile::OpenShift { 1 << 30 } else { 0 };
+            let more = quantity(expected).whole().checked_sub(ours.whole());
+            if more != Some(0) && more != Some(kept) {
+                off.push(format!("{}: {profile}: {ours} for {expected}", name(&node)));
+            }
+        }
+    }
+    assert!(off.is_empty(), "{}", off.join("\n"));
+    assert_eq!(exact.keys().copied().collect::<Vec<_>>(), ["aks", "aks-legacy", "eks", "kubeadm", "openshift"]);
+    assert!(exact.values().all(|nodes| *nodes > 4), "{exact:?}");
+}
+
+#[test]
+fn the_document_says_what_is_measured() {
+    document::check(&report::generated(&nodes()));
+}

@@ -1,0 +1,231 @@
+//! The comparison, in figures and as the tables of docs/templates.md.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use headcount::cloud::Family;
+use headcount::instance_types::Quantity;
+use headcount::instance_types::memory::{self, Host};
+
+use super::ABOVE_MAX;
+use super::estimate::{Estimate, Group};
+use super::observed::Node;
+
+/// What Karpenter assumes of every type.
+const KARPENTER: &str = "7.5%";
+
+/// A node and what is said of it beforehand.
+pub(crate) struct Comparison<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) profile: Option<&'static str>,
+    ours: Estimate,
+    /// A constant share of nominal memory, and the same reserves.
+    constant: Estimate,
+}
+
+pub(crate) fn compare(node: &Node) -> Comparison<'_> {
+    let practice = node.practice();
+    let mut group = Group::of(node, practice.as_ref());
+    let ours = group.estimate();
+    group.overrides.memory_overhead = Some(KARPENTER.parse().expect("an overhead"));
+    let profile = practice.map(|practice| headcount::template::profile_name(practice.profile));
+    Comparison { node, profile, ours, constant: group.estimate() }
+}
+
+/// How much more than `real` it is, in percent of `real`.
+#[allow(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+fn percent_above(estimate: Quantity, real: Quantity) -> f64 {
+    (estimate.whole() as f64 / real.whole() as f64 - 1.0) * 100.0
+}
+
+impl Comparison<'_> {
+    /// Of allocatable memory; `None` where nobody could know what the node reserves, or it is not printed.
+    pub(crate) fn error(&self) -> Option<f64> {
+        self.error_of(self.ours.allocatable["memory"])
+    }
+
+    fn error_of(&self, estimate: Quantity) -> Option<f64> {
+        self.profile.and_then(|_| self.node.allocatable_memory()).map(|real| percent_above(estimate, real))
+    }
+
+    pub(crate) fn capacity_error(&self) -> f64 {
+        percent_above(self.ours.capacity["memory"], self.node.memory())
+    }
+
+    fn nominal(&self) -> Quantity {
+        Quantity::mebibytes(self.node.nominal_memory_mib).expect("a machine's memory")
+    }
+}
+
+/// The middle one; of an even number the lower of the two.
+pub(crate) fn median(values: Vec<f64>) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// By nearest rank.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "small counts")]
+fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let rank = (share * values.len() as f64).ceil() as usize;
+    values[rank.clamp(1, values.len()) - 1]
+}
+
+/// The generated part of docs/templates.md.
+pub(crate) fn generated(nodes: &[Node]) -> String {
+    let all: Vec<Comparison<'_>> = nodes.iter().map(compare).collect();
+    [distributions(&all), classes(&all), above(&all), table(&all)].concat()
+}
+
+fn distributions(all: &[Comparison<'_>]) -> String {
+    const HEAD: &str = "| | nodes | lowest | 5 % | median | 95 % | highest | median distance | above | above by > 0.5 % |\n\
+                        | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+    let mut text = String::new();
+    let known = all.iter().filter(|one| one.error().is_some()).count();
+    let _ = writeln!(
+        text,
+        "### How far estimates are from nodes\n\nAllocatable memory, estimated less real, in percent of the real, over the \
+         {known} nodes whose profile is known:\n\n{HEAD}{}",
+        lines(
+            all,
+            |one| one.error(),
+            |one| one.error_of(one.constant.allocatable["memory"]),
+            |one| { one.error_of(one.nominal()) }
+        )
+    );
+    let _ = writeln!(
+        text,
+        "The same of the capacity of all {} nodes:\n\n{HEAD}{}",
+        all.len(),
+        lines(
+            all,
+            |one| Some(one.capacity_error()),
+            |one| Some(percent_above(one.constant.capacity["memory"], one.node.memory())),
+            |one| Some(percent_above(one.nominal(), one.node.memory())),
+        )
+    );
+    text.push_str(
+        "*Constant 7.5 %* is Karpenter's default (`memoryOverhead: 7.5%`) with the same reserves; *nominal memory* is what the \
+         in-tree providers say, who reserve nothing.\n\n",
+    );
+    text
+}
+
+type ErrorOf<'a> = fn(&Comparison<'a>) -> Option<f64>;
+
+fn lines<'a>(all: &[Comparison<'a>], ours: ErrorOf<'a>, constant: ErrorOf<'a>, nominal: ErrorOf<'a>) -> String {
+    let mut text = String::new();
+    for (place, family) in [("AWS", Some(Family::Aws)), ("Azure", Some(Family::Azure)), ("both", None)] {
+        for (method, error) in [("Headcount", ours), ("constant 7.5 %", constant), ("nominal memory", nominal)] {
+            let of_place = all.iter().filter(|one| family.is_none_or(|family| family == one.node.family()));
+            let errors: Vec<f64> = of_place.filter_map(error).collect();
+            let at = |share| quantile(errors.clone(), share);
+            let above = |most: f64| errors.iter().filter(|error| **error > most).count();
+            let distance = median(errors.iter().map(|error| error.abs()).collect());
+            let _ = writeln!(
+                text,
+                "| {place}, {method} | {} | {:+.2} | {:+.2} | {:+.2} | {:+.2} | {:+.2} | {distance:.2} | {} | {} |",
+                errors.len(),
+                at(0.0),
+                at(0.05),
+                at(0.5),
+                at(0.95),
+                at(1.0),
+                above(0.0),
+                above(ABOVE_MAX),
+            );
+        }
+    }
+    text
+}
+
+fn classes(all: &[Comparison<'_>]) -> String {
+    let mut by_class: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for one in all {
+        by_class.entry(class(one.node)).or_default().push(one.capacity_error());
+    }
+    let mut text = "### By class\n\nThe capacity of all nodes, estimated less real, in percent of the real:\n\n\
+                    | class | nodes | lowest | median | highest |\n| --- | ---: | ---: | ---: | ---: |\n"
+        .to_owned();
+    for (class, errors) in by_class {
+        let at = |share| quantile(errors.clone(), share);
+        let _ = writeln!(text, "| {class} | {} | {:+.2} | {:+.2} | {:+.2} |", errors.len(), at(0.0), at(0.5), at(1.0));
+    }
+    text.push('\n');
+    text
+}
+
+/// By what a node's memory is estimated.
+fn class(node: &Node) -> &'static str {
+    let host = Host {
+        family: node.family(),
+        type_name: &node.type_name,
+        architecture: None,
+        operating_system: node.operating_system(),
+        overhead: None,
+    };
+    memory::class_name(&host).unwrap_or("most careful")
+}
+
+fn above(all: &[Comparison<'_>]) -> String {
+    let mut above: Vec<(f64, &Comparison<'_>)> =
+        all.iter().map(|one| (one.error().unwrap_or_else(|| one.capacity_error()), one)).collect();
+    above.retain(|(error, _)| *error > 0.0);
+    above.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let mut text =
+        "### Nodes that are promised more than they have\n\nOf what is allocatable, or of the capacity where \
+                    reserves are not known.\n\n| type | image | kernel | above by % |\n| --- | --- | --- | ---: |\n"
+            .to_owned();
+    for (error, Comparison { node, .. }) in above {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {error:.2} |",
+            node.type_name,
+            or_dash(node.image.as_deref()),
+            or_dash(node.kernel.as_deref())
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn table(all: &[Comparison<'_>]) -> String {
+    let mut text = "### Every node\n\nMemory in MiB, estimated / real; processors and pods are what is allocatable. No profile: the \
+                    node's reserves are of its owner's making, and only its capacity is compared. Sources are in \
+                    tests/data/real-nodes.jsonl, in the same order.\n\n\
+                    | type | class | system | kubelet | profile | capacity | allocatable | error % | cpu | pods |\n\
+                    | --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
+        .to_owned();
+    for one in all {
+        let Comparison { node, profile, ours, .. } = one;
+        let mib = |quantity: Quantity| quantity.whole() >> 20;
+        let pair = |ours: u64, real: Option<u64>| {
+            format!("{ours} / {}", or_dash(real.map(|real| real.to_string()).as_deref()))
+        };
+        let system = node.product.as_deref().unwrap_or(&node.distribution);
+        let allocatable = pair(mib(ours.allocatable["memory"]), node.allocatable_memory().map(mib));
+        let known = |text: String| if profile.is_some() { text } else { "–".to_owned() };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {system} | {} | {} | {} | {} | {} | {} | {} |",
+            node.type_name,
+            class(node),
+            or_dash(node.kubelet.as_deref()),
+            profile.unwrap_or("–"),
+            pair(mib(ours.capacity["memory"]), Some(mib(node.memory()))),
+            known(allocatable),
+            one.error()
+                .map_or_else(|| format!("capacity {:+.2}", one.capacity_error()), |error| format!("{error:+.2}")),
+            known(format!("{} / {}", ours.allocatable["cpu"], or_dash(node.allocatable_cpu.as_deref()))),
+            known(format!(
+                "{} / {}",
+                ours.allocatable["pods"],
+                or_dash(node.pods.map(|pods| pods.to_string()).as_deref())
+            )),
+        );
+    }
+    text
+}
+
+fn or_dash(text: Option<&str>) -> &str {
+    text.unwrap_or("–")
+}
