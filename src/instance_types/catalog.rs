@@ -37,8 +37,13 @@ pub enum Memory {
 }
 
 impl Memory {
+    /// Whether something is to be taken off it.
+    pub fn is_nominal(self) -> bool {
+        matches!(self, Self::Nominal(_))
+    }
+
     /// The capacity that a kubelet on this host will report, in bytes.
-    pub fn reported(self, host: &Host<'_>) -> Quantity {
+    fn reported(self, host: &Host<'_>) -> Quantity {
         match self {
             Self::Reported(memory) => memory,
             Self::Nominal(memory) => memory::reported(host, memory),
@@ -64,6 +69,19 @@ pub struct TypeCapacity {
     pub network_pods: Option<u32>,
     /// Any other resource, by name. May be zero, where a more trusted source takes a resource away.
     pub resources: BTreeMap<String, Sourced<Quantity>>,
+}
+
+impl TypeCapacity {
+    /// The memory that a kubelet on this host will report, in bytes. Where a share of it is given that is kept, that is the
+    /// configuration's word, and the estimate the next most trusted one.
+    pub fn reported_memory(&self, host: &Host<'_>) -> Option<Sourced<Quantity>> {
+        let memory = self.memory.clone()?;
+        let by_share = (host.overhead.is_some() && memory.value.is_nominal())
+            .then(|| (memory.value.reported(host), Source::GroupOverride));
+        let estimating = Host { overhead: None, ..*host };
+        let estimated = memory.map(|memory| memory.reported(&estimating));
+        Sourced::first(by_share.into_iter().chain(estimated.into_candidates()))
+    }
 }
 
 impl Catalog {

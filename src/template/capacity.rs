@@ -7,7 +7,7 @@ use super::error::TemplateError;
 use super::reserved::{self, Shape};
 use crate::cloud::{Architecture, Family, ReservedProfile};
 use crate::instance_types::memory::Host;
-use crate::instance_types::{Memory, Quantity, Source, Sourced, TypeCapacity};
+use crate::instance_types::{Quantity, Source, Sourced, TypeCapacity};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -108,9 +108,6 @@ fn holdings_of(input: &Input<'_>, explicit: &Candidates, type_name: &str) -> Res
     };
     let from_catalog = known.as_ref().and_then(|known| known.cpu.clone());
     let cpu = trusted(explicit, CPU, from_catalog).ok_or_else(|| incomplete(CPU))?;
-    let from_catalog = known.as_ref().and_then(|known| known.memory.clone());
-    let memory_is_estimated = !explicit.contains_key(MEMORY)
-        && from_catalog.as_ref().is_some_and(|memory| matches!(memory.value, Memory::Nominal(_)));
     let host = Host {
         family: input.family,
         type_name,
@@ -118,8 +115,10 @@ fn holdings_of(input: &Input<'_>, explicit: &Candidates, type_name: &str) -> Res
         operating_system: input.machine.operating_system,
         overhead: input.overrides.memory_overhead,
     };
-    let from_catalog = from_catalog.map(|memory| memory.map(|memory: Memory| memory.reported(&host)));
+    let from_catalog = known.as_ref().and_then(|known| known.reported_memory(&host));
     let memory = trusted(explicit, MEMORY, from_catalog).ok_or_else(|| incomplete(MEMORY))?;
+    let is_nominal = |known: &TypeCapacity| known.memory.as_ref().is_some_and(|memory| memory.value.is_nominal());
+    let memory_is_estimated = !explicit.contains_key(MEMORY) && known.as_ref().is_some_and(is_nominal);
     let profile = input.overrides.reserved.profile.or(input.machine.reserved);
     let profile = profile.unwrap_or_else(|| reserved::default_profile(input.family));
     let pods = pods(input, explicit, known.as_ref(), profile, cpu.value);

@@ -231,6 +231,20 @@ fn a_users_table_is_taken_as_it_is() {
 }
 
 #[test]
+fn a_share_that_is_said_to_be_kept_stands_in_for_the_estimate() {
+    let mut group = mk_group(Family::Aws, &["m6g.large"]);
+    let estimate = group.get("capacity.memory").unwrap();
+    group.overrides.memory_overhead = "7.5%".parse().ok();
+    let memory = group.value("capacity.memory").unwrap();
+    assert_eq!((memory.value.as_str(), memory.source.to_string()), ("7518Mi", "group override".to_owned()));
+    assert_eq!(memory.runner_up.unwrap().0, estimate);
+    // What a kubelet reports, it reports.
+    let mut given = mk_group(Family::Aws, &["m6g.large"]).table("aws: {m6g.large: {memory: 7900Mi}}");
+    given.overrides.memory_overhead = group.overrides.memory_overhead;
+    assert_eq!(given.get("capacity.memory"), some("7900Mi"));
+}
+
+#[test]
 fn a_real_nodes_allocatable_follows_from_its_capacity() {
     // inf1.xlarge with EKS's AMI and a 50 GiB disk, as its kubelet reported it.
     let mut group = mk_group(Family::Aws, &["inf1.xlarge"]);

@@ -40,7 +40,7 @@ use Architecture::{Amd64, Arm64};
 /// A type that fits no class is taken for the one that would keep most. Generations from 8 on are left to that rule on
 /// purpose: nothing was seen of them.
 const AWS: [Class; 7] = [
-    // 27 nodes, 2 to 64 GiB: -6.2/-0.6/+0.4. Above: CentOS and RHEL.
+    // 27 nodes, 2 to 64 GiB: -6.2/-0.7/+0.3. Above: CentOS and RHEL.
     // Lowest: c4.large, whose 3.75 GiB need no bounce buffers.
     Class {
         name: "Xen",

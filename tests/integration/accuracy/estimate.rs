@@ -38,9 +38,8 @@ fn catalog(node: &Node) -> Catalog {
 impl<'a> Group<'a> {
     /// The group that would launch this node, set up as it is.
     pub(crate) fn of(node: &'a Node, practice: Option<&Practice>) -> Self {
-        let practice = practice.cloned();
-        let practice =
-            practice.unwrap_or(Practice { profile: ReservedProfile::Kubeadm, rule: ReservedRule::default() });
+        let own = || Practice { profile: ReservedProfile::Kubeadm, rule: ReservedRule::default() };
+        let practice = practice.cloned().unwrap_or_else(own);
         let reserved = ReservedRule { profile: Some(practice.profile), max_pods: node.max_pods(), ..practice.rule };
         let capacity = node.hugepages.iter().map(|(name, pages)| (name.clone(), quantity(pages))).collect();
         Self {

@@ -33,7 +33,6 @@ pub(crate) fn compare(node: &Node) -> Comparison<'_> {
 }
 
 /// How much more than `real` it is, in percent of `real`.
-#[allow(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
 fn percent_above(estimate: Quantity, real: Quantity) -> f64 {
     (estimate.whole() as f64 / real.whole() as f64 - 1.0) * 100.0
 }
@@ -59,15 +58,14 @@ impl Comparison<'_> {
 
 /// The middle one; of an even number the lower of the two.
 pub(crate) fn median(values: Vec<f64>) -> f64 {
-    quantile(values, 0.5)
+    quantile(values, 50)
 }
 
 /// By nearest rank.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "small counts")]
-fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
+fn quantile(mut values: Vec<f64>, percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
-    let rank = (share * values.len() as f64).ceil() as usize;
-    values[rank.clamp(1, values.len()) - 1]
+    let rank = (percent * values.len()).div_ceil(100);
+    values[rank.max(1) - 1]
 }
 
 /// The generated part of docs/templates.md.
@@ -118,18 +116,18 @@ fn lines<'a>(all: &[Comparison<'a>], ours: ErrorOf<'a>, constant: ErrorOf<'a>, n
         for (method, error) in [("Headcount", ours), ("constant 7.5 %", constant), ("nominal memory", nominal)] {
             let of_place = all.iter().filter(|one| family.is_none_or(|family| family == one.node.family()));
             let errors: Vec<f64> = of_place.filter_map(error).collect();
-            let at = |share| quantile(errors.clone(), share);
+            let at = |percent| quantile(errors.clone(), percent);
             let above = |most: f64| errors.iter().filter(|error| **error > most).count();
             let distance = median(errors.iter().map(|error| error.abs()).collect());
             let _ = writeln!(
                 text,
                 "| {place}, {method} | {} | {:+.2} | {:+.2} | {:+.2} | {:+.2} | {:+.2} | {distance:.2} | {} | {} |",
                 errors.len(),
-                at(0.0),
-                at(0.05),
-                at(0.5),
-                at(0.95),
-                at(1.0),
+                at(0),
+                at(5),
+                at(50),
+                at(95),
+                at(100),
                 above(0.0),
                 above(ABOVE_MAX),
             );
@@ -147,8 +145,8 @@ fn classes(all: &[Comparison<'_>]) -> String {
                     | class | nodes | lowest | median | highest |\n| --- | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     for (class, errors) in by_class {
-        let at = |share| quantile(errors.clone(), share);
-        let _ = writeln!(text, "| {class} | {} | {:+.2} | {:+.2} | {:+.2} |", errors.len(), at(0.0), at(0.5), at(1.0));
+        let at = |percent| quantile(errors.clone(), percent);
+        let _ = writeln!(text, "| {class} | {} | {:+.2} | {:+.2} | {:+.2} |", errors.len(), at(0), at(50), at(100));
     }
     text.push('\n');
     text
