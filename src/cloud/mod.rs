@@ -8,6 +8,8 @@
 pub mod aws;
 #[cfg(feature = "azure")]
 pub mod azure;
+#[cfg(any(feature = "aws", feature = "azure"))]
+mod bounds;
 mod error;
 mod machine;
 mod reading;

@@ -2,6 +2,7 @@
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
+use crate::cloud::bounds::Bounds;
 use crate::cloud::{Counts, Instance, NodeGroupSpec};
 
 /// The sizes of a group.
@@ -53,19 +54,9 @@ impl Sizes {
 
     fn within(self, spec: Option<&NodeGroupSpec>, remarks: &mut Vec<String>) -> Self {
         let Some(spec) = spec else { return self };
-        let (min, max) = (self.min.max(spec.min), self.max.min(spec.max));
-        if (spec.min, spec.max) == (self.min, self.max) {
-            return self;
-        }
-        let differ = format!(
-            "configured as {}:{}, but the Auto Scaling group itself says {}:{}",
-            spec.min, spec.max, self.min, self.max
-        );
-        if min > max {
-            remarks.push(format!("{differ}; these have nothing in common, so the group's own bounds are used"));
-            return self;
-        }
-        remarks.push(format!("{differ}; {min}:{max} is used"));
+        let own = Bounds { min: self.min, max: self.max };
+        let (Bounds { min, max }, differ) = own.within(spec, "the Auto Scaling group itself says");
+        remarks.extend(differ);
         Self { min, max, ..self }
     }
 

@@ -5,19 +5,13 @@ use std::collections::BTreeMap;
 use super::api::ScaleSet;
 use super::{LabelQuery, Settings, tags};
 use crate::cloud::NodeGroupSpec;
-
-/// The bounds in force for a scale set, which has none of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bounds {
-    pub(super) min: u32,
-    pub(super) max: u32,
-}
+use crate::cloud::bounds::Bounds;
 
 /// What a scale set is to the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Served between these bounds.
-    Served(Bounds),
+    /// Served between these bounds, and what the operator should be told about them.
+    Served(Bounds, Option<String>),
     /// Found, but cannot be served for this reason.
     LeftOut(String),
     /// None of ours.
@@ -32,14 +26,15 @@ pub(super) fn spec<'a>(settings: &'a Settings, name: &str) -> Option<&'a NodeGro
 /// Judges a scale set: named in the configuration, or found by one of its queries.
 pub(super) fn judge(settings: &Settings, set: &ScaleSet) -> Verdict {
     if let Some(spec) = spec(settings, &set.name) {
-        return Verdict::Served(Bounds { min: spec.min, max: spec.max });
+        let (bounds, remark) = explicit_bounds(spec, &set.tags);
+        return Verdict::Served(bounds, remark);
     }
     let matching: Vec<&LabelQuery> = settings.auto_discovery.iter().filter(|query| matches(query, &set.tags)).collect();
     if matching.is_empty() {
         return Verdict::Passed;
     }
     match bounds(&matching, &set.tags) {
-        Ok(bounds) => Verdict::Served(bounds),
+        Ok(bounds) => Verdict::Served(bounds, None),
         Err(reason) => Verdict::LeftOut(reason),
     }
 }
@@ -47,6 +42,25 @@ pub(super) fn judge(settings: &Settings, set: &ScaleSet) -> Verdict {
 fn matches(query: &LabelQuery, tags: &BTreeMap<String, String>) -> bool {
     // A query without conditions would find every scale set of the resource group.
     !query.labels.is_empty() && query.labels.iter().all(|(key, value)| tags::value(tags, key) == Some(value.as_str()))
+}
+
+// A scale set has no bounds of its own but what its tags say, and they need not say both. In-tree they say nothing of a set
+// that the configuration names, so what cannot be understood in them is no reason not to serve it.
+fn explicit_bounds(spec: &NodeGroupSpec, tags: &BTreeMap<String, String>) -> (Bounds, Option<String>) {
+    let configured = Bounds { min: spec.min, max: spec.max };
+    let own = || -> Result<Bounds, String> {
+        let min = tagged(tags, "min")?.unwrap_or(spec.min);
+        let max = tagged(tags, "max")?.unwrap_or(spec.max);
+        if min > max {
+            Err(format!("its tags come to a min of {min} and a max of {max}"))
+        } else {
+            Ok(Bounds { min, max })
+        }
+    };
+    match own() {
+        Ok(own) => own.within(spec, "the tags of the scale set say"),
+        Err(reason) => (configured, Some(format!("{reason}; the configured {}:{} is used", spec.min, spec.max))),
+    }
 }
 
 // Tags before queries; where several queries match, the tightest of their bounds, as in the in-tree provider.

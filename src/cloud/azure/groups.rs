@@ -4,8 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::api::ScaleSet;
-use super::discovery::Bounds;
 use super::tags;
+use crate::cloud::bounds::Bounds;
 use crate::cloud::{GroupName, GroupReading, Permit};
 
 /// A reading without instances, and what the operator should be told about the group.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt as _};
 
 use super::api::{BadItem, Orchestration, ScaleSet, ScaleSetApi, VirtualMachine};
-use super::discovery::{Bounds, Verdict};
+use super::discovery::Verdict;
 use super::faults::unintelligible;
 use super::ids::fold;
 use super::{Azure, discovery, groups, instances};
+use crate::cloud::bounds::Bounds;
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing};
 
 const GET: &str = "virtualMachineScaleSets.get";
@@ -98,7 +99,7 @@ impl Azure {
         }
         let (machines, set) =
             read.ok_or_else(|| unintelligible(GET, name.as_str(), "its orchestration mode changes"))?;
-        let Verdict::Served(bounds) = discovery::judge(&self.settings, &set) else {
+        let Some(bounds) = self.bounds(name, &set) else {
             self.memory.forget(name);
             return Ok(None);
         };
@@ -138,14 +139,19 @@ impl Azure {
 
     fn choose(&self, set: ScaleSet) -> Option<Chosen> {
         let name = self.served_name(&set.name).unwrap_or_else(|| set.name.as_str().into());
-        match discovery::judge(&self.settings, &set) {
-            Verdict::Served(bounds) => Some(Chosen { name, bounds, set }),
-            Verdict::LeftOut(reason) => {
-                self.remarks.tell(&name, vec![format!("found by its tags, and left out: {reason}")]);
-                None
-            }
-            Verdict::Passed => None,
-        }
+        let bounds = self.bounds(&name, &set)?;
+        Some(Chosen { name, bounds, set })
+    }
+
+    /// The bounds that a scale set is served between; `None` where it is not served.
+    fn bounds(&self, name: &GroupName, set: &ScaleSet) -> Option<Bounds> {
+        let (bounds, remark) = match discovery::judge(&self.settings, set) {
+            Verdict::Served(bounds, remark) => (Some(bounds), remark),
+            Verdict::LeftOut(reason) => (None, Some(format!("found by its tags, and left out: {reason}"))),
+            Verdict::Passed => (None, None),
+        };
+        self.remarks.tell(name, remark.into_iter().collect());
+        bounds
     }
 
     // What cannot be understood costs only the group it is, and only if that is one of ours.

@@ -27,11 +27,31 @@ async fn a_query_finds_what_has_all_its_tags_and_several_are_a_union() {
     let prod = query(&[("cluster", "prod"), ("POOL", "a")], Some(0), Some(10));
     let gpu = query(&[("gpu", "yes")], Some(2), None);
     let none = query(&[], Some(1), Some(2));
-    let explicit = vec!["3:4:explicit".parse().expect("good")];
+    let explicit = vec!["0:4:explicit".parse().expect("good")];
     let azure = fake.azure(Settings { node_groups: explicit, ..discovering(vec![prod, gpu, none]) });
     let listing = azure.list().await.expect("listed");
     let found: Vec<_> = listing.groups.iter().map(bounds).collect();
-    assert_eq!(found, [("both", 0, 10), ("explicit", 3, 4), ("gpu", 1, 5)], "tags before queries, explicit first");
+    assert_eq!(found, [("both", 0, 10), ("explicit", 1, 4), ("gpu", 1, 5)], "tags before queries, explicit first");
+}
+
+#[tokio::test]
+async fn a_set_that_the_configuration_names_keeps_within_its_own_tags_too() {
+    for (tags, expected) in [
+        (&[][..], (1, 10)),
+        (&[("min", "3"), ("MAX", "20")], (3, 10)),
+        (&[("max", "5")], (1, 5)),
+        (&[("min", "11"), ("max", "20")], (11, 20)),
+        // What cannot be meant so is no reason not to serve what is named.
+        (&[("min", "11")], (1, 10)),
+        (&[("min", "few"), ("max", "5")], (1, 10)),
+    ] {
+        let fake = Fake::with(vec![tagged(set("pool", 3), tags)]);
+        let azure = fake.azure(Settings { node_groups: vec!["1:10:pool".parse().expect("good")], ..settings() });
+        let (listing, read) = (azure.list().await.expect("listed"), observed(&azure, "pool").await);
+        for group in [&listing.groups[0], &read] {
+            assert_eq!((group.min, group.max), expected, "{tags:?}");
+        }
+    }
 }
 
 #[tokio::test]
