@@ -81,7 +81,8 @@ fn named(errand: &Errand, name: &str) -> Result<String, CloudError> {
     if safe { Ok(name.to_owned()) } else { Err(errand.subject().refused("no such name is possible")) }
 }
 
-// A machine that is left out would be a machine less than there is, and writes go by that number.
+// A machine that is left out would be a machine less than there is, and writes go by that number. So one that has no ID, as
+// may happen while it is deleted, makes its scale set unreadable for as long as it is listed so, and no other one.
 fn all_machines(subject: Subject<'_>, items: Vec<Value>) -> Result<Vec<VirtualMachine>, CloudError> {
     let machine = |item| decode::item::<_, RawMachine>(item);
     items.into_iter().map(machine).collect::<Result<_, _>>().map_err(|BadItem { name, reason }| {

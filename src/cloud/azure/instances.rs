@@ -45,8 +45,7 @@ pub(super) struct View<'a> {
 pub(super) fn read(view: &View<'_>, machines: &[VirtualMachine], now: SystemTime) -> (Vec<Instance>, Machines) {
     let mut known: HashMap<String, KnownMachine> = HashMap::with_capacity(machines.len());
     let mut instances = Vec::with_capacity(machines.len());
-    // A machine that is just being deleted may be listed without an ID.
-    for machine in machines.iter().filter(|machine| !machine.id.is_empty()) {
+    for machine in machines {
         let instance = view.instance(machine, now);
         let entry = KnownMachine { delete_by: machine.delete_by.clone(), instance: instance.clone() };
         if known.insert(fold(instance.id.as_str()), entry).is_none() {
