@@ -114,7 +114,7 @@ pub(super) enum Orchestration {
 /// A machine of a scale set, as far as it matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct VirtualMachine {
-    /// ARM ID, as the API answers it.
+    /// ARM ID, as the API answers it; never empty.
     pub(super) id: String,
     /// The name (flexible) or instance ID (uniform) that a deletion names it by.
     pub(super) delete_by: String,
@@ -123,8 +123,6 @@ pub(super) struct VirtualMachine {
     pub(super) statuses: Option<Vec<Status>>,
     /// Extensions whose instance view has an error, with name and message.
     pub(super) failed_extensions: Vec<Status>,
-    /// `protectionPolicy.protectFromScaleIn` or `protectFromScaleSetActions`
-    pub(super) protected: bool,
 }
 
 /// A status of an instance view.
@@ -138,7 +136,6 @@ pub(super) struct Status {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) name: String,
-    pub(super) family: Option<String>,
     /// Capabilities by name, values as written.
     pub(super) capabilities: BTreeMap<String, String>,
 }

@@ -175,7 +175,6 @@ pub(super) struct RawMachine {
 struct RawMachineProperties {
     provisioning_state: Option<String>,
     instance_view: Option<RawView>,
-    protection_policy: Option<RawProtection>,
 }
 
 #[derive(Default, Deserialize)]
@@ -198,13 +197,6 @@ struct RawStatus {
 struct RawExtension {
     name: Option<String>,
     statuses: Option<Vec<RawStatus>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct RawProtection {
-    protect_from_scale_in: Option<bool>,
-    protect_from_scale_set_actions: Option<bool>,
 }
 
 impl RawExtension {
@@ -232,7 +224,6 @@ impl TryFrom<RawMachine> for VirtualMachine {
         let last = || id.rsplit('/').next().unwrap_or_default().to_owned();
         let delete_by = delete_by.filter(|name| !name.is_empty()).unwrap_or_else(last);
         let properties = raw.properties.unwrap_or_default();
-        let protection = properties.protection_policy.unwrap_or_default();
         let (statuses, extensions) = match properties.instance_view {
             None => (None, None),
             Some(view) => (Some(view.statuses.unwrap_or_default()), view.extensions),
@@ -244,8 +235,6 @@ impl TryFrom<RawMachine> for VirtualMachine {
             provisioning_state: properties.provisioning_state,
             statuses: statuses.map(|statuses| statuses.into_iter().map(status).collect()),
             failed_extensions: extensions.into_iter().flatten().filter_map(RawExtension::failure).collect(),
-            protected: protection.protect_from_scale_in == Some(true)
-                || protection.protect_from_scale_set_actions == Some(true),
         })
     }
 }
@@ -256,7 +245,6 @@ impl TryFrom<RawMachine> for VirtualMachine {
 pub(super) struct RawSize {
     resource_type: Option<String>,
     name: Option<String>,
-    family: Option<String>,
     capabilities: Option<Vec<RawCapability>>,
 }
 
@@ -280,7 +268,7 @@ impl TryFrom<RawSize> for Size {
         let name = raw.name.filter(|name| !name.is_empty()).ok_or("it has no name")?;
         let capabilities = raw.capabilities.into_iter().flatten();
         let capabilities = capabilities.filter_map(|capability| Some((capability.name?, capability.value?)));
-        Ok(Self { name, family: raw.family, capabilities: capabilities.collect() })
+        Ok(Self { name, capabilities: capabilities.collect() })
     }
 }
 

@@ -4,7 +4,6 @@
 //! the machines are read where something has changed. The calls made are those of `api`; everything else turns what
 //! Azure answers into the words of [`crate::cloud`]. Bounds are the configuration's or the tags', for a scale set has none.
 
-#[allow(dead_code, reason = "not every field that is read is needed yet")]
 mod api;
 mod arm;
 #[cfg(test)]
@@ -32,7 +31,6 @@ mod loopback;
 mod lro;
 mod machine;
 mod metadata;
-
 mod offers;
 mod proxy;
 mod settings;

@@ -93,7 +93,7 @@ mod tests {
 
     fn size(name: &str, capabilities: &[(&str, &str)]) -> Size {
         let capabilities = capabilities.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        Size { name: name.to_owned(), family: None, capabilities: capabilities.collect() }
+        Size { name: name.to_owned(), capabilities: capabilities.collect() }
     }
 
     #[test]

@@ -70,13 +70,13 @@ fn a_machine_is_read_with_its_failed_extensions() {
     let read = machine(json!({
         "id": uniform, "name": "one_3", "instanceId": "3",
         "properties": {
-            "provisioningState": "Failed", "protectionPolicy": { "protectFromScaleIn": true },
+            "provisioningState": "Failed",
             "instanceView": { "statuses": [{ "code": "PowerState/running", "time": "no date" }],
                               "extensions": [{ "name": "vmssCSE", "statuses": failed }, { "name": "fine", "statuses": fine }] }
         }
     }))
     .expect("a machine");
-    assert_eq!((read.delete_by.as_str(), read.protected), ("3", true));
+    assert_eq!(read.delete_by, "3");
     assert_eq!(read.statuses.expect("a view")[0].code, "PowerState/running");
     assert_eq!(read.failed_extensions, [Status { code: "vmssCSE".into(), message: Some("exit 7".into()) }]);
     let bare = machine(json!({ "id": uniform, "name": "one_3" })).expect("a machine");

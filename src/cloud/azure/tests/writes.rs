@@ -190,14 +190,6 @@ async fn machines_with_a_host_of_their_own_are_not_deleted_by_force() {
 }
 
 #[tokio::test]
-async fn protection_from_scale_in_does_not_protect_from_a_deletion_by_name() {
-    let fake = Fake::with(vec![set("pool", 1)]);
-    fake.change_machine("pool", 0, |machine| machine.protected = true);
-    let deletion = delete(&fake.azure(named(&["pool"])), "pool", &[id("pool", 0)]).await.expect("accepted");
-    assert_eq!(deletion.accepted.len(), 1);
-}
-
-#[tokio::test]
 async fn an_error_that_leaves_the_outcome_open_is_passed_on_after_one_call() {
     let fake = Fake::with(vec![set("pool", 2)]);
     let azure = fake.azure(forcing(&["pool"]));
