@@ -10,6 +10,7 @@ pub mod aws;
 pub mod azure;
 #[cfg(any(feature = "aws", feature = "azure"))]
 mod bounds;
+mod budget;
 mod error;
 mod machine;
 mod reading;
@@ -23,6 +24,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 
+pub use budget::Budget;
 pub use error::{CloudError, Fault};
 pub use machine::{
     Accelerator, Architecture, InstanceType, Machine, OperatingSystem, ReservedProfile, Taint, TaintEffect,
@@ -80,6 +82,11 @@ pub trait Cloud: Send + Sync {
     /// An ID in the form of this source's instances for an instance that does not exist (yet). `label` makes it unique
     /// within the group and holds only `[0-9a-z-]`.
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId;
+
+    /// What remains of the budgets of calls that this cloud tells of; empty where it tells of none.
+    fn budgets(&self) -> Vec<Budget> {
+        Vec::new()
+    }
 
     /// The cloud's family, which chooses the instance-types table and the GPU label.
     fn family(&self) -> Family;

@@ -58,6 +58,8 @@ pub(crate) const STALE_AFTER: Duration = Duration::from_secs(2 * 60);
 pub(crate) const TAKE_IN_LIMIT: Duration = Duration::from_secs(15);
 /// The longest pause of a source that cannot be read and does not say for how long.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// Budgets of calls in one line of the log, the scarcest first. A cloud can have some for each group.
+pub(crate) const BUDGETS_SHOWN: usize = 20;
 /// A cloud that asks for a longer pause than this is asked again all the same.
 pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30 * 60);
 /// Templates are built anew after this long: `$Latest` launch templates change without the group changing.

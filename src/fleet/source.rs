@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::keeper::{Keeper, Message, Surroundings, TakenIn};
-use super::limits::{BACKOFF_MAX, LIST_LIMIT, RETRY_AFTER_MAX, TAKE_IN_LIMIT};
+use super::limits::{BACKOFF_MAX, BUDGETS_SHOWN, LIST_LIMIT, RETRY_AFTER_MAX, TAKE_IN_LIMIT};
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupName, Listing};
 
@@ -111,6 +111,7 @@ impl Watcher {
             Ok(outcome) => outcome.map_err(|error| (error.to_string(), retry_after(&error))),
             Err(_elapsed) => Err(("the listing took too long".to_owned(), None)),
         };
+        self.show_budgets();
         match outcome {
             Ok(listing) => {
                 if self.failures > 0 {
@@ -138,6 +139,20 @@ impl Watcher {
                 });
                 Some(pause)
             }
+        }
+    }
+
+    /// What remains of the cloud's budgets, the scarcest first.
+    fn show_budgets(&self) {
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let mut budgets = self.around.cloud.budgets();
+        budgets.sort_by_key(|budget| (budget.closed_for.is_none(), budget.remaining));
+        let more = budgets.len().saturating_sub(BUDGETS_SHOWN);
+        let budgets: Vec<String> = budgets.iter().take(BUDGETS_SHOWN).map(ToString::to_string).collect();
+        if !budgets.is_empty() {
+            tracing::debug!(source = %self.name, budgets = budgets.join("; "), more, "budgets of calls");
         }
     }
 

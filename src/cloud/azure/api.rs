@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use super::super::{CloudError, OperationHandle, Progress};
-use super::gate::Budget;
+use super::super::{Budget, CloudError, OperationHandle, Progress};
 
 /// What Headcount must be allowed to do, in the order of `ScaleSetApi`: the custom role. SKUs are the subscription's and
 /// operations a location's; everything else can be granted for the resource group.

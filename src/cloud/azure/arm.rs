@@ -24,10 +24,9 @@ use super::budget::Bucket;
 use super::channel::{Channel, Errand};
 use super::decode::{self, RawMachine, RawSet, RawSize};
 use super::errors::Subject;
-use super::gate::Budget;
 use super::lro;
 use super::transport::Answer;
-use crate::cloud::{CloudError, OperationHandle, Progress};
+use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
 
 /// A whole listing, all pages.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);

@@ -5,6 +5,7 @@
 //! <https://learn.microsoft.com/azure/virtual-machines/compute-throttling-limits>,
 //! <https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling>
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use super::errors::{ArmError, is_throttling, retry_after};
@@ -36,6 +37,21 @@ pub(super) enum Bucket {
     Update,
     /// POST of a deletion.
     Delete,
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::SetList => "lists of scale sets",
+            Self::SetGet => "reads of a scale set",
+            Self::MachineList => "lists of machines",
+            Self::FlexibleList => "lists of flexible machines",
+            Self::Sizes => "lists of machine sizes",
+            Self::Poll => "looks at operations",
+            Self::Update => "changes of capacity",
+            Self::Delete => "deletions",
+        })
+    }
 }
 
 impl Bucket {

@@ -25,6 +25,7 @@ mod groups;
 mod ids;
 mod instances;
 mod known;
+mod ledger;
 mod listing;
 #[cfg(test)]
 mod loopback;
@@ -53,13 +54,12 @@ use self::known::Memory;
 use self::offers::Offers;
 use super::remarks::Remarks;
 use super::{
-    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, Listing,
-    Machine, OperationHandle, Progress, ProviderId, Recognition,
+    Acceptance, Budget, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity,
+    Listing, Machine, OperationHandle, Progress, ProviderId, Recognition,
 };
 
 pub use api::ROLE_ACTIONS;
 pub use connect::ConnectError;
-pub use gate::Budget;
 pub use settings::{AzureCloud, Credential, LabelQuery, Secret, Settings};
 
 /// One Azure subscription and resource group.
@@ -85,11 +85,6 @@ impl Azure {
         let subscription = settings.subscription_id.clone().ok_or(ConnectError::NoSubscription)?;
         let arm = Arm::connect(&settings)?;
         Ok(Self::over(settings, subscription, Arc::new(arm)))
-    }
-
-    /// What remains of the budgets that Azure tells of in its answers, by policy.
-    pub fn budgets(&self) -> Vec<Budget> {
-        self.api.budgets()
     }
 
     fn over(settings: Settings, subscription: String, api: Arc<dyn ScaleSetApi>) -> Self {
@@ -162,6 +157,10 @@ impl Cloud for Azure {
             self.memory.set(&reading.name).is_some_and(|set| set.orchestration == Orchestration::Flexible);
         let form = if is_flexible { ids::flexible_placeholder } else { ids::uniform_placeholder };
         form(&self.subscription, &self.settings.resource_group, &reading.name, label)
+    }
+
+    fn budgets(&self) -> Vec<Budget> {
+        self.api.budgets()
     }
 
     fn family(&self) -> Family {
