@@ -55,7 +55,7 @@ impl Arm {
         let (transport, bearer) = if endpoint.scheme() == "https" {
             let transport = Arc::new(Transport::new()?);
             let settings_of = settings.credential.as_ref().ok_or(ConnectError::NoCredential)?;
-            let credential = credential(settings_of, settings.cloud, &transport)?;
+            let credential = credential(settings_of, settings.cloud, Arc::clone(&transport) as _)?;
             (transport, Some(Bearer { credential, scope: scope(settings.cloud).to_owned() }))
         } else {
             if settings.credential.is_some() {

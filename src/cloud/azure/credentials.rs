@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use azure_core::cloud::CloudConfiguration;
 use azure_core::credentials::{Secret, TokenCredential};
-use azure_core::http::{ClientOptions, ExponentialRetryOptions, RetryOptions, Transport as SharedTransport};
+use azure_core::http::{ClientOptions, ExponentialRetryOptions, HttpClient, RetryOptions, Transport};
 use azure_identity::{
     AzureCliCredential, ClientAssertionCredential, ClientAssertionCredentialOptions, ClientSecretCredential,
     ClientSecretCredentialOptions, ManagedIdentityCredential, ManagedIdentityCredentialOptions, UserAssignedId,
-    WorkloadIdentityCredential, WorkloadIdentityCredentialOptions,
 };
 
 use super::certificate::{Certificate, CertificateError};
+use super::federated::{FederatedError, TokenFile};
 use super::settings::{AzureCloud, Credential};
-use super::transport::Transport;
 
 /// What the sign-in service's address can be set by; the workload identity webhook does.
 const AUTHORITY_HOST: &str = "AZURE_AUTHORITY_HOST";
@@ -31,13 +30,15 @@ pub(super) enum CredentialError {
     Sdk(#[from] azure_core::Error),
     #[error(transparent)]
     Certificate(#[from] CertificateError),
+    #[error(transparent)]
+    Federated(#[from] FederatedError),
 }
 
 /// Makes the credential that the configuration asks for. Nobody is called yet.
 pub(super) fn credential(
     settings: &Credential,
     cloud: AzureCloud,
-    transport: &Arc<Transport>,
+    transport: Arc<dyn HttpClient>,
 ) -> Result<Arc<dyn TokenCredential>, CredentialError> {
     let environment = std::env::var(AUTHORITY_HOST).ok().filter(|host| !host.trim().is_empty());
     let client_options = options(cloud, environment.is_some(), transport);
@@ -62,20 +63,21 @@ pub(super) fn credential(
             ManagedIdentityCredential::new(Some(options))?
         }
         Credential::WorkloadIdentity { tenant_id, client_id, token_file } => {
-            // Reads the file anew every ten minutes; the token in it is good for an hour or a day.
-            let options = WorkloadIdentityCredentialOptions {
-                credential_options: ClientAssertionCredentialOptions { client_options },
-                client_id: client_id.clone(),
-                tenant_id: tenant_id.clone(),
-                token_file_path: token_file.clone(),
-            };
-            WorkloadIdentityCredential::new(Some(options))?
+            let set = |value: &Option<String>, what| value.clone().ok_or(FederatedError::Unset(what));
+            let tenant_id = set(tenant_id, "the tenant's ID (tenantId, AZURE_TENANT_ID)")?;
+            let client_id = set(client_id, "the identity's client ID (aadClientId, AZURE_CLIENT_ID)")?;
+            let file = token_file.clone();
+            let file = file.ok_or(FederatedError::Unset(
+                "the file of the token (aadFederatedTokenFile, AZURE_FEDERATED_TOKEN_FILE)",
+            ))?;
+            let options = ClientAssertionCredentialOptions { client_options };
+            ClientAssertionCredential::new(tenant_id, client_id, TokenFile::new(file)?, Some(options))?
         }
         Credential::Cli => AzureCliCredential::new(None)?,
     })
 }
 
-fn options(cloud: AzureCloud, authority_is_set: bool, transport: &Arc<Transport>) -> ClientOptions {
+fn options(cloud: AzureCloud, authority_is_set: bool, transport: Arc<dyn HttpClient>) -> ClientOptions {
     let cloud = match cloud {
         // The crate looks at the environment only where no cloud is named.
         _ if authority_is_set => None,
@@ -89,7 +91,7 @@ fn options(cloud: AzureCloud, authority_is_set: bool, transport: &Arc<Transport>
         ..ExponentialRetryOptions::default()
     };
     ClientOptions {
-        transport: Some(SharedTransport::new(Arc::clone(transport) as _)),
+        transport: Some(Transport::new(transport)),
         retry: RetryOptions::exponential(retry),
         cloud: cloud.map(Arc::new),
         ..ClientOptions::default()
@@ -103,3 +105,6 @@ fn authority(cloud: AzureCloud) -> &'static str {
         AzureCloud::China => "https://login.chinacloudapi.cn",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ mod errors;
 #[cfg(test)]
 mod fake;
 mod faults;
+mod federated;
 mod gate;
 mod groups;
 mod ids;

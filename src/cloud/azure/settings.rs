@@ -86,11 +86,11 @@ pub enum Credential {
     },
     /// A Kubernetes service account's token, exchanged.
     WorkloadIdentity {
-        /// The tenant; the environment of the workload identity webhook decides where it is absent.
+        /// The tenant. This and the others are set by the workload identity webhook in the environment, as a rule.
         tenant_id: Option<String>,
-        /// The identity; as above where it is absent.
+        /// The identity.
         client_id: Option<String>,
-        /// The file that holds the token; as above where it is absent.
+        /// The file that holds the token.
         token_file: Option<PathBuf>,
     },
     /// Whoever the Azure CLI is signed in as.

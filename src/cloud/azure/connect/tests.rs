@@ -32,8 +32,6 @@ fn endpoints_are_bare_addresses() {
     for bad in ["management.azure.com", "ftp://x", "https://x/path", "https://x/?q", "https://me:pw@x", "http://"] {
         assert!(matches!(endpoint(&settings(Some(bad), None)), Err(ConnectError::Endpoint(_))), "{bad}");
     }
-    let china = Settings { cloud: AzureCloud::China, ..settings(None, None) };
-    assert_eq!(endpoint(&china).expect("an address").as_str(), "https://management.chinacloudapi.cn/");
 }
 
 #[test]
@@ -47,20 +45,43 @@ fn what_is_missing_is_named() {
 #[test]
 fn every_credential_can_be_made_and_none_is_shown() {
     let managed = |id: Option<&str>| Credential::ManagedIdentity { user_assigned: id.map(str::to_owned) };
-    let workload = Credential::WorkloadIdentity {
+    let workload = |file: &str| Credential::WorkloadIdentity {
         tenant_id: Some("tenant".to_owned()),
         client_id: Some("client".to_owned()),
-        token_file: Some(PathBuf::from(file!())),
+        token_file: Some(PathBuf::from(file)),
     };
-    for credential in [secret(), managed(None), managed(Some("id")), managed(Some("/subscriptions/x")), Credential::Cli]
-    {
-        let arm = Arm::connect(&settings(Some("https://arm.invalid"), Some(credential.clone())));
-        let arm = arm.unwrap_or_else(|error| panic!("{credential:?}: {error}"));
+    let there = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let connect = |credential: Credential| Arm::connect(&settings(Some("https://arm.invalid"), Some(credential)));
+    let managed_by_resource = managed(Some("/subscriptions/x"));
+    let all = [secret(), managed(None), managed(Some("id")), managed_by_resource, Credential::Cli, workload(there)];
+    for credential in all {
+        let arm = connect(credential.clone()).unwrap_or_else(|error| panic!("{credential:?}: {error}"));
         assert!(!format!("{arm:?}").contains("hunter2"));
     }
-    let arm = Arm::connect(&settings(Some("https://arm.invalid"), Some(workload)));
-    // The file is looked at by the crate; what matters is that nothing else is wrong with it.
-    if let Err(error) = arm {
-        assert!(error.to_string().contains("token"), "{error}");
+    let missing = connect(workload("/nowhere/at/all")).expect_err("no file");
+    assert!(missing.to_string().contains("/nowhere/at/all"), "{missing}");
+    let unset = Credential::WorkloadIdentity { tenant_id: None, client_id: None, token_file: None };
+    let unset = connect(unset).expect_err("nothing is set");
+    assert!(unset.to_string().contains("AZURE_TENANT_ID"), "{unset}");
+}
+
+#[test]
+fn every_cloud_has_its_own_addresses() {
+    for (cloud, manages, audience) in [
+        (AzureCloud::Public, "https://management.azure.com/", "https://management.azure.com/.default"),
+        (
+            AzureCloud::UsGovernment,
+            "https://management.usgovcloudapi.net/",
+            "https://management.core.usgovcloudapi.net/.default",
+        ),
+        (
+            AzureCloud::China,
+            "https://management.chinacloudapi.cn/",
+            "https://management.core.chinacloudapi.cn/.default",
+        ),
+    ] {
+        let of_cloud = Settings { cloud, ..settings(None, None) };
+        assert_eq!(endpoint(&of_cloud).expect("an address").as_str(), manages);
+        assert_eq!(scope(cloud), audience);
     }
 }
