@@ -12,4 +12,6 @@ mod fleet;
 mod incidents;
 mod peers;
 mod serving;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod sign_in;
 mod simulation;

@@ -12,6 +12,8 @@ use serde_json::Value;
 pub(crate) struct Request {
     /// When it came, since the beginning of the world.
     pub(crate) at: Duration,
+    /// `http` or `https`
+    pub(crate) scheme: &'static str,
     pub(crate) method: String,
     pub(crate) path: String,
     /// As it was sent, percent-encoded.
@@ -27,6 +29,11 @@ impl Request {
     /// A header, by its name in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
+    }
+
+    /// Scheme and host, as the client has them.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme, self.header("host").unwrap_or_default())
     }
 
     /// A parameter of the query, decoded.

@@ -4,6 +4,7 @@
 //! faults and distortions befall its answers too. What no fault can say, a scripted answer says.
 
 pub(crate) mod arm;
+pub(crate) mod authority;
 pub(crate) mod aws;
 mod backstage;
 mod exchange;

@@ -1,4 +1,4 @@
-//! A loopback port with a face behind it.
+//! A loopback port with a face behind it, in plain HTTP or under TLS.
 //!
 //! It is served on a thread of its own: a test may block its own runtime, as it does while it waits for a line in
 //! Headcount's log, and Headcount must get its answers all the same.
@@ -18,9 +18,11 @@ use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, State};
 use axum::http::Response;
 use axum::serve::{IncomingStream, Listener};
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
 
 use super::backstage::Backstage;
 use super::exchange::{Instead, Outcome, Request};
@@ -41,6 +43,7 @@ pub(super) trait Front: Send + Sync + 'static {
 /// An open port. It closes when this is dropped.
 #[derive(Debug)]
 pub(super) struct Port {
+    scheme: &'static str,
     address: SocketAddr,
     close: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -49,6 +52,16 @@ pub(super) struct Port {
 impl Port {
     /// Opens a free one.
     pub(super) fn open(front: Arc<dyn Front>) -> Self {
+        Self::with(front, None)
+    }
+
+    /// The same under TLS.
+    pub(super) fn open_secure(front: Arc<dyn Front>, tls: ServerConfig) -> Self {
+        Self::with(front, Some(TlsAcceptor::from(Arc::new(tls))))
+    }
+
+    fn with(front: Arc<dyn Front>, tls: Option<TlsAcceptor>) -> Self {
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         listener.set_nonblocking(true).expect("set");
         let address = listener.local_addr().expect("bound");
@@ -56,8 +69,8 @@ impl Port {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
-                let door = Door(TcpListener::from_std(listener).expect("a listener"));
-                let router = Router::new().fallback(serve).with_state(front);
+                let door = Door { listener: TcpListener::from_std(listener).expect("a listener"), tls };
+                let router = Router::new().fallback(serve).with_state((front, scheme));
                 let serving = axum::serve(door, router.into_make_service_with_connect_info::<Scissors>());
                 tokio::select! {
                     _ = serving.into_future() => {}
@@ -65,11 +78,11 @@ impl Port {
                 }
             });
         });
-        Self { address, close: Some(close), thread: Some(thread) }
+        Self { scheme, address, close: Some(close), thread: Some(thread) }
     }
 
     pub(super) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -87,7 +100,7 @@ impl Drop for Port {
 }
 
 async fn serve(
-    State(front): State<Arc<dyn Front>>,
+    State((front, scheme)): State<(Arc<dyn Front>, &'static str)>,
     ConnectInfo(scissors): ConnectInfo<Scissors>,
     request: axum::extract::Request,
 ) -> Response<Body> {
@@ -97,6 +110,7 @@ async fn serve(
     let backstage = front.backstage();
     let request = Request {
         at: backstage.simulated.elapsed(),
+        scheme,
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
@@ -132,16 +146,28 @@ impl Connected<IncomingStream<'_, Door>> for Scissors {
 }
 
 /// Lets connections in, each with scissors to it.
-struct Door(TcpListener);
+struct Door {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
 
 impl Listener for Door {
     type Io = Line;
     type Addr = Scissors;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (stream, _) = Listener::accept(&mut self.0).await;
-        let cut = Arc::new(AtomicBool::new(false));
-        (Line { stream, cut: Arc::clone(&cut) }, Scissors(cut))
+        loop {
+            let (stream, _) = Listener::accept(&mut self.listener).await;
+            let stream: Box<dyn Wire> = match &self.tls {
+                None => Box::new(stream),
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => Box::new(stream),
+                    Err(_who_does_not_trust_it) => continue,
+                },
+            };
+            let cut = Arc::new(AtomicBool::new(false));
+            return (Line { stream, cut: Arc::clone(&cut) }, Scissors(cut));
+        }
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -149,9 +175,14 @@ impl Listener for Door {
     }
 }
 
+/// What bytes come and go by.
+trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
 /// A connection that can be cut.
 struct Line {
-    stream: TcpStream,
+    stream: Box<dyn Wire>,
     cut: Arc<AtomicBool>,
 }
 

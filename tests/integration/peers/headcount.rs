@@ -56,6 +56,11 @@ impl ConfigFile {
         self.file().display().to_string()
     }
 
+    /// Where a file beside it is.
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
     fn file(&self) -> PathBuf {
         Path::new(self.folder.path()).join("headcount.yaml")
     }
@@ -88,9 +93,15 @@ impl Log {
 impl Server {
     /// Starts `serve` with these arguments, on ports of its own choice.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::in_environment(arguments, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub(crate) fn in_environment(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut all = vec!["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
         all.extend(arguments);
-        let mut process = command(&all).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut process =
+            command(&all).envs(variables.iter().copied()).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let log = Arc::new(Log::default());
         let (stderr, writer) = (process.stderr.take().expect("piped"), Arc::clone(&log));
         std::thread::spawn(move || {

@@ -13,6 +13,7 @@ use super::super::port::Front;
 use super::errors::error;
 use super::habits::{Habits, Look};
 use super::operations::Ticket;
+use super::tokens::Issued;
 
 /// What is behind the port.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct Window {
     pub(super) looks: Mutex<BTreeMap<String, Look>>,
     /// The operations that can be asked about, by their IDs.
     pub(super) tickets: Mutex<BTreeMap<String, Ticket>>,
+    /// The tokens that were given out, oldest first.
+    pub(super) issued: Mutex<Vec<Issued>>,
     numbers: AtomicU64,
 }
 
@@ -32,6 +35,7 @@ impl Window {
             habits: Mutex::default(),
             looks: Mutex::default(),
             tickets: Mutex::default(),
+            issued: Mutex::default(),
             numbers: AtomicU64::new(1),
         }
     }
@@ -82,6 +86,9 @@ impl Window {
         let path: Vec<&str> = request.path.split('/').filter(|segment| !segment.is_empty()).collect();
         match path.as_slice() {
             [a, subscription, rest @ ..] if a.eq_ignore_ascii_case("subscriptions") => {
+                if let Some(answer) = self.turned_away(request) {
+                    return Ok(answer);
+                }
                 if request.parameter("api-version").is_none() {
                     let message = "The api-version query parameter (?api-version=) is required for all requests.";
                     return Ok(error(400, "MissingApiVersionParameter", message));
@@ -93,6 +100,7 @@ impl Window {
                 self.compute(request, rest).await
             }
             [tenant, "oauth2", "v2.0", "token"] if request.method == "POST" => Ok(self.issue_token(request, tenant)),
+            ["msi", "token"] if request.method == "GET" => Ok(self.app_service_token(request)),
             ["metadata", rest @ ..] if request.method == "GET" => Ok(self.metadata(request, rest)),
             _ => Ok(nothing_there(request)),
         }

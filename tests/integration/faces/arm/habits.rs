@@ -1,6 +1,7 @@
 //! How the ARM face behaves, and what the simulated cloud does not know of its scale sets.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// How the face behaves.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Habits {
     pub(crate) tracking: Tracking,
     /// `Retry-After` of operations under way, in seconds.
     pub(crate) retry_after: Option<u64>,
+    /// How long tokens are good for.
+    pub(crate) token_life: Duration,
 }
 
 impl Default for Habits {
@@ -31,6 +34,7 @@ impl Default for Habits {
             write_answer: WriteAnswer::Ok,
             tracking: Tracking::AsyncOperation,
             retry_after: Some(1),
+            token_life: Duration::from_secs(3600),
         }
     }
 }

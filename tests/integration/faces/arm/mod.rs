@@ -1,5 +1,5 @@
-//! Azure Resource Manager, as far as scale sets, their machines, operations and sizes are concerned, and the two places
-//! that tokens come from.
+//! Azure Resource Manager, as far as scale sets, their machines, operations and sizes are concerned, and the places that
+//! tokens come from. Under TLS it lets nobody in without one.
 
 mod errors;
 mod front;
@@ -19,13 +19,15 @@ use std::sync::Arc;
 use headcount::cloud::simulated::{RESOURCE_GROUP, SUBSCRIPTION, Simulated};
 
 use super::Face;
+use super::authority::Authority;
 use super::backstage::{Backstage, lock};
-use super::port::Port;
+use super::port::{Front, Port};
 
 pub(crate) use errors::error;
 use front::Window;
 #[allow(unused_imports, reason = "for the tests of incidents")]
 pub(crate) use habits::{Habits, Look, MissingInstance, Tracking, WriteAnswer};
+pub(crate) use tokens::Issued;
 
 /// An ARM endpoint in front of a simulated cloud. It closes when this is dropped.
 #[derive(Debug)]
@@ -38,8 +40,20 @@ impl Arm {
     /// Opens one on a free loopback port.
     pub(crate) fn start(simulated: Arc<Simulated>) -> Self {
         let window = Arc::new(Window::new(simulated));
-        let port = Port::open(Arc::clone(&window) as Arc<dyn super::port::Front>);
+        let port = Port::open(Arc::clone(&window) as Arc<dyn Front>);
         Self { window, port }
+    }
+
+    /// The same under TLS.
+    pub(crate) fn start_secure(simulated: Arc<Simulated>, authority: &Authority) -> Self {
+        let window = Arc::new(Window::new(simulated));
+        let port = Port::open_secure(Arc::clone(&window) as Arc<dyn Front>, authority.server());
+        Self { window, port }
+    }
+
+    /// The tokens that were given out, oldest first.
+    pub(crate) fn issued(&self) -> Vec<Issued> {
+        lock(&self.window.issued).clone()
     }
 
     /// Changes how it behaves.

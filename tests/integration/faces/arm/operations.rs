@@ -23,9 +23,8 @@ impl Window {
         let habits = self.habits();
         let id = format!("00000000-0000-4000-8000-{:012x}", self.number());
         lock(&self.tickets).insert(id.clone(), ticket);
-        let host = request.header("host").unwrap_or_default();
         let place = format!("subscriptions/{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{location}");
-        let address = format!("http://{host}/{place}/operations/{id}");
+        let address = format!("{}/{place}/operations/{id}", request.origin());
         let polling = format!("{address}?p=0&t=1&api-version=2024-07-01");
         let located = format!("{address}?p=0&monitor=true&api-version=2024-07-01");
         let answer = match habits.tracking {
@@ -93,5 +92,5 @@ fn preempted() -> serde_json::Value {
 }
 
 fn echo(request: &Request) -> String {
-    format!("http://{}{}?{}", request.header("host").unwrap_or_default(), request.path, request.query)
+    format!("{}{}?{}", request.origin(), request.path, request.query)
 }

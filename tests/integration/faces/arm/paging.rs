@@ -12,9 +12,8 @@ pub(super) fn page(request: &Request, items: &[Value], size: usize) -> Answer {
     let until = items.len().min(from + size.max(1));
     let mut body = json!({"value": items.get(from..until).unwrap_or_default()});
     if until < items.len() {
-        let host = request.header("host").unwrap_or_default();
         let kept: Vec<&str> = request.query.split('&').filter(|pair| !is_token(pair)).collect();
-        let next = format!("http://{host}{}?{}&%24skiptoken={until}", request.path, kept.join("&"));
+        let next = format!("{}{}?{}&%24skiptoken={until}", request.origin(), request.path, kept.join("&"));
         body["nextLink"] = next.into();
     }
     Answer::json(200, &body)

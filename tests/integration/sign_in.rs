@@ -1,0 +1,185 @@
+//! Every way to sign in to Azure, by the real server with the real azure_identity: what the directory or the machine is asked
+//! for, and that the token it gives out, and no other, reaches Azure Resource Manager. All of it under TLS, for the crate
+//! asks a directory by no other way and Headcount shows a token to nobody without.
+
+use std::sync::Arc;
+
+use aws_lc_rs::signature::{RSA_PSS_2048_8192_SHA256, UnparsedPublicKey};
+use azure_core::base64::decode_url_safe;
+use headcount::cloud::simulated::{GroupPlan, RESOURCE_GROUP, SUBSCRIPTION, Simulated};
+use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, PublicKeyData, RsaKeySize};
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::faces::arm::{Arm, Issued};
+use crate::faces::authority::Authority;
+use crate::faces::{Answer, Face, Request};
+use crate::peers::headcount::{ConfigFile, Server, refused};
+
+/// A face under TLS, and the files that a server in front of it needs.
+struct Office {
+    arm: Arm,
+    files: ConfigFile,
+}
+
+impl Office {
+    fn open() -> Self {
+        let authority = Authority::new();
+        let simulated = Simulated::with_groups(1, [GroupPlan::azure("pool").sized(0, 10, 2)]);
+        let arm = Arm::start_secure(Arc::new(simulated), &authority);
+        Self { arm, files: ConfigFile::new("").beside("ca.pem", &authority.pem()) }
+    }
+
+    /// Headcount as the in-tree provider is started: flags, its cloud-config file, and the environment.
+    fn serve(&self, cloud_config: Value, variables: &[(&str, &str)]) -> Server {
+        let mut keys = json!({
+            "resourceManagerEndpoint": self.arm.url(), "subscriptionId": SUBSCRIPTION, "resourceGroup": RESOURCE_GROUP,
+        });
+        let more = cloud_config.as_object().expect("keys").clone();
+        keys.as_object_mut().expect("keys").extend(more);
+        let file = self.write("azure.json", &keys.to_string());
+        let arguments = ["--cloud-provider=azure", &format!("--cloud-config={file}"), "--nodes=0:10:pool"];
+        let (authorities, directory) = (self.files.path_of("ca.pem"), self.arm.url());
+        let mut all = vec![("SSL_CERT_FILE", authorities.as_str()), ("AZURE_AUTHORITY_HOST", directory.as_str())];
+        all.extend(variables);
+        Server::in_environment(&arguments, &all)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.files.path_of(name);
+        std::fs::write(&path, text).expect("written");
+        path
+    }
+
+    /// What was asked of Resource Manager, and with which of the tokens that were given out.
+    fn calls(&self) -> Vec<(Request, Issued)> {
+        let issued = self.arm.issued();
+        let calls = self.arm.requests().into_iter().filter(|request| request.path.starts_with("/subscriptions/"));
+        let with_token = |request: Request| {
+            let held = request.header("authorization").and_then(|held| held.strip_prefix("Bearer "));
+            let token = issued.iter().find(|issued| Some(issued.token.as_str()) == held).cloned();
+            let token = token.unwrap_or_else(|| panic!("{} {} with {held:?}", request.method, request.path));
+            (request, token)
+        };
+        calls.map(with_token).collect()
+    }
+
+    /// Reads and writes, and says what the one token was asked for with that did for all calls.
+    async fn use_one_token(&self, server: &Server) -> Request {
+        let mut client = server.client().await;
+        assert_eq!(client.target("pool").await, 2);
+        client.increase("pool", 1).await.expect("signed in");
+        assert_eq!(client.target("pool").await, 3);
+        let calls = self.calls();
+        assert!(calls.iter().any(|(request, _)| request.method == "PATCH"));
+        for (request, _) in &calls {
+            assert!(request.status.is_none_or(|status| status < 400), "{} {:?}", request.path, request.status);
+        }
+        let [issued] = &self.arm.issued()[..] else { panic!("one token is asked for, and kept") };
+        issued.asked.clone()
+    }
+}
+
+#[tokio::test]
+async fn a_service_account_signs_in_with_what_its_token_file_holds_at_the_time() {
+    let office = Office::open();
+    // The crate takes a token for too old five minutes before its end: this one is good for two seconds.
+    office.arm.habits(|habits| habits.token_life = std::time::Duration::from_secs(302));
+    let file = office.write("token", "first.of.kubelet\n");
+    let webhook = [
+        ("AZURE_TENANT_ID", "tenant-1"),
+        ("AZURE_CLIENT_ID", "client-1"),
+        ("AZURE_FEDERATED_TOKEN_FILE", file.as_str()),
+    ];
+    let server = office.serve(json!({"useFederatedWorkloadIdentityExtension": true}), &webhook);
+    let mut client = server.client().await;
+    assert_eq!(client.target("pool").await, 2);
+    let asked = office.calls().remove(0).1.asked;
+    assert_eq!(asked.path, "/tenant-1/oauth2/v2.0/token");
+    for (field, expected) in [
+        ("grant_type", "client_credentials"),
+        ("client_id", "client-1"),
+        ("client_assertion", "first.of.kubelet"),
+        ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
+        ("scope", "https://management.azure.com/.default"),
+    ] {
+        assert_eq!(asked.field(field).as_deref(), Some(expected), "{field}");
+    }
+
+    office.write("token", "second.of.kubelet");
+    let assertion = |issued: &Issued| issued.asked.field("client_assertion").expect("an assertion");
+    let renewed = async |client: &mut crate::peers::headcount::Client| {
+        // The group is read before it is decided that it cannot grow by so much.
+        let _refused = client.increase("pool", 100).await;
+        office.calls().iter().any(|(_, token)| assertion(token) == "second.of.kubelet")
+    };
+    client.until("the new token is used", renewed).await;
+    let assertions: Vec<_> = office.arm.issued().iter().map(assertion).collect();
+    assert!(assertions.is_sorted(), "once the file has changed nobody signs in with what it held: {assertions:?}");
+    assert!(office.calls().iter().all(|(request, _)| request.status.is_none_or(|status| status < 400)));
+}
+
+#[tokio::test]
+async fn a_managed_identity_asks_its_service() {
+    let office = Office::open();
+    let service = format!("{}/msi/token", office.arm.url());
+    let app_service = [("IDENTITY_ENDPOINT", service.as_str()), ("IDENTITY_HEADER", "shared-with-the-service")];
+    let identity = json!({"useManagedIdentityExtension": true, "userAssignedIdentityID": "client-7"});
+    let server = office.serve(identity, &app_service);
+    let asked = office.use_one_token(&server).await;
+    assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/msi/token"));
+    assert_eq!(asked.header("x-identity-header"), Some("shared-with-the-service"));
+    assert_eq!(asked.parameter("client_id").as_deref(), Some("client-7"));
+    assert_eq!(asked.parameter("resource").as_deref(), Some("https://management.azure.com"));
+}
+
+#[tokio::test]
+async fn a_service_principal_shows_its_secret() {
+    let office = Office::open();
+    let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": "of-the-file"});
+    let server = office.serve(principal, &[("ARM_CLIENT_SECRET", "of-the-environment")]);
+    let asked = office.use_one_token(&server).await;
+    assert_eq!(asked.path, "/tenant-1/oauth2/v2.0/token");
+    assert_eq!(asked.field("client_id").as_deref(), Some("client-1"));
+    assert_eq!(asked.field("client_secret").as_deref(), Some("of-the-environment"));
+}
+
+#[tokio::test]
+async fn a_service_principal_signs_with_its_certificate() {
+    let office = Office::open();
+    let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("a key");
+    let certificate = CertificateParams::new(vec!["headcount".to_owned()]).and_then(|it| it.self_signed(&key));
+    let pem = format!("{}{}", certificate.expect("a certificate").pem(), key.serialize_pem());
+    let file = office.write("principal.pem", &pem);
+    let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientCertPath": file});
+    let server = office.serve(principal, &[]);
+    let assertion = office.use_one_token(&server).await.field("client_assertion").expect("an assertion");
+    let (signed, signature) = assertion.rsplit_once('.').expect("three parts");
+    let public = UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA256, key.der_bytes());
+    public.verify(signed.as_bytes(), &decoded(signature)).expect("signed by the certificate's key");
+    let (_, claims) = signed.split_once('.').expect("a header and claims");
+    let claims: Value = serde_json::from_slice(&decoded(claims)).expect("JSON");
+    assert_eq!(claims["aud"], format!("{}/tenant-1/oauth2/v2.0/token", office.arm.url()));
+    assert_eq!(claims["iss"], "client-1");
+}
+
+fn decoded(part: &str) -> Vec<u8> {
+    decode_url_safe(format!("{part}{}", "=".repeat((4 - part.len() % 4) % 4))).expect("base64")
+}
+
+#[tokio::test]
+async fn without_a_token_nobody_is_asked_for_anything() {
+    let office = Office::open();
+    let refusal = json!({
+        "error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided.",
+        "error_codes": [7000215],
+    });
+    office.arm.script("POST", "/oauth2/v2.0/token", 1_000, Answer::json(401, &refusal));
+    let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": "wrong"});
+    let server = office.serve(principal, &[]);
+    let line = server.logged("cannot be listed");
+    assert!(line.contains("AADSTS7000215") && !line.contains("wrong"), "{line}");
+    let (code, message) = refused(server.client().await.increase("pool", 1).await);
+    assert_eq!(code, Code::Unavailable, "{message}");
+    assert_eq!(office.calls().len(), 0);
+}
