@@ -13,6 +13,7 @@ mod tests;
 mod tokens;
 mod writes;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ use headcount::cloud::simulated::{RESOURCE_GROUP, SUBSCRIPTION, Simulated};
 use super::Face;
 use super::authority::Authority;
 use super::backstage::{Backstage, lock};
+use super::exchange::Answer;
+use super::plain::send;
 use super::port::{Front, Port};
 
 pub(crate) use errors::error;
@@ -68,6 +71,20 @@ impl Arm {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.port.address()
+    }
+
+    /// From now on the next answer to each GET with such a path is what it would be at this moment: an old one by the time.
+    pub(crate) async fn repeat_itself(&self, ends: &[&str]) {
+        let mut old = BTreeMap::new();
+        for request in self.requests().into_iter().filter(|request| request.method == "GET") {
+            if ends.iter().any(|end| request.path.to_ascii_lowercase().ends_with(&end.to_ascii_lowercase())) {
+                old.insert(format!("{}?", request.path), format!("{}?{}", request.path, request.query));
+            }
+        }
+        for (part, target) in old {
+            let reply = send(self.address(), "GET", &target, &[], "").await.expect("answered");
+            self.script("GET", &part, 1, Answer::json(reply.status, &reply.json()));
+        }
     }
 }
 

@@ -1,0 +1,210 @@
+//! What is read of a scale set, and the capacities that are written to it.
+
+use headcount::cloud::simulated::{Accounting, CallKind, DeleteOutcome, Distortion, Pick, PlannedFailure};
+use serde_json::json;
+use tonic::Code;
+
+use super::{arm, capacities_written, pool};
+use crate::faces::arm::{self as face, Arm};
+use crate::faces::scene::Scene;
+use crate::faces::{Answer, Face};
+use crate::peers::headcount::{ConfigFile, Server, refused};
+
+#[tokio::test]
+async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
+    for habit in [Accounting::WhenGone, Accounting::OnAccept] {
+        for flexible in [false, true] {
+            let arm = arm([pool("pool", (0, 10, 0)).accounting(habit)]);
+            arm.look("pool", |look| look.flexible = flexible);
+            let mut scene = Scene::open(arm).await;
+            let client = &mut scene.client;
+            client.increase("pool", 3).await.expect("0 → 3");
+            assert_eq!(client.target("pool").await, 3);
+            client.until("three run", async |client| client.nodes_in("pool", 1).await.len() == 3).await;
+            let running = client.nodes_in("pool", 1).await;
+            assert!(running[0].contains("/resourceGroups/demo/"), "the kubelet's form: {}", running[0]);
+            assert_eq!(client.group_of(&running[1].to_uppercase()).await.as_deref(), Some("pool"));
+            client.delete("pool", &[&running[1]]).await.expect("deleted");
+            assert_eq!(client.target("pool").await, 2, "{habit:?}, flexible: {flexible}");
+            client.until("it is gone", async |client| client.nodes("pool").await.len() == 2).await;
+            assert_eq!(client.nodes_in("pool", 1).await, [running[0].clone(), running[2].clone()]);
+            assert_eq!(client.target("pool").await, 2);
+            assert_eq!(capacities_written(&scene.face, "pool"), [3]);
+            assert!(scene.face.simulated().killed_unnamed().is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn vmss_86_believed_48() {
+    let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
+    let plan = pool("pool", (1, 200, 86)).deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
+    let mut scene = Scene::open(arm([plan])).await;
+    let client = &mut scene.client;
+    let victims = client.nodes_in("pool", 1).await[..38].to_vec();
+    let victims: Vec<&str> = victims.iter().map(String::as_str).collect();
+    client.delete("pool", &victims).await.expect("accepted");
+    assert_eq!(client.target("pool").await, 48);
+    client.until("all run again", async |client| client.nodes_in("pool", 1).await.len() == 86).await;
+    assert_eq!(client.target("pool").await, 86);
+    client.increase("pool", 5).await.expect("accepted");
+    assert_eq!(client.target("pool").await, 91);
+    assert_eq!(capacities_written(&scene.face, "pool"), [91]);
+}
+
+#[tokio::test]
+async fn vmss_capacity_reads_zero() {
+    let mut scene = Scene::open(arm([pool("pool", (0, 200, 90))])).await;
+    let client = &mut scene.client;
+    assert_eq!(client.target("pool").await, 90);
+    let once = |faults: &mut headcount::cloud::simulated::Faults| {
+        faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(0));
+    };
+    scene.face.simulated().faults(once);
+    client.increase("pool", 1).await.expect("after a second reading");
+    assert_eq!(client.target("pool").await, 91);
+    assert_eq!(capacities_written(&scene.face, "pool"), [91]);
+}
+
+#[tokio::test]
+async fn vmss_spot_eviction() {
+    let arm = arm([pool("pool", (0, 20, 9))]);
+    arm.look("pool", |look| look.spot = true);
+    let mut scene = Scene::open(arm).await;
+    assert_eq!(scene.client.target("pool").await, 9);
+    scene.face.simulated().evict("pool", 2).expect("it exists");
+    scene.client.until("seven", async |client| client.target("pool").await == 7).await;
+}
+
+#[tokio::test]
+async fn vmss_gone() {
+    let mut scene = Scene::open(arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))])).await;
+    scene.face.simulated().remove_group("pool");
+    scene.client.until("it is gone", async |client| client.node_groups().await.len() == 1).await;
+    scene.client.increase("other", 1).await.expect("the others go on");
+    assert_eq!(scene.client.target("other").await, 4);
+}
+
+#[tokio::test]
+async fn vmss_etag_conflict() {
+    let mut scene = Scene::open(arm([pool("pool", (0, 100, 4))])).await;
+    let conflict = face::error(412, "PreconditionFailed", "the etag is another one by now");
+    scene.face.script("PATCH", "virtualMachineScaleSets/pool", 1, conflict);
+    scene.face.simulated().set_desired_externally("pool", 9).expect("it exists");
+    scene.client.increase("pool", 2).await.expect("read again, computed again");
+    assert_eq!(scene.client.target("pool").await, 11);
+    assert_eq!(capacities_written(&scene.face, "pool").last(), Some(&11));
+}
+
+#[tokio::test]
+async fn vmss_bad_item() {
+    let arm = arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))]);
+    let mut scene = Scene::open(arm).await;
+    assert_eq!(scene.client.target("pool").await, 2);
+    scene.face.look("pool", |look| look.undecodable = true);
+    scene.client.increase("other", 1).await.expect("that group alone is concerned");
+    assert_eq!((scene.client.target("other").await, scene.client.target("pool").await), (4, 2));
+}
+
+#[tokio::test]
+async fn a_machine_without_an_id_costs_its_own_set_only() {
+    let mut scene = Scene::open(arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))])).await;
+    assert_eq!(scene.client.target("pool").await, 2);
+    let nameless = json!({"value": [{"name": "pool_0"}, {"name": "pool_1"}]});
+    scene.face.script("GET", "virtualMachineScaleSets/pool/virtualMachines", 1_000, Answer::json(200, &nameless));
+    let (code, message) = refused(scene.client.increase("pool", 1).await);
+    assert_eq!(code, Code::Unavailable, "{message}");
+    assert!(message.contains("it has no id"), "{message}");
+    scene.client.increase("other", 1).await.expect("that set alone is concerned");
+    assert_eq!((scene.client.target("other").await, scene.client.target("pool").await), (4, 2));
+    assert!(capacities_written(&scene.face, "pool").is_empty());
+}
+
+#[tokio::test]
+async fn vmss_scale_up_from_min() {
+    let mut scene = Scene::open(arm([pool("pool", (3, 100, 40))])).await;
+    assert_eq!(scene.client.target("pool").await, 40);
+
+    // The size is blank: there is none to add to, and min is none either.
+    scene.face.look("pool", |look| look.undecodable = true);
+    scene.server().logged("cannot be understood");
+    let (code, message) = refused(scene.client.increase("pool", 1).await);
+    assert_eq!(code, Code::Unavailable, "{message}");
+    assert_eq!(scene.client.target("pool").await, 40);
+    scene.face.look("pool", |look| look.undecodable = false);
+
+    // The size is stale after a refresh, and at the next reading of the set itself.
+    scene.face.simulated().faults(|faults| {
+        faults.distort(Some(CallKind::List), "pool", 1, Distortion::Capacity(3));
+        faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3));
+    });
+    scene.server().logged("contradicts itself");
+    scene.client.refresh().await.expect("refreshed");
+    assert_eq!(scene.client.target("pool").await, 40);
+    scene.face.simulated().faults(|faults| {
+        faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3));
+    });
+    scene.client.increase("pool", 1).await.expect("after a reading that is right");
+    assert_eq!(scene.client.target("pool").await, 41);
+    assert_eq!(capacities_written(&scene.face, "pool"), [41]);
+    assert!(scene.face.simulated().killed_unnamed().is_empty());
+}
+
+#[tokio::test]
+async fn vmss_case_of_ids() {
+    for flexible in [false, true] {
+        let arm = arm([pool("AKS-Pool", (0, 10, 3))]);
+        arm.look("AKS-Pool", |look| look.flexible = flexible);
+        let mut scene = Scene::with(arm, |setting| setting.node_groups = vec!["0:10:aks-pool".to_owned()]).await;
+        let client = &mut scene.client;
+        let nodes = client.nodes_in("aks-pool", 1).await;
+        assert_eq!(nodes.len(), 3, "the set is found in any case, and served by the name that is configured");
+        let subscription = "azure:///subscriptions/00000000-0000-0000-0000-000000000000";
+        let provider = "resourceGroups/demo/providers/Microsoft.Compute";
+        let sets =
+            if flexible { "virtualMachines/AKS-Pool_" } else { "virtualMachineScaleSets/AKS-Pool/virtualMachines/" };
+        let kubelets = format!("{subscription}/{provider}/{sets}");
+        for node in &nodes {
+            assert!(node.starts_with(&kubelets), "lists shout the resource group, kubelets lower it: {node}");
+            for any_case in [node.clone(), node.to_ascii_uppercase(), node.to_ascii_lowercase()] {
+                assert_eq!(client.group_of(&any_case).await.as_deref(), Some("aks-pool"), "{any_case}");
+            }
+        }
+        client.delete("aks-pool", &[&nodes[1].to_ascii_uppercase()]).await.expect("deleted");
+        client.until("it is gone", async |client| client.nodes("aks-pool").await.len() == 2).await;
+        assert_eq!(client.nodes_in("aks-pool", 1).await, [nodes[0].clone(), nodes[2].clone()]);
+    }
+}
+
+#[tokio::test]
+async fn sources_of_one_cloud_keep_apart_and_groups_are_found_by_their_tags() {
+    let tagged = |name: &str, tags: &[(&str, &str)]| {
+        let mut plan = pool(name, (0, 10, 2));
+        plan.tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        plan
+    };
+    let prod = ("cluster", "prod");
+    let first = arm([tagged("pool", &[prod, ("min", "1"), ("max", "5")]), tagged("other", &[("cluster", "test")])]);
+    let second = arm([tagged("pool", &[prod]), tagged("named", &[("max", "3")])]);
+    let source = |name: &str, arm: &Arm, groups: &str| {
+        let settings: String = arm.settings().iter().map(|line| format!("      {line}\n")).collect();
+        format!("  - name: {name}\n    azure:\n{settings}      {groups}\n")
+    };
+    let discovery = "autoDiscovery: [\"label:cluster=prod,min=0,max=9\"]";
+    let config = ConfigFile::new(&format!(
+        "refreshInterval: 1s\nsources:\n{}{}",
+        source("first", &first, discovery),
+        source("second", &second, &format!("{discovery}\n      nodeGroups: [\"0:10:named\"]"))
+    ));
+    let server = Server::with_config(&config);
+    let mut client = server.client().await;
+    assert_eq!(client.target("first/pool").await, 2);
+    let mut served: Vec<_> =
+        client.node_groups().await.into_iter().map(|group| (group.id, group.min_size, group.max_size)).collect();
+    served.sort();
+    let expected = [("first/pool", 1, 5), ("named", 0, 3), ("second/pool", 0, 9)];
+    assert_eq!(served, expected.map(|(id, min, max)| (id.to_owned(), min, max)));
+    server.logged("configured as 0:10, but the tags of the scale set say 0:3; 0:3 is used");
+    client.increase("second/pool", 1).await.expect("accepted");
+    assert_eq!((capacities_written(&first, "pool"), capacities_written(&second, "pool")), (vec![], vec![3]));
+}

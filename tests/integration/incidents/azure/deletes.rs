@@ -1,0 +1,150 @@
+//! Deletions by name.
+
+use std::time::Duration;
+
+use headcount::cloud::simulated::{Accounting, DeleteOutcome, Overlap, Pick, PlannedFailure};
+use tonic::Code;
+
+use super::{arm, capacities_written, capacity, deletions, endless, pool, quick, refs};
+use crate::faces::Face;
+use crate::faces::arm::MissingInstance;
+use crate::faces::scene::Scene;
+use crate::peers::headcount::refused;
+
+#[tokio::test]
+async fn vmss_twenty_single_deletes() {
+    let mut scene = Scene::open(arm([pool("pool", (0, 100, 40))])).await;
+    let victims: Vec<String> = scene.client.nodes_in("pool", 1).await[..20].to_vec();
+    let mut calls = tokio::task::JoinSet::new();
+    for victim in victims {
+        let mut client = scene.client.clone();
+        calls.spawn(async move { client.delete("pool", &[&victim]).await });
+    }
+    for outcome in calls.join_all().await {
+        outcome.expect("deleted");
+    }
+    assert_eq!(scene.client.target("pool").await, 20);
+    assert!(scene.face.requests_with("POST", "/delete").len() <= 2);
+    scene.client.until("they are gone", async |client| client.nodes("pool").await.len() == 20).await;
+    assert_eq!(scene.client.target("pool").await, 20);
+}
+
+#[tokio::test]
+async fn vmss_restart_mid_delete() {
+    for habit in [Accounting::WhenGone, Accounting::OnAccept] {
+        let slow = Duration::from_secs(30)..=Duration::from_secs(30);
+        let mut scene = Scene::open(arm([pool("pool", (0, 100, 40)).accounting(habit).delete_time(slow)])).await;
+        let victims: Vec<String> = scene.client.nodes_in("pool", 1).await[..15].to_vec();
+        let victims: Vec<&str> = victims.iter().map(String::as_str).collect();
+        scene.client.delete("pool", &victims).await.expect("accepted");
+        scene.restart().await;
+        assert_eq!(scene.client.target("pool").await, 25, "{habit:?}");
+        assert_eq!(scene.client.nodes_in("pool", 3).await.len(), 15, "{habit:?}");
+    }
+}
+
+#[tokio::test]
+async fn vmss_delete_already_gone() {
+    for (flexible, habit) in
+        [(false, MissingInstance::Invalid), (true, MissingInstance::NotFound), (false, MissingInstance::Tolerated)]
+    {
+        let arm = arm([pool("pool", (0, 10, 5))]);
+        arm.look("pool", |look| look.flexible = flexible);
+        arm.habits(|habits| habits.missing_instance = habit);
+        // Nobody reads in between.
+        let mut scene = Scene::with(arm, |setting| setting.refresh = "10m".to_owned()).await;
+        let client = &mut scene.client;
+        let before = client.nodes_in("pool", 1).await;
+        // What the deletion goes by is older than the eviction.
+        scene.face.repeat_itself(&["/virtualMachineScaleSets/pool", "/virtualMachines"]).await;
+        scene.face.simulated().evict("pool", 1).expect("it exists");
+        scene.face.forget_requests();
+        client.delete("pool", &refs(&before)[..4]).await.expect("one is gone, and that is what was wanted");
+        client.until("four are gone", async |client| client.nodes("pool").await.len() == 1).await;
+        assert_eq!(client.nodes_in("pool", 1).await, before[4..]);
+        let named: Vec<usize> = deletions(&scene.face).iter().map(Vec::len).collect();
+        let expected = if habit == MissingInstance::Tolerated { vec![4] } else { vec![4, 3] };
+        assert_eq!(named, expected, "{habit:?}");
+        assert_eq!((client.target("pool").await, capacity(&scene.face, "pool")), (1, Some(1)), "{habit:?}");
+        assert!(scene.face.simulated().killed_unnamed().is_empty());
+        let again = deletions(&scene.face).len();
+        client.delete("pool", &refs(&before)[..4]).await.expect("deleting what is gone is done at once");
+        assert_eq!(deletions(&scene.face).len(), again);
+    }
+}
+
+#[tokio::test]
+async fn vmss_batch_breaks_min() {
+    let mut scene = Scene::open(arm([pool("pool", (3, 10, 4))])).await;
+    let nodes = scene.client.nodes_in("pool", 1).await;
+    let (code, message) = refused(scene.client.delete("pool", &refs(&nodes)[..3]).await);
+    assert_eq!(code, Code::FailedPrecondition, "{message}");
+    assert_eq!((deletions(&scene.face).len(), scene.client.target("pool").await), (0, 4), "refused whole");
+
+    // Calls that come together are judged one by one, while there is room.
+    let mut calls = tokio::task::JoinSet::new();
+    for node in nodes[..3].to_vec() {
+        let mut client = scene.client.clone();
+        calls.spawn(async move { client.delete("pool", &[&node]).await });
+    }
+    let outcomes = calls.join_all().await;
+    let done = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let refusals = outcomes.into_iter().filter_map(Result::err);
+    assert!(refusals.map(|status| status.code()).all(|code| code == Code::FailedPrecondition));
+    assert_eq!(done, 1);
+    assert_eq!(deletions(&scene.face).concat().len(), 1);
+    assert_eq!(scene.client.target("pool").await, 3);
+    scene.client.until("it is gone", async |client| client.nodes("pool").await.len() == 3).await;
+    assert_eq!(capacity(&scene.face, "pool"), Some(3));
+}
+
+#[tokio::test]
+async fn vmss_partial_delete() {
+    for habit in [Accounting::WhenGone, Accounting::OnAccept] {
+        let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
+        let plan = pool("pool", (0, 20, 10)).accounting(habit);
+        let plan = plan.deletions(Pick::After(3), DeleteOutcome::FailsLater(failure));
+        let mut scene = Scene::open(arm([plan])).await;
+        let client = &mut scene.client;
+        let nodes = client.nodes_in("pool", 1).await;
+        client.delete("pool", &refs(&nodes)[..5]).await.expect("accepted");
+        assert_eq!(client.target("pool").await, 5, "{habit:?}: all five are on their way");
+        client.until("two run again", async |client| client.nodes_in("pool", 1).await.len() == 7).await;
+        assert_eq!(client.nodes_in("pool", 1).await, nodes[3..], "{habit:?}");
+        assert_eq!((client.nodes("pool").await.len(), client.target("pool").await), (7, 7), "{habit:?}");
+        scene.face.simulated().replan("pool", |plan| plan.deletions_fine()).expect("it exists");
+        client.delete("pool", &refs(&nodes)[3..5]).await.expect("named again, they are tried again");
+        client.until("they are gone", async |client| client.nodes("pool").await.len() == 5).await;
+        assert_eq!((client.target("pool").await, capacity(&scene.face, "pool")), (5, Some(5)), "{habit:?}");
+        assert!(capacities_written(&scene.face, "pool").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_that_a_newer_operation_made_void_is_asked_for_once_more() {
+    let plan = pool("pool", (0, 20, 6)).overlap(Overlap::Preempt).delete_time(endless());
+    let mut scene = Scene::open(arm([plan])).await;
+    let client = &mut scene.client;
+    let nodes = client.nodes_in("pool", 1).await;
+    client.delete("pool", &refs(&nodes)[..2]).await.expect("accepted");
+    assert_eq!(client.target("pool").await, 4);
+    scene.face.simulated().replan("pool", |plan| plan.delete_time = quick()).expect("it exists");
+    scene.face.simulated().set_desired_externally("pool", 7).expect("it exists");
+    client.until("they are gone", async |client| client.nodes_in("pool", 1).await.len() == 5).await;
+    assert_eq!(client.nodes_in("pool", 1).await[..4], nodes[2..]);
+    let [first, second] = &deletions(&scene.face)[..] else { panic!("{:?}", deletions(&scene.face)) };
+    assert_eq!(first, second);
+    assert_eq!((client.target("pool").await, capacity(&scene.face, "pool")), (5, Some(5)));
+}
+
+#[tokio::test]
+async fn protection_from_scale_in_does_not_protect_from_a_deletion_by_name() {
+    let arm = arm([pool("pool", (0, 10, 2))]);
+    arm.look("pool", |look| look.protected = ["0".to_owned()].into());
+    let mut scene = Scene::open(arm).await;
+    let node = scene.client.nodes_in("pool", 1).await.remove(0);
+    assert!(node.ends_with("/virtualMachines/0"), "{node}");
+    scene.client.delete("pool", &[&node]).await.expect("deleted, as in-tree");
+    scene.client.until("it is gone", async |client| client.nodes("pool").await.len() == 1).await;
+    assert_eq!(scene.client.target("pool").await, 1);
+}
