@@ -8,7 +8,7 @@ use super::{arm, capacities_written, pool};
 use crate::faces::arm::{self as face, Arm};
 use crate::faces::scene::Scene;
 use crate::faces::{Answer, Face};
-use crate::peers::headcount::{ConfigFile, Server, refused};
+use crate::peers::headcount::{Client, ConfigFile, Server, refused};
 
 #[tokio::test]
 async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
@@ -133,17 +133,20 @@ async fn vmss_scale_up_from_min() {
     assert_eq!(scene.client.target("pool").await, 40);
     scene.face.look("pool", |look| look.undecodable = false);
 
-    // The size is stale after a refresh, and at the next reading of the set itself.
+    // The size is stale after a refresh, and when the set itself is read: it is read again before it is believed.
     scene.face.simulated().faults(|faults| {
         faults.distort(Some(CallKind::List), "pool", 1, Distortion::Capacity(3));
         faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3));
     });
     scene.server().logged("contradicts itself");
-    scene.client.refresh().await.expect("refreshed");
+    scene.face.forget_requests();
+    let read_again =
+        async |_: &mut Client| !scene.face.requests_with("GET", "virtualMachineScaleSets/pool?").is_empty();
+    scene.client.until("it is read again", read_again).await;
     assert_eq!(scene.client.target("pool").await, 40);
-    scene.face.simulated().faults(|faults| {
-        faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3));
-    });
+
+    // And so it is where it is the write's own reading that is stale.
+    scene.face.simulated().faults(|faults| faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3)));
     scene.client.increase("pool", 1).await.expect("after a reading that is right");
     assert_eq!(scene.client.target("pool").await, 41);
     assert_eq!(capacities_written(&scene.face, "pool"), [41]);

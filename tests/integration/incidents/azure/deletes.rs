@@ -130,7 +130,7 @@ async fn a_deletion_that_a_newer_operation_made_void_is_asked_for_once_more() {
     assert_eq!(client.target("pool").await, 4);
     scene.face.simulated().replan("pool", |plan| plan.delete_time = quick()).expect("it exists");
     scene.face.simulated().set_desired_externally("pool", 7).expect("it exists");
-    client.until("they are gone", async |client| client.nodes_in("pool", 1).await.len() == 5).await;
+    client.until("they are gone", async |client| client.nodes("pool").await.len() == 5).await;
     assert_eq!(client.nodes_in("pool", 1).await[..4], nodes[2..]);
     let [first, second] = &deletions(&scene.face)[..] else { panic!("{:?}", deletions(&scene.face)) };
     assert_eq!(first, second);

@@ -34,8 +34,8 @@ async fn vmss_429_retry_after() {
     let throttled = Answer::json(429, &json!({"error": {"code": "TooManyRequests", "message": "slow down"}}));
     scene.face.script("GET", "", 1_000, throttled.header("retry-after", 120));
     scene.server().logged("cannot be listed");
-    let shown = scene.server().logged("azure asks for a pause");
-    assert!(shown.contains("lists of scale sets") && shown.contains("\"seconds\":120"), "{shown}");
+    let shown = scene.server().logged("\"calls\":\"lists of scale sets\"");
+    assert!(shown.contains("azure asks for a pause") && shown.contains("\"seconds\":120"), "{shown}");
     assert!(shown.contains("LowCostGetVMScaleSetSubscriptionMaximum: 2399"), "what remains is shown: {shown}");
     scene.face.forget_requests();
     for _ in 0..3 {
