@@ -32,6 +32,8 @@ struct Known {
     name: GroupName,
     set: Arc<ScaleSet>,
     machines: Option<Arc<Machines>>,
+    /// The provisioning state it was in when its machines were read.
+    state_at_reading: Option<String>,
     /// Azure does not let its machines be deleted by force.
     unforced: bool,
 }
@@ -74,16 +76,24 @@ impl Memory {
         match known.get_mut(&fold(group.as_str())) {
             Some(known) => known.set = set,
             None => {
-                let entry = Known { name: group.clone(), set, machines: None, unforced: false };
+                let entry = Known { name: group.clone(), set, machines: None, state_at_reading: None, unforced: false };
                 known.insert(fold(group.as_str()), entry);
             }
         }
     }
 
-    pub(super) fn learn_machines(&self, group: &GroupName, machines: Machines) {
+    /// Remembers the machines of a scale set that was in this provisioning state.
+    pub(super) fn learn_machines(&self, group: &GroupName, machines: Machines, state: Option<String>) {
         if let Some(known) = self.open().get_mut(&fold(group.as_str())) {
             known.machines = Some(Arc::new(machines));
+            known.state_at_reading = state;
         }
+    }
+
+    /// Whether a scale set is in another provisioning state than when its machines were read.
+    pub(super) fn has_moved_on(&self, group: &GroupName, set: &ScaleSet) -> bool {
+        let moved = |known: &Known| known.machines.is_some() && known.state_at_reading != set.provisioning_state;
+        self.open().get(&fold(group.as_str())).is_some_and(moved)
     }
 
     pub(super) fn is_unforced(&self, group: &GroupName) -> bool {

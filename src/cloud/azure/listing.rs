@@ -50,7 +50,7 @@ impl Azure {
         let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
         while let Some((name, read)) = reads.next().await {
             match read {
-                Ok(Some(chosen)) => match self.take(chosen) {
+                Ok(Some(chosen)) => match self.take_listed(chosen) {
                     Ok(reading) => listing.groups.push(reading),
                     Err(reason) => listing.broken.push((name, reason)),
                 },
@@ -117,8 +117,9 @@ impl Azure {
         let before = self.memory.machines(name);
         let view = instances::View { set: &set, settings: &self.settings, before: before.as_deref() };
         let (instances, known) = instances::read(&view, machines, std::time::SystemTime::now());
+        let state = set.provisioning_state.clone();
         let mut reading = self.take(Chosen { name: name.clone(), bounds, set }).map_err(misread)?;
-        self.memory.learn_machines(name, known);
+        self.memory.learn_machines(name, known, state);
         reading.instances = Some(instances);
         Ok(reading)
     }
@@ -163,6 +164,14 @@ impl Azure {
                 .tell(&name, vec![format!("a scale set cannot be understood, and is left out: {}", bad.reason)]);
         }
         Some((served?, bad.reason))
+    }
+
+    /// A change of the provisioning state tells of machines that changed, and need not change the version: without one, the
+    /// reading is as good as of another version.
+    fn take_listed(&self, chosen: Chosen) -> Result<GroupReading, String> {
+        let has_moved_on = self.memory.has_moved_on(&chosen.name, &chosen.set);
+        let reading = self.take(chosen)?;
+        Ok(if has_moved_on { GroupReading { version: None, ..reading } } else { reading })
     }
 
     fn take(&self, chosen: Chosen) -> Result<GroupReading, String> {

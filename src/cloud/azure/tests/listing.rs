@@ -246,6 +246,19 @@ async fn a_change_shows_in_the_version_even_if_the_list_has_none() {
 }
 
 #[tokio::test]
+async fn a_change_of_the_provisioning_state_shows_until_the_machines_were_read() {
+    let fake = Fake::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    let listed = async || azure.list().await.expect("listed").groups[0].version.clone();
+    let read = observed(&azure, "pool").await.version;
+    assert_eq!((listed().await, read.is_some()), (read.clone(), true));
+    fake.state(|state| state.sets[0].provisioning_state = Some("Updating".to_owned()));
+    assert_eq!((listed().await, listed().await), (None, None));
+    assert_eq!(observed(&azure, "pool").await.version, read, "what is written against is the version itself");
+    assert_eq!(listed().await, read);
+}
+
+#[tokio::test]
 async fn the_recipe_changes_with_what_a_machine_is_made_from() {
     let recipe = |set: ScaleSet| async {
         let fake = Fake::with(vec![set]);

@@ -4,7 +4,7 @@ use serde_json::json;
 use tonic::Code;
 
 use super::{arm, capacities_written, pool};
-use crate::faces::arm as face;
+use crate::faces::arm::{self as face, Arm};
 use crate::faces::scene::Scene;
 use crate::faces::{Answer, Face};
 use crate::peers::headcount::{ConfigFile, Server, refused};
@@ -47,4 +47,26 @@ async fn vmss_429_retry_after() {
     let listings = scene.face.requests();
     let listings = listings.iter().filter(|request| request.path.to_lowercase().ends_with("virtualmachinescalesets"));
     assert_eq!(listings.count(), 0, "no call on that bucket before Retry-After");
+}
+
+#[tokio::test]
+async fn while_nothing_changes_a_refresh_is_one_call_whatever_the_number_of_sets() {
+    let plans = ["a", "b", "c"].map(|name| pool(name, (0, 10, 2)));
+    let mut scene = Scene::open(arm(plans)).await;
+    scene.client.until("all are served", async |client| client.node_groups().await.len() == 3).await;
+    let lists = |face: &Arm| {
+        let paths = face.requests().into_iter().map(|request| request.path.to_ascii_lowercase());
+        paths.filter(|path| !path.ends_with("/skus")).partition(|path| path.ends_with("/virtualmachinescalesets"))
+    };
+    // What was under way when the last set was served may still come.
+    let (before, _): (Vec<String>, Vec<String>) = lists(&scene.face);
+    scene.client.until("a whole refresh", async |_| lists(&scene.face).0.len() > before.len() + 1).await;
+    scene.face.forget_requests();
+    scene.client.until("three more", async |_| lists(&scene.face).0.len() >= 3).await;
+    assert_eq!(lists(&scene.face).1, Vec::<String>::new());
+
+    scene.face.simulated().set_desired_externally("b", 3).expect("it exists");
+    scene.client.until("it is seen", async |client| client.nodes_in("b", 1).await.len() == 3).await;
+    let (_, others) = lists(&scene.face);
+    assert!(!others.is_empty() && others.iter().all(|path| path.contains("/b")), "{others:?}");
 }
