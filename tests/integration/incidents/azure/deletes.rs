@@ -83,8 +83,8 @@ async fn vmss_batch_breaks_min() {
 
     // Calls that come together are judged one by one, while there is room.
     let mut calls = tokio::task::JoinSet::new();
-    for node in nodes[..3].to_vec() {
-        let mut client = scene.client.clone();
+    for node in &nodes[..3] {
+        let (mut client, node) = (scene.client.clone(), node.clone());
         calls.spawn(async move { client.delete("pool", &[&node]).await });
     }
     let outcomes = calls.join_all().await;
