@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use headcount::cloud::simulated::{CallKind, Distortion, Mishap, Simulated, World};
+use tokio::sync::watch;
 
 use super::exchange::{Answer, Instead, Request};
 use super::sight::Sight;
@@ -16,6 +17,24 @@ pub(crate) struct Backstage {
     genesis: SystemTime,
     journal: Mutex<Vec<Request>>,
     scripts: Mutex<Vec<Script>>,
+    held: watch::Sender<Option<Held>>,
+}
+
+/// Requests that are kept waiting.
+#[derive(Debug)]
+struct Held {
+    method: String,
+    part: String,
+    moment: Moment,
+}
+
+/// When a request is kept waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// It has arrived, and has no effect yet.
+    Arrived,
+    /// It has had its effect, and is not answered yet.
+    Done,
 }
 
 #[derive(Debug)]
@@ -44,7 +63,13 @@ pub(super) struct Broken;
 impl Backstage {
     pub(super) fn new(simulated: Arc<Simulated>) -> Self {
         let genesis = SystemTime::now() - simulated.elapsed();
-        Self { simulated, genesis, journal: Mutex::default(), scripts: Mutex::default() }
+        Self {
+            simulated,
+            genesis,
+            journal: Mutex::default(),
+            scripts: Mutex::default(),
+            held: watch::Sender::new(None),
+        }
     }
 
     /// A time of the world, as the cloud writes it.
@@ -77,6 +102,24 @@ impl Backstage {
     pub(super) fn script(&self, method: &str, part: &str, times: u32, answer: Answer) {
         let (method, part) = (method.to_owned(), part.to_owned());
         lock(&self.scripts).push(Script { method, part, times, answer });
+    }
+
+    pub(super) fn hold(&self, method: &str, part: &str, moment: Moment) {
+        let (method, part) = (method.to_owned(), part.to_owned());
+        self.held.send_replace(Some(Held { method, part, moment }));
+    }
+
+    pub(super) fn let_go(&self) {
+        self.held.send_replace(None);
+    }
+
+    /// Returns once nothing keeps a request waiting at this moment.
+    pub(super) async fn wait(&self, request: &Request, moment: Moment) {
+        let goes_on = |held: &Option<Held>| {
+            held.as_ref().is_none_or(|held| held.moment != moment || !request.matches(&held.method, &held.part))
+        };
+        let mut held = self.held.subscribe();
+        let _nobody_holds = held.wait_for(goes_on).await;
     }
 
     /// The answer that a script has for a request.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use headcount::cloud::simulated::Simulated;
 
 use backstage::Backstage;
+pub(crate) use backstage::Moment;
 pub(crate) use exchange::{Answer, Request};
 
 /// What all faces have in common.
@@ -58,5 +59,15 @@ pub(crate) trait Face {
     /// effect.
     fn script(&self, method: &str, part: &str, times: u32, answer: Answer) {
         self.backstage().script(method, part, times, answer);
+    }
+    /// Keeps requests of this method with this part in path, query or body waiting at this moment, in place of those that
+    /// were kept waiting before.
+    fn hold(&self, method: &str, part: &str, moment: Moment) {
+        self.backstage().hold(method, part, moment);
+    }
+
+    /// Keeps none waiting any longer.
+    fn let_go(&self) {
+        self.backstage().let_go();
     }
 }

@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-use super::backstage::Backstage;
+use super::backstage::{Backstage, Moment};
 use super::exchange::{Instead, Outcome, Request};
 
 /// The largest body that is read.
@@ -119,11 +119,18 @@ async fn serve(
         status: None,
     };
     let entry = backstage.note(&request);
-    let outcome = match backstage.scripted(&request) {
-        Some(answer) => Ok(answer),
-        None => front.answer(&request).await,
-    };
-    match outcome {
+    let behind = Arc::clone(&front);
+    // A cloud that has a request carries it out, whatever becomes of the connection that it came over.
+    let carried_out = tokio::spawn(async move {
+        behind.backstage().wait(&request, Moment::Arrived).await;
+        let outcome = match behind.backstage().scripted(&request) {
+            Some(answer) => Ok(answer),
+            None => behind.answer(&request).await,
+        };
+        behind.backstage().wait(&request, Moment::Done).await;
+        outcome
+    });
+    match carried_out.await.expect("a face does not panic") {
         Ok(answer) | Err(Instead::Answer(answer)) => {
             backstage.note_answer(entry, answer.status);
             answer.into_http()

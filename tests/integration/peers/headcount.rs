@@ -246,6 +246,16 @@ impl Client {
     }
 }
 
+/// Waits until something holds that nobody has to be asked for.
+pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
 /// The code of a call that was refused, and its message.
 pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>) -> (Code, String) {
     let status = outcome.expect_err("refused");

@@ -22,7 +22,7 @@ const fn of(name: &'static str, cpus: u32, memory_gib: u32, gpus: u32, network: 
     Type { name, cpus, memory_mib: memory_gib * 1024, architecture: "x86_64", gpus, network }
 }
 
-const TYPES: [Type; 10] = [
+const TYPES: [Type; 11] = [
     of("m5.large", 2, 8, 0, (3, 10)),
     of("m5.xlarge", 4, 16, 0, (4, 15)),
     of("m5.2xlarge", 8, 32, 0, (4, 15)),
@@ -31,6 +31,8 @@ const TYPES: [Type; 10] = [
     of("c5d.large", 2, 4, 0, (3, 10)),
     of("r5.large", 2, 16, 0, (3, 10)),
     of("g4dn.xlarge", 4, 16, 1, (3, 10)),
+    // No table has this one.
+    of("m99.large", 6, 12, 0, (3, 10)),
     of("p4d.24xlarge", 96, 1152, 8, (15, 50)),
     Type { architecture: "arm64", ..of("m6g.large", 2, 8, 0, (3, 10)) },
 ];
