@@ -1,5 +1,6 @@
 //! Incidents that other providers had, replayed through the real server, the real clients and the faces of the simulated
 //! cloud. The numbers are those of kubernetes/autoscaler issues.
 
+mod aws;
 mod azure;
 mod clouds;

@@ -1,0 +1,104 @@
+//! Deletions: of what is going already, of what cannot go, and from a group that goes itself.
+
+use headcount::cloud::simulated::{DeleteOutcome, GroupPlan, Phase, Pick, PlannedFailure};
+use tonic::Code;
+
+use super::{FOR_EVER, aws, capacity, desired_written, group, instance_id, open, open_sleepy, terminations, texts};
+use crate::faces::scene::Scene;
+use crate::faces::{Face, Moment, aws as face};
+use crate::peers::headcount::{eventually, refused};
+
+const TERMINATE: &str = "Action=TerminateInstanceInAutoScalingGroup";
+
+#[tokio::test]
+async fn asg_double_terminate() {
+    // A lifecycle hook keeps the instance for an hour.
+    let aws = aws([group("web", (1, 10, 4)).delete_time(FOR_EVER..=FOR_EVER)]);
+    aws.look("web", |look| look.lifecycles = vec![(Phase::Deleting, "Terminating:Wait".to_owned())]);
+    let mut scene = Scene::open(aws).await;
+    let victim = scene.client.nodes_in("web", 1).await.remove(1);
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..5 {
+        let (mut client, victim) = (scene.client.clone(), victim.clone());
+        calls.spawn(async move { client.delete("web", &[&victim]).await });
+    }
+    for outcome in calls.join_all().await {
+        outcome.expect("all of them are told that it goes");
+    }
+    for _ in 0..3 {
+        scene.client.refresh().await.expect("refreshed");
+        scene.client.delete("web", &[&victim]).await.expect("again is fine");
+    }
+    scene.restart().await;
+    scene.client.delete("web", &[&victim]).await.expect("after a restart, too");
+    assert_eq!(terminations(&scene.face), [[instance_id(&victim)]], "one call");
+    assert_eq!((scene.client.target("web").await, capacity(&scene.face, "web")), (3, 3));
+    assert_eq!(scene.client.nodes_in("web", 3).await, [victim]);
+}
+
+#[tokio::test]
+async fn asg_gone_during_delete() {
+    let mut scene = open_sleepy([group("web", (0, 10, 4)), group("old", (0, 10, 1)), group("other", (0, 10, 1))]).await;
+    let victims = scene.client.nodes_in("web", 1).await[..2].to_vec();
+    scene.face.hold("POST", TERMINATE, Moment::Arrived);
+    let mut client = scene.client.clone();
+    let named = victims.clone();
+    let call = tokio::spawn(async move { client.delete("web", &texts(&named)).await });
+    eventually("the deletion is sent", || !terminations(&scene.face).is_empty()).await;
+    assert!(scene.face.simulated().remove_group("web"));
+    scene.face.let_go();
+    call.await.expect("no panic").expect("its instances go with it");
+    scene.client.delete("web", &texts(&victims)).await.expect_err("it is gone");
+
+    let victim = scene.client.nodes_in("old", 1).await.remove(0);
+    assert!(scene.face.simulated().remove_group("old"));
+    scene.face.forget_requests();
+    let (code, message) = refused(scene.client.delete("old", &[&victim]).await);
+    assert_eq!(
+        (code, message.as_str()),
+        (Code::NotFound, "there is no node group \"old\"; NodeGroups lists those that are served")
+    );
+    assert!(terminations(&scene.face).is_empty(), "nothing is sent to a group that is not there");
+    let served: Vec<String> = scene.client.node_groups().await.into_iter().map(|group| group.id).collect();
+    assert_eq!(served, ["other"]);
+    scene.client.increase("other", 1).await.expect("the others go on");
+    assert_eq!(scene.client.target("other").await, 2);
+}
+
+#[tokio::test]
+async fn asg_partial_terminate() {
+    let busy = || face::error(500, "ResourceContention", "You have pending scaling activities.");
+    let refusal = || face::error(400, "ValidationError", "The instance is not in a state that allows this.");
+    let mut scene = open([group("web", (0, 10, 9))]).await;
+    scene.face.habits(|habits| habits.batch_terminate = false);
+    let running = scene.client.nodes_in("web", 1).await;
+
+    // The second of three is refused for good.
+    scene.face.script("POST", &format!("InstanceId={}", instance_id(&running[1])), 1, refusal());
+    let (code, message) = refused(scene.client.delete("web", &texts(&running[..3])).await);
+    assert_eq!(code, Code::FailedPrecondition);
+    assert!(message.contains("1 of the named nodes cannot be deleted, the others are"), "{message}");
+    assert!(message.contains(&running[1]) && message.contains("not in a state that allows this"), "{message}");
+    assert!(!message.contains(&running[0]) && !message.contains(&running[2]), "{message}");
+    assert_eq!((scene.client.target("web").await, capacity(&scene.face, "web")), (7, 7));
+    scene.client.until("two are gone", async |client| client.nodes("web").await.len() == 7).await;
+    assert!(scene.client.nodes_in("web", 1).await.contains(&running[1]));
+
+    // It meets another activity of the group, which is over soon.
+    scene.face.script("POST", &format!("InstanceId={}", instance_id(&running[1])), 1, busy());
+    scene.client.delete("web", &texts(&[&running[1..2], &running[3..5]].concat())).await.expect("tried again");
+    assert_eq!((scene.client.target("web").await, capacity(&scene.face, "web")), (4, 4));
+
+    // In one call for all, AWS starts an activity for each that it takes.
+    let mut scene = open([group("batch", (0, 10, 4))]).await;
+    let failure = PlannedFailure::other("ScalingActivityInProgress", "busy");
+    let second = |plan: &mut GroupPlan| plan.deletions_now(Pick::Every(2), DeleteOutcome::Refused(failure));
+    scene.face.simulated().replan("batch", second).expect("it exists");
+    let running = scene.client.nodes_in("batch", 1).await;
+    let (_, message) = refused(scene.client.delete("batch", &texts(&running[..3])).await);
+    assert_eq!(terminations(&scene.face).len(), 1);
+    assert!(message.contains(&running[1]), "{message}");
+    assert!(!message.contains(&running[0]) && !message.contains(&running[2]), "{message}");
+    assert_eq!((scene.client.target("batch").await, capacity(&scene.face, "batch")), (2, 2));
+    assert!(desired_written(&scene.face, "batch").is_empty());
+}

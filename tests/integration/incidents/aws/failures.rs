@@ -1,0 +1,149 @@
+//! Launches that fail: which of them count, what is said of them, and what they are known by.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use headcount::cloud::simulated::{Activity, ActivityStatus, Distortion, GroupPlan, PlannedFailure};
+
+use super::{aws, desired_written, errors, exhausted, failing, group, instance_id, open, texts};
+use crate::faces::Face;
+use crate::faces::aws::{Aws, Past};
+use crate::faces::scene::Scene;
+use crate::peers::headcount::eventually;
+
+const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// One instance more is desired than the cloud does anything about.
+fn miss_one(aws: &Aws, name: &str, desired: u32) {
+    aws.simulated().faults(|faults| faults.distort(None, name, u32::MAX, Distortion::Capacity(desired)));
+}
+
+fn failed(description: &str, ago: Duration, message: &str) -> Past {
+    let (description, message) = (description.to_owned(), message.to_owned());
+    Past { ago, description, status: "Failed".to_owned(), message }
+}
+
+fn activities_read(aws: &Aws) -> usize {
+    aws.requests_with("POST", "Action=DescribeScalingActivities").len()
+}
+
+#[tokio::test]
+async fn asg_stale_failed_activity() {
+    let aws = aws([group("web", (0, 10, 2))]);
+    let message = "Could not launch Spot Instances. InsufficientInstanceCapacity - last week's.";
+    aws.look("web", |look| look.past = vec![failed("Launching a new EC2 instance", WEEK, message)]);
+    miss_one(&aws, "web", 3);
+    let mut scene = Scene::open(aws).await;
+    let client = &mut scene.client;
+    client.until("the activities are read", async |_| activities_read(&scene.face) > 1).await;
+    assert_eq!((client.target("web").await, client.nodes_in("web", 2).await.len()), (3, 1));
+    assert_eq!(errors(client, "web").await, [], "a failure from before the shortfall");
+
+    scene.restart().await;
+    scene.face.forget_requests();
+    let client = &mut scene.client;
+    client.until("the activities are read", async |_| activities_read(&scene.face) > 1).await;
+    assert_eq!((client.nodes_in("web", 2).await.len(), errors(client, "web").await), (1, Vec::new()));
+
+    let message = "Could not launch Spot Instances. InsufficientInstanceCapacity - this one's.";
+    let recent = failed("Launching a new EC2 instance", Duration::ZERO, message);
+    scene.face.look("web", |look| look.past.insert(0, recent));
+    client.until("a new failure counts", async |client| errors(client, "web").await.len() == 1).await;
+    assert!(errors(client, "web").await[0].2.contains("this one's"));
+}
+
+#[tokio::test]
+async fn asg_failed_terminate_activity() {
+    let mut scene = open([group("web", (0, 10, 3))]).await;
+    let client = &mut scene.client;
+    let instance = client.nodes_in("web", 1).await.remove(0);
+    // A termination that fails while an instance is missing, again and again.
+    let message = "InsufficientInstanceCapacity - as if it were. Terminating EC2 instance failed.";
+    let past = failed(&format!("Terminating EC2 instance: {}", instance_id(&instance)), Duration::ZERO, message);
+    scene.face.look("web", |look| look.past = vec![past]);
+    scene.face.forget_requests();
+    miss_one(&scene.face, "web", 4);
+    client.until("one is missing", async |client| client.nodes_in("web", 2).await.len() == 1).await;
+    let read = activities_read(&scene.face);
+    client.until("the activities are read again", async |_| activities_read(&scene.face) > read + 1).await;
+    assert_eq!(errors(client, "web").await, []);
+}
+
+#[tokio::test]
+async fn asg_failure_reason() {
+    // Code, what AWS says after it, and the class: 1 is for want of resources, 99 anything else.
+    let reasons = [
+        ("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.", 1),
+        ("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 32 allows.", 1),
+        ("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded.", 1),
+        ("InsufficientFreeAddressesInSubnet", "There are not enough free addresses in subnet 'subnet-1'.", 1),
+        ("InvalidAMIID.NotFound", "The image id '[ami-1]' does not exist.", 99),
+        ("UnauthorizedOperation", "You are not authorized to perform this operation.", 99),
+        (
+            "InvalidLaunchTemplateId.NotFound",
+            "The specified launch template, with template ID lt-1, does not exist.",
+            99,
+        ),
+    ];
+    // These have no code, and the one that EC2 has for it.
+    let untold = [
+        (
+            "You have requested more instances (7) than your current instance limit of 6 allows.",
+            "InstanceLimitExceeded",
+        ),
+        (
+            "We currently do not have sufficient p3.2xlarge capacity in the Availability Zone you requested.",
+            "InsufficientInstanceCapacity",
+        ),
+    ];
+    let plan = |name: String, code: &str, message: &str| {
+        failing(group(&name, (0, 10, 1)), PlannedFailure::other(code, message))
+    };
+    let mut plans: Vec<GroupPlan> =
+        reasons.iter().map(|(code, text, _)| plan(code.to_lowercase(), code, text)).collect();
+    plans.extend(untold.iter().enumerate().map(|(number, (text, _))| plan(format!("untold-{number}"), "", text)));
+    let names: Vec<String> = plans.iter().map(|plan| plan.name.clone()).collect();
+    let told = reasons.map(|(code, text, class)| (code, text, class));
+    let expected: Vec<(&str, &str, i32)> = told.into_iter().chain(untold.map(|(text, code)| (code, text, 1))).collect();
+
+    let mut scene = open(plans).await;
+    for name in &names {
+        scene.client.increase(name, 1).await.expect("accepted");
+    }
+    for (name, (code, text, class)) in names.iter().zip(expected) {
+        let client = &mut scene.client;
+        client.until("it has failed", async |client| !errors(client, name).await.is_empty()).await;
+        let [(seen, of, message)] = &errors(client, name).await[..] else { panic!("one error of {name}") };
+        assert_eq!((seen.as_str(), *of), (code, class), "{message}");
+        assert!(message.contains(text), "{message}");
+        assert_eq!(client.target(name).await, 2, "still in the target");
+    }
+}
+
+/// How many launches of a group have failed.
+fn failures(aws: &Aws, name: &str) -> usize {
+    let failed = |activity: &&Activity| matches!(activity.status, ActivityStatus::Failed(_));
+    aws.simulated().world(|world, _| world.view(name).expect("it exists").activities().filter(failed).count())
+}
+
+#[tokio::test]
+async fn asg_retry_backs_off_again() {
+    let mut scene = open([exhausted("spot", (0, 10, 1))]).await;
+    let client = &mut scene.client;
+    let mut seen = BTreeSet::new();
+    for round in 0..3 {
+        client.increase("spot", 2).await.expect("accepted");
+        let asked = client.nodes_in("spot", 2).await;
+        eventually("both have failed", || failures(&scene.face, "spot") == 2 * (round + 1)).await;
+        client.until("that is told", async |client| errors(client, "spot").await.len() == 2).await;
+        for _ in 0..3 {
+            client.refresh().await.expect("refreshed");
+            assert_eq!(client.nodes_in("spot", 2).await, asked, "the same within one scale-up");
+        }
+        client.delete("spot", &texts(&asked)).await.expect("taken back");
+        assert_eq!((client.target("spot").await, client.nodes("spot").await.len()), (1, 1));
+        seen.extend(asked);
+        assert_eq!(seen.len(), 2 * (round + 1), "others for each scale-up");
+    }
+    assert_eq!(desired_written(&scene.face, "spot"), [3, 1, 3, 1, 3, 1]);
+}

@@ -1,0 +1,129 @@
+//! What a group's nodes will be, and which groups there are.
+
+use k8s_pb::api::core::v1::Node;
+use k8s_pb::apimachinery::pkg::api::resource::Quantity;
+use prost::Message;
+use tonic::Code;
+
+use super::{aws, desired_written, group, open};
+use crate::faces::Face;
+use crate::faces::aws::Launch;
+use crate::faces::scene::Scene;
+use crate::peers::headcount::{Client, refused};
+
+const GIB: u64 = 1 << 30;
+
+/// What a group's next node will have to give: processors and bytes of memory.
+async fn allocatable(client: &mut Client, name: &str) -> (String, u64) {
+    let built = client.template(name).await.unwrap_or_else(|status| panic!("{name}: {status}"));
+    let status = Node::decode(built.node_bytes).expect("a v1.Node").status.expect("a status");
+    let text = |quantity: &Quantity| quantity.string().to_owned();
+    (text(&status.capacity["cpu"]), bytes(&text(&status.allocatable["memory"])))
+}
+
+fn bytes(quantity: &str) -> u64 {
+    let unit = quantity.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let shift = ["", "Ki", "Mi", "Gi"].iter().position(|known| *known == unit).expect(quantity);
+    quantity.trim_end_matches(unit).parse::<u64>().expect(quantity) << (10 * shift)
+}
+
+#[tokio::test]
+async fn asg_broken_template() {
+    let aws = aws([group("broken", (0, 10, 1)), group("web", (0, 10, 1))]);
+    aws.look("broken", |look| look.launch = Launch::MissingTemplate);
+    let mut scene = Scene::open(aws).await;
+    let client = &mut scene.client;
+    client.refresh().await.expect("that group alone is concerned");
+    assert_eq!(client.node_groups().await.len(), 2);
+    let (code, message) = refused(client.template("broken").await);
+    assert_eq!(code, Code::Unimplemented);
+    assert!(message.starts_with("node group broken: no template: "), "{message}");
+    assert!(message.contains("launch template") && message.contains("does not exist"), "{message}");
+    assert_eq!(client.target("broken").await, 1, "it is served all the same");
+    allocatable(client, "web").await;
+    client.increase("web", 1).await.expect("the others go on");
+    assert_eq!((client.target("web").await, desired_written(&scene.face, "web")), (2, vec![2]));
+}
+
+#[tokio::test]
+async fn asg_unknown_type() {
+    let new = group("new", (0, 10, 0)).machines(&["m99.large"]);
+    let unheard = group("unheard", (0, 10, 0)).machines(&["x0.nano"]);
+    let mut scene = open([new, unheard, group("web", (0, 10, 0))]).await;
+    let client = &mut scene.client;
+    let (cpus, memory) = allocatable(client, "new").await;
+    assert_eq!(cpus, "6", "no table has it: EC2 was asked");
+    assert!((9 * GIB..12 * GIB).contains(&memory), "{memory}");
+    let asked = scene.face.requests_with("POST", "Action=DescribeInstanceTypes");
+    assert!(asked.iter().any(|request| request.fields("InstanceType") == ["m99.large"]));
+
+    let (code, message) = refused(client.template("unheard").await);
+    assert_eq!(code, Code::Unimplemented);
+    assert!(message.contains("x0.nano"), "{message}");
+    allocatable(client, "web").await;
+    client.refresh().await.expect("that group alone is concerned");
+    client.increase("web", 1).await.expect("scaling goes on");
+    assert_eq!(client.target("web").await, 1);
+}
+
+#[tokio::test]
+async fn asg_two_discovery_specs() {
+    let tagged = |name: &str, tags: &[(&str, &str)]| {
+        let mut plan = group(name, (0, 10, 1));
+        plan.tags.extend(tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+        plan
+    };
+    let aws = aws([
+        tagged("a", &[("team", "a"), ("enabled", "")]),
+        tagged("b", &[("team", "b"), ("enabled", "")]),
+        tagged("both", &[("team", "a"), ("enabled", ""), ("spot", "yes")]),
+        tagged("disabled", &[("team", "a")]),
+        tagged("neither", &[("team", "c"), ("enabled", "")]),
+    ]);
+    let scene = Scene::with(aws, |setting| {
+        setting.node_groups.clear();
+        setting.auto_discovery =
+            ["asg:tag=enabled,team=a", "asg:tag=enabled,team=b", "asg:tag=spot"].map(str::to_owned).to_vec();
+    });
+    let mut scene = scene.await;
+    let mut ids: Vec<String> = scene.client.node_groups().await.into_iter().map(|group| group.id).collect();
+    ids.sort();
+    assert_eq!(ids, ["a", "b", "both"], "any of the specifications, all tags of one");
+    assert_eq!(scene.face.requests_with("POST", "Action=DescribeTags").len(), 0);
+}
+
+#[tokio::test]
+async fn asg_mixed_minimum() {
+    // The first has the most of neither; processors are of the second, memory is of the third.
+    let mixed = group("mixed", (0, 10, 0)).machines(&["m5.2xlarge", "r5.large", "m5.xlarge", "c5.large"]);
+    let of_one = |name: &str| group(name, (0, 10, 0)).machines(&[name]);
+    let mut scene = open([mixed, of_one("m5.2xlarge"), of_one("r5.large"), of_one("c5.large")]).await;
+    let client = &mut scene.client;
+    let (cpus, memory) = allocatable(client, "mixed").await;
+    assert_eq!(cpus, "2");
+    assert!(memory <= allocatable(client, "c5.large").await.1);
+    assert!(memory < allocatable(client, "r5.large").await.1);
+    assert_eq!(allocatable(client, "m5.2xlarge").await.0, "8");
+}
+
+#[tokio::test]
+async fn asg_c5d_large_16gi() {
+    let plans = || [group("c5d", (0, 10, 0)).machines(&["c5d.large"])];
+    let mut untold = open(plans()).await;
+    let (_, memory) = allocatable(&mut untold.client, "c5d").await;
+    assert!(memory < 4 * GIB, "what EC2 says: {memory}");
+    drop(untold);
+
+    let scene = Scene::with(aws(plans()), |setting| {
+        setting.more = "instanceTypes: [real.yaml]".to_owned();
+        setting.files = vec![("real.yaml".to_owned(), "aws:\n  c5d.large: {memory: 16Gi}\n".to_owned())];
+    });
+    let mut scene = scene.await;
+    let client = &mut scene.client;
+    let (cpus, memory) = allocatable(client, "c5d").await;
+    assert_eq!(cpus, "2");
+    assert!((8 * GIB..16 * GIB).contains(&memory), "a pod of 8 GiB fits: {memory}");
+    client.increase("c5d", 1).await.expect("from zero");
+    assert_eq!((client.target("c5d").await, desired_written(&scene.face, "c5d")), (1, vec![1]));
+    client.until("it runs", async |client| client.nodes_in("c5d", 1).await.len() == 1).await;
+}

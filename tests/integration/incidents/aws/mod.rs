@@ -1,0 +1,107 @@
+//! AWS Auto Scaling groups.
+
+mod counts;
+mod deletes;
+mod failures;
+mod machines;
+mod sizes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::cloud::simulated::{GroupPlan, LaunchOutcome, Pick, PlannedFailure, Simulated, Span};
+
+use crate::faces::aws::Aws;
+use crate::faces::scene::Scene;
+use crate::faces::{Face, Request};
+use crate::peers::headcount::Client;
+
+/// Instances that do not go, and launches that are not tried again, as long as a test lasts.
+const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A refresh interval that nothing happens in: what Headcount knows then is what it read for a write.
+const SELDOM: &str = "10m";
+
+fn quick() -> Span {
+    Duration::from_millis(100)..=Duration::from_millis(200)
+}
+
+fn group(name: &str, (min, max, running): (u32, u32, u32)) -> GroupPlan {
+    GroupPlan::aws(name).sized(min, max, running).launch_time(quick()).delete_time(quick())
+}
+
+/// A group whose launches all fail, once each, for want of capacity.
+fn exhausted(name: &str, sizes: (u32, u32, u32)) -> GroupPlan {
+    let failure = PlannedFailure::out_of_resources(
+        "InsufficientInstanceCapacity",
+        "There is no capacity available that matches your request.",
+    );
+    failing(group(name, sizes), failure)
+}
+
+/// The group with launches that all fail, once each.
+fn failing(plan: GroupPlan, failure: PlannedFailure) -> GroupPlan {
+    let mut plan = plan.launches(Pick::Always, LaunchOutcome::fails(failure, quick()));
+    plan.retry_every = FOR_EVER;
+    plan
+}
+
+fn aws(plans: impl IntoIterator<Item = GroupPlan>) -> Aws {
+    Aws::start(Arc::new(Simulated::with_groups(1, plans)))
+}
+
+async fn open(plans: impl IntoIterator<Item = GroupPlan>) -> Scene<Aws> {
+    Scene::open(aws(plans)).await
+}
+
+/// A scene whose groups are not listed again by themselves.
+async fn open_sleepy(plans: impl IntoIterator<Item = GroupPlan>) -> Scene<Aws> {
+    Scene::with(aws(plans), |setting| setting.refresh = SELDOM.to_owned()).await
+}
+
+/// Every desired capacity of a group that was sent, in order. Before each, and after the one before it, the group must
+/// have been read.
+fn desired_written(aws: &Aws, name: &str) -> Vec<u32> {
+    let (mut written, mut read) = (Vec::new(), false);
+    for request in aws.requests() {
+        let action = request.field("Action").unwrap_or_default();
+        if action == "DescribeAutoScalingGroups" {
+            read |= request.fields("AutoScalingGroupNames.member").iter().any(|read| read == name);
+        }
+        if action == "SetDesiredCapacity" && request.field("AutoScalingGroupName").as_deref() == Some(name) {
+            assert!(std::mem::take(&mut read), "a write without a reading before it");
+            written.push(request.field("DesiredCapacity").and_then(|text| text.parse().ok()).expect("a capacity"));
+        }
+    }
+    written
+}
+
+/// The instances of each termination that was sent, in order. Each must lower the desired capacity with it.
+fn terminations(aws: &Aws) -> Vec<Vec<String>> {
+    let instances = |request: &Request| {
+        assert_eq!(request.field("ShouldDecrementDesiredCapacity").as_deref(), Some("true"));
+        let several = request.fields("InstanceIds.member");
+        if several.is_empty() { request.field("InstanceId").into_iter().collect() } else { several }
+    };
+    aws.requests_with("POST", "Action=TerminateInstanceInAutoScalingGroup").iter().map(instances).collect()
+}
+
+/// EC2's ID in a provider ID.
+fn instance_id(provider_id: &str) -> &str {
+    provider_id.rsplit('/').next().expect("a provider ID")
+}
+
+fn capacity(aws: &Aws, name: &str) -> u32 {
+    aws.simulated().world(|world, _| world.view(name).expect("it exists").capacity())
+}
+
+/// The errors that a group's nodes are listed with, each with its class and message.
+async fn errors(client: &mut Client, group: &str) -> Vec<(String, i32, String)> {
+    let nodes = client.nodes(group).await.into_iter();
+    let errors = nodes.filter_map(|node| node.status.filter(|status| status.instance_state == 2)?.error_info);
+    errors.map(|error| (error.error_code, error.instance_error_class, error.error_message)).collect()
+}
+
+fn texts(ids: &[String]) -> Vec<&str> {
+    ids.iter().map(String::as_str).collect()
+}
