@@ -4,3 +4,4 @@
 mod aws;
 mod azure;
 mod clouds;
+mod protocol;

@@ -26,7 +26,7 @@ fn quick() -> Span {
     Duration::from_millis(100)..=Duration::from_millis(200)
 }
 
-fn group(name: &str, (min, max, running): (u32, u32, u32)) -> GroupPlan {
+pub(super) fn group(name: &str, (min, max, running): (u32, u32, u32)) -> GroupPlan {
     GroupPlan::aws(name).sized(min, max, running).launch_time(quick()).delete_time(quick())
 }
 
@@ -46,7 +46,7 @@ fn failing(plan: GroupPlan, failure: PlannedFailure) -> GroupPlan {
     plan
 }
 
-fn aws(plans: impl IntoIterator<Item = GroupPlan>) -> Aws {
+pub(super) fn aws(plans: impl IntoIterator<Item = GroupPlan>) -> Aws {
     Aws::start(Arc::new(Simulated::with_groups(1, plans)))
 }
 
@@ -55,13 +55,13 @@ async fn open(plans: impl IntoIterator<Item = GroupPlan>) -> Scene<Aws> {
 }
 
 /// A scene whose groups are not listed again by themselves.
-async fn open_sleepy(plans: impl IntoIterator<Item = GroupPlan>) -> Scene<Aws> {
+pub(super) async fn open_sleepy(plans: impl IntoIterator<Item = GroupPlan>) -> Scene<Aws> {
     Scene::with(aws(plans), |setting| setting.refresh = SELDOM.to_owned()).await
 }
 
 /// Every desired capacity of a group that was sent, in order. Before each, and after the one before it, the group must
 /// have been read.
-fn desired_written(aws: &Aws, name: &str) -> Vec<u32> {
+pub(super) fn desired_written(aws: &Aws, name: &str) -> Vec<u32> {
     let (mut written, mut read) = (Vec::new(), false);
     for request in aws.requests() {
         let action = request.field("Action").unwrap_or_default();
@@ -77,7 +77,7 @@ fn desired_written(aws: &Aws, name: &str) -> Vec<u32> {
 }
 
 /// The instances of each termination that was sent, in order. Each must lower the desired capacity with it.
-fn terminations(aws: &Aws) -> Vec<Vec<String>> {
+pub(super) fn terminations(aws: &Aws) -> Vec<Vec<String>> {
     let instances = |request: &Request| {
         assert_eq!(request.field("ShouldDecrementDesiredCapacity").as_deref(), Some("true"));
         let several = request.fields("InstanceIds.member");
@@ -87,11 +87,11 @@ fn terminations(aws: &Aws) -> Vec<Vec<String>> {
 }
 
 /// EC2's ID in a provider ID.
-fn instance_id(provider_id: &str) -> &str {
+pub(super) fn instance_id(provider_id: &str) -> &str {
     provider_id.rsplit('/').next().expect("a provider ID")
 }
 
-fn capacity(aws: &Aws, name: &str) -> u32 {
+pub(super) fn capacity(aws: &Aws, name: &str) -> u32 {
     aws.simulated().world(|world, _| world.view(name).expect("it exists").capacity())
 }
 

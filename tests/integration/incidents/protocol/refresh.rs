@@ -1,0 +1,75 @@
+//! A cloud that cannot be read, for so long that only a paused clock can wait for it: the real service and the real codec
+//! over the simulated cloud, in one process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::cloud::simulated::{GroupPlan, Simulated};
+use headcount::cloud::{Family, SharedCloud};
+use headcount::fleet::{Fleet, Policies, Settings};
+use headcount::grpc::dialect::SendPolicy;
+use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
+use headcount::grpc::proto::{NodeGroup, NodeGroupTargetSizeRequest, NodeGroupsRequest, RefreshRequest};
+use headcount::grpc::{self, Gpu};
+use headcount::instance_types::Catalog;
+use tonic::{Code, Request};
+
+fn timed<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(Duration::from_secs(5));
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_groups_never_fail() {
+    let plans = [GroupPlan::aws("web").sized(1, 9, 3), GroupPlan::aws("gpu").sized(0, 4, 0)];
+    let cloud = Arc::new(Simulated::with_groups(1, plans));
+    let interval = Duration::from_secs(15);
+    let fleet = Fleet::start(Settings {
+        sources: vec![("sim".into(), Arc::clone(&cloud) as SharedCloud)],
+        refresh_interval: interval,
+        catalog: Arc::new(Catalog::new(Vec::new())),
+        policies: Arc::new(Policies::default()),
+    });
+    let settings = grpc::Settings {
+        fleet: Arc::new(fleet),
+        gpu: Gpu::new(None, &[Family::Aws]),
+        options_since_135: SendPolicy::Suppress,
+        tls: None,
+    };
+    let mut client = CloudProviderClient::new(grpc::service(settings).0);
+    let asking = client.clone();
+    let listed = async || -> Vec<NodeGroup> {
+        let answer = asking.clone().node_groups(timed(NodeGroupsRequest {})).await;
+        let mut groups = answer.expect("CA would take an error for no groups at all").into_inner().node_groups;
+        groups.sort_by(|one, other| one.id.cmp(&other.id));
+        groups
+    };
+    let good = listed().await;
+    assert_eq!(good.iter().map(|group| group.id.as_str()).collect::<Vec<_>>(), ["gpu", "web"]);
+
+    cloud.faults(|faults| faults.down = true);
+    let mut refreshed = 0;
+    let failure = loop {
+        tokio::time::sleep(interval).await;
+        assert_eq!(listed().await, good, "the last good list");
+        match client.refresh(timed(RefreshRequest {})).await {
+            Ok(_) => refreshed += 1,
+            Err(status) => break status,
+        }
+        assert!(refreshed < 100, "Refresh never tells");
+    };
+    assert!(refreshed > 1, "a moment's trouble is no reason to stop scaling");
+    assert_eq!(failure.code(), Code::Unavailable);
+    assert!(failure.message().starts_with("every source is older than 2m: sim: "), "{}", failure.message());
+    tokio::time::sleep(Duration::from_secs(60 * 60)).await;
+    assert_eq!(listed().await, good, "an hour later, too");
+    let target = client.node_group_target_size(timed(NodeGroupTargetSizeRequest { id: "web".to_owned() })).await;
+    assert_eq!(target.expect("served").into_inner().target_size, 3);
+
+    cloud.faults(|faults| faults.down = false);
+    while client.refresh(timed(RefreshRequest {})).await.is_err() {
+        tokio::time::sleep(interval).await;
+    }
+    assert_eq!(listed().await, good);
+}

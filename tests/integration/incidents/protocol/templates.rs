@@ -1,0 +1,80 @@
+//! Node templates on the wire.
+
+use headcount::grpc::proto::NodeGroupTemplateNodeInfoRequest;
+use k8s_pb::api::core::v1::Node;
+use prost::Message;
+use tonic::{Code, Request};
+
+use crate::faces::aws::Launch;
+use crate::faces::scene::Scene;
+use crate::faces::{Face, Moment};
+use crate::incidents::aws::{aws, group};
+use crate::peers::headcount::{Client, refused};
+
+/// Asks with a deadline of one second.
+async fn ask(client: &mut Client, id: &str) -> Result<(prost::bytes::Bytes, prost::bytes::Bytes), tonic::Status> {
+    let mut request = Request::new(NodeGroupTemplateNodeInfoRequest { id: id.to_owned() });
+    request.set_timeout(std::time::Duration::from_secs(1));
+    let answer = client.stub().node_group_template_node_info(request).await?.into_inner();
+    Ok((answer.node_info.into(), answer.node_bytes.into()))
+}
+
+#[tokio::test]
+async fn template_never_empty() {
+    let unknown = group("unknown", (0, 10, 0)).machines(&["x0.nano"]);
+    let mut nowhere = group("nowhere", (0, 10, 0));
+    nowhere.zones.clear();
+    let names = ["missing", "neither", "image"];
+    let aws = aws(names.map(|name| group(name, (0, 10, 0))).into_iter().chain([
+        unknown,
+        nowhere,
+        group("slow", (0, 10, 0)),
+        group("web", (0, 10, 0)),
+    ]));
+    aws.look("missing", |look| look.launch = Launch::MissingTemplate);
+    aws.look("neither", |look| look.launch = Launch::Nothing);
+    // The image says how large the root volume is, where the template does not.
+    aws.look("image", |look| look.image = "ami-missing".to_owned());
+    aws.hold("POST", "LaunchTemplateName=slow", Moment::Arrived);
+    let mut scene = Scene::open(aws).await;
+    let client = &mut scene.client;
+    for (group, reason) in [
+        ("missing", "does not exist"),
+        ("neither", "launch"),
+        ("unknown", "x0.nano"),
+        ("nowhere", "zone"),
+        ("slow", "still being built; ask again"),
+    ] {
+        let (code, message) = refused(ask(client, group).await);
+        assert_eq!(code, Code::Unimplemented, "{group}: {message}");
+        assert!(message.starts_with(&format!("node group {group}: no template: ")), "{message}");
+        assert!(message.contains(reason), "{group}: {message}");
+    }
+    let (code, _) = refused(ask(client, "nobody's").await);
+    assert_eq!(code, Code::NotFound);
+    for group in ["web", "image"] {
+        // An OK answer without a node would crash the autoscaler.
+        if let Ok((old, new)) = ask(client, group).await {
+            assert!(!old.is_empty() && !new.is_empty(), "{group}");
+        }
+    }
+    scene.face.let_go();
+    client.until("it is built", async |client| ask(client, "slow").await.is_ok()).await;
+    ask(client, "web").await.expect("the others were never concerned");
+}
+
+#[tokio::test]
+async fn both_template_fields() {
+    let mixed = group("mixed", (0, 10, 0)).machines(&["m5.xlarge", "c5.large"]);
+    let mut scene = Scene::open(aws([group("web", (0, 10, 0)), group("running", (0, 10, 2)), mixed])).await;
+    for name in ["web", "running", "mixed"] {
+        let (old, new) = ask(&mut scene.client, name).await.expect("built");
+        assert!(!old.is_empty() && old == new, "1.33 and before read the one, 1.35 and later the other");
+        let node = Node::decode(new).expect("a v1.Node");
+        let metadata = node.metadata.expect("metadata");
+        assert!(!metadata.labels.is_empty(), "1.31 and before write to the labels");
+        assert!(metadata.name.is_some_and(|name| !name.is_empty()));
+        let status = node.status.expect("a status");
+        assert!(["cpu", "memory", "pods"].iter().all(|resource| status.allocatable.contains_key(*resource)));
+    }
+}
