@@ -59,7 +59,17 @@ impl<F: Face> Scene<F> {
 
     /// Headcount is killed, and starts again knowing nothing.
     pub(crate) async fn restart(&mut self) {
+        self.kill();
+        self.start().await;
+    }
+
+    /// Headcount is killed (SIGKILL).
+    pub(crate) fn kill(&mut self) {
         drop(self.server.take());
+    }
+
+    /// It starts again, knowing nothing.
+    pub(crate) async fn start(&mut self) {
         let server = Server::with_config(&self.config);
         self.client = server.client().await;
         self.server = Some(server);

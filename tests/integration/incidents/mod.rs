@@ -4,4 +4,5 @@
 mod aws;
 mod azure;
 mod clouds;
+mod killed;
 mod protocol;

@@ -1,0 +1,202 @@
+//! Headcount is killed (SIGKILL) in the middle of whatever it does, and starts again knowing nothing: its first answers
+//! are true by the cloud's own state, what is asked again is not done twice, and nobody has died who was not named.
+
+mod growth;
+mod removal;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::cloud::simulated::{
+    Accounting, Group, GroupPlan, LaunchOutcome, Member, Phase, Pick, PlannedFailure, Simulated,
+};
+use headcount::grpc::proto::Instance;
+use tokio::task::JoinHandle;
+use tonic::Status;
+
+use crate::faces::arm::Arm;
+use crate::faces::aws::Aws;
+use crate::faces::scene::Scene;
+use crate::faces::{Face, Moment};
+use crate::peers::headcount::{Client, eventually};
+
+/// Longer than any of these tests lasts: machines neither come nor go meanwhile.
+const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How many run at first.
+const RUNNING: u32 = 6;
+
+/// Method and part of a request.
+type Sign = (&'static str, &'static str);
+
+/// How a cloud's requests are told from each other.
+#[derive(Clone, Copy)]
+struct Wire {
+    read: Sign,
+    resize: Sign,
+    delete: Sign,
+}
+
+/// A cloud with a group called `pool`, and Headcount in front of it.
+struct Stage<F> {
+    scene: Scene<F>,
+    wire: Wire,
+    /// Those that run at first.
+    first: Vec<String>,
+}
+
+/// Whether launches take for ever or fail at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Launches {
+    Slow,
+    Fail,
+}
+
+fn plan(plan: GroupPlan, launches: Launches) -> GroupPlan {
+    let mut plan = plan.sized(0, 50, RUNNING).launch_time(FOR_EVER..=FOR_EVER).delete_time(FOR_EVER..=FOR_EVER);
+    plan.retry_every = FOR_EVER;
+    match launches {
+        Launches::Slow => plan,
+        Launches::Fail => {
+            let failure = PlannedFailure::out_of_resources("InsufficientInstanceCapacity", "none");
+            let soon = Duration::from_millis(100)..=Duration::from_millis(200);
+            plan.launches(Pick::Always, LaunchOutcome::fails(failure, soon))
+        }
+    }
+}
+
+async fn over_aws(launches: Launches) -> Stage<Aws> {
+    let simulated = Simulated::with_groups(1, [plan(GroupPlan::aws("pool"), launches)]);
+    let wire = Wire {
+        read: ("POST", "Action=DescribeAutoScalingGroups"),
+        resize: ("POST", "Action=SetDesiredCapacity"),
+        delete: ("POST", "Action=TerminateInstanceInAutoScalingGroup"),
+    };
+    Stage::open(Aws::start(Arc::new(simulated)), wire).await
+}
+
+async fn over_azure(accounting: Accounting, launches: Launches) -> Stage<Arm> {
+    let simulated = Simulated::with_groups(1, [plan(GroupPlan::azure("pool"), launches).accounting(accounting)]);
+    let wire = Wire {
+        read: ("GET", "virtualMachineScaleSets"),
+        resize: ("PATCH", "virtualMachineScaleSets/pool"),
+        delete: ("POST", "virtualMachineScaleSets/pool/delete"),
+    };
+    Stage::open(Arm::start(Arc::new(simulated)), wire).await
+}
+
+impl<F: Face> Stage<F> {
+    async fn open(face: F, wire: Wire) -> Self {
+        let mut scene = Scene::open(face).await;
+        let first = scene.client.nodes_in("pool", 1).await;
+        assert_eq!(first.len(), usize::try_from(RUNNING).expect("a few"));
+        Self { scene, wire, first }
+    }
+
+    fn pool<R>(&self, look: impl FnOnce(&Group) -> R) -> R {
+        self.scene.face.simulated().world(|world, _| look(world.view("pool").expect("it exists")))
+    }
+
+    fn capacity(&self) -> u32 {
+        self.pool(Group::capacity)
+    }
+
+    /// The cloud's IDs of the instances in a phase, sorted.
+    fn in_phase(&self, phase: Phase) -> Vec<String> {
+        let ids = |group: &Group| {
+            let mut ids: Vec<String> =
+                group.members().filter(|member| member.phase == phase).map(|member| member.id.clone()).collect();
+            ids.sort();
+            ids
+        };
+        self.pool(ids)
+    }
+
+    /// How many such requests were sent.
+    fn sent(&self, sign: Sign) -> usize {
+        self.scene.face.requests_with(sign.0, sign.1).len()
+    }
+
+    fn hold(&self, sign: Sign, moment: Moment) {
+        self.scene.face.hold(sign.0, sign.1, moment);
+    }
+
+    /// Makes a call that Headcount is killed under.
+    fn begin<C>(&self, call: impl FnOnce(Client) -> C) -> JoinHandle<Result<(), Status>>
+    where
+        C: Future<Output = Result<(), Status>> + Send + 'static,
+    {
+        tokio::spawn(call(self.scene.client.clone()))
+    }
+
+    /// Kills Headcount under a call.
+    async fn kill_under(&mut self, call: JoinHandle<Result<(), Status>>) {
+        self.scene.kill();
+        call.await.expect("no panic").expect_err("nobody is there to answer it");
+    }
+
+    /// Starts Headcount again, and looks at its first answers.
+    async fn start(&mut self) {
+        self.scene.start().await;
+        self.scene.client.refresh().await.expect("read");
+        self.assert_true().await;
+    }
+
+    /// What Headcount says is what the cloud has, and nobody has died unnamed.
+    async fn assert_true(&mut self) {
+        let counted = |member: &&Member| member.phase == Phase::Deleting && member.counts();
+        let going = self.pool(|group| group.members().filter(counted).count());
+        let target = i32::try_from(self.capacity()).expect("small") - i32::try_from(going).expect("small");
+        let (running, deleting) = (self.in_phase(Phase::Running), self.in_phase(Phase::Deleting));
+        let client = &mut self.scene.client;
+        assert_eq!(client.target("pool").await, target);
+        assert_eq!(numbers(client.nodes_in("pool", 1).await), running);
+        assert_eq!(numbers(client.nodes_in("pool", 3).await), deleting);
+        let missing = usize::try_from(target).expect("not negative") - running.len();
+        assert_eq!(client.nodes_in("pool", 2).await.len(), missing);
+        assert!(self.scene.face.simulated().killed_unnamed().is_empty());
+        let of_first = running.len() + deleting.len();
+        assert_eq!(of_first, self.first.len(), "nobody who ran is gone, as deletions take for ever");
+    }
+
+    /// Waits until Headcount tells that so many launches have failed.
+    async fn until_failed(&mut self, number: usize) {
+        let failed = |node: &Instance| node.status.as_ref().is_some_and(|status| status.error_info.is_some());
+        let told = async |client: &mut Client| client.nodes("pool").await.iter().filter(|node| failed(node)).count();
+        self.scene.client.until("they have failed", async |client| told(client).await == number).await;
+    }
+
+    /// Two of those that run at first, to be deleted.
+    fn victims(&self) -> Vec<String> {
+        self.first[1..3].to_vec()
+    }
+
+    /// Two of those that ran at first are going, and no others.
+    async fn assert_two_are_going(&mut self) {
+        self.scene.client.until("they are going", async |client| client.nodes_in("pool", 3).await.len() == 2).await;
+        self.assert_true().await;
+        self.assert_two_are_listed_as_going().await;
+    }
+
+    async fn assert_two_are_listed_as_going(&mut self) {
+        assert_eq!(self.in_phase(Phase::Deleting), numbers(self.victims()));
+        assert_eq!(numbers(self.scene.client.nodes_in("pool", 3).await), numbers(self.victims()));
+    }
+
+    /// Waits until so many such requests were sent.
+    async fn until_sent(&self, sign: Sign, number: usize) {
+        eventually("it is sent", || self.sent(sign) == number).await;
+    }
+}
+
+/// The cloud's own IDs in provider IDs, sorted.
+fn numbers(provider_ids: Vec<String>) -> Vec<String> {
+    let of = |id: &String| id.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut numbers: Vec<String> = provider_ids.iter().map(of).collect();
+    numbers.sort();
+    numbers
+}
+
+async fn delete(mut client: Client, nodes: Vec<String>) -> Result<(), Status> {
+    client.delete("pool", &nodes.iter().map(String::as_str).collect::<Vec<_>>()).await
+}
