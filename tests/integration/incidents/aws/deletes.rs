@@ -1,9 +1,10 @@
 //! Deletions: of what is going already, of what cannot go, and from a group that goes itself.
 
-use headcount::cloud::simulated::{DeleteOutcome, GroupPlan, Phase, Pick, PlannedFailure};
+use headcount::cloud::simulated::{CallKind, DeleteOutcome, Faults, GroupPlan, Mishap, Phase, Pick, PlannedFailure};
 use tonic::Code;
 
 use super::{FOR_EVER, aws, capacity, desired_written, group, instance_id, open, open_sleepy, terminations, texts};
+use crate::faces::aws::Busy;
 use crate::faces::scene::Scene;
 use crate::faces::{Face, Moment, aws as face};
 use crate::peers::headcount::{eventually, refused};
@@ -67,27 +68,30 @@ async fn asg_gone_during_delete() {
 
 #[tokio::test]
 async fn asg_partial_terminate() {
-    let busy = || face::error(500, "ResourceContention", "You have pending scaling activities.");
-    let refusal = || face::error(400, "ValidationError", "The instance is not in a state that allows this.");
-    let mut scene = open([group("web", (0, 10, 9))]).await;
+    let refusal = face::error(400, "ValidationError", "The instance is not in a state that allows this.");
+    let mut scene = open([group("web", (0, 30, 20))]).await;
     scene.face.habits(|habits| habits.batch_terminate = false);
     let running = scene.client.nodes_in("web", 1).await;
 
-    // The second of three is refused for good.
-    scene.face.script("POST", &format!("InstanceId={}", instance_id(&running[1])), 1, refusal());
-    let (code, message) = refused(scene.client.delete("web", &texts(&running[..3])).await);
+    // The second of more than are sent at a time is refused for good.
+    scene.face.script("POST", &format!("InstanceId={}", instance_id(&running[1])), 1, refusal);
+    let (code, message) = refused(scene.client.delete("web", &texts(&running[..12])).await);
     assert_eq!(code, Code::FailedPrecondition);
     assert!(message.contains("1 of the named nodes cannot be deleted, the others are"), "{message}");
     assert!(message.contains(&running[1]) && message.contains("not in a state that allows this"), "{message}");
     assert!(!message.contains(&running[0]) && !message.contains(&running[2]), "{message}");
-    assert_eq!((scene.client.target("web").await, capacity(&scene.face, "web")), (7, 7));
-    scene.client.until("two are gone", async |client| client.nodes("web").await.len() == 7).await;
+    assert_eq!((scene.client.target("web").await, capacity(&scene.face, "web")), (9, 9));
+    scene.client.until("the others are gone", async |client| client.nodes("web").await.len() == 9).await;
     assert!(scene.client.nodes_in("web", 1).await.contains(&running[1]));
 
     // It meets another activity of the group, which is over soon.
-    scene.face.script("POST", &format!("InstanceId={}", instance_id(&running[1])), 1, busy());
-    scene.client.delete("web", &texts(&[&running[1..2], &running[3..5]].concat())).await.expect("tried again");
-    assert_eq!((scene.client.target("web").await, capacity(&scene.face, "web")), (4, 4));
+    scene.face.habits(|habits| habits.busy = Busy::ResourceContention);
+    let conflict = |faults: &mut Faults| faults.script(Some(CallKind::DeleteInstances), None, 2, Mishap::Conflict);
+    scene.face.simulated().faults(conflict);
+    scene.client.delete("web", &texts(&[&running[1..2], &running[12..14]].concat())).await.expect("tried again");
+    // One in the form that this region does not know, then one by one; two met the other activity.
+    assert_eq!(terminations(&scene.face).len(), 1 + 12 + 3 + 2);
+    assert_eq!((scene.client.target("web").await, capacity(&scene.face, "web")), (6, 6));
 
     // In one call for all, AWS starts an activity for each that it takes.
     let mut scene = open([group("batch", (0, 10, 4))]).await;

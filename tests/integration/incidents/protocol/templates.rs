@@ -16,7 +16,7 @@ async fn ask(client: &mut Client, id: &str) -> Result<(prost::bytes::Bytes, pros
     let mut request = Request::new(NodeGroupTemplateNodeInfoRequest { id: id.to_owned() });
     request.set_timeout(std::time::Duration::from_secs(1));
     let answer = client.stub().node_group_template_node_info(request).await?.into_inner();
-    Ok((answer.node_info.into(), answer.node_bytes.into()))
+    Ok((answer.node_info, answer.node_bytes))
 }
 
 #[tokio::test]

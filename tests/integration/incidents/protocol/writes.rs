@@ -23,6 +23,7 @@ async fn increase_within(client: &mut Client, id: &str, delta: i32, timeout: Dur
 #[tokio::test]
 async fn deadline_kept() {
     let mut scene = open_sleepy([group("web", (0, 20, 2))]).await;
+    assert_eq!(scene.client.target("web").await, 2);
     // The reading before the write takes longer than the caller has. The words are the server's: it answered in time.
     scene.face.hold("POST", READ, Moment::Arrived);
     let (code, message) = refused(increase_within(&mut scene.client, "web", 3, Duration::from_secs(1)).await);
