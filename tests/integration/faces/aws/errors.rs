@@ -21,7 +21,7 @@ pub(crate) fn error(status: u16, code: &str, message: &str) -> Answer {
 }
 
 /// An error of EC2's.
-pub(crate) fn ec2_error(status: u16, code: &str, message: &str) -> Answer {
+pub(super) fn ec2_error(status: u16, code: &str, message: &str) -> Answer {
     let error = element("Error", [text("Code", code), text("Message", message)].concat());
     Answer::xml(status, element("Response", element("Errors", error) + &text("RequestID", REQUEST)))
 }

@@ -21,10 +21,8 @@ use super::Face;
 use super::backstage::{Backstage, lock};
 use super::port::Port;
 
-#[allow(unused_imports, reason = "for the tests of incidents")]
-pub(crate) use errors::{ec2_error, error};
+pub(crate) use errors::error;
 use front::Counter;
-#[allow(unused_imports, reason = "for the tests of incidents")]
 pub(crate) use habits::{Busy, Habits, Launch, Look, Override, Past, Requirements};
 
 /// An AWS endpoint in front of a simulated cloud. It closes when this is dropped.
