@@ -5,4 +5,5 @@ mod aws;
 mod azure;
 mod clouds;
 mod killed;
+mod page;
 mod protocol;
