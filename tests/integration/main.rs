@@ -4,8 +4,7 @@ mod accuracy;
 mod architecture;
 #[cfg(feature = "aws")]
 mod contract;
-#[cfg(feature = "aws")]
-#[allow(dead_code, reason = "the tests of incidents use the rest of it")]
+#[cfg(all(feature = "aws", feature = "azure"))]
 mod faces;
 mod fleet;
 #[cfg(all(feature = "aws", feature = "azure"))]

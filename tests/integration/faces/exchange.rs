@@ -1,7 +1,6 @@
 //! What comes in at a face, and what it answers.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
@@ -10,8 +9,6 @@ use serde_json::Value;
 /// A request, as it is kept in the journal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
-    /// When it came, since the beginning of the world.
-    pub(crate) at: Duration,
     /// `http` or `https`
     pub(crate) scheme: &'static str,
     pub(crate) method: String,

@@ -109,7 +109,6 @@ async fn serve(
     let text = |value: &axum::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let backstage = front.backstage();
     let request = Request {
-        at: backstage.simulated.elapsed(),
         scheme,
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),

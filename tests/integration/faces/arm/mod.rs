@@ -28,7 +28,6 @@ use super::port::{Front, Port};
 
 pub(crate) use errors::error;
 use front::Window;
-#[allow(unused_imports, reason = "for the tests of incidents")]
 pub(crate) use habits::{Habits, Look, MissingInstance, Tracking, WriteAnswer};
 pub(crate) use tokens::Issued;
 
