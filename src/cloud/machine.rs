@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// What a group launches.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Every machine type the group may launch, none twice. More than one makes the group heterogeneous: the template
     /// then is the per-resource minimum.
@@ -20,10 +20,30 @@ pub struct Machine {
     pub taints: Vec<Taint>,
     /// Resource quantities the cloud's node machinery declares (tags of an EKS managed node group), as written.
     pub resources: BTreeMap<String, String>,
+    /// Processors that the launch leaves a machine at most, where it switches some of its type's off.
+    pub cpus_max: Option<u32>,
+    /// The kubelet's limit of pods.
+    pub pods: PodLimit,
+    /// Devices that the launch attaches whatever the type, by the resource that announces them.
+    pub devices: BTreeMap<String, u32>,
     /// Size of the volume that holds pods' ephemeral storage, in bytes, where it is known.
     pub ephemeral_storage_bytes: Option<u64>,
+    /// The node joins the disks that its type has of its own into one, for pods' ephemeral storage.
+    pub joins_local_disks: bool,
     /// How the node reserves resources for itself, where the cloud can tell.
     pub reserved: Option<ReservedProfile>,
+}
+
+/// What the launch says of the kubelet's limit of pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PodLimit {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// It is this, whatever the type.
+    At(u32),
+    /// What the type's network interfaces serve, and no more than EKS gives a node of a managed node group.
+    ManagedNodeGroup,
 }
 
 /// Which rule says what a node keeps for kubelet and system.
@@ -42,9 +62,10 @@ pub enum ReservedProfile {
 }
 
 /// Operating systems of nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OperatingSystem {
     /// `kubernetes.io/os=linux`
+    #[default]
     Linux,
     /// `kubernetes.io/os=windows`
     Windows,
@@ -136,10 +157,12 @@ pub struct InstanceType {
     pub memory_mib: u64,
     /// The architecture.
     pub architecture: Architecture,
-    /// Accelerators, by kind.
+    /// Accelerators and whatever else a type has a number of, by kind.
     pub accelerators: Vec<Accelerator>,
     /// Pods the network can serve, where the type bounds them (AWS: addresses of the network interfaces).
     pub network_pods: Option<u32>,
+    /// Size of the disks that a machine has of its own, together and in bytes; 0 where it has none.
+    pub local_disk_bytes: Option<u64>,
 }
 
 /// Accelerators of one kind in a machine type.

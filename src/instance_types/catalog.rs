@@ -67,6 +67,8 @@ pub struct TypeCapacity {
     /// Pods that the type's network interfaces can serve, as the cloud or the shipped table says; user tables aside, for
     /// EKS nodes reserve by this figure whatever their own limit is.
     pub network_pods: Option<u32>,
+    /// The disks that a machine of the type has of its own, together, in bytes; zero where it has none.
+    pub local_disks: Option<Sourced<Quantity>>,
     /// Any other resource, by name. May be zero, where a more trusted source takes a resource away.
     pub resources: BTreeMap<String, Sourced<Quantity>>,
 }
@@ -147,6 +149,7 @@ impl Catalog {
             architecture: pick(&layers, |entry| entry.architecture),
             pods: pick(&layers, |entry| entry.pods),
             network_pods,
+            local_disks: pick(&layers, |entry| entry.local_disks),
             resources,
         })
     }
@@ -178,7 +181,15 @@ mod tests {
     fn live(name: &str, cpus: u32, memory_mib: u64) -> InstanceType {
         let accelerators = vec![Accelerator { resource: "nvidia.com/gpu".into(), count: 4 }; 2];
         let architecture = Architecture::Amd64;
-        InstanceType { name: name.into(), cpus, memory_mib, architecture, accelerators, network_pods: Some(30) }
+        InstanceType {
+            name: name.into(),
+            cpus,
+            memory_mib,
+            architecture,
+            accelerators,
+            network_pods: Some(30),
+            local_disk_bytes: None,
+        }
     }
 
     #[test]

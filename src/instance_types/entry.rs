@@ -21,6 +21,8 @@ pub struct Entry {
     pub architecture: Option<Architecture>,
     /// `pods`: on AWS what the type's network interfaces can serve.
     pub pods: Option<u32>,
+    /// `localDisks`: bytes of the disks that a machine has of its own, together.
+    pub local_disks: Option<Quantity>,
     /// Any other resource, by its name: `nvidia.com/gpu`, `ephemeral-storage`, `hugepages-2Mi`.
     pub resources: BTreeMap<String, Quantity>,
 }
@@ -39,6 +41,7 @@ impl From<&InstanceType> for Entry {
             nominal_memory: Quantity::mebibytes(live.memory_mib),
             architecture: Some(live.architecture),
             pods: live.network_pods,
+            local_disks: live.local_disk_bytes.map(Quantity::bytes),
             resources,
         }
     }
@@ -47,13 +50,16 @@ impl From<&InstanceType> for Entry {
 /// As a table has it, in flow style.
 impl fmt::Display for Entry {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cpu, memory, nominal_memory, architecture, pods, resources } = self;
+        let Self { cpu, memory, nominal_memory, architecture, pods, local_disks, resources } = self;
         let mut fields: Vec<String> = Vec::new();
         fields.extend(cpu.map(|cpu| format!("cpu: {cpu}")));
         fields.extend(memory.map(|memory| format!("memory: {memory}")));
         fields.extend(nominal_memory.map(|memory| format!("nominalMemory: {memory}")));
         fields.extend(architecture.map(|architecture| format!("arch: {}", architecture.label())));
         fields.extend(pods.map(|pods| format!("pods: {pods}")));
+        // Most types have none, and a table need not say so.
+        let local_disks = local_disks.filter(|disks| !disks.is_zero());
+        fields.extend(local_disks.map(|disks| format!("localDisks: {disks}")));
         fields.extend(resources.iter().map(|(name, quantity)| format!("{name}: {quantity}")));
         write!(formatter, "{{{}}}", fields.join(", "))
     }
@@ -83,6 +89,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
                 "nominalMemory" => entry.nominal_memory = Some(map.next_value()?),
                 "arch" => entry.architecture = Some(map.next_value::<Arch>()?.0),
                 "pods" => entry.pods = Some(map.next_value::<Pods>()?.0),
+                "localDisks" => entry.local_disks = Some(map.next_value()?),
                 _ => {
                     entry.resources.insert(key, map.next_value()?);
                 }
@@ -104,13 +111,13 @@ struct Key(String);
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let key = String::deserialize(deserializer)?;
-        let known = matches!(key.as_str(), "cpu" | "memory" | "nominalMemory" | "arch" | "pods");
+        let known = matches!(key.as_str(), "cpu" | "memory" | "nominalMemory" | "arch" | "pods" | "localDisks");
         if known || names_resource(&key) {
             return Ok(Self(key));
         }
         Err(D::Error::custom(format!(
-            "unknown resource {key:?}; expected cpu, memory, nominalMemory, arch, pods, ephemeral-storage, hugepages-…, \
-             or a name with a domain, such as nvidia.com/gpu"
+            "unknown resource {key:?}; expected cpu, memory, nominalMemory, arch, pods, localDisks, ephemeral-storage, \
+             hugepages-…, or a name with a domain, such as nvidia.com/gpu"
         )))
     }
 }

@@ -44,6 +44,7 @@ mod tests {
             architecture: Architecture::Arm64,
             accelerators: Vec::new(),
             network_pods: None,
+            local_disk_bytes: None,
         };
         let yaml = export(Family::Azure, std::slice::from_ref(&live));
         assert!(yaml.ends_with("azure:\n  Standard_D2ps_v5: {cpu: 2, nominalMemory: 8Gi, arch: arm64}\n"), "{yaml}");

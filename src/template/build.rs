@@ -11,7 +11,9 @@ use super::error::TemplateError;
 use super::labels;
 use super::node::{Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Quantity, Taint};
 use super::overrides::GroupOverrides;
-use crate::cloud::{Family, GroupHints, Machine};
+use super::reserved::profile_name;
+use super::spread::Spreads;
+use crate::cloud::{Family, GroupHints, Machine, ReservedProfile};
 use crate::instance_types::{self, Catalog, Source, Sourced};
 
 /// A label's value, as the hostname is one, has 63 characters at most; the suffix needs 18 of them.
@@ -43,12 +45,14 @@ pub struct NodeTemplate {
     pub bytes: Bytes,
     /// Every value of the node that was decided on, in order of path.
     pub values: Vec<Value>,
+    /// How far the group's machine types are apart, by resource of which they have different amounts.
+    pub spreads: Spreads,
 }
 
 /// One value of a template, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// `capacity.memory`, `allocatable.cpu`, `labels.kubernetes.io/arch`, `taints.gpu:NoSchedule`.
+    /// `reserved.profile`, `capacity.memory`, `allocatable.cpu`, `labels.kubernetes.io/arch`, `taints.gpu:NoSchedule`.
     pub path: String,
     /// The value, as Kubernetes writes it.
     pub value: String,
@@ -60,12 +64,13 @@ pub struct Value {
 
 /// Builds the template of a group.
 pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
-    let Holdings { capacity, allocatable, architecture } = capacity::holdings(input)?;
+    let profile = profile(input);
+    let Holdings { capacity, allocatable, architecture, spreads } = capacity::holdings(input, profile.value)?;
     let name = node_name(input.group);
     let labels = labels::labels(input, &name, architecture.as_ref())?;
     let taints = labels::taints(input);
 
-    let mut values = Vec::new();
+    let mut values = vec![value("reserved", "profile", &profile.map(profile_name))];
     values.extend(capacity.iter().map(|(name, quantity)| value("capacity", name, quantity)));
     values.extend(allocatable.iter().map(|(name, quantity)| value("allocatable", name, quantity)));
     values.extend(labels.iter().map(|(key, label)| value("labels", key, label)));
@@ -92,7 +97,17 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
             conditions: conditions(),
         }),
     };
-    Ok(NodeTemplate { bytes: node.encode_to_vec().into(), node, values })
+    Ok(NodeTemplate { bytes: node.encode_to_vec().into(), node, values, spreads })
+}
+
+/// The rule by which nodes keep something for themselves: the configuration's word before the cloud's. Of nodes that no
+/// cloud claims to have set up it is that of a plain kubelet.
+fn profile(input: &Input<'_>) -> Sourced<ReservedProfile> {
+    let given = input.overrides.reserved.profile.map(|profile| (profile, Source::GroupOverride));
+    let of_cloud = input.machine.reserved.map(|profile| (profile, Source::Group));
+    let default = (ReservedProfile::Kubeadm, Source::Default);
+    let candidates = given.into_iter().chain(of_cloud).chain(std::iter::once(default.clone()));
+    Sourced::first(candidates).unwrap_or_else(|| Sourced::new(default.0, default.1))
 }
 
 fn value<T: Display>(part: &str, name: &str, sourced: &Sourced<T>) -> Value {

@@ -4,23 +4,19 @@ use std::collections::BTreeMap;
 
 use super::build::Input;
 use super::error::TemplateError;
+use super::pods::pods;
 use super::reserved::{self, Shape};
-use crate::cloud::{Architecture, Family, ReservedProfile};
+use super::spread::{Spreads, spreads};
+use crate::cloud::{Architecture, Family, OperatingSystem, ReservedProfile};
 use crate::instance_types::memory::Host;
 use crate::instance_types::{Quantity, Source, Sourced, TypeCapacity};
 
-const CPU: &str = "cpu";
-const MEMORY: &str = "memory";
-const PODS: &str = "pods";
+pub(super) const CPU: &str = "cpu";
+pub(super) const MEMORY: &str = "memory";
+pub(super) const PODS: &str = "pods";
 const EPHEMERAL: &str = "ephemeral-storage";
-/// The kubelet's own default.
-const PODS_DEFAULT: u32 = 110;
-/// EKS caps managed node groups at 110 pods below 30 processors and at 250 from there on.
-const MANAGED_PODS_MAX: u32 = 250;
-const MANAGED_PODS_SMALL_MAX: u32 = 110;
-const MANAGED_SMALL_CPUS: u32 = 30;
-/// Every node of an EKS managed node group has it.
-const MANAGED_LABEL: &str = "eks.amazonaws.com/nodegroup";
+/// Addresses for pods on Windows: the resource of a controller of EKS, which counts them on nodes with Windows only.
+const WINDOWS_ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 /// A file system keeps a part of its disk for itself and for boot partitions: up to 3.9 % on ext4 (8 GiB on Ubuntu; 3.3 %
 /// on AKS), 0.4 % on XFS. 4 % is never too little.
 const FILE_SYSTEM_PER_MILLE: u64 = 40;
@@ -33,26 +29,35 @@ pub(super) struct Holdings {
     pub(super) allocatable: Resources,
     /// `None` where types differ or it is not known.
     pub(super) architecture: Option<Sourced<Architecture>>,
+    /// How far the types of the group are apart.
+    pub(super) spreads: Spreads,
+}
+
+/// What the nodes of one machine type hold.
+struct TypeHoldings {
+    capacity: Resources,
+    allocatable: Resources,
+    architecture: Option<Sourced<Architecture>>,
 }
 
 /// The least that any machine type of the group holds, of each resource.
-pub(super) fn holdings(input: &Input<'_>) -> Result<Holdings, TemplateError> {
+pub(super) fn holdings(input: &Input<'_>, profile: ReservedProfile) -> Result<Holdings, TemplateError> {
     let explicit = explicit(input);
-    let mut least: Option<Holdings> = None;
-    for type_name in &input.machine.types {
-        let of_type = holdings_of(input, &explicit, type_name)?;
-        least = Some(match least {
-            None => of_type,
-            Some(least) => Holdings {
-                capacity: minimum(least.capacity, &of_type.capacity),
-                allocatable: minimum(least.allocatable, &of_type.allocatable),
-                architecture: least
-                    .architecture
-                    .filter(|one| of_type.architecture.as_ref().is_some_and(|other| other.value == one.value)),
-            },
-        });
-    }
-    least.ok_or_else(|| TemplateError::NoType { group: input.group.to_owned() })
+    let types = &input.machine.types;
+    let each: Result<Vec<_>, _> = types.iter().map(|name| holdings_of(input, &explicit, profile, name)).collect();
+    let each = each?;
+    let named: Vec<_> = types.iter().map(String::as_str).zip(each.iter().map(|of_type| &of_type.capacity)).collect();
+    let spreads = spreads(&named);
+    let least = each.into_iter().reduce(|least, of_type| TypeHoldings {
+        capacity: minimum(least.capacity, &of_type.capacity),
+        allocatable: minimum(least.allocatable, &of_type.allocatable),
+        architecture: least
+            .architecture
+            .filter(|one| of_type.architecture.as_ref().is_some_and(|other| other.value == one.value)),
+    });
+    let least = least.ok_or_else(|| TemplateError::NoType { group: input.group.to_owned() })?;
+    let TypeHoldings { capacity, allocatable, architecture } = least;
+    Ok(Holdings { capacity, allocatable, architecture, spreads })
 }
 
 /// Resource by resource the smaller; a resource that one of them lacks is in neither's nodes for certain.
@@ -66,7 +71,7 @@ fn minimum(mut one: Resources, other: &Resources) -> Resources {
     one
 }
 
-type Candidates = BTreeMap<String, Vec<(Quantity, Source)>>;
+pub(super) type Candidates = BTreeMap<String, Vec<(Quantity, Source)>>;
 
 /// What tags and configuration say of every node of the group, whatever its type. Most trusted first.
 fn explicit(input: &Input<'_>) -> Candidates {
@@ -88,7 +93,12 @@ fn explicit(input: &Input<'_>) -> Candidates {
     explicit
 }
 
-fn holdings_of(input: &Input<'_>, explicit: &Candidates, type_name: &str) -> Result<Holdings, TemplateError> {
+fn holdings_of(
+    input: &Input<'_>,
+    explicit: &Candidates,
+    profile: ReservedProfile,
+    type_name: &str,
+) -> Result<TypeHoldings, TemplateError> {
     let known = input.catalog.resolve(input.family, type_name);
     if known.is_none() && !(explicit.contains_key(CPU) && explicit.contains_key(MEMORY)) {
         return Err(TemplateError::UnknownType {
@@ -100,13 +110,13 @@ fn holdings_of(input: &Input<'_>, explicit: &Candidates, type_name: &str) -> Res
             },
         });
     }
-    let mut capacity = other_resources(input, explicit, known.as_ref());
+    let mut capacity = other_resources(input, explicit, profile, known.as_ref());
     let incomplete = |resource| TemplateError::Incomplete {
         group: input.group.to_owned(),
         type_name: type_name.to_owned(),
         resource,
     };
-    let from_catalog = known.as_ref().and_then(|known| known.cpu.clone());
+    let from_catalog = known.as_ref().and_then(|known| known.cpu.clone()).map(|cpu| switched_on(input, cpu));
     let cpu = trusted(explicit, CPU, from_catalog).ok_or_else(|| incomplete(CPU))?;
     let host = Host {
         family: input.family,
@@ -119,8 +129,6 @@ fn holdings_of(input: &Input<'_>, explicit: &Candidates, type_name: &str) -> Res
     let memory = trusted(explicit, MEMORY, from_catalog).ok_or_else(|| incomplete(MEMORY))?;
     let is_nominal = |known: &TypeCapacity| known.memory.as_ref().is_some_and(|memory| memory.value.is_nominal());
     let memory_is_estimated = !explicit.contains_key(MEMORY) && known.as_ref().is_some_and(is_nominal);
-    let profile = input.overrides.reserved.profile.or(input.machine.reserved);
-    let profile = profile.unwrap_or_else(|| reserved::default_profile(input.family));
     let pods = pods(input, explicit, known.as_ref(), profile, cpu.value);
     let pods_limit = u32::try_from(pods.value.whole()).unwrap_or(u32::MAX);
     let shape = Shape {
@@ -138,7 +146,7 @@ fn holdings_of(input: &Input<'_>, explicit: &Candidates, type_name: &str) -> Res
     capacity.insert(MEMORY.to_owned(), memory);
     capacity.insert(PODS.to_owned(), pods);
     let kept = reserved::reserved(&input.overrides.reserved, profile, &shape);
-    Ok(Holdings {
+    Ok(TypeHoldings {
         allocatable: allocatable(&capacity, &kept),
         capacity,
         architecture: known.and_then(|known| known.architecture),
@@ -156,15 +164,31 @@ fn trusted(explicit: &Candidates, name: &str, known: Option<Sourced<Quantity>>) 
     Sourced::first(explicit.chain(known.into_iter().flat_map(Sourced::into_candidates)))
 }
 
+/// Of a type's processors those that the launch leaves on.
+fn switched_on(input: &Input<'_>, of_type: Sourced<Quantity>) -> Sourced<Quantity> {
+    match input.machine.cpus_max.map(Quantity::units).filter(|most| *most < of_type.value) {
+        Some(most) => Sourced { value: most, source: Source::Group, runner_up: Some((of_type.value, of_type.source)) },
+        None => of_type,
+    }
+}
+
 /// Everything but cpu, memory and pods. A resource of which there is none is left out: a key with nothing in it makes a
 /// node without GPU look like one whose GPU is not ready yet.
-fn other_resources(input: &Input<'_>, explicit: &Candidates, known: Option<&TypeCapacity>) -> Resources {
-    let known = known.map(|known| &known.resources);
-    let mut resources: Resources = known.cloned().unwrap_or_default();
-    if let Some(bytes) = input.machine.ephemeral_storage_bytes {
-        let kept = bytes.div_ceil(1000).saturating_mul(FILE_SYSTEM_PER_MILLE);
-        let storage = Quantity::bytes(bytes.saturating_sub(kept) / 1024 * 1024);
-        resources.insert(EPHEMERAL.to_owned(), Sourced::new(storage, Source::Group));
+fn other_resources(
+    input: &Input<'_>,
+    explicit: &Candidates,
+    profile: ReservedProfile,
+    known: Option<&TypeCapacity>,
+) -> Resources {
+    let mut resources: Resources = known.map(|known| known.resources.clone()).unwrap_or_default();
+    if input.machine.operating_system != OperatingSystem::Windows || profile != ReservedProfile::Eks {
+        resources.remove(WINDOWS_ADDRESSES);
+    }
+    for (name, count) in &input.machine.devices {
+        resources.insert(name.clone(), Sourced::new(Quantity::units(*count), Source::Group));
+    }
+    if let Some(disk) = disk_for_pods(input, known) {
+        resources.insert(EPHEMERAL.to_owned(), disk.map(formatted));
     }
     for name in explicit.keys() {
         let known = resources.remove(name);
@@ -176,36 +200,22 @@ fn other_resources(input: &Input<'_>, explicit: &Candidates, known: Option<&Type
     resources
 }
 
-/// The kubelet's limit of pods: `maxPods`, tag, override, the user's table; then, on EKS, what the network interfaces
-/// serve; then the kubelet's default.
-fn pods(
-    input: &Input<'_>,
-    explicit: &Candidates,
-    known: Option<&TypeCapacity>,
-    profile: ReservedProfile,
-    cpu: Quantity,
-) -> Sourced<Quantity> {
-    let max_pods = input.overrides.reserved.max_pods.map(|pods| (Quantity::units(pods), Source::GroupOverride));
-    let explicit = explicit.get(PODS).into_iter().flatten().cloned();
-    let known = known.and_then(|known| known.pods.clone()).into_iter().flat_map(Sourced::into_candidates);
-    let known = known.filter_map(|(pods, source)| {
-        if matches!(source, Source::UserTable { .. }) {
-            return Some((Quantity::units(pods), source));
-        }
-        (profile == ReservedProfile::Eks).then(|| (Quantity::units(managed(input, cpu, pods)), source))
-    });
-    let default = (Quantity::units(PODS_DEFAULT), Source::Default);
-    let candidates = max_pods.into_iter().chain(explicit).chain(known).chain(std::iter::once(default.clone()));
-    Sourced::first(candidates).unwrap_or_else(|| Sourced::new(default.0, default.1))
+/// The disk with pods' ephemeral storage, in bytes: the machine's own ones where the node joins them and has any, else the
+/// volume that it is launched with.
+fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<Sourced<Quantity>> {
+    let volume = input.machine.ephemeral_storage_bytes.map(|bytes| Sourced::new(Quantity::bytes(bytes), Source::Group));
+    if !input.machine.joins_local_disks {
+        return volume;
+    }
+    let own = known.and_then(|known| known.local_disks.clone())?;
+    if own.value.is_zero() { volume } else { Some(own) }
 }
 
-/// What EKS makes of the interfaces' figure in a managed node group.
-fn managed(input: &Input<'_>, cpu: Quantity, pods: u32) -> u32 {
-    if !input.machine.labels.contains_key(MANAGED_LABEL) {
-        return pods;
-    }
-    let small = cpu < Quantity::units(MANAGED_SMALL_CPUS);
-    pods.min(if small { MANAGED_PODS_SMALL_MAX } else { MANAGED_PODS_MAX })
+/// What is left of a disk with a file system on it, in whole KiB.
+fn formatted(disk: Quantity) -> Quantity {
+    let bytes = disk.whole();
+    let kept = bytes.div_ceil(1000).saturating_mul(FILE_SYSTEM_PER_MILLE);
+    Quantity::bytes(bytes.saturating_sub(kept) / 1024 * 1024)
 }
 
 /// Capacity less what is kept; memory also less the huge pages set aside in it, as the kubelet does.

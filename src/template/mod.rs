@@ -10,8 +10,10 @@ mod error;
 mod labels;
 pub mod node;
 mod overrides;
+mod pods;
 mod reserved;
 pub mod show;
+pub mod spread;
 #[cfg(test)]
 mod tests;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::overrides::{ReservedRule, Threshold};
-use crate::cloud::{Family, OperatingSystem, ReservedProfile};
+use crate::cloud::{OperatingSystem, ReservedProfile};
 use crate::instance_types::{Quantity, Source, Sourced};
 
 const CPU: &str = "cpu";
@@ -33,15 +33,6 @@ pub fn profile_name(profile: ReservedProfile) -> &'static str {
 /// The profile of that name.
 pub fn parse_profile(name: &str) -> Option<ReservedProfile> {
     PROFILES.into_iter().find(|profile| profile_name(*profile) == name)
-}
-
-/// The profile where neither configuration nor cloud says which: that of the cloud's own Kubernetes, which reserves more
-/// than a cluster of one's own does.
-pub(super) fn default_profile(family: Family) -> ReservedProfile {
-    match family {
-        Family::Aws => ReservedProfile::Eks,
-        Family::Azure => ReservedProfile::Aks,
-    }
 }
 
 /// What the rules ask about a node.

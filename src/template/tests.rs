@@ -1,12 +1,12 @@
+mod launch;
+
 use std::collections::BTreeMap;
 
 use k8s_pb::api::core::v1 as oracle;
 use prost::Message as _;
 
 use super::*;
-use crate::cloud::{
-    Architecture, Family, GroupHints, InstanceType, Machine, OperatingSystem, ReservedProfile, Taint, TaintEffect,
-};
+use crate::cloud::{Architecture, Family, GroupHints, InstanceType, Machine, ReservedProfile, Taint, TaintEffect};
 use crate::instance_types::{Catalog, Quantity, Table};
 
 struct Group {
@@ -29,12 +29,11 @@ fn mk_group(family: Family, types: &[&str]) -> Group {
             types: types.iter().map(|name| (*name).to_owned()).collect(),
             region: region.into(),
             zones: zones.into_iter().map(str::to_owned).collect(),
-            operating_system: OperatingSystem::Linux,
-            labels: BTreeMap::new(),
-            taints: Vec::new(),
-            resources: BTreeMap::new(),
-            ephemeral_storage_bytes: None,
-            reserved: None,
+            reserved: Some(match family {
+                Family::Aws => ReservedProfile::Eks,
+                Family::Azure => ReservedProfile::Aks,
+            }),
+            ..Machine::default()
         },
         catalog: Catalog::default(),
         overrides: GroupOverrides::default(),
@@ -333,32 +332,12 @@ fn live_discovery_serves_types_that_no_table_knows() {
         architecture: Architecture::Arm64,
         accelerators: Vec::new(),
         network_pods: Some(20),
+        local_disk_bytes: Some(0),
     };
     group.catalog.insert_live(Family::Aws, &[x9]);
     assert_eq!(group.value("capacity.cpu").unwrap().source.to_string(), "live discovery");
     assert_eq!(group.get("capacity.pods"), some("20"));
     assert_eq!(group.get("labels.kubernetes.io/arch"), some("arm64"));
-}
-
-#[test]
-fn pods_are_what_the_kubelet_is_given_before_what_the_network_serves() {
-    let mut group = mk_group(Family::Aws, &["m5.24xlarge"]);
-    assert_eq!(group.get("capacity.pods"), some("737"));
-    group.machine.labels = strings(&[("eks.amazonaws.com/nodegroup", "workers")]);
-    assert_eq!(group.get("capacity.pods"), some("250"));
-    group.machine.reserved = Some(ReservedProfile::Kubeadm);
-    assert_eq!(group.get("capacity.pods"), some("110"));
-    group.overrides.capacity = map(&[("pods", Quantity::units(60))]);
-    assert_eq!(group.get("capacity.pods"), some("60"));
-    group.hints.resources = strings(&[("pods", "70")]);
-    assert_eq!(group.get("capacity.pods"), some("70"));
-    group.overrides.reserved.max_pods = Some(58);
-    assert_eq!(group.get("capacity.pods"), some("58"));
-    // Prefix delegation: the limit is the kubelet's, the reserve the network's.
-    let mut delegated = mk_group(Family::Aws, &["m5.large"]);
-    let before = delegated.get("allocatable.memory");
-    delegated.overrides.reserved.max_pods = Some(110);
-    assert_eq!((delegated.get("capacity.pods"), delegated.get("allocatable.memory")), (some("110"), before));
 }
 
 #[test]

@@ -1,11 +1,19 @@
 //! What a group says of the machines it launches, before any of it is looked up.
 
+use std::collections::BTreeMap;
+
 use aws_sdk_autoscaling::types::{AutoScalingGroup, LaunchTemplateOverrides, LaunchTemplateSpecification};
 use aws_sdk_ec2::types::InstanceRequirementsRequest;
 
 use super::api::TemplateKey;
 use super::nodegroups::NodegroupKey;
+use super::tags::EKSCTL;
 use super::{groups, requirements};
+
+/// Either says that a group's nodes are of EKS. `kubernetes.io/cluster/…` does not: kops and others set it as well.
+const EKS_TAGS: [&str; 2] = ["eks:cluster-name", "eks:nodegroup-name"];
+/// What eksctl writes on a group and on its nodes alike.
+const EKSCTL_LABELS: [&str; 2] = ["cluster-name", "nodegroup-name"];
 
 /// A group's instructions for a new machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +24,10 @@ pub(super) struct Blueprint {
     /// Sorted, none twice.
     pub(super) zones: Vec<String>,
     pub(super) nodegroup: Option<NodegroupKey>,
+    /// Tags say that its nodes are of EKS.
+    pub(super) eks: bool,
+    /// What eksctl, by its tags, labels the nodes with.
+    pub(super) labels: BTreeMap<String, String>,
 }
 
 /// Where a group has the description of its machines.
@@ -66,8 +78,17 @@ impl Blueprint {
         let mut zones = group.availability_zones().to_vec();
         zones.sort();
         zones.dedup();
-        let nodegroup = NodegroupKey::of(group.tags().iter().filter_map(groups::pair));
-        Self { recipe: groups::recipe(group), launch: Launch::of(group), zones, nodegroup }
+        let tags = || group.tags().iter().filter_map(groups::pair);
+        let is_label = |key: &str| EKSCTL_LABELS.iter().any(|name| key.strip_prefix(EKSCTL) == Some(*name));
+        let labels = tags().filter(|(key, value)| is_label(key) && !value.is_empty());
+        Self {
+            recipe: groups::recipe(group),
+            launch: Launch::of(group),
+            zones,
+            nodegroup: NodegroupKey::of(tags()),
+            eks: tags().any(|(key, _)| EKS_TAGS.contains(&key) || key.starts_with(EKSCTL)),
+            labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        }
     }
 }
 

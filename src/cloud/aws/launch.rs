@@ -1,25 +1,29 @@
 //! From a group's blueprint to the machine: launch templates and configurations, overrides, requirements, images.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aws_sdk_ec2::types::{
-    ArchitectureType, InstanceRequirementsRequest, ResponseLaunchTemplateData, VirtualizationType,
+    ArchitectureType, InstanceRequirementsRequest, LaunchTemplateCpuOptions, ResponseLaunchTemplateData,
+    VirtualizationType,
 };
 
 use super::Aws;
 use super::blueprint::{Blueprint, Launch, TemplateRef, Variant};
 use super::cache::{FAILED_TTL, IMMUTABLE_TTL, RESOLVED_TTL};
 use super::errors::{not_found, refused, unintelligible};
+use super::gathered::{Found, Gathered};
 use super::nodegroups::NodegroupFacts;
 use super::requirements;
-use super::volumes::{self, ImageFacts, Volume, ephemeral_bytes, is_bottlerocket};
-use crate::cloud::{CloudError, GroupReading, Machine, OperatingSystem, ReservedProfile};
+use super::startup::Startup;
+use super::volumes::{self, ImageFacts, Volume, ephemeral_bytes, is_bottlerocket, is_of_eks};
+use crate::cloud::{CloudError, GroupReading, Machine};
 
 /// Types that one group may launch: more than EC2 has, so that the least of them is never cut off.
 const TYPES_MAX: usize = 2_000;
 /// Pages of types that satisfy requirements.
 const PAGES_MAX: usize = 50;
+/// Kinds of network interfaces with an EFA device.
+const EFA_INTERFACES: [&str; 2] = ["efa", "efa-only"];
 
 /// What a launch template or a launch configuration says of a machine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,41 +32,31 @@ pub(super) struct LaunchData {
     requirements: Option<InstanceRequirementsRequest>,
     image: Option<String>,
     volumes: Vec<Volume>,
+    cpus_max: Option<u32>,
+    efa_interfaces: u32,
+    startup: Startup,
 }
 
 impl From<&ResponseLaunchTemplateData> for LaunchData {
     fn from(data: &ResponseLaunchTemplateData) -> Self {
+        let is_efa = |kind: Option<&str>| kind.is_some_and(|kind| EFA_INTERFACES.contains(&kind));
+        let efa = data.network_interfaces().iter().filter(|interface| is_efa(interface.interface_type()));
         Self {
             instance_type: data.instance_type.as_ref().map(|name| name.as_str().to_owned()),
             requirements: data.instance_requirements.as_ref().map(requirements::of_template),
             image: data.image_id.clone(),
             volumes: volumes::of_template(data.block_device_mappings()),
+            cpus_max: data.cpu_options.as_ref().and_then(cpus),
+            efa_interfaces: u32::try_from(efa.count()).unwrap_or(u32::MAX),
+            startup: Startup::read(data.user_data()),
         }
     }
 }
 
-/// What the variants of a group come to.
-#[derive(Debug, Default)]
-struct Gathered {
-    types: Vec<String>,
-    windows: bool,
-    /// The least of all variants; `None` as soon as one is unknown, because an estimate may be low and never high.
-    ephemeral: Option<Option<u64>>,
-}
-
-impl Gathered {
-    fn add(&mut self, types: Vec<String>, windows: bool, ephemeral: Option<u64>) {
-        for name in types {
-            if !self.types.contains(&name) {
-                self.types.push(name);
-            }
-        }
-        self.windows |= windows;
-        self.ephemeral = Some(match self.ephemeral {
-            None => ephemeral,
-            Some(known) => known.zip(ephemeral).map(|(one, other)| one.min(other)),
-        });
-    }
+/// Of half the options nothing follows: a type has its own default for the other half.
+fn cpus(options: &LaunchTemplateCpuOptions) -> Option<u32> {
+    let positive = |number: Option<i32>| u32::try_from(number?).ok().filter(|number| *number > 0);
+    positive(options.core_count)?.checked_mul(positive(options.threads_per_core)?)
 }
 
 impl Aws {
@@ -78,29 +72,12 @@ impl Aws {
             None => None,
         };
         let gathered = self.gather(name, &blueprint, nodegroup.as_deref()).await?;
-        if gathered.types.is_empty() {
+        if gathered.types().is_empty() {
             let message = "neither the group nor its launch template names an instance type";
             return Err(refused("DescribeAutoScalingGroups", name, message));
         }
-        let facts = nodegroup.as_deref().cloned().unwrap_or_default();
         let tagged_windows = reading.hints.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows");
-        let windows = facts.windows || gathered.windows || tagged_windows;
-        let mut labels: BTreeMap<String, String> = facts.labels;
-        if let [zone] = blueprint.zones.as_slice() {
-            labels.insert("topology.ebs.csi.aws.com/zone".to_owned(), zone.clone());
-        }
-        let disk = facts.disk_gib.and_then(|gib| gib.checked_mul(1 << 30));
-        Ok(Machine {
-            types: gathered.types,
-            region: self.region.clone(),
-            zones: blueprint.zones.clone(),
-            operating_system: if windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
-            labels,
-            taints: facts.taints,
-            resources: facts.resources,
-            ephemeral_storage_bytes: gathered.ephemeral.flatten().or(disk),
-            reserved: blueprint.nodegroup.as_ref().map(|_| ReservedProfile::Eks),
-        })
+        Ok(gathered.machine(&self.region, &blueprint, nodegroup.as_deref(), tagged_windows))
     }
 
     async fn blueprint(&self, reading: &GroupReading) -> Result<Arc<Blueprint>, CloudError> {
@@ -166,8 +143,19 @@ impl Aws {
             (None, None, None, None) => Vec::new(),
         };
         let bottlerocket = bottlerocket || alias.is_some_and(is_bottlerocket);
-        let ephemeral = ephemeral_bytes(&data.volumes, image, bottlerocket);
-        gathered.add(types, image.is_some_and(|image| image.windows), ephemeral);
+        let startup = &data.startup;
+        gathered.add(Found {
+            types,
+            windows: image.is_some_and(|image| image.windows),
+            eks: startup.eks || alias.is_some_and(is_of_eks) || image.is_some_and(|image| image.eks),
+            ephemeral: ephemeral_bytes(&data.volumes, image, bottlerocket),
+            joins_local_disks: startup.joins_local_disks,
+            cpus_max: data.cpus_max,
+            max_pods: startup.max_pods,
+            efa_interfaces: data.efa_interfaces,
+            labels: startup.labels.clone(),
+            taints: startup.taints.clone(),
+        });
         Ok(())
     }
 
@@ -181,9 +169,10 @@ impl Aws {
         let described = described.ok_or_else(missing)?;
         let data = Arc::new(LaunchData {
             instance_type: described.instance_type.clone().filter(|name| !name.is_empty()),
-            requirements: None,
             image: described.image_id.clone().filter(|id| !id.is_empty()),
             volumes: volumes::of_configuration(described.block_device_mappings()),
+            startup: Startup::read(described.user_data()),
+            ..LaunchData::default()
         });
         self.configurations.put(key, Arc::clone(&data), IMMUTABLE_TTL);
         Ok(data)

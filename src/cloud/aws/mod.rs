@@ -13,6 +13,7 @@ mod discovery;
 mod errors;
 #[cfg(test)]
 mod fake;
+mod gathered;
 mod groups;
 mod ids;
 mod launch;
@@ -22,6 +23,7 @@ mod nodegroups;
 mod requirements;
 mod settings;
 mod sizes;
+mod startup;
 mod tags;
 mod termination;
 #[cfg(test)]

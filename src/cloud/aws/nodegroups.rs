@@ -42,6 +42,8 @@ pub(super) struct NodegroupFacts {
     pub(super) windows: bool,
     pub(super) bottlerocket: bool,
     pub(super) disk_gib: Option<u64>,
+    /// Its image is the user's own: EKS does not cap its pods.
+    pub(super) custom_image: bool,
 }
 
 impl Aws {
@@ -91,6 +93,7 @@ pub(super) fn facts(nodegroup: &Nodegroup) -> NodegroupFacts {
         windows: ami.starts_with("WINDOWS"),
         bottlerocket: is_bottlerocket(ami),
         disk_gib: nodegroup.disk_size.and_then(|gib| u64::try_from(gib).ok()).filter(|gib| *gib > 0),
+        custom_image: ami == "CUSTOM",
     }
 }
 
@@ -148,6 +151,9 @@ mod tests {
         let taints: Vec<_> = taints.collect();
         assert_eq!(taints, ["a=1:NoSchedule", "b=:NoExecute", "c=:PreferNoSchedule", "tagged=x:NoSchedule"]);
         assert_eq!((facts.windows, facts.bottlerocket, facts.disk_gib), (false, true, Some(80)));
+        assert!(
+            !facts.custom_image && super::facts(&Nodegroup::builder().ami_type("CUSTOM".into()).build()).custom_image
+        );
     }
 
     #[test]

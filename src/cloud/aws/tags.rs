@@ -3,10 +3,12 @@
 use crate::cloud::{GroupHints, Taint};
 
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
+/// How the tags start that eksctl gives to groups of its own.
+pub(super) const EKSCTL: &str = "alpha.eksctl.io/";
 
 /// Whether a tag says something of new nodes, so that a change of it changes them.
 pub(super) fn shapes_nodes(key: &str) -> bool {
-    key.starts_with(NODE_TEMPLATE) || key.starts_with("eks:")
+    key.starts_with(NODE_TEMPLATE) || key.starts_with("eks:") || key.starts_with(EKSCTL)
 }
 
 /// Reads the `node-template` tags; what cannot be read is left out and named in `remarks`.

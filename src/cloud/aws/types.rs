@@ -1,6 +1,6 @@
 //! Instance types, as EC2 describes them.
 
-use aws_sdk_ec2::types::InstanceTypeInfo;
+use aws_sdk_ec2::types::{InstanceStorageInfo, InstanceTypeInfo};
 
 use super::Aws;
 use super::api::BATCH;
@@ -9,6 +9,8 @@ use crate::cloud::{Accelerator, Architecture, CloudError, InstanceType};
 
 /// Pages of the whole catalog: some 1300 types in pages of 100, with room to grow.
 const PAGES_MAX: usize = 100;
+/// Disks are sold in units of ten.
+const GB: u64 = 1_000_000_000;
 
 impl Aws {
     /// Looks types up by name.
@@ -88,7 +90,13 @@ pub(super) fn instance_type(info: &InstanceTypeInfo) -> Option<InstanceType> {
         architecture: if arm { Architecture::Arm64 } else { Architecture::Amd64 },
         accelerators: accelerators(info),
         network_pods: network_pods(info),
+        // What EC2 does not describe the type does not have.
+        local_disk_bytes: Some(info.instance_storage_info.as_ref().and_then(local_disk_bytes).unwrap_or_default()),
     })
+}
+
+fn local_disk_bytes(disks: &InstanceStorageInfo) -> Option<u64> {
+    u64::try_from(disks.total_size_in_gb?).ok()?.checked_mul(GB)
 }
 
 fn positive(number: Option<i32>) -> Option<u32> {
@@ -122,6 +130,9 @@ fn accelerators(info: &InstanceTypeInfo) -> Vec<Accelerator> {
         add("aws.amazon.com/neuron", count);
         add("aws.amazon.com/neuroncore", count.saturating_mul(cores));
     }
+    // Pods on Windows have the addresses of one interface, less its own, and request one each.
+    let addresses = info.network_info.as_ref().and_then(|network| positive(network.ipv4_addresses_per_interface));
+    add("vpc.amazonaws.com/PrivateIPv4Address", addresses.map_or(0, |addresses| addresses - 1));
     found
 }
 
@@ -199,7 +210,19 @@ mod tests {
             read(x().neuron_info(neuron)),
             counted(&[("aws.amazon.com/neuron", 2), ("aws.amazon.com/neuroncore", 8)])
         );
+        let network = NetworkInfo::builder().ipv4_addresses_per_interface(10).build();
+        assert_eq!(read(x().network_info(network)), counted(&[("vpc.amazonaws.com/PrivateIPv4Address", 9)]));
         assert_eq!(read(x()), counted(&[]));
+    }
+
+    #[test]
+    fn disks_of_its_own_are_added_up() {
+        let bytes = |disks: Option<InstanceStorageInfo>| {
+            let info = info("x", 1, 1, "x86_64").set_instance_storage_info(disks).build();
+            instance_type(&info).expect("complete").local_disk_bytes
+        };
+        assert_eq!(bytes(Some(InstanceStorageInfo::builder().total_size_in_gb(75).build())), Some(75_000_000_000));
+        assert_eq!(bytes(None), Some(0));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) struct ImageFacts {
     pub(super) virtualization: VirtualizationType,
     pub(super) windows: bool,
     pub(super) bottlerocket: bool,
+    /// It is one of those made for EKS, whose nodes reserve as EKS has it.
+    pub(super) eks: bool,
     pub(super) root: Option<String>,
     pub(super) volumes: Vec<Volume>,
 }
@@ -42,6 +44,7 @@ impl From<&Image> for ImageFacts {
             virtualization,
             windows: image.platform == Some(PlatformValues::Windows),
             bottlerocket: image.name().is_some_and(is_bottlerocket),
+            eks: image.name().is_some_and(is_of_eks),
             root: image.root_device_name.clone(),
             volumes: volumes.collect(),
         }
@@ -51,6 +54,14 @@ impl From<&Image> for ImageFacts {
 /// Whether an image's name, alias or type is Bottlerocket's.
 pub(super) fn is_bottlerocket(name: &str) -> bool {
     name.to_ascii_lowercase().contains("bottlerocket")
+}
+
+/// Whether an image's name or alias is one of those made for EKS: `amazon-eks-node-…`, `ubuntu-eks/…`,
+/// `Windows_Server-…-EKS_Optimized-…`, `bottlerocket-aws-k8s-…`, `resolve:ssm:/aws/service/eks/…`.
+pub(super) fn is_of_eks(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_bottlerocket = is_bottlerocket(&name) && name.contains("aws-k8s-");
+    is_bottlerocket || name.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == "eks")
 }
 
 fn volume(device: Option<&str>, ebs_gib: Option<Option<i32>>) -> Option<Volume> {
@@ -101,6 +112,7 @@ mod tests {
             virtualization: VirtualizationType::Hvm,
             windows: false,
             bottlerocket,
+            eks: false,
             root: Some(root.to_owned()),
             volumes: volumes(sizes),
         }
@@ -124,6 +136,25 @@ mod tests {
         ] {
             let bytes = ephemeral_bytes(&volumes(&launch), image, bottlerocket);
             assert_eq!(bytes, gib.map(|gib: u64| gib << 30), "{launch:?} {image:?}");
+        }
+    }
+
+    #[test]
+    fn images_made_for_eks_are_told_by_their_names() {
+        for (name, eks) in [
+            ("amazon-eks-node-al2023-x86_64-standard-1.31-v20250103", true),
+            ("amazon-eks-gpu-node-1.29-v20240202", true),
+            ("ubuntu-eks/k8s_1.30/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20250101", true),
+            ("Windows_Server-2022-English-Core-EKS_Optimized-1.30-2025.01.15", true),
+            ("bottlerocket-aws-k8s-1.30-x86_64-v1.20.0-fcf71a47", true),
+            ("resolve:ssm:/aws/service/eks/optimized-ami/1.30/amazon-linux-2023/x86_64/standard/recommended", true),
+            ("resolve:ssm:/aws/service/bottlerocket/aws-k8s-1.30/x86_64/latest/image_id", true),
+            ("bottlerocket-aws-ecs-2-x86_64-v1.20.0", false),
+            ("ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server", false),
+            ("our-geeks-image", false),
+            ("ami-0123456789abcdef0", false),
+        ] {
+            assert_eq!(is_of_eks(name), eks, "{name}");
         }
     }
 }

@@ -100,6 +100,12 @@ pub(super) struct ScaleSet {
     pub(super) ephemeral_os_disk: bool,
     /// `storageProfile.osDisk.managedDisk.storageAccountType`
     pub(super) storage_account_type: Option<String>,
+    /// `storageProfile.imageReference.id`
+    pub(super) image: Option<String>,
+    /// `hardwareProfile.vmSizeProperties.vCPUsAvailable`: fewer than the size has.
+    pub(super) cpus_available: Option<u32>,
+    /// IPv4 configurations of the network interface that has most of them.
+    pub(super) addresses: Option<u32>,
 }
 
 /// `properties.orchestrationMode`; sets from before it existed are uniform.

@@ -81,6 +81,59 @@ struct RawProfile {
     priority: Option<String>,
     os_profile: Option<RawOsProfile>,
     storage_profile: Option<RawStorage>,
+    hardware_profile: Option<RawHardware>,
+    network_profile: Option<RawNetwork>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawHardware {
+    vm_size_properties: Option<RawSizeProperties>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawSizeProperties {
+    #[serde(rename = "vCPUsAvailable")]
+    cpus_available: Option<u32>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawNetwork {
+    network_interface_configurations: Option<Vec<RawPart<RawInterface>>>,
+}
+
+/// What ARM wraps the parts of a profile in.
+#[derive(Deserialize)]
+struct RawPart<T> {
+    properties: Option<T>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawInterface {
+    ip_configurations: Option<Vec<RawPart<RawIp>>>,
+}
+
+#[derive(Deserialize)]
+struct RawIp {
+    #[serde(rename = "privateIPAddressVersion")]
+    version: Option<String>,
+}
+
+impl RawNetwork {
+    fn addresses(self) -> Option<u32> {
+        let is_ipv6 = |ip: &RawPart<RawIp>| {
+            let version = ip.properties.as_ref().and_then(|ip| ip.version.as_deref());
+            version.is_some_and(|version| version.eq_ignore_ascii_case("IPv6"))
+        };
+        let of = |interface: RawPart<RawInterface>| {
+            let addresses = interface.properties?.ip_configurations?;
+            u32::try_from(addresses.iter().filter(|ip| !is_ipv6(ip)).count()).ok()
+        };
+        self.network_interface_configurations?.into_iter().filter_map(of).max()
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -93,6 +146,12 @@ struct RawOsProfile {
 #[serde(default, rename_all = "camelCase")]
 struct RawStorage {
     os_disk: Option<RawOsDisk>,
+    image_reference: Option<RawImage>,
+}
+
+#[derive(Deserialize)]
+struct RawImage {
+    id: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -125,7 +184,9 @@ impl TryFrom<RawSet> for ScaleSet {
         let location = raw.location.ok_or("it has no location")?;
         let properties = raw.properties.unwrap_or_default();
         let profile = properties.virtual_machine_profile.unwrap_or_default();
-        let disk = profile.storage_profile.and_then(|storage| storage.os_disk).unwrap_or_default();
+        let storage = profile.storage_profile.unwrap_or_default();
+        let disk = storage.os_disk.unwrap_or_default();
+        let hardware = profile.hardware_profile.and_then(|hardware| hardware.vm_size_properties);
         let sku = raw.sku.unwrap_or_default();
         let sizes = properties.sku_profile.and_then(|profile| profile.vm_sizes).unwrap_or_default();
         let is =
@@ -156,6 +217,9 @@ impl TryFrom<RawSet> for ScaleSet {
             os_disk_gb: disk.disk_size_gb,
             ephemeral_os_disk: disk.diff_disk_settings.is_some_and(|settings| is(&settings.option, "Local")),
             storage_account_type: disk.managed_disk.and_then(|disk| disk.storage_account_type),
+            image: storage.image_reference.and_then(|image| image.id),
+            cpus_available: hardware.and_then(|hardware| hardware.cpus_available).filter(|cpus| *cpus > 0),
+            addresses: profile.network_profile.and_then(RawNetwork::addresses),
         })
     }
 }

@@ -64,6 +64,8 @@ pub(super) fn recipe(set: &ScaleSet) -> u64 {
     set.os_disk_gb.hash(&mut hasher);
     set.ephemeral_os_disk.hash(&mut hasher);
     set.storage_account_type.hash(&mut hasher);
+    set.image.hash(&mut hasher);
+    (set.spot, set.cpus_available, set.addresses).hash(&mut hasher);
     let shaping: Vec<_> = set.tags.iter().filter(|(key, _)| tags::shapes_nodes(key)).collect();
     shaping.hash(&mut hasher);
     hasher.finish()

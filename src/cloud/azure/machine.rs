@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::api::ScaleSet;
 use super::faults::{not_found, refused};
-use super::{Azure, sizes, tags};
-use crate::cloud::{CloudError, GroupReading, Machine, OperatingSystem, ReservedProfile};
+use super::{Azure, aks, tags};
+use crate::cloud::{CloudError, GroupReading, Machine, OperatingSystem, PodLimit};
 
 const GET: &str = "virtualMachineScaleSets.get";
 /// The size of a scale set whose sizes are a mix.
@@ -36,18 +36,19 @@ fn machine(set: &ScaleSet, predict_labels: bool) -> Option<Machine> {
     }
     let region = region(&set.location);
     let of_aks = tags::is_of_aks(&set.tags);
-    let labels = if predict_labels && of_aks { aks_labels(set, &types) } else { BTreeMap::new() };
     Some(Machine {
         zones: zones(set, &region),
         region,
         operating_system: if set.windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
-        labels,
-        taints: Vec::new(),
-        resources: BTreeMap::new(),
+        labels: if predict_labels && of_aks { aks::labels(set, &types) } else { BTreeMap::new() },
+        taints: if of_aks { aks::taints(set) } else { Vec::new() },
+        cpus_max: set.cpus_available,
+        pods: if of_aks { aks::pods(set) } else { PodLimit::Unknown },
         // A disk is as large as its image where the scale set does not say.
         ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
-        reserved: of_aks.then_some(ReservedProfile::Aks),
+        reserved: of_aks.then(|| aks::reserved(set)),
         types,
+        ..Machine::default()
     })
 }
 
@@ -78,29 +79,10 @@ fn zones(set: &ScaleSet, region: &str) -> Vec<String> {
     zones
 }
 
-/// The labels that AKS gives to the nodes of a pool, each in its older and its newer form.
-fn aks_labels(set: &ScaleSet, types: &[String]) -> BTreeMap<String, String> {
-    let mut labels = BTreeMap::new();
-    let mut add = |name: &str, value: &str| {
-        labels.insert(name.to_owned(), value.to_owned());
-        labels.insert(format!("kubernetes.azure.com/{name}"), value.to_owned());
-    };
-    if let Some(pool) = tags::aks_pool(&set.tags) {
-        add("agentpool", pool);
-    }
-    add("storageprofile", if set.ephemeral_os_disk { "ephemeral" } else { "managed" });
-    if let Some(tier) = set.storage_account_type.as_deref().filter(|tier| !tier.is_empty()) {
-        add("storagetier", tier);
-    }
-    if types.iter().all(|size| sizes::is_nvidia(size)) {
-        add("accelerator", "nvidia");
-    }
-    labels
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cloud::ReservedProfile;
 
     fn set(size: &str) -> ScaleSet {
         ScaleSet { size: Some(size.to_owned()), location: "West US".to_owned(), ..ScaleSet::default() }
@@ -147,6 +129,8 @@ mod tests {
         let expected = [
             ("agentpool", "pool"),
             ("kubernetes.azure.com/agentpool", "pool"),
+            ("kubernetes.azure.com/nodepool-type", "VirtualMachineScaleSets"),
+            ("kubernetes.azure.com/role", "agent"),
             ("kubernetes.azure.com/storageprofile", "managed"),
             ("kubernetes.azure.com/storagetier", "Premium_LRS"),
             ("storageprofile", "managed"),
@@ -181,5 +165,20 @@ mod tests {
         assert_eq!(disk(Some(128)).ephemeral_storage_bytes, Some(128 * 1024 * 1024 * 1024));
         assert_eq!(disk(Some(128)).operating_system, OperatingSystem::Windows);
         assert_eq!((disk(None).ephemeral_storage_bytes, disk(Some(0)).ephemeral_storage_bytes), (None, None));
+    }
+
+    #[test]
+    fn processors_that_the_set_switches_off_are_not_counted() {
+        let constrained = ScaleSet { cpus_available: Some(8), ..set("Standard_E32s_v5") };
+        assert_eq!(machine(&constrained, true).expect("a size").cpus_max, Some(8));
+        assert_eq!(machine(&set("Standard_E32s_v5"), true).expect("a size").cpus_max, None);
+    }
+
+    #[test]
+    fn nothing_of_aks_is_assumed_of_a_set_of_ones_own() {
+        let own = ScaleSet { spot: true, addresses: Some(31), ..tagged("Standard_D4s_v5", &[("owner", "me")]) };
+        let machine = machine(&own, true).expect("a size");
+        assert_eq!((machine.reserved, machine.pods), (None, PodLimit::Unknown));
+        assert!(machine.labels.is_empty() && machine.taints.is_empty());
     }
 }

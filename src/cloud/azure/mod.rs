@@ -4,6 +4,7 @@
 //! the machines are read where something has changed. The calls made are those of `api`; everything else turns what
 //! Azure answers into the words of [`crate::cloud`]. Bounds are the configuration's or the tags', for a scale set has none.
 
+mod aks;
 mod api;
 mod arm;
 #[cfg(test)]

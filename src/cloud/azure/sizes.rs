@@ -74,6 +74,7 @@ pub(super) fn instance_type(size: &Size) -> Option<InstanceType> {
         accelerators: number("GPUs").and_then(accelerator).into_iter().collect(),
         // The pods of a node are the pool's to limit, whatever its size.
         network_pods: None,
+        local_disk_bytes: None,
     })
 }
 

@@ -9,6 +9,10 @@ const NODE_TEMPLATE: &str = "k8s.io_cluster-autoscaler_node-template_";
 /// Tags of AKS, of which the first is the newer one.
 const AKS_POOL: [&str; 2] = ["aks-managed-poolName", "poolName"];
 const AKS: &str = "aks-managed-";
+/// The pool's version of Kubernetes, as `Kubernetes:1.30.7`.
+const AKS_ORCHESTRATOR: [&str; 2] = ["aks-managed-orchestrator", "orchestrator"];
+/// The pool's pods have addresses of an overlay network.
+const AKS_OVERLAY: &str = "aks-managed-azure-cni-overlay";
 
 /// The value of the tag of that name, in whatever case the name is.
 pub(super) fn value<'a>(tags: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
@@ -25,9 +29,22 @@ pub(super) fn is_of_aks(tags: &BTreeMap<String, String>) -> bool {
     aks_pool(tags).is_some() || tags.keys().any(|key| strip_prefix(key, AKS).is_some())
 }
 
+/// The minor version of Kubernetes of an AKS pool: 30 of `Kubernetes:1.30.7`.
+pub(super) fn aks_minor_version(tags: &BTreeMap<String, String>) -> Option<u32> {
+    let version = AKS_ORCHESTRATOR.iter().find_map(|name| value(tags, name))?;
+    let version = version.rsplit(':').next()?.strip_prefix("1.")?;
+    version.split('.').next()?.parse().ok()
+}
+
+/// Whether AKS says that the pool's pods have addresses of an overlay network.
+pub(super) fn has_overlay(tags: &BTreeMap<String, String>) -> bool {
+    value(tags, AKS_OVERLAY).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
 /// Whether a tag says something of new nodes, so that a change of it changes them.
 pub(super) fn shapes_nodes(key: &str) -> bool {
-    let is_of_aks = || strip_prefix(key, AKS).is_some() || AKS_POOL.iter().any(|name| key.eq_ignore_ascii_case(name));
+    let named = || AKS_POOL.iter().chain(&AKS_ORCHESTRATOR).any(|name| key.eq_ignore_ascii_case(name));
+    let is_of_aks = || strip_prefix(key, AKS).is_some() || named();
     strip_prefix(key, NODE_TEMPLATE).is_some() || is_of_aks()
 }
 
@@ -174,6 +191,17 @@ mod tests {
         assert_eq!((value(&tags, "min"), value(&tags, "max")), (Some("1"), None));
         assert_eq!(aks_pool(&tags), Some("new"));
         assert!(is_of_aks(&map(&[("aks-managed-orchestrator", "x")])) && !is_of_aks(&map(&[("MIN", "1")])));
+        for (version, minor) in [
+            ("Kubernetes:1.28.5", Some(28)),
+            ("Kubernetes:1.30", Some(30)),
+            ("1.29.0", Some(29)),
+            ("Kubernetes:", None),
+            ("DCOS:1.x", None),
+        ] {
+            assert_eq!(aks_minor_version(&map(&[("AKS-managed-Orchestrator", version)])), minor, "{version}");
+            assert_eq!(aks_minor_version(&map(&[("orchestrator", version)])), minor, "{version}");
+        }
+        assert!(has_overlay(&map(&[("aks-managed-azure-cni-overlay", "true")])) && !has_overlay(&map(&[])));
         assert!(shapes_nodes("Poolname") && shapes_nodes("k8s.io_cluster-autoscaler_node-template_x"));
         assert!(!shapes_nodes("owner"));
     }

@@ -7,8 +7,7 @@ use super::plan::Kind;
 use super::record::{ActivityKind, ActivityStatus};
 use super::world::wall_clock;
 use crate::cloud::{
-    Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, Machine, OperatingSystem, ProviderId,
-    ReservedProfile,
+    Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, Machine, ProviderId, ReservedProfile,
 };
 
 const GIB: u64 = 1 << 30;
@@ -76,12 +75,11 @@ impl Group {
             types: plan.machine_types.clone(),
             region: region.to_owned(),
             zones,
-            operating_system: OperatingSystem::Linux,
             labels: plan.labels.clone(),
             taints: plan.taints.clone(),
-            resources: Default::default(),
             ephemeral_storage_bytes: Some(disk),
             reserved: Some(reserved),
+            ..Machine::default()
         }
     }
 

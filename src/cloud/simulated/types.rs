@@ -37,5 +37,6 @@ fn machine_type(
         architecture,
         accelerators: gpus.into_iter().collect(),
         network_pods,
+        local_disk_bytes: None,
     }
 }

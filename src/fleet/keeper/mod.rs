@@ -27,6 +27,8 @@ use super::template_builder::TemplateJob;
 use crate::cloud::{
     CloudError, Fault, GroupHints, GroupReading, InstanceState, LaunchActivity, Permit, ProviderId, SharedCloud,
 };
+use crate::template::NodeTemplate;
+use crate::template::spread::complaint;
 
 /// What a keeper is told.
 #[derive(Debug)]
@@ -369,8 +371,22 @@ impl Keeper {
                 return;
             }
         }
+        if let TemplateState::Ready(template) = &template {
+            self.tell_of_spread(template);
+        }
         self.template = template;
         self.publish();
+    }
+
+    /// Warns of machine types that are far apart, once until it is something else that is wrong.
+    fn tell_of_spread(&self, template: &NodeTemplate) {
+        let before = match &self.template {
+            TemplateState::Ready(template) => complaint(&template.spreads),
+            _ => None,
+        };
+        if let Some(problem) = complaint(&template.spreads).filter(|problem| before.as_ref() != Some(problem)) {
+            tracing::warn!(group = %self.key.name, source = %self.key.source, %problem, "an uneven node group");
+        }
     }
 
     fn publish(&self) {

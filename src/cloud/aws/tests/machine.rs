@@ -231,3 +231,84 @@ async fn a_managed_node_group_that_cannot_be_read_costs_no_template() {
     let machine = machine(&fake, "eks-workers-1").await.expect("a machine");
     assert_eq!((machine.reserved, machine.labels.len()), (Some(ReservedProfile::Eks), 0));
 }
+
+#[tokio::test]
+async fn a_launch_template_says_what_starts_a_node_and_with_what() {
+    let user_data = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  instance:\n    localStorage:\n      \
+                     strategy: RAID0\n  kubelet:\n    config:\n      maxPods: 58\n    flags:\n    - \
+                     --node-labels=team=ml\n    - --register-with-taints=gpu=true:NoSchedule\n";
+    let interface =
+        |kind: &str| LaunchTemplateInstanceNetworkInterfaceSpecification::builder().interface_type(kind).build();
+    let cpus = LaunchTemplateCpuOptions::builder().core_count(4).threads_per_core(1).build();
+    let fake = Fake::with(vec![group("asg").launch_template(template("lt", None)).build()]);
+    fake.state(|state| {
+        let data = ResponseLaunchTemplateData::builder()
+            .instance_type(Ec2Type::from("p4d.24xlarge"))
+            .user_data(aws_smithy_types::base64::encode(user_data))
+            .network_interfaces(interface("efa"))
+            .network_interfaces(interface("efa-only"))
+            .network_interfaces(interface("interface"))
+            .cpu_options(cpus);
+        state.templates.insert("lt@$Default".into(), version(data.build()));
+    });
+    let machine = machine(&fake, "asg").await.expect("a machine");
+    assert_eq!((machine.reserved, machine.pods), (Some(ReservedProfile::Eks), PodLimit::At(58)));
+    assert_eq!((machine.cpus_max, machine.joins_local_disks), (Some(4), true));
+    assert_eq!(machine.devices, [("vpc.amazonaws.com/efa".to_owned(), 2)].into());
+    assert_eq!(machine.labels.get("team").map(String::as_str), Some("ml"));
+    let taint = Taint { key: "gpu".into(), value: "true".into(), effect: TaintEffect::NoSchedule };
+    assert_eq!(machine.taints, [taint]);
+}
+
+#[tokio::test]
+async fn nodes_are_of_eks_where_tags_image_or_user_data_say_so() {
+    let tagged = |name: &str, key: &str| group(name).launch_template(template("lt", None)).tags(tag(key, "x")).build();
+    let fake = Fake::with(vec![
+        tagged("nodegroup", "eks:nodegroup-name"),
+        tagged("cluster", "eks:cluster-name"),
+        tagged("eksctl", "alpha.eksctl.io/cluster-name"),
+        tagged("kops", "kubernetes.io/cluster/mine"),
+        group("image").launch_template(template("image", None)).build(),
+        group("configuration").launch_configuration_name("lc").build(),
+    ]);
+    fake.state(|state| {
+        state.templates.insert("lt@$Default".into(), of_type("m5.large"));
+        let data = ResponseLaunchTemplateData::builder().instance_type(Ec2Type::M5Large).image_id("ami-1").build();
+        state.templates.insert("image@$Default".into(), version(data));
+        let image = Image::builder().name("amazon-eks-node-al2023-x86_64-standard-1.31-v20250103").build();
+        state.images.insert("ami-1".into(), image);
+        let user_data = aws_smithy_types::base64::encode("#!/bin/bash\n/etc/eks/bootstrap.sh c\n");
+        let configuration = LaunchConfiguration::builder().instance_type("m5.large").user_data(user_data);
+        state.configurations.insert("lc".into(), configuration.build());
+    });
+    for (name, reserved) in [
+        ("nodegroup", Some(ReservedProfile::Eks)),
+        ("cluster", Some(ReservedProfile::Eks)),
+        ("eksctl", Some(ReservedProfile::Eks)),
+        ("kops", None),
+        ("image", Some(ReservedProfile::Eks)),
+        ("configuration", Some(ReservedProfile::Eks)),
+    ] {
+        let machine = machine(&fake, name).await.expect(name);
+        assert_eq!(machine.reserved, reserved, "{name}");
+        let label = machine.labels.get("alpha.eksctl.io/cluster-name").map(String::as_str);
+        assert_eq!(label, (name == "eksctl").then_some("x"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn eks_caps_the_pods_of_managed_node_groups_unless_their_image_is_the_users() {
+    let fake = Fake::with(vec![managed("eks-workers-1")]);
+    fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
+    let with_image = |ami: &str| {
+        let nodegroup = Nodegroup::builder().nodegroup_name("workers").ami_type(ami.into()).build();
+        fake.state(|state| state.nodegroups.insert("prod/workers".into(), nodegroup));
+    };
+    for (ami, pods) in [("AL2023_x86_64_STANDARD", PodLimit::ManagedNodeGroup), ("CUSTOM", PodLimit::Unknown)] {
+        with_image(ami);
+        assert_eq!(machine(&fake, "eks-workers-1").await.expect("a machine").pods, pods, "{ami}");
+    }
+    fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
+    let unread = machine(&fake, "eks-workers-1").await.expect("a machine");
+    assert_eq!(unread.pods, PodLimit::ManagedNodeGroup, "the lower figure, where EKS cannot be asked");
+}

@@ -12,13 +12,17 @@ use aws_sdk_autoscaling::types::{
 };
 use aws_sdk_ec2::types::{
     ArchitectureType, ArchitectureValues, BlockDeviceMapping, EbsBlockDevice, Image, InstanceType as Ec2Type,
-    LaunchTemplateBlockDeviceMapping, LaunchTemplateEbsBlockDevice, LaunchTemplateVersion, ResponseLaunchTemplateData,
+    LaunchTemplateBlockDeviceMapping, LaunchTemplateCpuOptions, LaunchTemplateEbsBlockDevice,
+    LaunchTemplateInstanceNetworkInterfaceSpecification, LaunchTemplateVersion, ResponseLaunchTemplateData,
 };
 use aws_sdk_eks::types::{self as eks, Nodegroup};
 
 use super::fake::Fake;
 use super::{Aws, Settings};
-use crate::cloud::{Cloud, CloudError, GroupReading, Machine, OperatingSystem, ProviderId, ReservedProfile};
+use crate::cloud::{
+    Cloud, CloudError, GroupReading, Machine, OperatingSystem, PodLimit, ProviderId, ReservedProfile, Taint,
+    TaintEffect,
+};
 
 fn group(name: &str) -> AutoScalingGroupBuilder {
     AutoScalingGroup::builder()

@@ -23,7 +23,16 @@ fn a_scale_set_is_read_in_full() {
             "skuProfile": { "vmSizes": [{ "name": "Standard_D2s_v5" }, { "name": "Standard_D2as_v5" }] },
             "virtualMachineProfile": {
                 "priority": "Spot", "osProfile": { "windowsConfiguration": {} },
-                "storageProfile": { "osDisk": { "diskSizeGB": 128, "diffDiskSettings": { "option": "Local" },
+                "hardwareProfile": { "vmSizeProperties": { "vCPUsAvailable": 4, "vCPUsPerCore": 1 } },
+                "networkProfile": { "networkInterfaceConfigurations": [
+                    { "name": "nic", "properties": { "primary": true, "ipConfigurations": [
+                        { "name": "ipconfig1", "properties": { "privateIPAddressVersion": "IPv4" } },
+                        { "name": "ipconfig2", "properties": {} },
+                        { "name": "ipconfigv6", "properties": { "privateIPAddressVersion": "IPv6" } } ] } },
+                    { "name": "other", "properties": { "ipConfigurations": [{ "name": "ipconfig1" }] } },
+                    { "name": "bare" } ] },
+                "storageProfile": { "imageReference": { "id": "/galleries/AKSUbuntu/images/2204gen2containerd" },
+                                    "osDisk": { "diskSizeGB": 128, "diffDiskSettings": { "option": "Local" },
                                                 "managedDisk": { "storageAccountType": "Premium_LRS" } } }
             }
         }
@@ -35,6 +44,8 @@ fn a_scale_set_is_read_in_full() {
     assert_eq!((read.orchestration, read.mixed_sizes.len()), (Orchestration::Flexible, 2));
     assert!(read.has_host_group && read.overprovision && read.spot && read.windows && read.ephemeral_os_disk);
     assert_eq!((read.os_disk_gb, read.storage_account_type.as_deref()), (Some(128), Some("Premium_LRS")));
+    assert_eq!((read.cpus_available, read.addresses), (Some(4), Some(2)));
+    assert_eq!(read.image.as_deref(), Some("/galleries/AKSUbuntu/images/2204gen2containerd"));
 }
 
 #[test]

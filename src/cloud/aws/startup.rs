@@ -1,0 +1,193 @@
+//! What a machine is started with (user data) says of the node that it becomes.
+//!
+//! EKS bootstraps nodes from user data: a `NodeConfig` for nodeadm, arguments of `bootstrap.sh`, or settings of
+//! Bottlerocket. Of managed node groups EKS writes it itself, with the limit of pods that it computed. What is looked for
+//! here are single settings, by their names, in whichever of these forms; what a shell would compute stays unknown. User
+//! data may hold secrets, so nothing else of it is kept, and none of it is logged.
+
+use std::collections::BTreeMap;
+
+use crate::cloud::{Taint, TaintEffect};
+
+/// EC2 takes 16 KiB, which are 22 KiB in base64.
+const ENCODED_MAX: usize = 64 * 1024;
+/// `strategy` stands in the same mapping as, and so close to, `localStorage`.
+const NEAR: usize = 200;
+/// What user data has in it where it makes a node of EKS: nodeadm's kind, `bootstrap.sh` and its like for Windows, and
+/// Bottlerocket's settings.
+const EKS: [&str; 4] = ["node.eks.aws/", "/etc/eks/bootstrap.sh", "EKSBootstrap", "[settings.kubernetes"];
+/// The kubelet's own limit of pods, where `bootstrap.sh` is told to set none.
+const KUBELET_PODS: u32 = 110;
+
+/// What user data says of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Startup {
+    /// It makes a node of EKS.
+    pub(super) eks: bool,
+    pub(super) max_pods: Option<u32>,
+    /// The machine's own disks are joined into one, for pods' ephemeral storage.
+    pub(super) joins_local_disks: bool,
+    /// Labels that the kubelet registers with.
+    pub(super) labels: BTreeMap<String, String>,
+    /// Taints that the kubelet registers with.
+    pub(super) taints: Vec<Taint>,
+}
+
+impl Startup {
+    /// Reads user data as AWS describes it, in base64.
+    pub(super) fn read(encoded: Option<&str>) -> Self {
+        let encoded = encoded.filter(|encoded| encoded.len() <= ENCODED_MAX).unwrap_or_default();
+        let decoded = aws_smithy_types::base64::decode(encoded.trim()).ok();
+        // What is compressed is not text, and stays unknown.
+        let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+        Self::of(&text)
+    }
+
+    fn of(text: &str) -> Self {
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let text = lines.fold(String::new(), |text, line| text + line + "\n");
+        let flag = |name: &str| {
+            let values = settings(&text, name).flat_map(|value| value.split(','));
+            values.map(str::to_owned).collect::<Vec<_>>()
+        };
+        Self {
+            eks: EKS.iter().any(|sign| text.contains(sign)),
+            max_pods: max_pods(&text),
+            joins_local_disks: joins_local_disks(&text),
+            labels: flag("--node-labels").iter().filter_map(|pair| label(pair)).collect(),
+            taints: flag("--register-with-taints").iter().filter_map(|text| taint(text)).collect(),
+        }
+    }
+}
+
+/// The values of a setting, wherever it stands by itself: `name: value`, `name = value`, `name=value`, `name value`, each
+/// quoted or not.
+fn settings<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    text.match_indices(name).filter_map(move |(at, _)| {
+        let before = text.get(..at)?.chars().next_back();
+        let after = text.get(at + name.len()..)?;
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+        if before.is_some_and(is_of_name) || after.starts_with(is_of_name) {
+            return None;
+        }
+        let value = after.trim_start_matches([' ', '\t', ':', '=', '"', '\'']);
+        let end = value.find(|letter: char| letter.is_whitespace() || "\"'`\\;}]".contains(letter));
+        value.get(..end.unwrap_or(value.len())).filter(|value| !value.is_empty())
+    })
+}
+
+/// The least of what is said, for which of several settings wins differs; `None` where one of them cannot be read.
+fn max_pods(text: &str) -> Option<u32> {
+    let said = ["maxPods", "--max-pods", "max-pods"].into_iter().flat_map(|name| settings(text, name));
+    let said: Option<Vec<u32>> = said.map(|value| value.trim_end_matches(',').parse().ok()).collect();
+    let unset = || settings(text, "--use-max-pods").any(|value| value == "false").then_some(KUBELET_PODS);
+    said?.into_iter().min().or_else(unset)
+}
+
+fn joins_local_disks(text: &str) -> bool {
+    let by_nodeadm = text.match_indices("localStorage").any(|(at, _)| {
+        let end = text.len().min(at + NEAR);
+        let near = (end..=text.len()).find_map(|end| text.get(at..end)).unwrap_or_default();
+        settings(near, "strategy").any(is_raid0)
+    });
+    by_nodeadm || settings(text, "--local-disks").any(is_raid0)
+}
+
+fn is_raid0(value: &str) -> bool {
+    value.trim_end_matches(',').eq_ignore_ascii_case("raid0")
+}
+
+/// Whether it is as it is, and not what a shell or a templating engine would make of it.
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter))
+}
+
+fn label(pair: &str) -> Option<(String, String)> {
+    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+    (!key.is_empty() && is_plain(key) && is_plain(value)).then(|| (key.to_owned(), value.to_owned()))
+}
+
+/// `key=value:Effect` or `key:Effect`.
+fn taint(text: &str) -> Option<Taint> {
+    let (rest, effect) = text.rsplit_once(':')?;
+    let (key, value) = label(rest)?;
+    Some(Taint { key, value, effect: TaintEffect::parse(effect)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_pods_is_found_in_every_form() {
+        for (text, pods) in [
+            ("kubelet:\n  config:\n    maxPods: 58\n", Some(58)),
+            (r#"{"kubelet": {"config": {"maxPods":110, "x": 1}}}"#, Some(110)),
+            ("/etc/eks/bootstrap.sh c --kubelet-extra-args '--max-pods=29'", Some(29)),
+            ("bootstrap.sh c --use-max-pods false --kubelet-extra-args \"--max-pods 20\"", Some(20)),
+            ("bootstrap.sh c --use-max-pods false", Some(110)),
+            ("[settings.kubernetes]\nmax-pods = 35\n", Some(35)),
+            ("maxPods: 58\nmaxPods: 30\n", Some(30)),
+            ("maxPods: 58\n--max-pods=${MAX}", None),
+            ("maxPodsExpression: '((default_enis - 1) * 2)'", None),
+            ("# maxPods: 58\n", None),
+            ("", None),
+        ] {
+            assert_eq!(Startup::of(text).max_pods, pods, "{text}");
+        }
+    }
+
+    #[test]
+    fn disks_are_joined_where_the_strategy_says_so() {
+        for (text, joined) in [
+            ("instance:\n  localStorage:\n    strategy: RAID0\n", true),
+            (r#"{"localStorage": {"strategy": "RAID0"}}"#, true),
+            ("localStorage:\n  strategy: Mount\n", false),
+            ("strategy: RAID0\n", false),
+            ("bootstrap.sh c --local-disks raid0", true),
+            ("bootstrap.sh c --local-disks mount", false),
+            ("localStorage é", false),
+        ] {
+            assert_eq!(Startup::of(text).joins_local_disks, joined, "{text}");
+        }
+    }
+
+    #[test]
+    fn labels_and_taints_are_those_the_kubelet_registers_with() {
+        let startup = Startup::of(
+            "flags:\n- \"--node-labels=team=ml,example.com/role=,zone=${ZONE},$(whoami)=x\"\n\
+             - --register-with-taints=gpu=true:NoSchedule,bare:NoExecute,odd:Sometimes\n",
+        );
+        let labels: Vec<_> = startup.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(labels, [("example.com/role", ""), ("team", "ml")]);
+        let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
+        assert_eq!(
+            startup.taints,
+            [taint("gpu", "true", TaintEffect::NoSchedule), taint("bare", "", TaintEffect::NoExecute)]
+        );
+    }
+
+    #[test]
+    fn nodes_of_eks_are_told_by_what_starts_them() {
+        for (text, eks) in [
+            ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", true),
+            ("#!/bin/bash\n/etc/eks/bootstrap.sh my-cluster\n", true),
+            ("& $EKSBootstrapScriptFile -EKSClusterName c", true),
+            ("[settings.kubernetes]\ncluster-name = \"c\"\n", true),
+            ("#!/bin/bash\nkubeadm join\n", false),
+        ] {
+            assert_eq!(Startup::of(text).eks, eks, "{text}");
+        }
+    }
+
+    #[test]
+    fn user_data_is_read_as_aws_describes_it_and_within_bounds() {
+        let encode = |bytes: &[u8]| aws_smithy_types::base64::encode(bytes);
+        assert_eq!(Startup::read(Some(&encode(b"maxPods: 17\n"))).max_pods, Some(17));
+        let long = format!("{}maxPods: 17\n", " ".repeat(ENCODED_MAX));
+        for unread in [None, Some("not base64!"), Some(&*encode(&[0x1f, 0x8b, 0xff])), Some(&*encode(long.as_bytes()))]
+        {
+            assert_eq!(Startup::read(unread), Startup::default(), "{unread:?}");
+        }
+    }
+}

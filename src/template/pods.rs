@@ -1,0 +1,58 @@
+//! The kubelet's limit of pods.
+//!
+//! It is a setting of the kubelet, which no cloud shows as such. Configuration, tags and what a machine is started with
+//! say it exactly. Nodes of EKS have what their network interfaces serve, unless EKS caps it. Everything else has the
+//! kubelet's default: also a cluster of one's own on AWS, whose network need not be the one that counts addresses.
+
+use super::build::Input;
+use super::capacity::{Candidates, PODS};
+use crate::cloud::{Family, OperatingSystem, PodLimit, ReservedProfile};
+use crate::instance_types::{Quantity, Source, Sourced, TypeCapacity};
+
+/// The kubelet's own default. On AKS it is that of kubenet, and the lowest of those where no address is set aside for each
+/// pod.
+const DEFAULT: u32 = 110;
+/// EKS caps managed node groups at 110 pods below 30 processors and at 250 from there on.
+const MANAGED_MAX: u32 = 250;
+const MANAGED_SMALL_MAX: u32 = 110;
+const MANAGED_SMALL_CPUS: u32 = 30;
+
+/// The limit: `maxPods:`, then what is said of the group, the user's table, what the launch says; then, on EKS, what the
+/// network interfaces serve; then the default.
+pub(super) fn pods(
+    input: &Input<'_>,
+    explicit: &Candidates,
+    known: Option<&TypeCapacity>,
+    profile: ReservedProfile,
+    cpu: Quantity,
+) -> Sourced<Quantity> {
+    let max_pods = input.overrides.reserved.max_pods.map(|pods| (Quantity::units(pods), Source::GroupOverride));
+    let explicit = explicit.get(PODS).into_iter().flatten().cloned();
+    let known = known.and_then(|known| known.pods.clone()).into_iter().flat_map(Sourced::into_candidates);
+    let (of_user, of_type): (Vec<_>, Vec<_>) =
+        known.partition(|(_, source)| matches!(source, Source::UserTable { .. }));
+    let of_launch = match input.machine.pods {
+        PodLimit::At(pods) => Some((pods, Source::Group)),
+        PodLimit::Unknown | PodLimit::ManagedNodeGroup => None,
+    };
+    // The network of nodes with Windows counts addresses as a resource of its own.
+    let counts_addresses = profile == ReservedProfile::Eks
+        && input.family == Family::Aws
+        && input.machine.operating_system == OperatingSystem::Linux;
+    let of_type =
+        of_type.into_iter().filter(|_| counts_addresses).map(|(pods, source)| (cap(input, cpu, pods), source));
+    let of_machine = of_user.into_iter().chain(of_launch).chain(of_type);
+    let of_machine = of_machine.map(|(pods, source)| (Quantity::units(pods), source));
+    let default = (Quantity::units(DEFAULT), Source::Default);
+    let candidates = max_pods.into_iter().chain(explicit).chain(of_machine).chain(std::iter::once(default.clone()));
+    Sourced::first(candidates).unwrap_or_else(|| Sourced::new(default.0, default.1))
+}
+
+/// What EKS makes of the interfaces' figure in a managed node group.
+fn cap(input: &Input<'_>, cpu: Quantity, pods: u32) -> u32 {
+    if input.machine.pods != PodLimit::ManagedNodeGroup {
+        return pods;
+    }
+    let small = cpu < Quantity::units(MANAGED_SMALL_CPUS);
+    pods.min(if small { MANAGED_SMALL_MAX } else { MANAGED_MAX })
+}

@@ -1,0 +1,109 @@
+//! How far the machine types of a group are apart: its template is the least of them, so what the greater ones have more
+//! is lost to the Cluster Autoscaler until their nodes are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::capacity::{CPU, MEMORY, Resources};
+use crate::instance_types::Quantity;
+
+/// The Cluster Autoscaler takes all nodes of a group for equal. From this ratio on, a scale-up makes about as many nodes
+/// again as are needed.
+const WIDE: f64 = 2.0;
+
+/// The least and the most of a resource among the machine types of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// What the template promises.
+    pub least: Quantity,
+    /// A type that has so much.
+    pub least_type: String,
+    /// What a node may have instead.
+    pub most: Quantity,
+    /// A type that has so much.
+    pub most_type: String,
+}
+
+/// Spreads by resource, of those resources of which types have different amounts.
+pub type Spreads = BTreeMap<String, Spread>;
+
+impl Spread {
+    /// The most as a multiple of the least: more than 1, infinite where a type has nothing of the resource.
+    pub fn ratio(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let [least, most] = [self.least, self.most].map(|quantity| quantity.whole_millis() as f64);
+        if least > 0.0 { most / least } else { f64::INFINITY }
+    }
+
+    /// Whether the types are so far apart that the group should be told of.
+    pub fn is_wide(&self) -> bool {
+        self.ratio() > WIDE
+    }
+}
+
+/// What is wrong with a group whose types are far apart in processors or memory; `None` where they are not.
+pub fn complaint(spreads: &Spreads) -> Option<String> {
+    let wide: Vec<String> = [CPU, MEMORY]
+        .into_iter()
+        .filter_map(|resource| Some((resource, spreads.get(resource).filter(|spread| spread.is_wide())?)))
+        .map(|(resource, Spread { least, least_type, most, most_type })| {
+            format!("{resource} from {least} ({least_type}) to {most} ({most_type})")
+        })
+        .collect();
+    (!wide.is_empty()).then(|| {
+        format!(
+            "its machine types have {}; the template promises the least of each, so a scale-up may make more nodes than \
+             are needed: give the group types that are alike",
+            wide.join(" and ")
+        )
+    })
+}
+
+/// The spreads of types, each given with what it holds.
+pub(super) fn spreads(types: &[(&str, &Resources)]) -> Spreads {
+    let names: BTreeSet<&String> = types.iter().flat_map(|(_, resources)| resources.keys()).collect();
+    let spread = |name: &String| {
+        let amounts = || {
+            let amount = |resources: &Resources| resources.get(name).map_or(Quantity::ZERO, |resource| resource.value);
+            types.iter().map(move |(type_name, resources)| (amount(resources), *type_name))
+        };
+        let (least, least_type) = amounts().min()?;
+        let (most, most_type) = amounts().max_by_key(|(amount, _)| *amount)?;
+        let [least_type, most_type] = [least_type, most_type].map(str::to_owned);
+        (least < most).then_some(Spread { least, least_type, most, most_type })
+    };
+    names.into_iter().filter_map(|name| Some((name.clone(), spread(name)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance_types::{Source, Sourced};
+
+    fn resources(amounts: &[(&str, &str)]) -> Resources {
+        let sourced = |amount: &str| Sourced::new(amount.parse().unwrap(), Source::Default);
+        amounts.iter().map(|(name, amount)| ((*name).to_owned(), sourced(amount))).collect()
+    }
+
+    #[test]
+    fn what_types_do_not_share_is_spread() {
+        let small = resources(&[("cpu", "2"), ("memory", "8Gi"), ("pods", "29")]);
+        let large = resources(&[("cpu", "8"), ("memory", "15Gi"), ("pods", "29"), ("nvidia.com/gpu", "1")]);
+        let spreads = spreads(&[("large", &large), ("small", &small)]);
+        assert_eq!(spreads.keys().collect::<Vec<_>>(), ["cpu", "memory", "nvidia.com/gpu"]);
+        let cpu = &spreads["cpu"];
+        assert_eq!((cpu.least_type.as_str(), cpu.most_type.as_str()), ("small", "large"));
+        assert!((cpu.ratio() - 4.0).abs() < 1e-9 && cpu.is_wide() && !spreads["memory"].is_wide());
+        assert!(spreads["nvidia.com/gpu"].ratio().is_infinite());
+        let complaint = complaint(&spreads).unwrap();
+        assert!(complaint.starts_with("its machine types have cpu from 2 (small) to 8 (large); the"), "{complaint}");
+    }
+
+    #[test]
+    fn types_that_are_alike_are_no_cause_for_complaint() {
+        let one = resources(&[("cpu", "2"), ("memory", "8Gi")]);
+        let double = resources(&[("cpu", "4"), ("memory", "16Gi")]);
+        assert!(spreads(&[("one", &one), ("other", &one)]).is_empty());
+        assert_eq!(complaint(&spreads(&[("one", &one), ("double", &double)])), None);
+        assert!(spreads(&[]).is_empty());
+    }
+}

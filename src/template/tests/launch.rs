@@ -1,0 +1,114 @@
+//! What a launch makes of a machine type.
+
+use super::*;
+use crate::cloud::{OperatingSystem, PodLimit};
+
+#[test]
+fn pods_are_what_the_kubelet_is_given_before_what_the_network_serves() {
+    let mut group = mk_group(Family::Aws, &["m5.24xlarge"]);
+    assert_eq!(group.get("capacity.pods"), some("737"));
+    group.machine.pods = PodLimit::ManagedNodeGroup;
+    assert_eq!(group.get("capacity.pods"), some("250"));
+    group.machine.reserved = Some(ReservedProfile::Kubeadm);
+    assert_eq!(group.get("capacity.pods"), some("110"));
+    group.overrides.capacity = map(&[("pods", Quantity::units(60))]);
+    assert_eq!(group.get("capacity.pods"), some("60"));
+    group.hints.resources = strings(&[("pods", "70")]);
+    assert_eq!(group.get("capacity.pods"), some("70"));
+    group.overrides.reserved.max_pods = Some(58);
+    assert_eq!(group.get("capacity.pods"), some("58"));
+    group = mk_group(Family::Aws, &["m5.24xlarge", "m5.large"]);
+    group.machine.pods = PodLimit::At(110);
+    let pods = group.value("capacity.pods").unwrap();
+    assert_eq!((pods.value.as_str(), pods.source.to_string()), ("110", "group".to_owned()));
+    assert_eq!(pods.runner_up.unwrap().0, "737");
+    // Prefix delegation: the limit is the kubelet's, the reserve the network's.
+    let mut delegated = mk_group(Family::Aws, &["m5.large"]);
+    let before = delegated.get("allocatable.memory");
+    delegated.overrides.reserved.max_pods = Some(110);
+    assert_eq!((delegated.get("capacity.pods"), delegated.get("allocatable.memory")), (some("110"), before));
+}
+
+#[test]
+fn nodes_that_no_cloud_has_set_up_are_plain_kubelets() {
+    for (family, name) in [(Family::Aws, "m5.large"), (Family::Azure, "Standard_D2s_v5")] {
+        let mut group = mk_group(family, &[name]);
+        let of_cloud = group.value("reserved.profile").unwrap();
+        assert_eq!(of_cloud.source.to_string(), "group");
+        group.machine.reserved = None;
+        let profile = group.value("reserved.profile").unwrap();
+        assert_eq!((profile.value.as_str(), profile.source.to_string()), ("kubeadm", "default".to_owned()));
+        let quantity = |path: &str| group.get(path).unwrap().parse::<Quantity>().unwrap();
+        let kept = quantity("capacity.memory").less(quantity("allocatable.memory"));
+        assert_eq!((kept.to_string().as_str(), group.get("capacity.pods")), ("100Mi", some("110")));
+        assert_eq!(group.get("allocatable.cpu"), group.get("capacity.cpu"));
+        group.overrides.reserved.profile = Some(ReservedProfile::OpenShift);
+        let profile = group.value("reserved.profile").unwrap();
+        assert_eq!((profile.value.as_str(), profile.source.to_string()), ("openshift", "group override".to_owned()));
+    }
+}
+
+#[test]
+fn processors_that_the_launch_switches_off_are_not_promised() {
+    let mut group = mk_group(Family::Aws, &["m5.4xlarge", "m5.large"]);
+    group.machine.cpus_max = Some(4);
+    assert_eq!(group.get("capacity.cpu"), some("2"));
+    group.machine.types.pop();
+    let cpu = group.value("capacity.cpu").unwrap();
+    assert_eq!((cpu.value.as_str(), cpu.source.to_string()), ("4", "group".to_owned()));
+    assert_eq!(cpu.runner_up.unwrap().0, "16");
+    assert_eq!(group.get("allocatable.cpu"), some("3920m"));
+}
+
+#[test]
+fn devices_that_the_launch_attaches_are_resources() {
+    let mut group = mk_group(Family::Aws, &["m5.large"]);
+    group.machine.devices = map(&[("vpc.amazonaws.com/efa", 4)]);
+    let efa = group.value("allocatable.vpc.amazonaws.com/efa").unwrap();
+    assert_eq!((efa.value.as_str(), efa.source.to_string()), ("4", "group".to_owned()));
+    group.hints.resources = strings(&[("vpc.amazonaws.com/efa", "0"), ("vpc.amazonaws.com/pod-eni", "9")]);
+    assert_eq!(group.get("capacity.vpc.amazonaws.com/efa"), None);
+    assert_eq!(group.get("capacity.vpc.amazonaws.com/pod-eni"), some("9"));
+}
+
+#[test]
+fn disks_that_a_node_joins_hold_its_pods_storage() {
+    let table = "aws: {m5d.large: {localDisks: 75G}, m5.large: {localDisks: 0}}";
+    let storage = |types: &[&str]| {
+        let mut group = mk_group(Family::Aws, types).table(table);
+        group.machine.ephemeral_storage_bytes = Some(20 << 30);
+        group.machine.joins_local_disks = true;
+        group.value("capacity.ephemeral-storage")
+    };
+    let own = storage(&["m5d.large"]).unwrap();
+    assert_eq!(own.source.to_string(), "user table my-table.yaml");
+    // 4 % less than 75 GB.
+    assert_eq!(own.value.parse::<Quantity>().unwrap().whole(), 72_000_000_000 / 1024 * 1024);
+    let volume = storage(&["m5.large"]).unwrap();
+    assert_eq!(volume.source.to_string(), "group");
+    assert_eq!(storage(&["m5d.large", "m5.large"]).unwrap().value, volume.value);
+    assert_eq!(storage(&["m6id.large"]), None, "no estimate is better than one that may be high");
+}
+
+#[test]
+fn addresses_of_windows_are_of_eks_and_windows_alone() {
+    const ADDRESSES: &str = "capacity.vpc.amazonaws.com/PrivateIPv4Address";
+    let table = "aws: {m5.large: {vpc.amazonaws.com/PrivateIPv4Address: 9}}";
+    let mut group = mk_group(Family::Aws, &["m5.large"]).table(table);
+    assert_eq!(group.get(ADDRESSES), None);
+    group.machine.operating_system = OperatingSystem::Windows;
+    assert_eq!((group.get(ADDRESSES), group.get("capacity.pods")), (some("9"), some("110")));
+    group.machine.reserved = None;
+    assert_eq!(group.get(ADDRESSES), None);
+}
+
+#[test]
+fn types_that_are_far_apart_are_told() {
+    let template = mk_group(Family::Aws, &["m5.large", "m5.4xlarge", "m5.xlarge"]).build().unwrap();
+    let cpu = &template.spreads["cpu"];
+    assert_eq!((cpu.least_type.as_str(), cpu.most_type.as_str()), ("m5.large", "m5.4xlarge"));
+    let complaint = spread::complaint(&template.spreads).unwrap();
+    assert!(complaint.contains("cpu from 2 (m5.large) to 16 (m5.4xlarge) and memory from"), "{complaint}");
+    let alike = mk_group(Family::Aws, &["m5.large", "m5a.large"]).build().unwrap();
+    assert_eq!(spread::complaint(&alike.spreads), None);
+}
