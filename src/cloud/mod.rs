@@ -29,6 +29,8 @@ pub use error::{CloudError, Fault};
 pub use machine::{
     Accelerator, Architecture, InstanceType, Machine, OperatingSystem, PodLimit, ReservedProfile, Taint, TaintEffect,
 };
+#[cfg(any(feature = "aws", feature = "azure"))]
+use machine::{WINDOWS_BUILD_LABEL, windows_build};
 pub use reading::{
     Counts, Failure, FailureClass, GroupHints, GroupName, GroupReading, Instance, InstanceState, LaunchActivity,
     Listing, Permit, ProviderId,

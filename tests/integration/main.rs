@@ -14,3 +14,5 @@ mod serving;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod sign_in;
 mod simulation;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod templates;

@@ -9,7 +9,7 @@ use super::Aws;
 use super::cache::{FAILED_TTL, NODEGROUP_TTL};
 use super::tags;
 use super::volumes::is_bottlerocket;
-use crate::cloud::{Taint, TaintEffect};
+use crate::cloud::{Taint, TaintEffect, WINDOWS_BUILD_LABEL, windows_build};
 
 /// The managed node group that an Auto Scaling group belongs to, by the tags EKS gives it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,6 +81,10 @@ pub(super) fn facts(nodegroup: &Nodegroup) -> NodegroupFacts {
     if let Some(capacity_type) = &nodegroup.capacity_type {
         labels.insert("eks.amazonaws.com/capacityType".to_owned(), capacity_type.as_str().to_owned());
     }
+    let windows = ami.starts_with("WINDOWS");
+    if let Some(build) = windows_build(ami).filter(|_| windows) {
+        labels.insert(WINDOWS_BUILD_LABEL.to_owned(), build.to_owned());
+    }
     let mut taints: Vec<Taint> = nodegroup.taints().iter().filter_map(taint).collect();
     let is_new = |tagged: &Taint| !taints.iter().any(|taint| taint.key == tagged.key && taint.effect == tagged.effect);
     let tagged: Vec<Taint> = hints.taints.into_iter().filter(is_new).collect();
@@ -90,7 +94,7 @@ pub(super) fn facts(nodegroup: &Nodegroup) -> NodegroupFacts {
         labels,
         taints,
         resources: hints.resources,
-        windows: ami.starts_with("WINDOWS"),
+        windows,
         bottlerocket: is_bottlerocket(ami),
         disk_gib: nodegroup.disk_size.and_then(|gib| u64::try_from(gib).ok()).filter(|gib| *gib > 0),
         custom_image: ami == "CUSTOM",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::api::ScaleSet;
 use super::{sizes, tags};
-use crate::cloud::{PodLimit, ReservedProfile, Taint, TaintEffect};
+use crate::cloud::{PodLimit, ReservedProfile, Taint, TaintEffect, WINDOWS_BUILD_LABEL, windows_build};
 
 /// AKS allows no limit below this, so fewer addresses are not for pods: one is the node's, a second one IPv6's.
 const PODS_MIN: u32 = 10;
@@ -34,14 +34,16 @@ pub(super) fn pods(set: &ScaleSet) -> PodLimit {
 /// The labels of the pool's nodes. Not among them, for nothing shows them: the pool's mode and its own labels.
 pub(super) fn labels(set: &ScaleSet, types: &[String]) -> BTreeMap<String, String> {
     let mut labels: Vec<(&str, &str)> = vec![("role", "agent"), ("nodepool-type", "VirtualMachineScaleSets")];
-    labels.extend(set.image.as_deref().and_then(system).map(|system| ("os-sku", system)));
+    let system = set.image.as_deref().and_then(system);
+    labels.extend(system.map(|system| ("os-sku", system)));
     labels.extend(tags::has_overlay(&set.tags).then_some(("podnetwork-type", "overlay")));
     labels.extend(set.spot.then_some(("scalesetpriority", "spot")));
     let both = in_both_forms(set, types);
+    let build = system.and_then(windows_build).map(|build| (WINDOWS_BUILD_LABEL.to_owned(), build.to_owned()));
     let older = both.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let newer =
         labels.iter().chain(&both).map(|(name, value)| (format!("kubernetes.azure.com/{name}"), (*value).to_owned()));
-    newer.chain(older).collect()
+    newer.chain(older).chain(build).collect()
 }
 
 /// Labels that AKS gives in an older and in a newer form.
@@ -144,6 +146,8 @@ mod tests {
             let id = format!("/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/{gallery}");
             let set = ScaleSet { image: Some(id), ..pool(&[]) };
             assert_eq!(label(&set, "kubernetes.azure.com/os-sku").as_deref(), system, "{gallery}");
+            let build = (system == Some("Windows2022")).then_some("10.0.20348");
+            assert_eq!(label(&set, "node.kubernetes.io/windows-build").as_deref(), build, "{gallery}");
         }
         assert_eq!(label(&pool(&[]), "kubernetes.azure.com/os-sku"), None);
     }

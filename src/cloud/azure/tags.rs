@@ -8,7 +8,7 @@ use crate::cloud::{GroupHints, Taint};
 const NODE_TEMPLATE: &str = "k8s.io_cluster-autoscaler_node-template_";
 /// Tags of AKS, of which the first is the newer one.
 const AKS_POOL: [&str; 2] = ["aks-managed-poolName", "poolName"];
-const AKS: &str = "aks-managed-";
+const AKS: [&str; 2] = ["aks-managed-", "kubernetes.azure.com"];
 /// The pool's version of Kubernetes, as `Kubernetes:1.30.7`.
 const AKS_ORCHESTRATOR: [&str; 2] = ["aks-managed-orchestrator", "orchestrator"];
 /// The pool's pods have addresses of an overlay network.
@@ -26,7 +26,11 @@ pub(super) fn aks_pool(tags: &BTreeMap<String, String>) -> Option<&str> {
 
 /// Whether AKS made the scale set.
 pub(super) fn is_of_aks(tags: &BTreeMap<String, String>) -> bool {
-    aks_pool(tags).is_some() || tags.keys().any(|key| strip_prefix(key, AKS).is_some())
+    aks_pool(tags).is_some() || tags.keys().any(|key| starts_as_of_aks(key))
+}
+
+fn starts_as_of_aks(key: &str) -> bool {
+    AKS.iter().any(|start| strip_prefix(key, start).is_some())
 }
 
 /// The minor version of Kubernetes of an AKS pool: 30 of `Kubernetes:1.30.7`.
@@ -44,8 +48,7 @@ pub(super) fn has_overlay(tags: &BTreeMap<String, String>) -> bool {
 /// Whether a tag says something of new nodes, so that a change of it changes them.
 pub(super) fn shapes_nodes(key: &str) -> bool {
     let named = || AKS_POOL.iter().chain(&AKS_ORCHESTRATOR).any(|name| key.eq_ignore_ascii_case(name));
-    let is_of_aks = || strip_prefix(key, AKS).is_some() || named();
-    strip_prefix(key, NODE_TEMPLATE).is_some() || is_of_aks()
+    strip_prefix(key, NODE_TEMPLATE).is_some() || starts_as_of_aks(key) || named()
 }
 
 /// Reads the `node-template` tags; what cannot be read is left out and named in `remarks`.
@@ -190,6 +193,7 @@ mod tests {
         let tags = map(&[("MIN", "1"), ("PoolName", "old"), ("AKS-Managed-PoolName", "new")]);
         assert_eq!((value(&tags, "min"), value(&tags, "max")), (Some("1"), None));
         assert_eq!(aks_pool(&tags), Some("new"));
+        assert!(is_of_aks(&map(&[("Kubernetes.azure.com_set", "x")])));
         assert!(is_of_aks(&map(&[("aks-managed-orchestrator", "x")])) && !is_of_aks(&map(&[("MIN", "1")])));
         for (version, minor) in [
             ("Kubernetes:1.28.5", Some(28)),

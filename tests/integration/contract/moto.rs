@@ -132,6 +132,7 @@ async fn a_template_is_a_node_in_both_fields_and_on_the_command_line() {
     let tags = [
         TAGS[0],
         TAGS[1],
+        ("alpha.eksctl.io/cluster-name", "prod"),
         ("k8s.io/cluster-autoscaler/node-template/label/team", "ml"),
         ("k8s.io/cluster-autoscaler/node-template/taint/dedicated", "ml:NoSchedule"),
         ("k8s.io/cluster-autoscaler/node-template/resources/example.com/dongle", "2"),

@@ -86,6 +86,10 @@ pub(crate) struct Look {
     pub(crate) os_disk_gb: Option<u32>,
     pub(crate) ephemeral_os_disk: bool,
     pub(crate) storage_account_type: Option<String>,
+    /// The image's gallery, name and version: `AKSUbuntu/images/2204gen2containerd/versions/1`.
+    pub(crate) image: Option<String>,
+    /// Addresses of the network interface, one where this is 0.
+    pub(crate) addresses: u32,
     /// Its item in a list, and its own answer, have a capacity that is no number.
     pub(crate) undecodable: bool,
     /// `forceDeletion=true` is refused.

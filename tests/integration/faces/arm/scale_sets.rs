@@ -127,11 +127,16 @@ fn profile(look: &Look) -> Value {
         disk["diffDiskSettings"] = json!({"option": "Local", "placement": "CacheDisk"});
     }
     disk["managedDisk"] = json!({"storageAccountType": look.storage_account_type.as_deref().unwrap_or("Premium_LRS")});
+    let image = look.image.as_ref().map(|image| json!({"id": id(false, &format!("galleries/{image}"))}));
+    let address = |number: u32| json!({"name": format!("ipconfig{number}"), "properties": {"primary": number == 1, "privateIPAddressVersion": "IPv4"}});
+    let addresses: Vec<Value> = (1..=look.addresses.max(1)).map(address).collect();
+    let interface = json!({"name": "nic", "properties": {"primary": true, "ipConfigurations": addresses}});
     let system = if look.windows { "windowsConfiguration" } else { "linuxConfiguration" };
     json!({
         "priority": if look.spot { "Spot" } else { "Regular" },
         "osProfile": {"computerNamePrefix": "node", system: {"provisionVMAgent": true}},
-        "storageProfile": {"osDisk": disk},
+        "storageProfile": {"osDisk": disk, "imageReference": image},
+        "networkProfile": {"networkInterfaceConfigurations": [interface]},
     })
 }
 

@@ -30,7 +30,9 @@ impl Counter {
                 TaintEffect::NoExecute => "NO_EXECUTE",
                 TaintEffect::PreferNoSchedule => "PREFER_NO_SCHEDULE",
             };
-            json!({"key": taint.key, "value": taint.value, "effect": effect})
+            // A taint without a value has none, not an empty one.
+            let value = Some(&taint.value).filter(|value| !value.is_empty());
+            json!({"key": taint.key, "value": value, "effect": effect})
         };
         let look = self.look(sight.name());
         let described = json!({
@@ -38,7 +40,7 @@ impl Counter {
             "clusterName": cluster,
             "status": "ACTIVE",
             "capacityType": if look.spot { "SPOT" } else { "ON_DEMAND" },
-            "amiType": "AL2023_x86_64_STANDARD",
+            "amiType": look.ami_type,
             "diskSize": look.disk_gib,
             "labels": sight.plan.labels,
             "taints": sight.plan.taints.iter().map(taint).collect::<Vec<Value>>(),

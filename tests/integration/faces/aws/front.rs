@@ -42,6 +42,10 @@ impl Counter {
         lock(&self.looks).get(group).cloned().unwrap_or_default()
     }
 
+    pub(super) fn all_looks(&self) -> Vec<Look> {
+        lock(&self.looks).values().cloned().collect()
+    }
+
     /// Takes a call through all that can befall it.
     pub(super) async fn call<R>(
         &self,

@@ -43,8 +43,18 @@ pub(crate) struct Look {
     pub(crate) requirements: Option<Requirements>,
     /// The machine image; one that is not there where it ends in `missing`.
     pub(crate) image: String,
+    /// The image's name.
+    pub(crate) image_name: String,
+    /// What EKS calls the kind of image of a managed node group.
+    pub(crate) ami_type: String,
     /// The root volume.
     pub(crate) disk_gib: u32,
+    /// What machines are started with, as it was written.
+    pub(crate) user_data: String,
+    /// Network interfaces of kind `efa`.
+    pub(crate) efa_interfaces: u32,
+    /// Cores, and threads of each, that machines are launched with.
+    pub(crate) cpu_options: Option<(u32, u32)>,
     /// Suspended processes. `Launch` and `Terminate` are when the group's plan withholds growth and removal.
     pub(crate) suspended: Vec<String>,
     /// `DesiredCapacityType`
@@ -71,7 +81,12 @@ impl Default for Look {
             launch: Launch::Template,
             requirements: None,
             image: "ami-0123456789abcdef0".to_owned(),
+            image_name: "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-server".to_owned(),
+            ami_type: "AL2023_x86_64_STANDARD".to_owned(),
             disk_gib: 20,
+            user_data: String::new(),
+            efa_interfaces: 0,
+            cpu_options: None,
             suspended: Vec::new(),
             capacity_type: None,
             status: None,

@@ -6,7 +6,7 @@ use super::super::exchange::{Answer, Outcome, Request};
 use super::errors::ec2_error;
 use super::front::{Counter, Service};
 use super::habits::{Launch, Look};
-use super::xml::{ec2_answer, element, items, members, scaling_answer, text};
+use super::xml::{ec2_answer, element, items, members, perhaps, scaling_answer, text};
 
 const ROOT: &str = "/dev/xvda";
 
@@ -43,6 +43,7 @@ impl Counter {
                 [
                     text("LaunchConfigurationName", &name),
                     text("ImageId", &look.image),
+                    text("UserData", aws_smithy_types::base64::encode(&look.user_data)),
                     text("InstanceType", types.first().map_or("", String::as_str)),
                     members("BlockDeviceMappings", [disk]),
                     text("CreatedTime", "2026-01-01T00:00:00Z"),
@@ -61,10 +62,13 @@ impl Counter {
             let message = format!("The image id '[{id}]' does not exist");
             return Ok(ec2_error(400, "InvalidAMIID.NotFound", &message));
         }
+        let looks = self.all_looks();
         let image = |id: &String| {
+            let name = looks.iter().find(|look| look.image == *id).map_or("", |look| &look.image_name);
             let disk = text("deviceName", ROOT) + &element("ebs", text("volumeSize", 8));
             [
                 text("imageId", id),
+                text("name", name),
                 text("imageState", "available"),
                 text("architecture", if id.contains("arm") { "arm64" } else { "x86_64" }),
                 text("virtualizationType", "hvm"),
@@ -100,5 +104,18 @@ fn data(types: &[String], look: &Look) -> String {
         }
         None => text("instanceType", types.first().map_or("", String::as_str)),
     };
-    made_of + &text("imageId", &look.image) + &items("blockDeviceMappingSet", [disk])
+    let user_data = aws_smithy_types::base64::encode(&look.user_data);
+    let interface = |index: u32| text("deviceIndex", index) + &text("interfaceType", "efa");
+    let options = look
+        .cpu_options
+        .map(|(cores, threads)| element("cpuOptions", text("coreCount", cores) + &text("threadsPerCore", threads)));
+    [
+        made_of,
+        text("imageId", &look.image),
+        items("blockDeviceMappingSet", [disk]),
+        perhaps("userData", Some(user_data).filter(|encoded| !encoded.is_empty())),
+        items("networkInterfaceSet", (0..look.efa_interfaces).map(interface)),
+        options.unwrap_or_default(),
+    ]
+    .concat()
 }

@@ -14,25 +14,41 @@ struct Type {
     memory_mib: u32,
     architecture: &'static str,
     gpus: u32,
+    /// Neuron devices, and cores of each.
+    neuron: (u32, u32),
     /// Network interfaces, and addresses of each.
     network: (u32, u32),
+    /// Disks of its own, in GB.
+    disks_gb: u32,
 }
 
 const fn of(name: &'static str, cpus: u32, memory_gib: u32, gpus: u32, network: (u32, u32)) -> Type {
-    Type { name, cpus, memory_mib: memory_gib * 1024, architecture: "x86_64", gpus, network }
+    Type {
+        name,
+        cpus,
+        memory_mib: memory_gib * 1024,
+        architecture: "x86_64",
+        gpus,
+        neuron: (0, 0),
+        network,
+        disks_gb: 0,
+    }
 }
 
-const TYPES: [Type; 11] = [
+const TYPES: [Type; 14] = [
     of("m5.large", 2, 8, 0, (3, 10)),
     of("m5.xlarge", 4, 16, 0, (4, 15)),
     of("m5.2xlarge", 8, 32, 0, (4, 15)),
     of("m5a.large", 2, 8, 0, (3, 10)),
     of("c5.large", 2, 4, 0, (3, 10)),
-    of("c5d.large", 2, 4, 0, (3, 10)),
+    Type { disks_gb: 50, ..of("c5d.large", 2, 4, 0, (3, 10)) },
+    Type { disks_gb: 75, ..of("m5d.large", 2, 8, 0, (3, 10)) },
     of("r5.large", 2, 16, 0, (3, 10)),
     of("g4dn.xlarge", 4, 16, 1, (3, 10)),
     // No table has this one.
     of("m99.large", 6, 12, 0, (3, 10)),
+    Type { disks_gb: 3800, ..of("g5.12xlarge", 48, 192, 4, (15, 50)) },
+    Type { neuron: (1, 2), ..of("inf2.xlarge", 4, 16, 0, (4, 15)) },
     of("p4d.24xlarge", 96, 1152, 8, (15, 50)),
     Type { architecture: "arm64", ..of("m6g.large", 2, 8, 0, (3, 10)) },
 ];
@@ -71,6 +87,7 @@ impl Counter {
                 && architectures.iter().any(|name| name == known.architecture)
                 // Without a word about accelerators, none are wanted.
                 && known.gpus == 0
+                && known.neuron == (0, 0)
         });
         let found = satisfying.map(|known| text("instanceType", known.name)).collect();
         let (page, next) = self.page(request, "MaxResults", 100, found);
@@ -92,6 +109,12 @@ fn described(known: &Type) -> String {
         let gpu = text("name", "A100") + &text("manufacturer", "NVIDIA") + &text("count", known.gpus);
         element("gpuInfo", items("gpus", [gpu]))
     });
+    let (devices, cores) = known.neuron;
+    let neuron = (devices > 0).then(|| {
+        let device = text("name", "Inferentia2") + &text("count", devices) + &element("coreInfo", text("count", cores));
+        element("neuronInfo", items("neuronDevices", [device]))
+    });
+    let disks = (known.disks_gb > 0).then(|| element("instanceStorageInfo", text("totalSizeInGB", known.disks_gb)));
     let architectures = element("supportedArchitectures", text("item", known.architecture));
     [
         text("instanceType", known.name),
@@ -101,6 +124,8 @@ fn described(known: &Type) -> String {
         element("processorInfo", architectures),
         element("networkInfo", network.concat()),
         gpus.unwrap_or_default(),
+        neuron.unwrap_or_default(),
+        disks.unwrap_or_default(),
     ]
     .concat()
 }

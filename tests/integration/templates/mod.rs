@@ -1,0 +1,38 @@
+//! Whole nodes, as `headcount template` shows them, from what the clouds' own APIs answer: golden files beside this one.
+//!
+//! After a change of how nodes are predicted, write them anew and review what has changed:
+//!
+//!     INSTA_UPDATE=always cargo test --test integration templates
+
+mod aws;
+mod azure;
+mod reads;
+
+use crate::faces::Face;
+use crate::faces::scene::Scene;
+use crate::peers::headcount::run;
+
+/// Compares what `headcount template` says of a group with the golden file of that name.
+fn assert_golden<F: Face>(scene: &Scene<F>, group: &str, output: &str) {
+    let answer = run(&["template", group, "--config", &scene.config(), "--output", output]);
+    assert!(answer.status.success(), "{group}: {}", String::from_utf8_lossy(&answer.stderr));
+    let shown = String::from_utf8(answer.stdout).expect("text");
+    let (name, shown) = match output {
+        "table" => (format!("{group}-sources"), unaligned(&shown, &scene.config())),
+        _ => (group.to_owned(), shown),
+    };
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, shown));
+}
+
+/// A table without the folder of the configuration in it, and not as wide as that made it.
+fn unaligned(table: &str, config: &str) -> String {
+    let folder = config.strip_suffix("headcount.yaml").expect("a configuration");
+    let row = |line: &str| {
+        let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        cells.collect::<Vec<_>>().join(" | ")
+    };
+    table.replace(folder, "").lines().map(row).collect::<Vec<_>>().join("\n")
+}
