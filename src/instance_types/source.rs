@@ -24,7 +24,7 @@ pub enum Source {
         /// Its date.
         version: &'static str,
     },
-    /// The group itself, as the cloud describes it: its zones, disks, labels and taints.
+    /// The group itself, as the cloud describes it and what it launches: its zones, disks, labels and taints.
     Group,
     /// The rule that says what a node keeps for itself.
     Profile {

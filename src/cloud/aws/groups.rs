@@ -265,6 +265,7 @@ mod tests {
             base().vpc_zone_identifier("subnet-1"),
             base().tags(tag(cpu, "1")),
             base().tags(tag(cpu, "2")),
+            base().tags(tag("alpha.eksctl.io/cluster-name", "c")),
             base().launch_configuration_name("lc"),
             weighted(base(), &["1"]),
         ] {

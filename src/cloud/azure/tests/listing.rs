@@ -273,6 +273,10 @@ async fn the_recipe_changes_with_what_a_machine_is_made_from() {
         ScaleSet { mixed_sizes: vec!["Standard_D8s_v3".to_owned()], ..plain() },
         ScaleSet { zones: vec!["1".to_owned()], ..plain() },
         ScaleSet { os_disk_gb: Some(1), ..plain() },
+        ScaleSet { spot: true, ..plain() },
+        ScaleSet { cpus_available: Some(1), ..plain() },
+        ScaleSet { addresses: Some(31), ..plain() },
+        ScaleSet { image: Some("other".to_owned()), ..plain() },
         tagged(plain(), &[("k8s.io_cluster-autoscaler_node-template_label_a", "b")]),
         tagged(plain(), &[("poolName", "b")]),
     ] {
