@@ -82,10 +82,12 @@ impl OperatingSystem {
 }
 
 /// The label that a kubelet on Windows gives its node.
+#[cfg(any(feature = "aws", feature = "azure"))]
 pub(super) const WINDOWS_BUILD_LABEL: &str = "node.kubernetes.io/windows-build";
 
 /// The value of [`WINDOWS_BUILD_LABEL`] where a text, such as an image's name, has the year of a release of Windows Server
 /// in it.
+#[cfg(any(feature = "aws", feature = "azure"))]
 pub(super) fn windows_build(text: &str) -> Option<&'static str> {
     [("2019", "10.0.17763"), ("2022", "10.0.20348"), ("2025", "10.0.26100")]
         .into_iter()

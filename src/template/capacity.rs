@@ -17,6 +17,9 @@ pub(super) const PODS: &str = "pods";
 const EPHEMERAL: &str = "ephemeral-storage";
 /// Addresses for pods on Windows: the resource of a controller of EKS, which counts them on nodes with Windows only.
 const WINDOWS_ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
+const NVIDIA: &str = "nvidia.com/gpu";
+/// What the device plugin that AKS has on Windows calls NVIDIA's GPUs.
+const DIRECTX: &str = "microsoft.com/directx";
 /// A file system keeps a part of its disk for itself and for boot partitions: up to 3.9 % on ext4 (8 GiB on Ubuntu; 3.3 %
 /// on AKS), 0.4 % on XFS. 4 % is never too little.
 const FILE_SYSTEM_PER_MILLE: u64 = 40;
@@ -181,8 +184,13 @@ fn other_resources(
     known: Option<&TypeCapacity>,
 ) -> Resources {
     let mut resources: Resources = known.map(|known| known.resources.clone()).unwrap_or_default();
-    if input.machine.operating_system != OperatingSystem::Windows || profile != ReservedProfile::Eks {
+    let windows = input.machine.operating_system == OperatingSystem::Windows;
+    if !windows || profile != ReservedProfile::Eks {
         resources.remove(WINDOWS_ADDRESSES);
+    }
+    if windows && matches!(profile, ReservedProfile::Aks | ReservedProfile::AksLegacy) {
+        let gpus = resources.remove(NVIDIA);
+        resources.extend(gpus.map(|gpus| (DIRECTX.to_owned(), gpus)));
     }
     for (name, count) in &input.machine.devices {
         resources.insert(name.clone(), Sourced::new(Quantity::units(*count), Source::Group));

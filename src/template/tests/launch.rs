@@ -112,3 +112,13 @@ fn types_that_are_far_apart_are_told() {
     let alike = mk_group(Family::Aws, &["m5.large", "m5a.large"]).build().unwrap();
     assert_eq!(spread::complaint(&alike.spreads), None);
 }
+
+#[test]
+fn gpus_of_windows_nodes_of_aks_are_those_of_directx() {
+    let mut group = mk_group(Family::Azure, &["Standard_NC4as_T4_v3"]);
+    group.machine.operating_system = OperatingSystem::Windows;
+    assert_eq!(group.get("capacity.microsoft.com/directx"), some("1"));
+    assert_eq!(group.get("capacity.nvidia.com/gpu"), None);
+    group.machine.reserved = None;
+    assert_eq!(group.get("capacity.nvidia.com/gpu"), some("1"));
+}
