@@ -22,8 +22,10 @@ pub struct Machine {
     pub resources: BTreeMap<String, String>,
     /// Processors that the launch leaves a machine at most, where it switches some of its type's off.
     pub cpus_max: Option<u32>,
-    /// The kubelet's limit of pods.
-    pub pods: PodLimit,
+    /// The kubelet's limit of pods, where the launch says it, whatever the type.
+    pub max_pods: Option<u32>,
+    /// EKS caps the limit of pods, as it does in managed node groups with an image of its own.
+    pub caps_pods: bool,
     /// Devices that the launch attaches whatever the type, by the resource that announces them.
     pub devices: BTreeMap<String, u32>,
     /// Size of the volume that holds pods' ephemeral storage, in bytes, where it is known.
@@ -32,18 +34,6 @@ pub struct Machine {
     pub joins_local_disks: bool,
     /// How the node reserves resources for itself, where the cloud can tell.
     pub reserved: Option<ReservedProfile>,
-}
-
-/// What the launch says of the kubelet's limit of pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PodLimit {
-    /// Nothing.
-    #[default]
-    Unknown,
-    /// It is this, whatever the type.
-    At(u32),
-    /// What the type's network interfaces serve, and no more than EKS gives a node of a managed node group.
-    ManagedNodeGroup,
 }
 
 /// Which rule says what a node keeps for kubelet and system.

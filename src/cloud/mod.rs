@@ -27,7 +27,7 @@ use async_trait::async_trait;
 pub use budget::Budget;
 pub use error::{CloudError, Fault};
 pub use machine::{
-    Accelerator, Architecture, InstanceType, Machine, OperatingSystem, PodLimit, ReservedProfile, Taint, TaintEffect,
+    Accelerator, Architecture, InstanceType, Machine, OperatingSystem, ReservedProfile, Taint, TaintEffect,
 };
 #[cfg(any(feature = "aws", feature = "azure"))]
 use machine::{WINDOWS_BUILD_LABEL, windows_build};

@@ -6,7 +6,7 @@
 
 use super::build::Input;
 use super::capacity::{Candidates, PODS};
-use crate::cloud::{Family, OperatingSystem, PodLimit, ReservedProfile};
+use crate::cloud::{Family, OperatingSystem, ReservedProfile};
 use crate::instance_types::{Quantity, Source, Sourced, TypeCapacity};
 
 /// The kubelet's own default. On AKS it is that of kubenet, and the lowest of those where no address is set aside for each
@@ -29,28 +29,25 @@ pub(super) fn pods(
     let max_pods = input.overrides.reserved.max_pods.map(|pods| (Quantity::units(pods), Source::GroupOverride));
     let explicit = explicit.get(PODS).into_iter().flatten().cloned();
     let known = known.and_then(|known| known.pods.clone()).into_iter().flat_map(Sourced::into_candidates);
-    let (of_user, of_type): (Vec<_>, Vec<_>) =
-        known.partition(|(_, source)| matches!(source, Source::UserTable { .. }));
-    let of_launch = match input.machine.pods {
-        PodLimit::At(pods) => Some((pods, Source::Group)),
-        PodLimit::Unknown | PodLimit::ManagedNodeGroup => None,
-    };
+    // What users write and what nodes were seen with are limits; what clouds and shipped tables say is the network's figure.
+    let is_limit = |source: &Source| matches!(source, Source::UserTable { .. } | Source::Learned { .. });
+    let (limits, of_network): (Vec<_>, Vec<_>) = known.partition(|(_, source)| is_limit(source));
+    let of_launch = input.machine.max_pods.map(|pods| (pods, Source::Group));
     // The network of nodes with Windows counts addresses as a resource of its own.
     let counts_addresses = profile == ReservedProfile::Eks
         && input.family == Family::Aws
         && input.machine.operating_system == OperatingSystem::Linux;
-    let of_type =
-        of_type.into_iter().filter(|_| counts_addresses).map(|(pods, source)| (cap(input, cpu, pods), source));
-    let of_machine = of_user.into_iter().chain(of_launch).chain(of_type);
-    let of_machine = of_machine.map(|(pods, source)| (Quantity::units(pods), source));
+    let of_network = of_network.into_iter().filter(|_| counts_addresses);
+    let capped = of_launch.into_iter().chain(of_network).map(|(pods, source)| (cap(input, cpu, pods), source));
+    let of_machine = limits.into_iter().chain(capped).map(|(pods, source)| (Quantity::units(pods), source));
     let default = (Quantity::units(DEFAULT), Source::Default);
     let candidates = max_pods.into_iter().chain(explicit).chain(of_machine).chain(std::iter::once(default.clone()));
     Sourced::first(candidates).unwrap_or_else(|| Sourced::new(default.0, default.1))
 }
 
-/// What EKS makes of the interfaces' figure in a managed node group.
+/// What EKS makes of a limit in a managed node group, also of one that the user's launch template has.
 fn cap(input: &Input<'_>, cpu: Quantity, pods: u32) -> u32 {
-    if input.machine.pods != PodLimit::ManagedNodeGroup {
+    if !input.machine.caps_pods {
         return pods;
     }
     let small = cpu < Quantity::units(MANAGED_SMALL_CPUS);

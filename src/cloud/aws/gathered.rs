@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::blueprint::Blueprint;
 use super::nodegroups::NodegroupFacts;
-use crate::cloud::{Machine, OperatingSystem, PodLimit, ReservedProfile, Taint};
+use crate::cloud::{Machine, OperatingSystem, ReservedProfile, Taint};
 
 const EFA: &str = "vpc.amazonaws.com/efa";
 
@@ -71,7 +71,6 @@ impl Gathered {
     ) -> Machine {
         let found = self.found.unwrap_or_default();
         let facts = nodegroup.cloned().unwrap_or_default();
-        let is_capped = nodegroup.is_some_and(|facts| !facts.custom_image);
         let windows = facts.windows || found.windows || tagged_windows;
         let mut labels = blueprint.labels.clone();
         labels.extend(found.labels);
@@ -96,11 +95,8 @@ impl Gathered {
             taints,
             resources: facts.resources,
             cpus_max: found.cpus_max,
-            pods: match found.max_pods {
-                Some(pods) => PodLimit::At(pods),
-                None if is_capped => PodLimit::ManagedNodeGroup,
-                None => PodLimit::Unknown,
-            },
+            max_pods: found.max_pods,
+            caps_pods: nodegroup.is_some_and(|facts| !facts.custom_image),
             devices: (found.efa_interfaces > 0).then(|| (EFA.to_owned(), found.efa_interfaces)).into_iter().collect(),
             ephemeral_storage_bytes: found.ephemeral.or(disk),
             joins_local_disks: found.joins_local_disks,

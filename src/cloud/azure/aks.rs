@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::api::ScaleSet;
 use super::{sizes, tags};
-use crate::cloud::{PodLimit, ReservedProfile, Taint, TaintEffect, WINDOWS_BUILD_LABEL, windows_build};
+use crate::cloud::{ReservedProfile, Taint, TaintEffect, WINDOWS_BUILD_LABEL, windows_build};
 
 /// AKS allows no limit below this, so fewer addresses are not for pods: one is the node's, a second one IPv6's.
 const PODS_MIN: u32 = 10;
@@ -23,11 +23,11 @@ pub(super) fn reserved(set: &ScaleSet) -> ReservedProfile {
 /// The kubelet's limit of pods, where it shows. With Azure CNI on the nodes' own subnet an interface has an address for the
 /// node and one for each pod. With an overlay the limit is AKS's default, unless the pool has another: nothing shows that.
 /// With kubenet and with subnets for pods nothing shows at all.
-pub(super) fn pods(set: &ScaleSet) -> PodLimit {
+pub(super) fn max_pods(set: &ScaleSet) -> Option<u32> {
     match set.addresses.map(|addresses| addresses.saturating_sub(1)) {
-        Some(pods) if pods >= PODS_MIN => PodLimit::At(pods),
-        _ if tags::has_overlay(&set.tags) => PodLimit::At(OVERLAY_PODS),
-        _ => PodLimit::Unknown,
+        Some(pods) if pods >= PODS_MIN => Some(pods),
+        _ if tags::has_overlay(&set.tags) => Some(OVERLAY_PODS),
+        _ => None,
     }
 }
 
@@ -112,16 +112,16 @@ mod tests {
     fn the_limit_of_pods_shows_in_addresses_or_in_an_overlay() {
         let overlay = [("aks-managed-azure-cni-overlay", "true")];
         for (addresses, tags, limit) in [
-            (Some(31), &[][..], PodLimit::At(30)),
-            (Some(111), &[], PodLimit::At(110)),
-            (Some(11), &overlay, PodLimit::At(10)),
-            (Some(1), &overlay, PodLimit::At(250)),
-            (None, &overlay, PodLimit::At(250)),
-            (Some(1), &[], PodLimit::Unknown),
-            (Some(2), &[], PodLimit::Unknown),
-            (None, &[("aks-managed-azure-cni-overlay", "false")], PodLimit::Unknown),
+            (Some(31), &[][..], Some(30)),
+            (Some(111), &[], Some(110)),
+            (Some(11), &overlay, Some(10)),
+            (Some(1), &overlay, Some(250)),
+            (None, &overlay, Some(250)),
+            (Some(1), &[], None),
+            (Some(2), &[], None),
+            (None, &[("aks-managed-azure-cni-overlay", "false")], None),
         ] {
-            assert_eq!(pods(&ScaleSet { addresses, ..pool(tags) }), limit, "{addresses:?} {tags:?}");
+            assert_eq!(max_pods(&ScaleSet { addresses, ..pool(tags) }), limit, "{addresses:?} {tags:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::api::ScaleSet;
 use super::faults::{not_found, refused};
 use super::{Azure, aks, tags};
-use crate::cloud::{CloudError, GroupReading, Machine, OperatingSystem, PodLimit};
+use crate::cloud::{CloudError, GroupReading, Machine, OperatingSystem};
 
 const GET: &str = "virtualMachineScaleSets.get";
 /// The size of a scale set whose sizes are a mix.
@@ -43,7 +43,7 @@ fn machine(set: &ScaleSet, predict_labels: bool) -> Option<Machine> {
         labels: if predict_labels && of_aks { aks::labels(set, &types) } else { BTreeMap::new() },
         taints: if of_aks { aks::taints(set) } else { Vec::new() },
         cpus_max: set.cpus_available,
-        pods: if of_aks { aks::pods(set) } else { PodLimit::Unknown },
+        max_pods: aks::max_pods(set).filter(|_| of_aks),
         // A disk is as large as its image where the scale set does not say.
         ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
         reserved: of_aks.then(|| aks::reserved(set)),
@@ -178,7 +178,7 @@ mod tests {
     fn nothing_of_aks_is_assumed_of_a_set_of_ones_own() {
         let own = ScaleSet { spot: true, addresses: Some(31), ..tagged("Standard_D4s_v5", &[("owner", "me")]) };
         let machine = machine(&own, true).expect("a size");
-        assert_eq!((machine.reserved, machine.pods), (None, PodLimit::Unknown));
+        assert_eq!((machine.reserved, machine.max_pods), (None, None));
         assert!(machine.labels.is_empty() && machine.taints.is_empty());
     }
 }

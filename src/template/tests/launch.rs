@@ -1,13 +1,13 @@
 //! What a launch makes of a machine type.
 
 use super::*;
-use crate::cloud::{OperatingSystem, PodLimit};
+use crate::cloud::OperatingSystem;
 
 #[test]
 fn pods_are_what_the_kubelet_is_given_before_what_the_network_serves() {
     let mut group = mk_group(Family::Aws, &["m5.24xlarge"]);
     assert_eq!(group.get("capacity.pods"), some("737"));
-    group.machine.pods = PodLimit::ManagedNodeGroup;
+    group.machine.caps_pods = true;
     assert_eq!(group.get("capacity.pods"), some("250"));
     group.machine.reserved = Some(ReservedProfile::Kubeadm);
     assert_eq!(group.get("capacity.pods"), some("110"));
@@ -18,10 +18,14 @@ fn pods_are_what_the_kubelet_is_given_before_what_the_network_serves() {
     group.overrides.reserved.max_pods = Some(58);
     assert_eq!(group.get("capacity.pods"), some("58"));
     group = mk_group(Family::Aws, &["m5.24xlarge", "m5.large"]);
-    group.machine.pods = PodLimit::At(110);
+    group.machine.max_pods = Some(110);
     let pods = group.value("capacity.pods").unwrap();
     assert_eq!((pods.value.as_str(), pods.source.to_string()), ("110", "group".to_owned()));
     assert_eq!(pods.runner_up.unwrap().0, "737");
+    group.machine.max_pods = Some(300);
+    assert_eq!(group.get("capacity.pods"), some("300"));
+    group.machine.caps_pods = true;
+    assert_eq!(group.get("capacity.pods"), some("110"), "m5.large, the smaller one");
     // Prefix delegation: the limit is the kubelet's, the reserve the network's.
     let mut delegated = mk_group(Family::Aws, &["m5.large"]);
     let before = delegated.get("allocatable.memory");

@@ -20,8 +20,7 @@ use aws_sdk_eks::types::{self as eks, Nodegroup};
 use super::fake::Fake;
 use super::{Aws, Settings};
 use crate::cloud::{
-    Cloud, CloudError, GroupReading, Machine, OperatingSystem, PodLimit, ProviderId, ReservedProfile, Taint,
-    TaintEffect,
+    Cloud, CloudError, GroupReading, Machine, OperatingSystem, ProviderId, ReservedProfile, Taint, TaintEffect,
 };
 
 fn group(name: &str) -> AutoScalingGroupBuilder {
