@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Keeper;
 use crate::cloud::{CloudError, Failure, FailureClass, OperationHandle, Progress, ProviderId};
-use crate::fleet::limits::{FOLLOW_EVERY, HEAL_READ_EVERY, READ_LIMIT};
+use crate::fleet::limits::{FOLLOW_EVERY, HEAL_READ_EVERY, LAUNCH_BEGINS, READ_LIMIT};
 use crate::fleet::operation::{Kind, Operation, OperationId};
 use crate::fleet::plan;
 
@@ -17,7 +17,7 @@ impl Keeper {
         self.follow_at = None;
         let open: Vec<(OperationId, OperationHandle)> = self.state.operations().iter().filter_map(unfinished).collect();
         let mut ask_after: Option<Duration> = None;
-        let mut ended = self.is_healing();
+        let mut ended = self.is_healing() || self.owes_for_a_moment();
         for (operation, handle) in open {
             match timeout(READ_LIMIT, self.around.cloud.follow(&handle)).await {
                 Ok(Ok(Progress::Running { ask_after: wish })) => ask_after = ask_after.max(wish),
@@ -122,6 +122,12 @@ impl Keeper {
         self.state.has_just_lowered(Instant::now())
     }
 
+    /// Whether a reduction is owed that nothing but time stands in the way of. The next listing may be ten minutes away.
+    fn owes_for_a_moment(&self) -> bool {
+        let Some(observation) = self.state.observation().filter(|_| self.state.forgone() > 0) else { return false };
+        !self.state.is_steady() || self.state.has_just_grown(observation)
+    }
+
     /// Writes a reduction that was unsafe when it was asked for, once it is safe.
     async fn lower_owed(&mut self) {
         let owed = |keeper: &Self| {
@@ -143,13 +149,15 @@ impl Keeper {
 
     fn plan_follow(&mut self, ask_after: Option<Duration>) {
         let unfinished = self.state.operations().iter().any(|operation| unfinished(operation).is_some());
-        let pause = match (self.is_healing(), unfinished) {
-            (true, _) => HEAL_READ_EVERY,
-            (false, true) => ask_after.unwrap_or(FOLLOW_EVERY).max(FOLLOW_EVERY / 3),
-            (false, false) => {
-                self.follow_at = None;
-                return;
-            }
+        let pause = if self.is_healing() {
+            HEAL_READ_EVERY
+        } else if unfinished {
+            ask_after.unwrap_or(FOLLOW_EVERY).max(FOLLOW_EVERY / 3)
+        } else if self.owes_for_a_moment() {
+            LAUNCH_BEGINS
+        } else {
+            self.follow_at = None;
+            return;
         };
         let at = Instant::now() + pause;
         self.follow_at = Some(self.follow_at.map_or(at, |planned| planned.min(at)));

@@ -57,11 +57,7 @@ impl<'a> Group<'a> {
             region: "r".into(),
             zones: vec!["r-1".into()],
             operating_system: self.operating_system,
-            labels: BTreeMap::new(),
-            taints: Vec::new(),
-            resources: BTreeMap::new(),
-            ephemeral_storage_bytes: None,
-            reserved: None,
+            ..Machine::default()
         };
         let input = Input {
             group: "group",

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use headcount::cloud::{Family, OperatingSystem};
+use headcount::cloud::{Family, OperatingSystem, ReservedProfile};
 use headcount::instance_types::{Catalog, Table};
-use headcount::template::GroupOverrides;
+use headcount::template::{GroupOverrides, ReservedRule};
 
 use super::estimate::Group;
 use super::observed::quantity;
@@ -23,7 +23,8 @@ fn karpenter() -> BTreeMap<&'static str, Allocatable> {
 }
 
 fn ours(type_name: &str) -> Allocatable {
-    let overrides = GroupOverrides { memory_overhead: "7.5%".parse().ok(), ..GroupOverrides::default() };
+    let reserved = ReservedRule { profile: Some(ReservedProfile::Eks), ..ReservedRule::default() };
+    let overrides = GroupOverrides { memory_overhead: "7.5%".parse().ok(), reserved, ..GroupOverrides::default() };
     let group = Group {
         family: Family::Aws,
         type_name,

@@ -78,6 +78,11 @@ impl<F: Face> Scene<F> {
     pub(crate) fn server(&self) -> &Server {
         self.server.as_ref().expect("it runs")
     }
+
+    /// Where its configuration is, for commands.
+    pub(crate) fn config(&self) -> String {
+        self.config.path()
+    }
 }
 
 impl Setting {
