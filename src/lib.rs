@@ -9,4 +9,5 @@ pub mod config;
 pub mod fleet;
 pub mod grpc;
 pub mod instance_types;
+pub mod kubernetes;
 pub mod template;

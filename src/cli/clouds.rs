@@ -5,8 +5,18 @@ use std::sync::Arc;
 use super::CommandError;
 use crate::cloud::{Family, SharedCloud, simulated};
 use crate::config::{Config, Source, SourceKind};
-use crate::fleet::{Fleet, Settings};
+use crate::fleet::{self, Fleet, Settings};
 use crate::instance_types::Catalog;
+use crate::kubernetes::{self, KubernetesApi};
+
+/// All that a fleet is made of, before anything is called.
+pub(super) struct Prepared {
+    settings: Settings,
+    families: Vec<Family>,
+    simulated: Vec<Arc<simulated::Simulated>>,
+    /// The cluster to learn from.
+    pub(super) kubernetes: Option<Arc<dyn KubernetesApi>>,
+}
 
 /// A fleet that has been started, and what the commands want to know of its sources.
 pub(super) struct Connected {
@@ -15,10 +25,17 @@ pub(super) struct Connected {
     pub(super) families: Vec<Family>,
     /// Simulated sources, which have something to tell.
     pub(super) simulated: Vec<Arc<simulated::Simulated>>,
+    /// The cluster to learn from.
+    pub(super) kubernetes: Option<Arc<dyn KubernetesApi>>,
 }
 
 /// Connects every source and starts watching it. No source is called before that.
 pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> {
+    Ok(prepare(config).await?.start())
+}
+
+/// Connects every source.
+pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -33,7 +50,36 @@ pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> 
         catalog: Arc::new(Catalog::new(config.instance_types.clone())),
         policies: Arc::new(config.groups.clone()),
     };
-    Ok(Connected { fleet: Arc::new(Fleet::start(settings)), families, simulated })
+    Ok(Prepared { settings, families, simulated, kubernetes: kubernetes(config)? })
+}
+
+impl Prepared {
+    /// Reads what was learned before, so that the first templates already go by it. Fails with nothing but a warning.
+    pub(super) async fn recall(&self) {
+        if let Some(kubernetes) = &self.kubernetes {
+            fleet::recall(kubernetes.as_ref(), &self.settings.catalog).await;
+        }
+    }
+
+    /// Starts watching.
+    pub(super) fn start(self) -> Connected {
+        let Self { settings, families, simulated, kubernetes } = self;
+        Connected { fleet: Arc::new(Fleet::start(settings)), families, simulated, kubernetes }
+    }
+}
+
+/// The cluster to learn from. A kubeconfig that cannot be used is a bad configuration; outside of a pod the same
+/// configuration is good for all commands, and nothing is learned.
+fn kubernetes(config: &Config) -> Result<Option<Arc<dyn KubernetesApi>>, CommandError> {
+    let Some(settings) = &config.learn else { return Ok(None) };
+    match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
+        Ok(client) => Ok(Some(Arc::new(client))),
+        Err(error) if settings.kubeconfig.is_some() => Err(CommandError::Usage(format!("learn.kubeconfig: {error}"))),
+        Err(error) => {
+            tracing::warn!(%error, "nothing is learned from nodes");
+            Ok(None)
+        }
+    }
 }
 
 async fn connect_source(

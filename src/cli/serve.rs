@@ -13,7 +13,7 @@ use super::shutdown::Shutdown;
 use crate::admin::{self, Readiness, ReadinessCheck};
 use crate::cloud::simulated::Simulated;
 use crate::config::{self, Config};
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, LEARN_EVERY};
 use crate::grpc::tls::LiveTls;
 use crate::grpc::{self, Gpu};
 
@@ -63,8 +63,9 @@ impl Serve {
         let shutdown = Shutdown::on_signals()
             .map_err(|error| CommandError::Failed(format!("signals cannot be handled: {error}")))?;
         let (grpc_port, admin_port) = (bind(listen).await?, bind(admin_listen).await?);
-        let Connected { fleet, families, simulated } = clouds::connect(&config).await?;
+        let Connected { fleet, families, simulated, kubernetes } = clouds::connect(&config).await?;
         simulated.iter().for_each(narrate);
+        let _learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
         let settings = grpc::Settings {
             fleet: Arc::clone(&fleet),
             gpu: Gpu::new(config.gpu_label.clone(), &families),

@@ -26,7 +26,9 @@ pub(super) struct Template {
 impl Template {
     pub(super) async fn run(self) -> Result<(), CommandError> {
         let Self { group, configuration, output } = self;
-        let Connected { fleet, .. } = clouds::connect(&Config::load(&configuration)?).await?;
+        let prepared = clouds::prepare(&Config::load(&configuration)?).await?;
+        prepared.recall().await;
+        let Connected { fleet, .. } = prepared.start();
         let until = Instant::now() + PATIENCE;
         let failed = |error: crate::fleet::FleetError| CommandError::Failed(error.to_string());
         fleet.wait_ready(until).await.map_err(failed)?;

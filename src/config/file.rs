@@ -17,6 +17,7 @@ pub(super) struct File {
     pub(super) refresh_interval: Option<Text>,
     pub(super) gpu_label: Option<Text>,
     pub(super) instance_types: Vec<Text>,
+    pub(super) learn: Learn,
     pub(super) sources: Option<Spanned<Vec<Spanned<Source>>>>,
     pub(super) groups: Vec<Group>,
 }
@@ -43,6 +44,15 @@ pub(super) struct Tls {
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct Admin {
     pub(super) listen: Option<Text>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(super) struct Learn {
+    pub(super) kubernetes: bool,
+    pub(super) kubeconfig: Option<Text>,
+    pub(super) namespace: Option<Text>,
+    pub(super) config_map: Option<Text>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -16,6 +16,7 @@ mod discovery;
 mod error;
 mod file;
 mod groups;
+mod learn;
 mod scalar;
 mod source;
 #[cfg(all(test, feature = "aws", feature = "azure"))]
@@ -36,6 +37,7 @@ use crate::fleet::Policies;
 use crate::grpc::dialect::SendPolicy;
 use crate::grpc::tls::TlsSettings;
 use crate::instance_types::Table;
+use crate::kubernetes;
 
 /// Looks an environment variable up.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -53,6 +55,8 @@ pub struct Config {
     pub gpu_label: Option<String>,
     /// Tables of machine types; later ones win.
     pub instance_types: Vec<Table>,
+    /// How to learn from the cluster's own nodes; not at all where it is absent.
+    pub learn: Option<kubernetes::Settings>,
     /// What is watched; never empty, and no name twice.
     pub sources: Vec<Source>,
     /// What to say of single node groups.
@@ -117,6 +121,7 @@ impl Config {
             refresh_interval: validate::DEFAULT_REFRESH_INTERVAL,
             gpu_label: None,
             instance_types: Vec::new(),
+            learn: None,
             sources,
             groups: Policies::default(),
             warnings,

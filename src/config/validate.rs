@@ -8,7 +8,7 @@ use super::error::{ConfigError, Place, check_file, read_file};
 use super::file::{self, Text};
 use super::source::{self, Reading};
 use super::yaml::{checked, optional, place};
-use super::{Admin, Config, Environment, Grpc, groups, scalar};
+use super::{Admin, Config, Environment, Grpc, groups, learn, scalar};
 use crate::fleet::Policies;
 use crate::grpc::dialect::SendPolicy;
 use crate::grpc::tls::TlsSettings;
@@ -38,6 +38,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
     });
     let instance_types = instance_types.collect::<Result<_, _>>()?;
     let mut reading = Reading { environment, warnings: Vec::new() };
+    let learn = learn::settings(&file.learn, path, &mut reading)?;
     let sources = source::all(file.sources, path, &mut reading)?;
     let groups =
         file.groups.into_iter().map(|group| groups::policy(group, path)).collect::<Result<_, _>>().map(Policies)?;
@@ -47,6 +48,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
         refresh_interval: refresh_interval.unwrap_or(DEFAULT_REFRESH_INTERVAL),
         gpu_label,
         instance_types,
+        learn,
         sources,
         groups,
         warnings: reading.into_warnings(),

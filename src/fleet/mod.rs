@@ -13,6 +13,7 @@ mod census;
 mod doubt;
 mod error;
 mod keeper;
+mod learning;
 mod limits;
 mod observation;
 mod operation;
@@ -39,6 +40,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub use error::{FleetError, Refusal};
+pub use learning::{Learner, recall};
+pub use limits::LEARN_EVERY;
 pub use plan::NamedNode;
 pub use policy::{Policies, Policy};
 pub use request::{Ask, TimeLimit};
@@ -48,6 +51,7 @@ pub use tally::{Reported, Tally};
 
 use crate::cloud::{Recognition, SharedCloud};
 use crate::instance_types::Catalog;
+use crate::kubernetes::KubernetesApi;
 use crate::template::NodeTemplate;
 use keeper::{Message, Surroundings};
 use limits::{NODES_PER_CALL, REFRESH_WAIT, STALE_AFTER, WAIT_FOR_ALL_SOURCES};
@@ -73,6 +77,7 @@ pub struct Fleet {
     store: Arc<Store>,
     sources: Vec<Source>,
     clouds: HashMap<Arc<str>, SharedCloud>,
+    catalog: Arc<Catalog>,
     interval: Duration,
     ready: watch::Receiver<bool>,
 }
@@ -87,6 +92,7 @@ impl Fleet {
             .iter()
             .map(|(name, cloud)| {
                 let builder = TemplateBuilder {
+                    source: Arc::clone(name),
                     cloud: Arc::clone(cloud),
                     catalog: Arc::clone(&settings.catalog),
                     policies: Arc::clone(&settings.policies),
@@ -97,6 +103,7 @@ impl Fleet {
                     policies: Arc::clone(&settings.policies),
                     operation_ids: Arc::clone(&operation_ids),
                     templates: builder.start(),
+                    catalog: Arc::clone(&settings.catalog),
                 };
                 Source::start(Arc::clone(name), around, settings.refresh_interval)
             })
@@ -106,6 +113,7 @@ impl Fleet {
             store,
             sources,
             clouds: settings.sources.into_iter().collect(),
+            catalog: settings.catalog,
             interval: settings.refresh_interval,
             ready,
         }
@@ -232,6 +240,12 @@ impl Fleet {
             return Err(FleetError::Malformed(format!("{complaint}; nothing was deleted")));
         }
         Ok(())
+    }
+
+    /// Learns from the cluster's nodes what machine types hold, until the answer is dropped. Whatever goes wrong with that
+    /// costs a warning and nothing else.
+    pub fn learn(&self, api: Arc<dyn KubernetesApi>, every: Duration) -> Learner {
+        Learner::start(api, Arc::clone(&self.store), Arc::clone(&self.catalog), self.readiness(), every)
     }
 
     /// The node a group would grow by; waits for it only while it is being built for the first time.

@@ -3,6 +3,7 @@
 //! Publishing one group copies nothing of the others: both maps share their structure with the picture before.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -24,6 +25,13 @@ pub struct GroupKey {
     pub source: Arc<str>,
     /// The name in its cloud.
     pub name: GroupName,
+}
+
+/// `source/name`: the group's name for good, whatever ID it is served under.
+impl fmt::Display for GroupKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.source, self.name)
+    }
 }
 
 /// What is published of a group.
@@ -98,7 +106,7 @@ impl Snapshot {
     fn served(&self, key: &GroupKey) -> Option<(&Arc<str>, &Arc<GroupView>)> {
         match self.groups.get_key_value(key.name.as_str()) {
             Some((id, view)) if view.key == *key => Some((id, view)),
-            _ => self.groups.get_key_value(qualified(key).as_str()),
+            _ => self.groups.get_key_value(key.to_string().as_str()),
         }
     }
 }
@@ -106,10 +114,6 @@ impl Snapshot {
 /// Provider IDs are compared without regard to case: Azure's APIs answer in several, kubelets in one.
 fn lower(id: &str) -> std::borrow::Cow<'_, str> {
     if id.bytes().any(|byte| byte.is_ascii_uppercase()) { id.to_ascii_lowercase().into() } else { id.into() }
-}
-
-fn qualified(key: &GroupKey) -> String {
-    format!("{}/{}", key.source, key.name)
 }
 
 /// The one place the snapshot is written from.
@@ -270,7 +274,7 @@ impl Draft {
 
     fn served_id(&self, key: &GroupKey) -> Arc<str> {
         let shared = self.owners.get(&key.name).is_some_and(|owners| owners.len() > 1);
-        if shared { qualified(key).into() } else { Arc::clone(&key.name.0) }
+        if shared { key.to_string().into() } else { Arc::clone(&key.name.0) }
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::keeper::Message;
 use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
 use super::policy::Policies;
-use super::snapshot::TemplateState;
+use super::snapshot::{GroupKey, TemplateState};
 use crate::cloud::{GroupReading, Machine, SharedCloud};
 use crate::instance_types::Catalog;
 use crate::template::{self, NodeTemplate};
@@ -28,6 +28,8 @@ pub(super) struct TemplateJob {
 /// Builds the templates of one source's groups.
 #[derive(Clone)]
 pub(super) struct TemplateBuilder {
+    /// The source.
+    pub source: Arc<str>,
     /// The source's cloud.
     pub cloud: SharedCloud,
     /// Machine types.
@@ -71,12 +73,14 @@ impl TemplateBuilder {
         let machine = self.cloud.machine(&job.reading).await.map_err(|error| error.to_string())?;
         self.look_up(&machine).await;
         let policy = self.policies.of(&job.id);
+        let key = GroupKey { source: Arc::clone(&self.source), name: job.reading.name.clone() };
+        let catalog = self.catalog.for_group(&key.to_string());
         let input = template::Input {
             group: &job.id,
             family: self.cloud.family(),
             hints: &job.reading.hints,
             machine: &machine,
-            catalog: &self.catalog,
+            catalog: &catalog,
             overrides: &policy.overrides,
         };
         template::build(&input).map_err(|error| error.to_string())

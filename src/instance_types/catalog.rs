@@ -1,4 +1,5 @@
-//! Everything known of machine types: user tables, live discovery and the shipped tables, most trusted first.
+//! Everything known of machine types: user tables, what nodes were seen to hold, live discovery and the shipped tables,
+//! most trusted first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::entry::Entry;
+use super::learned::{Learned, LearnedType, LearnedTypes};
 use super::memory::{self, Host};
 use super::quantity::Quantity;
 use super::source::{Source, Sourced};
@@ -19,12 +21,17 @@ type LiveTypes = HashMap<(Family, String), Arc<Entry>>;
 
 /// What is known of machine types.
 ///
-/// Shared by reference: reads take no lock, and what live discovery found is added through `&self`.
-#[derive(Debug, Default)]
+/// Reads take no lock; what live discovery found and nodes were seen to hold is added through `&self`, and shows in every
+/// clone.
+#[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// In the order the configuration names them: later ones win.
-    tables: Vec<Table>,
-    live: ArcSwap<LiveTypes>,
+    tables: Arc<[Table]>,
+    live: Arc<ArcSwap<LiveTypes>>,
+    /// By group.
+    learned: Arc<ArcSwap<HashMap<String, Arc<LearnedTypes>>>>,
+    /// Of the group whose nodes are asked about, see [`Catalog::for_group`].
+    seen: Option<Arc<LearnedTypes>>,
 }
 
 /// A type's memory.
@@ -71,6 +78,8 @@ pub struct TypeCapacity {
     pub local_disks: Option<Sourced<Quantity>>,
     /// Any other resource, by name. May be zero, where a more trusted source takes a resource away.
     pub resources: BTreeMap<String, Sourced<Quantity>>,
+    /// What the group's nodes of this type were seen to hold and to keep.
+    pub learned: Option<Arc<LearnedType>>,
 }
 
 impl TypeCapacity {
@@ -89,7 +98,24 @@ impl TypeCapacity {
 impl Catalog {
     /// The shipped tables and the user's, in the order the configuration names them.
     pub fn new(tables: Vec<Table>) -> Self {
-        Self { tables, live: ArcSwap::default() }
+        Self { tables: tables.into(), ..Self::default() }
+    }
+
+    /// Replaces what nodes were seen to hold.
+    pub fn learn(&self, learned: &Learned) {
+        let groups = learned.by_group().into_iter();
+        self.learned.store(Arc::new(groups.map(|(group, types)| (group.to_owned(), Arc::new(types))).collect()));
+    }
+
+    /// What the nodes of a group (`source/name`) were seen to hold.
+    pub fn learned(&self, group: &str) -> Option<Arc<LearnedTypes>> {
+        self.learned.load().get(group).cloned()
+    }
+
+    /// The same catalog, which also goes by what the nodes of this group were seen to hold.
+    #[must_use]
+    pub fn for_group(&self, group: &str) -> Self {
+        Self { seen: self.learned(group), ..self.clone() }
     }
 
     /// The same, knowing these types live.
@@ -129,7 +155,9 @@ impl Catalog {
         let network_pods = [&live, &shipped].into_iter().flatten().find_map(|(_, entry)| entry.pods);
         let user =
             self.tables.iter().rev().filter_map(|table| Some((table.source().clone(), table.get(family, name)?)));
-        let layers: Vec<(Source, &Entry)> = user.chain(live).chain(shipped).collect();
+        let learned = self.seen.as_ref().and_then(|types| types.get(&*fold(family, name)));
+        let seen = learned.map(|learned| (learned.source.clone(), &learned.entry));
+        let layers: Vec<(Source, &Entry)> = user.chain(seen).chain(live).chain(shipped).collect();
         if layers.is_empty() {
             return None;
         }
@@ -151,6 +179,7 @@ impl Catalog {
             network_pods,
             local_disks: pick(&layers, |entry| entry.local_disks),
             resources,
+            learned: learned.cloned(),
         })
     }
 }

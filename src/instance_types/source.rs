@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 /// Where a value of a node template comes from, most trusted first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,12 @@ pub enum Source {
         file: Arc<str>,
     },
     /// A node of this group, seen before.
-    Learned,
+    Learned {
+        /// The node with the least memory.
+        node: Arc<str>,
+        /// When such a node was seen last.
+        seen: Day,
+    },
     /// What the cloud says of the type when asked (DescribeInstanceTypes, Resource SKUs).
     LiveDiscovery,
     /// The table that ships in the binary.
@@ -41,13 +47,45 @@ impl fmt::Display for Source {
             Self::GroupTag => formatter.write_str("tag"),
             Self::GroupOverride => formatter.write_str("group override"),
             Self::UserTable { file } => write!(formatter, "user table {file}"),
-            Self::Learned => formatter.write_str("learned from a node"),
+            Self::Learned { node, seen } => write!(formatter, "learned from node {node}, {seen}"),
             Self::LiveDiscovery => formatter.write_str("live discovery"),
             Self::Shipped { version } => write!(formatter, "shipped table {version}"),
             Self::Group => formatter.write_str("group"),
             Self::Profile { name } => write!(formatter, "{name} profile"),
             Self::Default => formatter.write_str("default"),
         }
+    }
+}
+
+/// A day, UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Day(u32);
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Day {
+    /// The day of this moment.
+    pub fn of(time: SystemTime) -> Self {
+        let days = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / DAY.as_secs();
+        // The last one that RFC 3339 can write is some 2.9 million days away.
+        Self(u32::try_from(days.min(2_900_000)).unwrap_or_default())
+    }
+
+    /// Reads `2026-11-21`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        humantime::parse_rfc3339(&format!("{text}T00:00:00Z")).ok().map(Self::of)
+    }
+
+    /// How many days lie between `earlier` and this one; none where it is not earlier.
+    pub(super) fn days_since(self, earlier: Self) -> u32 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + DAY * self.0).to_string();
+        formatter.write_str(time.split('T').next().unwrap_or_default())
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::build::Input;
 use super::error::TemplateError;
+use super::learned;
 use super::pods::pods;
 use super::reserved::{self, Shape};
 use super::spread::{Spreads, spreads};
@@ -14,7 +15,7 @@ use crate::instance_types::{Quantity, Source, Sourced, TypeCapacity};
 pub(super) const CPU: &str = "cpu";
 pub(super) const MEMORY: &str = "memory";
 pub(super) const PODS: &str = "pods";
-const EPHEMERAL: &str = "ephemeral-storage";
+pub(super) const EPHEMERAL: &str = "ephemeral-storage";
 /// Addresses for pods on Windows: the resource of a controller of EKS, which counts them on nodes with Windows only.
 const WINDOWS_ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 const NVIDIA: &str = "nvidia.com/gpu";
@@ -148,7 +149,9 @@ fn holdings_of(
     capacity.insert(CPU.to_owned(), cpu);
     capacity.insert(MEMORY.to_owned(), memory);
     capacity.insert(PODS.to_owned(), pods);
-    let kept = reserved::reserved(&input.overrides.reserved, profile, &shape);
+    let rule = &input.overrides.reserved;
+    let kept = reserved::reserved(rule, profile, &shape);
+    let kept = learned::kept(kept, rule, known.as_ref().and_then(|known| known.learned.as_deref()), &capacity);
     Ok(TypeHoldings {
         allocatable: allocatable(&capacity, &kept),
         capacity,
@@ -196,7 +199,8 @@ fn other_resources(
         resources.insert(name.clone(), Sourced::new(Quantity::units(*count), Source::Group));
     }
     if let Some(disk) = disk_for_pods(input, known) {
-        resources.insert(EPHEMERAL.to_owned(), disk.map(formatted));
+        let storage = learned::storage(resources.remove(EPHEMERAL), disk.map(formatted));
+        resources.insert(EPHEMERAL.to_owned(), storage);
     }
     for name in explicit.keys() {
         let known = resources.remove(name);

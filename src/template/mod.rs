@@ -8,6 +8,7 @@ mod build;
 mod capacity;
 mod error;
 mod labels;
+mod learned;
 pub mod node;
 mod overrides;
 mod pods;

@@ -30,7 +30,7 @@ pub(super) fn pods(
     let explicit = explicit.get(PODS).into_iter().flatten().cloned();
     let known = known.and_then(|known| known.pods.clone()).into_iter().flat_map(Sourced::into_candidates);
     // What users write and what nodes were seen with are limits; what clouds and shipped tables say is the network's figure.
-    let is_limit = |source: &Source| matches!(source, Source::UserTable { .. } | Source::Learned);
+    let is_limit = |source: &Source| matches!(source, Source::UserTable { .. } | Source::Learned { .. });
     let (limits, of_network): (Vec<_>, Vec<_>) = known.partition(|(_, source)| is_limit(source));
     let of_launch = input.machine.max_pods.map(|pods| (pods, Source::Group));
     // The network of nodes with Windows counts addresses as a resource of its own.

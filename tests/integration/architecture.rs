@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use paths::{UsedPath, used_paths};
 
 /// The modules, top to bottom. A module may name those after it, and itself.
-const ORDER: [&str; 9] = ["main", "cli", "config", "grpc", "admin", "fleet", "template", "instance_types", "cloud"];
+const ORDER: [&str; 10] =
+    ["main", "cli", "config", "grpc", "admin", "fleet", "template", "instance_types", "kubernetes", "cloud"];
 
 /// A longer file has more than one noun in it.
 const FILE_LINES_MAX: usize = 500;

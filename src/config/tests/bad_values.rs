@@ -52,7 +52,8 @@ fn unknown_keys() {
         "1:8",
         &["unknown key \"lisen\"", "did you mean \"listen\"?", "listen, tls"],
     );
-    assert_general_fault("learn: true", "1:1", &["unknown key \"learn\"; known here: grpc, admin, refreshInterval"]);
+    assert_general_fault("prices: {}", "1:1", &["unknown key \"prices\"; known here: grpc, admin, refreshInterval"]);
+    assert_general_fault("learn: {kubernets: true}", "1:9", &["did you mean \"kubernetes\"?", "configMap"]);
     assert_fault("sources:\n  - name: a\n    aws:\n      zone: x\n", "4:7", &["unknown key \"zone\"", "nodeGroups"]);
     assert_fault("sources:\n  - name: a\n    gcp: {}\n", "3:5", &["unknown key \"gcp\"", "aws, azure, simulated"]);
     assert_group_fault("capasity: {}", "4:5", &["unknown key \"capasity\"", "did you mean \"capacity\"?"]);
@@ -233,4 +234,20 @@ fn groups() {
     assert_group_fault("options: {scaleDownUtilizationThreshold: 1.5}", "4:46", &["1.5 is not a share", "from 0 to 1"]);
     assert_group_fault("options: {scaleDownUtilizationThreshold: .nan}", "4:46", &["from 0 to 1"]);
     assert_group_fault("options: {scaleDownGpuUtilizationThreshold: -0.1}", "4:49", &["-0.1 is not a share"]);
+}
+
+#[test]
+fn learning() {
+    assert_general_fault("learn: true", "1:8", &["expected keys with values"]);
+    assert_general_fault("learn: {kubernetes: perhaps}", "1:21", &["expected true or false"]);
+    assert_general_fault("learn: {kubeconfig: nowhere}", "1:21", &["cannot read nowhere"]);
+    assert_general_fault(
+        "learn: {namespace: kube_system}",
+        "1:20",
+        &["\"kube_system\" is not a namespace", "a-z, 0-9"],
+    );
+    assert_general_fault("learn: {namespace: a.b}", "1:20", &["is not a namespace"]);
+    assert_general_fault("learn: {configMap: \"\"}", "1:20", &["is not a ConfigMap's name", "headcount-learned"]);
+    assert_general_fault("learn: {configMap: a.-b}", "1:20", &["is not a ConfigMap's name"]);
+    assert_general_fault(&format!("learn: {{configMap: {}}}", "a".repeat(254)), "1:20", &["at most 253"]);
 }

@@ -9,6 +9,7 @@ use super::{bare, parse};
 use crate::cloud::{Family, ReservedProfile, Taint, TaintEffect, simulated};
 use crate::fleet::options::Options;
 use crate::grpc::dialect::SendPolicy;
+use crate::kubernetes;
 use crate::template::Threshold;
 
 /// An example that uses every key.
@@ -19,6 +20,7 @@ grpc:
 admin: {listen: 127.0.0.1:18087}
 refreshInterval: 30s
 instanceTypes: [my-table.yaml]
+learn: {kubernetes: true, kubeconfig: kubeconfig, namespace: autoscaling, configMap: learned.here}
 sources:
   - name: us
     aws:
@@ -48,7 +50,7 @@ groups:
 fn example() -> Config {
     let directory = tempfile::tempdir().expect("a directory");
     let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).expect(name);
-    for name in ["tls.crt", "tls.key", "ca.crt"] {
+    for name in ["tls.crt", "tls.key", "ca.crt", "kubeconfig"] {
         write(name, "PEM");
     }
     write("my-table.yaml", "aws: {c5d.large: {memory: 16Gi}}\n");
@@ -61,6 +63,7 @@ fn example() -> Config {
     let tls = config.grpc.tls.as_mut().expect("TLS");
     [&mut tls.cert, &mut tls.key].into_iter().for_each(relative);
     tls.client_ca.iter_mut().for_each(relative);
+    config.learn.iter_mut().filter_map(|learn| learn.kubeconfig.as_mut()).for_each(relative);
     config
 }
 
@@ -77,6 +80,12 @@ fn the_example_is_read_whole() {
     assert_eq!(config.admin.listen.to_string(), "127.0.0.1:18087");
     assert_eq!(config.refresh_interval, Duration::from_secs(30));
     assert!(config.instance_types[0].get(Family::Aws, "c5d.large").is_some());
+    let learn = kubernetes::Settings {
+        kubeconfig: Some("kubeconfig".into()),
+        namespace: Some("autoscaling".into()),
+        config_map: "learned.here".into(),
+    };
+    assert_eq!(config.learn, Some(learn));
 
     let names = config.sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>();
     assert_eq!(names, ["us", "eu", "demo"]);
@@ -232,4 +241,17 @@ fn what_is_probably_not_meant_is_a_warning() {
     );
     let SourceKind::Aws(settings) = &config.sources[0].kind else { panic!("AWS") };
     assert_eq!(settings.node_groups.iter().map(|group| group.max).collect::<Vec<_>>(), [10]);
+}
+
+#[test]
+fn nothing_is_learned_unless_that_is_said() {
+    const SOURCES: &str = "sources: [{name: demo, simulated: {}}]";
+    let learn = |text: &str| parse(&format!("{text}\n{SOURCES}")).expect("good");
+    assert_eq!(learn("").learn, None);
+    let idle = learn("learn: {configMap: mine}");
+    assert_eq!(idle.learn, None);
+    assert_eq!(idle.warnings, ["headcount.yaml:1:20: nothing is learned without learn.kubernetes: true"]);
+    let settings = learn("learn: {kubernetes: true}").learn.expect("learning");
+    assert_eq!((settings.kubeconfig, settings.namespace), (None, None));
+    assert_eq!(settings.config_map, "headcount-learned");
 }

@@ -27,6 +27,7 @@ use super::template_builder::TemplateJob;
 use crate::cloud::{
     CloudError, Fault, GroupHints, GroupReading, InstanceState, LaunchActivity, Permit, ProviderId, SharedCloud,
 };
+use crate::instance_types::{Catalog, LearnedTypes};
 use crate::template::NodeTemplate;
 use crate::template::spread::complaint;
 
@@ -73,6 +74,8 @@ pub(super) struct Surroundings {
     pub operation_ids: Arc<AtomicU64>,
     /// Where templates are built.
     pub templates: mpsc::Sender<TemplateJob>,
+    /// Machine types, and what nodes were seen to hold.
+    pub catalog: Arc<Catalog>,
 }
 
 /// The owner of one group.
@@ -90,8 +93,15 @@ pub(super) struct Keeper {
     /// What the group's tags say, read once for each time they change.
     hinted: Option<(Arc<GroupHints>, Options)>,
     template: TemplateState,
-    template_asked: Option<(u64, Instant)>,
+    template_asked: Option<TemplateAsked>,
     gone: bool,
+}
+
+/// What the template was asked to be built from, and when.
+struct TemplateAsked {
+    recipe: u64,
+    learned: Option<Arc<LearnedTypes>>,
+    at: Instant,
 }
 
 /// A reading that waits for a second one to confirm it.
@@ -348,18 +358,17 @@ impl Keeper {
     }
 
     fn ask_for_template(&mut self, reading: &GroupReading) {
-        let due = match (&self.template_asked, &self.template) {
-            (None, _) => true,
-            (Some((recipe, _)), _) if *recipe != reading.recipe => true,
-            (Some((_, asked)), TemplateState::Ready(_)) => asked.elapsed() > TEMPLATE_LIFE,
-            (Some((_, asked)), _) => asked.elapsed() > TEMPLATE_RETRY,
-        };
+        let learned = self.around.catalog.learned(&self.key.to_string());
+        let due = self.template_asked.as_ref().is_none_or(|asked| {
+            let life = if matches!(self.template, TemplateState::Ready(_)) { TEMPLATE_LIFE } else { TEMPLATE_RETRY };
+            asked.recipe != reading.recipe || asked.learned != learned || asked.at.elapsed() > life
+        });
         if !due {
             return;
         }
         let job = TemplateJob { reading: reading.clone(), id: self.group_id(), reply: self.mailbox.clone() };
         if self.around.templates.try_send(job).is_ok() {
-            self.template_asked = Some((reading.recipe, Instant::now()));
+            self.template_asked = Some(TemplateAsked { recipe: reading.recipe, learned, at: Instant::now() });
         }
     }
 

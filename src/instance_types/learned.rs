@@ -1,0 +1,254 @@
+//! What nodes were seen to hold, by group, machine type and image.
+//!
+//! *Image* is the operating system and the kernel as the node's kubelet reports them. They decide how much of one type's
+//! memory is left, and they say so themselves; a launch template's version does not, for `$Latest` and an alias of an
+//! image change what is launched without changing it. A group without nodes has no image to look up, so what is served
+//! for it is what was seen of the image of its newest node, live or gone: that is what the group launches.
+//!
+//! Within one group, type and image the lowest figure wins, for a template may be low and never high. A minimum that no
+//! node shows any more for [`MINIMUM_LIFE_DAYS`], while there are nodes, is forgotten: kubelets are configured anew, and
+//! disks replaced.
+
+mod document;
+mod sighting;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::quantity::Quantity;
+use super::source::{Day, Source};
+
+pub use document::LearnedError;
+pub use sighting::{Origin, Sighting};
+
+/// Images remembered of one group and type: the one in use, the one before, and those that an instance refresh mixes.
+const IMAGES_MAX: usize = 4;
+/// Entries remembered in all; those seen longest ago go first. The largest clusters have a few hundred groups.
+const ENTRIES_MAX: usize = 1000;
+/// How long a minimum counts that no node shows any more.
+const MINIMUM_LIFE_DAYS: u32 = 30;
+
+/// Figures by resource.
+pub type Figures = BTreeMap<String, Quantity>;
+
+/// What was seen, of all groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    entries: BTreeMap<Key, Seen>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    group: String,
+    type_name: String,
+    image: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    /// The node that showed the lowest memory.
+    node: String,
+    /// When the lowest figures were shown last.
+    lowest: Day,
+    /// When any node was seen last.
+    last: Day,
+    /// When the newest node was created, in RFC 3339.
+    newest: String,
+    capacity: Figures,
+    allocatable: Figures,
+}
+
+/// What was seen of the nodes of one group, by machine type (as compared, see [`super::table::fold`]).
+pub type LearnedTypes = BTreeMap<String, Arc<LearnedType>>;
+
+/// What was seen of the nodes of one group and machine type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnedType {
+    /// Capacity, in the words of a table.
+    pub(super) entry: Entry,
+    /// Capacity, by resource.
+    pub capacity: Figures,
+    /// What is left of it for pods, by resource.
+    pub allocatable: Figures,
+    /// The node and the day.
+    pub source: Source,
+}
+
+impl Learned {
+    /// Takes in what one look at all nodes showed. Answers whether that changed anything.
+    pub fn see(&mut self, sightings: &[Sighting], today: Day) -> bool {
+        let before = self.clone();
+        let mut now = Self::default();
+        for sighting in sightings {
+            now.add(sighting.key(), sighting.seen(today), Seen::lower);
+        }
+        for (key, seen) in now.entries {
+            self.add(key, seen, Seen::renew);
+        }
+        self.forget();
+        *self != before
+    }
+
+    /// Adds what was remembered elsewhere.
+    pub fn union(&mut self, other: Self) {
+        for (key, seen) in other.entries {
+            self.add(key, seen, Seen::lower);
+        }
+        self.forget();
+    }
+
+    /// What it says of each group.
+    pub fn by_group(&self) -> BTreeMap<&str, LearnedTypes> {
+        let mut newest: BTreeMap<(&str, &str), &Seen> = BTreeMap::new();
+        for (key, seen) in &self.entries {
+            let of_type = newest.entry((&key.group, &key.type_name)).or_insert(seen);
+            // Of two that are as new the one with less, for nothing tells which will be launched.
+            let rank = |seen: &Seen| (seen.newest.clone(), Reverse(seen.memory()));
+            if rank(seen) > rank(of_type) {
+                *of_type = seen;
+            }
+        }
+        let mut groups: BTreeMap<&str, LearnedTypes> = BTreeMap::new();
+        for ((group, type_name), seen) in newest {
+            groups.entry(group).or_default().insert(type_name.to_owned(), Arc::new(LearnedType::from(seen)));
+        }
+        groups
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing was seen.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn add(&mut self, key: Key, seen: Seen, merge: impl FnOnce(&mut Seen, Seen)) {
+        match self.entries.entry(key) {
+            std::collections::btree_map::Entry::Vacant(vacant) => {
+                vacant.insert(seen);
+            }
+            std::collections::btree_map::Entry::Occupied(mut known) => merge(known.get_mut(), seen),
+        }
+    }
+
+    fn forget(&mut self) {
+        let mut images: BTreeMap<(&str, &str), Vec<(&str, &Key)>> = BTreeMap::new();
+        for (key, seen) in &self.entries {
+            images.entry((&key.group, &key.type_name)).or_default().push((&seen.newest, key));
+        }
+        let mut superfluous = Vec::new();
+        for mut of_type in images.into_values() {
+            of_type.sort_unstable_by(|one, other| other.cmp(one));
+            superfluous.extend(of_type.into_iter().skip(IMAGES_MAX).map(|(_, key)| key.clone()));
+        }
+        for key in superfluous {
+            self.entries.remove(&key);
+        }
+        while self.entries.len() > ENTRIES_MAX {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.entries.iter().min_by_key(|(_, seen)| (seen.last, &seen.newest)).map(|(key, _)| key.clone());
+        if let Some(key) = oldest {
+            self.entries.remove(&key);
+        }
+    }
+}
+
+impl Seen {
+    fn memory(&self) -> Option<Quantity> {
+        self.capacity.get("memory").copied()
+    }
+
+    /// Resource by resource the lower one.
+    fn lower(&mut self, other: Self) {
+        if other.memory() < self.memory() {
+            self.node = other.node;
+        }
+        self.lowest = self.lowest.max(other.lowest);
+        self.last = self.last.max(other.last);
+        if other.newest > self.newest {
+            self.newest = other.newest;
+        }
+        take_lower(&mut self.capacity, other.capacity);
+        take_lower(&mut self.allocatable, other.allocatable);
+    }
+
+    /// Takes in the lowest figures of all nodes that there are today.
+    fn renew(&mut self, today: Self) {
+        let shown = is_below(&today.capacity, &self.capacity) && is_below(&today.allocatable, &self.allocatable);
+        if shown || today.last.days_since(self.lowest) > MINIMUM_LIFE_DAYS {
+            let newest = self.newest.clone().max(today.newest.clone());
+            // The same minimum keeps its node, lest nodes of one size take turns in it.
+            let same = self.capacity == today.capacity && self.allocatable == today.allocatable;
+            let node = if same { self.node.clone() } else { today.node.clone() };
+            // A device whose plugin is not up yet is not gone.
+            let capacity = with_devices(today.capacity.clone(), &self.capacity);
+            let allocatable = with_devices(today.allocatable.clone(), &self.allocatable);
+            *self = Self { node, newest, capacity, allocatable, ..today };
+            return;
+        }
+        let lowest = self.lowest;
+        self.lower(today);
+        self.lowest = lowest;
+    }
+}
+
+/// A device that only one has is there, and its plugin not up yet on the other; anything else that one lacks is not in
+/// every node.
+fn take_lower(figures: &mut Figures, mut others: Figures) {
+    figures.retain(|name, _| is_device(name) || others.contains_key(name));
+    others.retain(|name, _| is_device(name) || figures.contains_key(name));
+    for (name, other) in others {
+        let figure = figures.entry(name).or_insert(other);
+        *figure = other.min(*figure);
+    }
+}
+
+/// Extended resources are announced by device plugins, after the node has become ready.
+fn is_device(name: &str) -> bool {
+    name.contains('/')
+}
+
+/// Whether every figure that both have is as low in `figures`.
+fn is_below(figures: &Figures, others: &Figures) -> bool {
+    others.iter().all(|(name, other)| figures.get(name).is_none_or(|figure| figure <= other))
+}
+
+fn with_devices(mut figures: Figures, known: &Figures) -> Figures {
+    for (name, figure) in known.iter().filter(|(name, _)| is_device(name)) {
+        figures.entry(name.clone()).or_insert(*figure);
+    }
+    figures
+}
+
+impl From<&Seen> for LearnedType {
+    fn from(seen: &Seen) -> Self {
+        let mut entry = Entry::default();
+        for (name, quantity) in &seen.capacity {
+            match name.as_str() {
+                "cpu" => entry.cpu = Some(*quantity),
+                "memory" => entry.memory = Some(*quantity),
+                "pods" => entry.pods = u32::try_from(quantity.whole()).ok(),
+                _ => {
+                    entry.resources.insert(name.clone(), *quantity);
+                }
+            }
+        }
+        Self {
+            entry,
+            capacity: seen.capacity.clone(),
+            allocatable: seen.allocatable.clone(),
+            source: Source::Learned { node: seen.node.as_str().into(), seen: seen.lowest },
+        }
+    }
+}

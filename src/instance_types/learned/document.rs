@@ -1,0 +1,118 @@
+//! What was seen, as the text that outlives the process.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::sighting::figures;
+use super::{Figures, Key, Learned, Seen};
+use crate::instance_types::source::Day;
+
+/// The version of the form. A text of another one is not read.
+const FORM: u32 = 1;
+/// A ConfigMap holds 1 MiB at most, its names and labels included.
+const TEXT_BYTES_MAX: usize = 900 * 1024;
+
+/// Why a text cannot be used.
+#[derive(Debug, Error)]
+pub enum LearnedError {
+    /// It is not of the form.
+    #[error("it cannot be understood: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// It was written by another release.
+    #[error("it is of form {0}, and this release reads form {FORM}")]
+    OtherForm(u32),
+}
+
+#[derive(Deserialize, Serialize)]
+struct Document {
+    form: u32,
+    entries: Vec<Entry>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Entry {
+    group: String,
+    #[serde(rename = "type")]
+    type_name: String,
+    image: String,
+    node: String,
+    lowest: String,
+    last: String,
+    newest: String,
+    capacity: BTreeMap<String, String>,
+    allocatable: BTreeMap<String, String>,
+}
+
+impl Learned {
+    /// Reads a text. An entry that says nothing usable is passed over.
+    pub fn parse(text: &str) -> Result<Self, LearnedError> {
+        #[derive(Deserialize)]
+        struct Form {
+            form: u32,
+        }
+        let Form { form } = serde_json::from_str(text)?;
+        if form != FORM {
+            return Err(LearnedError::OtherForm(form));
+        }
+        let document: Document = serde_json::from_str(text)?;
+        let mut learned = Self::default();
+        for entry in document.entries {
+            if let Some((key, seen)) = entry.read() {
+                learned.add(key, seen, Seen::lower);
+            }
+        }
+        learned.forget();
+        Ok(learned)
+    }
+
+    /// Writes all of it. What would not fit into a ConfigMap is forgotten, seen longest ago first.
+    pub fn to_text(&mut self) -> String {
+        loop {
+            let entries = self.entries.iter().map(|(key, seen)| Entry::write(key, seen)).collect();
+            // Writing maps of texts cannot fail.
+            let text = serde_json::to_string(&Document { form: FORM, entries }).unwrap_or_default();
+            if text.len() <= TEXT_BYTES_MAX || self.is_empty() {
+                return text;
+            }
+            for _ in 0..self.len().div_ceil(10) {
+                self.forget_oldest();
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn read(self) -> Option<(Key, Seen)> {
+        let (capacity, allocatable) = (figures(&self.capacity), figures(&self.allocatable));
+        if !capacity.contains_key("memory") || !allocatable.contains_key("memory") {
+            return None;
+        }
+        let seen = Seen {
+            node: self.node,
+            lowest: Day::parse(&self.lowest)?,
+            last: Day::parse(&self.last)?,
+            newest: self.newest,
+            capacity,
+            allocatable,
+        };
+        Some((Key { group: self.group, type_name: self.type_name, image: self.image }, seen))
+    }
+
+    fn write(key: &Key, seen: &Seen) -> Self {
+        let text =
+            |figures: &Figures| figures.iter().map(|(name, figure)| (name.clone(), figure.to_string())).collect();
+        Self {
+            group: key.group.clone(),
+            type_name: key.type_name.clone(),
+            image: key.image.clone(),
+            node: seen.node.clone(),
+            lowest: seen.lowest.to_string(),
+            last: seen.last.to_string(),
+            newest: seen.newest.clone(),
+            capacity: text(&seen.capacity),
+            allocatable: text(&seen.allocatable),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A node, as it was seen once.
+
+use std::collections::BTreeMap;
+
+use super::{Figures, Key, Seen, is_device};
+use crate::cloud::Family;
+use crate::instance_types::quantity::Quantity;
+use crate::instance_types::source::Day;
+use crate::instance_types::table::fold;
+
+/// Resources kept of a node, names kept of a resource, and texts kept of a node: nodes have a handful of resources with
+/// names of a few dozen letters, and what somebody writes into a node's status must not fill the memory.
+const RESOURCES_MAX: usize = 32;
+const NAME_BYTES_MAX: usize = 128;
+const TEXT_BYTES_MAX: usize = 256;
+
+/// A ready node, and what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    group: String,
+    type_name: String,
+    image: String,
+    node: String,
+    created: String,
+    capacity: Figures,
+    allocatable: Figures,
+}
+
+/// Which node it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// Its group, named for good (`source/name`).
+    pub group: &'a str,
+    /// The group's cloud.
+    pub family: Family,
+    /// The machine type, as the node's label has it.
+    pub type_name: &'a str,
+    /// Operating system and kernel.
+    pub image: &'a str,
+    /// Its name.
+    pub node: &'a str,
+    /// When it was created, in RFC 3339, UTC.
+    pub created: &'a str,
+}
+
+impl Sighting {
+    /// A sighting; `None` where the node does not say what is needed of it.
+    ///
+    /// A resource of which there is none is not learned: a device plugin may not be up yet. Nor is a device of which not
+    /// all are healthy.
+    pub fn of(
+        origin: Origin<'_>,
+        capacity: &BTreeMap<String, String>,
+        allocatable: &BTreeMap<String, String>,
+    ) -> Option<Self> {
+        let (capacity, allocatable) = (figures(capacity), figures(allocatable));
+        let whole = |name: &String| !is_device(name) || capacity.get(name) == allocatable.get(name);
+        let kept = |figures: &Figures| -> Figures {
+            figures.iter().filter(|(name, _)| whole(name)).map(|(name, figure)| (name.clone(), *figure)).collect()
+        };
+        let texts = [origin.group, origin.type_name, origin.image, origin.node, origin.created];
+        let sane = texts.iter().all(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX);
+        let has = |figures: &Figures| ["cpu", "memory", "pods"].iter().all(|name| figures.contains_key(*name));
+        (sane && has(&capacity) && has(&allocatable)).then(|| Self {
+            group: origin.group.to_owned(),
+            type_name: fold(origin.family, origin.type_name).into_owned(),
+            image: origin.image.to_owned(),
+            node: origin.node.to_owned(),
+            created: origin.created.to_owned(),
+            capacity: kept(&capacity),
+            allocatable: kept(&allocatable),
+        })
+    }
+
+    pub(super) fn key(&self) -> Key {
+        Key { group: self.group.clone(), type_name: self.type_name.clone(), image: self.image.clone() }
+    }
+
+    pub(super) fn seen(&self, today: Day) -> Seen {
+        Seen {
+            node: self.node.clone(),
+            lowest: today,
+            last: today,
+            newest: self.created.clone(),
+            capacity: self.capacity.clone(),
+            allocatable: self.allocatable.clone(),
+        }
+    }
+}
+
+/// The figures that a template can use, as far as they can be read.
+pub(super) fn figures(written: &BTreeMap<String, String>) -> Figures {
+    let useful = |name: &str| {
+        name.len() <= NAME_BYTES_MAX
+            && (matches!(name, "cpu" | "memory" | "pods" | "ephemeral-storage")
+                || name.starts_with("hugepages-")
+                || is_device(name))
+    };
+    let read = |(name, text): (&String, &String)| {
+        let quantity = text.parse::<Quantity>().ok()?;
+        (!quantity.is_negative() && !quantity.is_zero()).then(|| (name.clone(), quantity))
+    };
+    written.iter().filter(|(name, _)| useful(name)).filter_map(read).take(RESOURCES_MAX).collect()
+}

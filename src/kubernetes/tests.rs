@@ -1,0 +1,173 @@
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::access::Access;
+use super::*;
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Manifest {
+    kind: String,
+    rules: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Rule {
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    #[serde(default)]
+    resource_names: Vec<String>,
+    verbs: Vec<String>,
+}
+
+#[test]
+fn the_manifest_allows_exactly_the_calls_made() {
+    let text = include_str!("../../deploy/kubernetes-rbac.yaml");
+    let manifests: Vec<Manifest> = serde_saphyr::from_multiple(text).unwrap();
+    let allowed = manifests.iter().flat_map(|manifest| {
+        manifest.rules.iter().map(|rule| {
+            assert_eq!(rule.api_groups, [""]);
+            (manifest.kind.as_str(), rule.resources.join(","), rule.resource_names.join(","), rule.verbs.clone())
+        })
+    });
+    let rule = |kind, resource: &str, name: &str, verbs: &[&str]| {
+        (kind, resource.to_owned(), name.to_owned(), verbs.iter().map(|verb| (*verb).to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        allowed.collect::<Vec<_>>(),
+        [
+            rule("ClusterRole", "nodes", "", &NODE_VERBS),
+            rule("Role", "configmaps", CONFIG_MAP_DEFAULT, &CONFIG_MAP_VERBS),
+            rule("Role", "configmaps", "", &CONFIG_MAP_CREATION_VERBS),
+        ]
+    );
+}
+
+/// A CA's certificate, and a client's with its key, PEM.
+fn certificates() -> (String, String, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    (made.cert.pem(), made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn account(folder: &Path) -> Access {
+    Access::ServiceAccount { server: "https://10.0.0.1:443".to_owned(), folder: folder.to_owned() }
+}
+
+fn token(access: &Access) -> String {
+    access.open().unwrap().authorization.unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_service_accounts_token_is_read_anew_for_every_call_and_its_namespace_is_the_config_maps() {
+    let (ca, _, _) = certificates();
+    let folder = folder(&[("ca.crt", &ca), ("token", "first\n"), ("namespace", "autoscaling\n")]);
+    let access = account(folder.path());
+    assert_eq!(token(&access), "Bearer first");
+    std::fs::write(folder.path().join("token"), "second").unwrap();
+    assert_eq!(token(&access), "Bearer second");
+    assert_eq!(access.namespace().as_deref(), Some("autoscaling"));
+    std::fs::remove_file(folder.path().join("ca.crt")).unwrap();
+    assert!(access.open().err().unwrap().to_string().contains("ca.crt: cannot be read"));
+}
+
+#[test]
+fn outside_of_a_pod_a_kubeconfig_is_needed() {
+    let nothing = |_: &str| None;
+    assert!(matches!(Access::find(None, &nothing), Err(AccessError::Nowhere)));
+    let path = PathBuf::from("kubeconfig");
+    assert_eq!(Access::find(Some(path.clone()), &nothing).unwrap(), Access::Kubeconfig(path));
+}
+
+/// A kubeconfig whose cluster and user say this.
+fn kubeconfig(cluster: &str, user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\npreferences: {{}}\ncurrent-context: here\n\
+         contexts: [{{name: there, context: {{cluster: x, user: x}}}}, {{name: here, context: {{cluster: c, user: u}}}}]\n\
+         clusters: [{{name: c, cluster: {{{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n"
+    )
+}
+
+#[test]
+fn a_kubeconfig_says_where_the_server_is_and_who_calls() {
+    use base64::Engine as _;
+    let (ca, cert, key) = certificates();
+    let data = base64::engine::general_purpose::STANDARD.encode(&ca);
+    let files = [("ca.crt", ca.as_str()), ("tls.crt", &cert), ("tls.key", &key), ("token", "from a file\n")];
+    let folder = folder(&files);
+    let open = |cluster: &str, user: &str| {
+        let path = folder.path().join("config");
+        std::fs::write(&path, kubeconfig(cluster, user)).unwrap();
+        Access::Kubeconfig(path).open()
+    };
+    let door = open(&format!("server: 'https://[::1]:6443/k8s/', certificate-authority-data: {data}"), "token: abc");
+    let door = door.unwrap();
+    assert_eq!((door.host.as_str(), door.port, door.prefix.as_str()), ("::1", 6443, "/k8s"));
+    assert_eq!(door.authorization.unwrap(), "Bearer abc");
+    let https = "server: https://localhost, certificate-authority: ca.crt";
+    let door = open(https, "token: no, tokenFile: token").unwrap();
+    assert_eq!((door.port, door.authorization.unwrap().to_str().unwrap()), (443, "Bearer from a file"));
+    let door = open(https, "client-certificate: tls.crt, client-key: tls.key, exec: {command: aws}").unwrap();
+    assert!(door.authorization.is_none() && door.tls.is_some());
+    assert!(open("server: http://127.0.0.1:8001", "").unwrap().tls.is_none());
+
+    for (cluster, user, complaint) in [
+        ("server: https://a, insecure-skip-tls-verify: true", "token: t", "insecure-skip-tls-verify is not supported"),
+        ("server: https://a, proxy-url: http://b", "token: t", "proxy-url is not supported"),
+        ("server: https://a", "token: t", "certificate-authority cannot be used: it is not named"),
+        ("server: https://a, certificate-authority: token", "", "there is no certificate in it"),
+        ("server: https://a, certificate-authority-data: '%'", "", "certificate-authority-data: "),
+        ("server: https://a, certificate-authority: gone", "", "gone: cannot be read"),
+        ("server: ftp://a", "", "write https://host:port"),
+        ("server: http://a", "token: t", "the token is not sent without TLS"),
+        (https, "exec: {command: aws}", "use a token, a tokenFile or a client certificate"),
+        (https, "client-certificate: tls.crt", "have to be given together"),
+        (https, "client-certificate: tls.crt, client-key: token", "client certificate cannot be used"),
+    ] {
+        let error = open(cluster, user).err().unwrap_or_else(|| panic!("{complaint}")).to_string();
+        assert!(error.contains(complaint), "{error}");
+    }
+    std::fs::write(folder.path().join("config"), "current-context: nowhere").unwrap();
+    let error = Access::Kubeconfig(folder.path().join("config")).open().err().unwrap().to_string();
+    assert!(error.contains("there is no context \"nowhere\""), "{error}");
+}
+
+#[test]
+fn a_node_is_read_as_the_api_server_writes_it() {
+    let text = r#"{"kind":"NodeList","metadata":{"resourceVersion":"7","continue":"","remainingItemCount":null},"items":[
+        {"metadata":{"name":"ip-1","creationTimestamp":"2026-11-01T00:00:00Z","managedFields":[{"manager":"kubelet"}],
+         "labels":{"node.kubernetes.io/instance-type":"m5.large","beta.kubernetes.io/instance-type":"other"}},
+         "spec":{"providerID":"aws:///us-east-1a/i-1","taints":[{"key":"a","effect":"NoSchedule"}]},
+         "status":{"capacity":{"cpu":"2","memory":"7900000Ki"},"allocatable":{"cpu":"1930m"},"images":[{"names":["a"]}],
+         "conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"True"}],
+         "nodeInfo":{"osImage":"Amazon Linux 2023","kernelVersion":"6.1"}}},
+        {"metadata":{"name":"new","creationTimestamp":null},"spec":{},"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}]}"#;
+    let page = NodePage::from(serde_json::from_str::<wire::RawNodes>(text).unwrap());
+    assert_eq!((page.next, page.nodes.len()), (None, 2));
+    let [node, new] = page.nodes.try_into().unwrap();
+    let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    };
+    let expected = Node {
+        name: "ip-1".to_owned(),
+        provider_id: "aws:///us-east-1a/i-1".to_owned(),
+        machine_type: "m5.large".to_owned(),
+        image: "Amazon Linux 2023, kernel 6.1".to_owned(),
+        created: "2026-11-01T00:00:00Z".to_owned(),
+        ready: true,
+        capacity: map(&[("cpu", "2"), ("memory", "7900000Ki")]),
+        allocatable: map(&[("cpu", "1930m")]),
+    };
+    assert_eq!(node, expected);
+    assert!(!new.ready && new.provider_id.is_empty());
+}

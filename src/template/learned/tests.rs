@@ -1,0 +1,170 @@
+use std::collections::BTreeMap;
+
+use crate::cloud::{Family, GroupHints, Machine, ReservedProfile};
+use crate::instance_types::{Catalog, Day, Learned, Origin, Quantity, Sighting, Table};
+use crate::template::{self, GroupOverrides, Input, Value};
+
+fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+/// A group of g4dn.xlarge, one of whose nodes was seen on the first day of 1970.
+struct Group {
+    machine: Machine,
+    hints: GroupHints,
+    overrides: GroupOverrides,
+    tables: Vec<Table>,
+    seen: Vec<(&'static str, &'static str, &'static str)>,
+}
+
+/// What a g4dn.xlarge with AL2023 shows, with a disk of 20 GiB.
+fn mk_group() -> Group {
+    let machine = Machine {
+        types: vec!["g4dn.xlarge".to_owned()],
+        region: "us-east-1".to_owned(),
+        zones: vec!["us-east-1a".to_owned()],
+        ephemeral_storage_bytes: Some(20 << 30),
+        reserved: Some(ReservedProfile::Eks),
+        ..Machine::default()
+    };
+    let seen = vec![
+        ("cpu", "4", "3920m"),
+        ("memory", "16157768Ki", "15000000Ki"),
+        ("pods", "58", "58"),
+        ("ephemeral-storage", "20893676Ki", "18181869946"),
+        ("nvidia.com/gpu", "4", "4"),
+    ];
+    let (hints, overrides) = (GroupHints::default(), GroupOverrides::default());
+    Group { machine, hints, overrides, tables: Vec::new(), seen }
+}
+
+impl Group {
+    fn show(mut self, name: &'static str, capacity: &'static str, allocatable: &'static str) -> Self {
+        self.seen.retain(|(known, ..)| *known != name);
+        self.seen.push((name, capacity, allocatable));
+        self
+    }
+
+    fn values(&self) -> Vec<Value> {
+        let capacity: Vec<_> = self.seen.iter().map(|(name, capacity, _)| (*name, *capacity)).collect();
+        let allocatable: Vec<_> = self.seen.iter().map(|(name, _, allocatable)| (*name, *allocatable)).collect();
+        let origin = Origin {
+            group: "us/gpu",
+            family: Family::Aws,
+            type_name: "g4dn.xlarge",
+            image: "AL2023",
+            node: "ip-1",
+            created: "2026-11-01T00:00:00Z",
+        };
+        let sighting = Sighting::of(origin, &pairs(&capacity), &pairs(&allocatable)).unwrap();
+        let mut learned = Learned::default();
+        learned.see(&[sighting], Day::of(std::time::SystemTime::UNIX_EPOCH));
+        let catalog = Catalog::new(self.tables.clone());
+        catalog.learn(&learned);
+        let template = template::build(&Input {
+            group: "gpu",
+            family: Family::Aws,
+            hints: &self.hints,
+            machine: &self.machine,
+            catalog: &catalog.for_group("us/gpu"),
+            overrides: &self.overrides,
+        });
+        template.unwrap().values
+    }
+
+    fn get(&self, path: &str) -> (String, String) {
+        let value = self.values().into_iter().find(|value| value.path == path).unwrap();
+        (value.value, value.source.to_string())
+    }
+
+    #[track_caller]
+    fn assert(&self, path: &str, value: &str, source: &str) {
+        assert_eq!(self.get(path), (value.to_owned(), source.to_owned()), "{path}");
+    }
+}
+
+const SEEN: &str = "learned from node ip-1, 1970-01-01";
+
+#[test]
+fn a_learned_type_has_the_capacity_and_the_allocatable_of_the_node() {
+    let group = mk_group();
+    for (path, value) in [
+        ("capacity.cpu", "4"),
+        ("capacity.memory", "16157768Ki"),
+        ("capacity.pods", "58"),
+        ("capacity.ephemeral-storage", "20893676Ki"),
+        ("capacity.nvidia.com/gpu", "4"),
+        ("allocatable.cpu", "3920m"),
+        ("allocatable.memory", "15000000Ki"),
+        ("allocatable.nvidia.com/gpu", "4"),
+        ("allocatable.pods", "58"),
+    ] {
+        group.assert(path, value, SEEN);
+    }
+    let storage: Quantity = group.get("allocatable.ephemeral-storage").0.parse().unwrap();
+    assert_eq!(storage.whole(), 18_181_869_946);
+    let memory = group.values().into_iter().find(|value| value.path == "capacity.memory").unwrap();
+    assert_eq!(memory.runner_up.unwrap().1.to_string(), "shipped table 2026-11-21");
+    let memory = group.values().into_iter().find(|value| value.path == "allocatable.memory").unwrap();
+    assert_eq!(memory.runner_up.unwrap().1.to_string(), "eks profile");
+}
+
+#[test]
+fn another_group_of_the_same_type_learns_nothing_from_it() {
+    let catalog = Catalog::default();
+    assert_eq!(catalog.for_group("us/other").resolve(Family::Aws, "g4dn.xlarge").unwrap().learned, None);
+}
+
+#[test]
+fn tags_overrides_and_tables_win_over_what_was_seen() {
+    let mut group = mk_group();
+    group.tables = vec![Table::parse("aws: {g4dn.xlarge: {memory: 15Gi, nvidia.com/gpu: 2}}", "t.yaml").unwrap()];
+    group.assert("capacity.memory", "15Gi", "user table t.yaml");
+    group.assert("capacity.nvidia.com/gpu", "2", "user table t.yaml");
+    group.assert("capacity.cpu", "4", SEEN);
+    group.overrides.capacity = [("memory".to_owned(), "14Gi".parse().unwrap())].into();
+    group.assert("capacity.memory", "14Gi", "group override");
+    group.hints.resources = pairs(&[("memory", "13Gi")]);
+    group.assert("capacity.memory", "13Gi", "tag");
+    // What the node was seen to keep is kept of that.
+    let kept = 16_157_768 - 15_000_000;
+    group.assert("allocatable.memory", &format!("{}Ki", 13 * 1024 * 1024 - kept), SEEN);
+}
+
+#[test]
+fn reserves_that_the_configuration_says_count_alone() {
+    let mut group = mk_group();
+    group.overrides.reserved.system_reserved = [("memory".to_owned(), "1Gi".parse().unwrap())].into();
+    let (_, source) = group.get("allocatable.memory");
+    assert_eq!(source, "group override");
+    let (_, source) = group.get("allocatable.cpu");
+    assert_eq!(source, "eks profile");
+    group.overrides.reserved = template::ReservedRule { max_pods: Some(30), ..Default::default() };
+    group.assert("capacity.pods", "30", "group override");
+    assert_eq!(group.get("allocatable.memory").1, "eks profile");
+}
+
+#[test]
+fn huge_pages_are_taken_off_memory_once() {
+    let group = mk_group().show("hugepages-2Mi", "1Gi", "1Gi").show("memory", "16157768Ki", "14000000Ki");
+    group.assert("allocatable.memory", "14000000Ki", SEEN);
+    group.assert("capacity.hugepages-2Mi", "1Gi", SEEN);
+}
+
+#[test]
+fn a_node_that_keeps_nothing_is_taken_at_its_word() {
+    let group = mk_group().show("cpu", "4", "4");
+    group.assert("allocatable.cpu", "4", SEEN);
+}
+
+#[test]
+fn a_disk_that_has_grown_since_is_believed() {
+    let mut group = mk_group();
+    group.machine.ephemeral_storage_bytes = Some(100 << 30);
+    let (storage, source) = group.get("capacity.ephemeral-storage");
+    assert_eq!(source, "group");
+    assert!(storage.parse::<Quantity>().unwrap().whole() > 90 << 30, "{storage}");
+    assert_eq!(group.get("allocatable.ephemeral-storage").1, "eks profile");
+    group.machine.ephemeral_storage_bytes = None;
+    group.assert("capacity.ephemeral-storage", "20893676Ki", SEEN);
+}
