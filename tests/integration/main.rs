@@ -9,6 +9,8 @@ mod faces;
 mod fleet;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod incidents;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod learning;
 mod peers;
 mod serving;
 #[cfg(all(feature = "aws", feature = "azure"))]

@@ -8,6 +8,7 @@ pub(crate) mod authority;
 pub(crate) mod aws;
 mod backstage;
 mod exchange;
+pub(crate) mod kubernetes;
 mod plain;
 mod port;
 pub(crate) mod scene;

@@ -1,0 +1,95 @@
+//! The real binary: what it learns, what it keeps, and what it says when it cannot.
+
+use std::sync::Arc;
+
+use headcount::cloud::simulated::{GroupPlan, Simulated};
+
+use super::bed::{CONFIG_MAP, NAMESPACE};
+use super::{HIGH, LOW, seen};
+use crate::faces::aws::Aws;
+use crate::faces::kubernetes::{ApiServer, mk_node};
+use crate::faces::scene::Scene;
+use crate::peers::headcount::run;
+
+const LEARN: &str = "learn: {kubernetes: true, kubeconfig: kubeconfig}";
+
+fn face() -> Aws {
+    Aws::start(Arc::new(Simulated::with_groups(7, [GroupPlan::aws("web").sized(0, 10, 1)])))
+}
+
+/// Headcount before both faces.
+async fn scene(kubeconfig: String) -> Scene<Aws> {
+    Scene::with(face(), |setting| {
+        setting.more = LEARN.to_owned();
+        setting.files.push(("kubeconfig".to_owned(), kubeconfig));
+    })
+    .await
+}
+
+/// A row of `headcount template web`.
+fn row(scene: &Scene<Aws>, path: &str) -> String {
+    let output = run(&["template", "web", "--config", &scene.config()]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let row = text.lines().find(|line| line.starts_with(path)).map(str::to_owned);
+    row.unwrap_or_else(|| panic!("{path} in {text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[tokio::test]
+async fn a_server_that_starts_at_zero_nodes_still_knows_what_they_were_like() {
+    let api = ApiServer::plain();
+    let mut scene = scene(api.kubeconfig_text()).await;
+    scene.client.until("listed", async |client| client.nodes("web").await.len() == 1).await;
+    let before = scene.client.template("web").await.expect("built").node_bytes;
+    let id = scene.client.nodes("web").await[0].id.clone();
+    api.set_nodes([mk_node("one", &id, HIGH)]);
+    scene.restart().await;
+    scene
+        .client
+        .until("learned", async |client| client.template("web").await.expect("built").node_bytes != before)
+        .await;
+    let learned = scene.client.template("web").await.expect("built").node_bytes;
+    scene.client.until("kept", async |_| api.config_map(NAMESPACE, CONFIG_MAP).is_some()).await;
+
+    scene.client.delete("web", &[&id]).await.expect("deleted");
+    scene.client.until("gone", async |client| client.nodes("web").await.is_empty()).await;
+    api.set_nodes([]);
+    scene.restart().await;
+    scene
+        .client
+        .until("remembered", async |client| client.template("web").await.expect("built").node_bytes == learned)
+        .await;
+    let memory = row(&scene, "capacity.memory");
+    assert!(memory.contains(&format!("{HIGH}Ki")) && memory.contains(&seen("one")), "{memory}");
+    assert!(row(&scene, "allocatable.memory").contains(&seen("one")));
+
+    // A command reads, and writes nothing: not even what it could see.
+    let kept = api.config_map(NAMESPACE, CONFIG_MAP);
+    api.set_nodes([mk_node("two", &id, LOW)]);
+    row(&scene, "capacity.memory");
+    assert_eq!(api.config_map(NAMESPACE, CONFIG_MAP), kept);
+}
+
+#[tokio::test]
+async fn without_an_api_server_all_is_served_and_a_warning_says_why_nothing_is_learned() {
+    let api = ApiServer::plain();
+    let kubeconfig = api.kubeconfig_text();
+    drop(api);
+    let mut scene = scene(kubeconfig).await;
+    scene.client.until("served", async |client| client.nodes("web").await.len() == 1).await;
+    scene.client.increase("web", 1).await.expect("there is room");
+    scene.client.template("web").await.expect("built");
+    let line = scene.server().logged("what the nodes hold cannot be learned");
+    assert!(line.contains("WARN") && line.contains("cannot connect to the API server at 127.0.0.1"), "{line}");
+    assert!(row(&scene, "capacity.memory").contains("live discovery"));
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_cannot_be_used_is_a_bad_configuration() {
+    let config =
+        crate::peers::headcount::ConfigFile::new(&format!("{LEARN}\nsources: [{{name: a, simulated: {{}}}}]\n"));
+    let config = config.beside("kubeconfig", "current-context: nowhere\n");
+    let output = run(&["groups", "--config", &config.path()]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("learn.kubeconfig: ") && message.contains("no context \"nowhere\""), "{message}");
+}
