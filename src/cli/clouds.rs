@@ -82,7 +82,8 @@ fn kubernetes(config: &Config) -> Result<Option<Arc<dyn KubernetesApi>>, Command
     }
 }
 
-async fn connect_source(
+/// Connects one source.
+pub(super) async fn connect_source(
     source: &Source,
     simulated: &mut Vec<Arc<simulated::Simulated>>,
 ) -> Result<SharedCloud, CommandError> {

@@ -2,6 +2,7 @@
 
 mod clouds;
 mod groups;
+mod instance_types;
 mod serve;
 pub mod shutdown;
 mod template;
@@ -40,6 +41,8 @@ enum Command {
     Groups(groups::Groups),
     /// Show the node that the Cluster Autoscaler will be told a group grows by.
     Template(template::Template),
+    /// Work with tables of machine types.
+    InstanceTypes(instance_types::InstanceTypes),
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -85,6 +88,7 @@ pub fn run() -> ExitCode {
                 Command::Serve(serve) => serve.run().await,
                 Command::Groups(groups) => groups.run().await,
                 Command::Template(template) => template.run().await,
+                Command::InstanceTypes(instance_types) => instance_types.run().await,
             }
         })
     });

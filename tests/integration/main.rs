@@ -2,6 +2,8 @@
 
 mod accuracy;
 mod architecture;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod commands;
 #[cfg(feature = "aws")]
 mod contract;
 #[cfg(all(feature = "aws", feature = "azure"))]

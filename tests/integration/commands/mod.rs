@@ -1,0 +1,29 @@
+//! The commands that answer a question and end.
+
+mod export;
+
+use std::process::Output;
+
+use headcount::cloud::simulated::Simulated;
+
+use crate::faces::Face;
+use crate::peers::headcount::ConfigFile;
+
+/// A source `here` behind a face, with these groups (lines of `nodeGroups`) and further sections.
+fn config(face: &impl Face, node_groups: &[&str], more: &str) -> ConfigFile {
+    let mut lines = vec![format!("sources:\n  - name: here\n    {}:", face.cloud())];
+    lines.extend(face.settings().iter().map(|line| format!("      {line}")));
+    lines.push(format!("      nodeGroups: {node_groups:?}"));
+    ConfigFile::new(&format!("{}\n{more}\n", lines.join("\n")))
+}
+
+/// A simulated cloud without groups.
+fn empty() -> std::sync::Arc<Simulated> {
+    std::sync::Arc::new(Simulated::new(7))
+}
+
+/// What a command printed, and what it said beside.
+fn texts(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
