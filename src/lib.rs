@@ -3,6 +3,7 @@
 //! Imports run downward only, in this order; `tests/integration/architecture.rs` fails on any other arrow.
 
 pub mod admin;
+pub mod check;
 pub mod cli;
 pub mod cloud;
 pub mod config;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::CommandError;
+use crate::check::{self, Finding, Subject};
 use crate::cloud::{Family, SharedCloud, simulated};
 use crate::config::{Config, Source, SourceKind};
 use crate::fleet::{self, Fleet, Settings};
@@ -59,6 +60,19 @@ impl Prepared {
         if let Some(kubernetes) = &self.kubernetes {
             fleet::recall(kubernetes.as_ref(), &self.settings.catalog).await;
         }
+    }
+
+    /// Checks all of it, without starting anything.
+    pub(super) async fn check(&self, config: &Config) -> Vec<Finding> {
+        let subject = Subject {
+            sources: &self.settings.sources,
+            catalog: &self.settings.catalog,
+            policies: &self.settings.policies,
+            warnings: &config.warnings,
+            gpu_label: config.gpu_label.is_some(),
+            kubernetes: self.kubernetes.as_deref(),
+        };
+        check::check(&subject).await
     }
 
     /// Starts watching.

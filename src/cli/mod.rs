@@ -1,5 +1,6 @@
 //! The command line: one file a command, and no logic of their own.
 
+mod check;
 mod clouds;
 mod groups;
 mod instance_types;
@@ -37,6 +38,8 @@ struct Arguments {
 enum Command {
     /// Serve the node groups to the Cluster Autoscaler.
     Serve(serve::Serve),
+    /// Check credentials, permissions, groups and templates, and say what to do about what is wrong.
+    Check(check::Check),
     /// List the node groups and their sizes, as they would be served.
     Groups(groups::Groups),
     /// Show the node that the Cluster Autoscaler will be told a group grows by.
@@ -86,6 +89,7 @@ pub fn run() -> ExitCode {
         runtime.block_on(async {
             match command {
                 Command::Serve(serve) => serve.run().await,
+                Command::Check(check) => check.run().await,
                 Command::Groups(groups) => groups.run().await,
                 Command::Template(template) => template.run().await,
                 Command::InstanceTypes(instance_types) => instance_types.run().await,

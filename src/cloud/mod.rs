@@ -11,6 +11,7 @@ pub mod azure;
 #[cfg(any(feature = "aws", feature = "azure"))]
 mod bounds;
 mod budget;
+mod conflict;
 mod error;
 mod machine;
 mod reading;
@@ -25,6 +26,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 
 pub use budget::Budget;
+pub use conflict::{Conflict, Conflicts, Harm};
 pub use error::{CloudError, Fault};
 pub use machine::{
     Accelerator, Architecture, InstanceType, Machine, OperatingSystem, ReservedProfile, Taint, TaintEffect,
@@ -77,6 +79,16 @@ pub trait Cloud: Send + Sync {
 
     /// Every machine type this source offers, live.
     async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError>;
+
+    /// What was remarked on groups, each thing once.
+    fn remarks(&self) -> Vec<(GroupName, String)> {
+        Vec::new()
+    }
+
+    /// What in the settings of its groups works against a Cluster Autoscaler. `headcount check` alone asks.
+    async fn conflicts(&self) -> Conflicts {
+        Conflicts::default()
+    }
 
     /// Whether an ID is of the form this source's instances have, and which group it names if it names one.
     fn recognise(&self, id: &str) -> Recognition;

@@ -25,4 +25,11 @@ impl Remarks {
             }
         }
     }
+
+    /// What was said, sorted.
+    pub(super) fn all(&self) -> Vec<(GroupName, String)> {
+        let mut all: Vec<_> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+        all.sort();
+        all
+    }
 }

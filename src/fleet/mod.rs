@@ -48,6 +48,7 @@ pub use request::{Ask, TimeLimit};
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
 pub use source::Health;
 pub use tally::{Reported, Tally};
+pub use template_builder::TemplateBuilder;
 
 use crate::cloud::{Recognition, SharedCloud};
 use crate::instance_types::Catalog;
@@ -58,7 +59,6 @@ use limits::{NODES_PER_CALL, REFRESH_WAIT, STALE_AFTER, WAIT_FOR_ALL_SOURCES};
 use request::Request;
 use snapshot::Store;
 use source::Source;
-use template_builder::TemplateBuilder;
 
 /// What a fleet is made of.
 pub struct Settings {

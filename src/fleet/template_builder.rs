@@ -27,7 +27,7 @@ pub(super) struct TemplateJob {
 
 /// Builds the templates of one source's groups.
 #[derive(Clone)]
-pub(super) struct TemplateBuilder {
+pub struct TemplateBuilder {
     /// The source.
     pub source: Arc<str>,
     /// The source's cloud.
@@ -62,23 +62,28 @@ impl TemplateBuilder {
     }
 
     async fn build(&self, job: &TemplateJob) -> TemplateState {
-        match timeout(READ_LIMIT * 2, self.try_build(job)).await {
-            Ok(Ok(template)) => TemplateState::Ready(Arc::new(template)),
-            Ok(Err(reason)) => TemplateState::Unavailable(reason.into()),
-            Err(_elapsed) => TemplateState::Unavailable("the cloud did not describe its machines in time".into()),
+        match self.build_one(&job.id, &job.reading).await {
+            Ok(template) => TemplateState::Ready(Arc::new(template)),
+            Err(reason) => TemplateState::Unavailable(reason.into()),
         }
     }
 
-    async fn try_build(&self, job: &TemplateJob) -> Result<NodeTemplate, String> {
-        let machine = self.cloud.machine(&job.reading).await.map_err(|error| error.to_string())?;
+    /// Builds the template of the group that is served under this ID, or says why it cannot be built.
+    pub async fn build_one(&self, id: &str, reading: &GroupReading) -> Result<NodeTemplate, String> {
+        let building = timeout(READ_LIMIT * 2, self.try_build(id, reading)).await;
+        building.unwrap_or_else(|_elapsed| Err("the cloud did not describe its machines in time".to_owned()))
+    }
+
+    async fn try_build(&self, id: &str, reading: &GroupReading) -> Result<NodeTemplate, String> {
+        let machine = self.cloud.machine(reading).await.map_err(|error| error.to_string())?;
         self.look_up(&machine).await;
-        let policy = self.policies.of(&job.id);
-        let key = GroupKey { source: Arc::clone(&self.source), name: job.reading.name.clone() };
+        let policy = self.policies.of(id);
+        let key = GroupKey { source: Arc::clone(&self.source), name: reading.name.clone() };
         let catalog = self.catalog.for_group(&key.to_string());
         let input = template::Input {
-            group: &job.id,
+            group: id,
             family: self.cloud.family(),
-            hints: &job.reading.hints,
+            hints: &reading.hints,
             machine: &machine,
             catalog: &catalog,
             overrides: &policy.overrides,

@@ -1,8 +1,9 @@
-//! The AWS calls that Headcount makes, and no others. [`READ_ACTIONS`] and [`WRITE_ACTIONS`] are the IAM policy in
-//! `deploy/aws-iam-policy.json`; a test holds them equal.
+//! The AWS calls that Headcount makes, and no others. [`READ_ACTIONS`], [`WRITE_ACTIONS`] and [`CHECK_ACTIONS`] are the IAM
+//! policy in `deploy/aws-iam-policy.json`; a test holds them equal.
 
 use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
+use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
 use aws_sdk_autoscaling::types::{Activity, Filter, LaunchConfiguration};
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
 use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
@@ -29,6 +30,9 @@ pub const READ_ACTIONS: [&str; 8] = [
 /// What Headcount must be allowed to do to the groups it scales.
 pub const WRITE_ACTIONS: [&str; 2] =
     ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"];
+
+/// What `headcount check` reads besides; serving needs none of it.
+pub const CHECK_ACTIONS: [&str; 1] = ["autoscaling:DescribePolicies"];
 
 /// The most group names one DescribeAutoScalingGroups takes, the most records of a page of it, the most instance types
 /// one DescribeInstanceTypes takes and the most instances one TerminateInstanceInAutoScalingGroup takes.
@@ -60,6 +64,9 @@ pub(super) trait AutoScalingApi: Send + Sync {
 
     /// The newest activities of a group, one page.
     async fn describe_scaling_activities(&self, group: &str) -> Result<Vec<Activity>, CloudError>;
+
+    /// One page of the scaling policies of all groups.
+    async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError>;
 
     /// Sets the desired capacity. Sent once.
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError>;
@@ -160,6 +167,11 @@ impl AutoScalingApi for AutoScaling {
         let call = self.reads.describe_scaling_activities().auto_scaling_group_name(group).max_records(PAGE_RECORDS);
         let output = call.send().await.map_err(|error| classify("DescribeScalingActivities", group, error))?;
         Ok(output.activities.unwrap_or_default())
+    }
+
+    async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError> {
+        let call = self.reads.describe_policies().max_records(PAGE_RECORDS).set_next_token(token);
+        call.send().await.map_err(|error| classify("DescribePolicies", "all", error))
     }
 
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError> {
@@ -270,6 +282,7 @@ mod tests {
         };
         assert_eq!(allowed("HeadcountReads"), READ_ACTIONS);
         assert_eq!(allowed("HeadcountScales"), WRITE_ACTIONS);
-        assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(2));
+        assert_eq!(allowed("HeadcountChecks"), CHECK_ACTIONS);
+        assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(3));
     }
 }

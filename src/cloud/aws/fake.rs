@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
-use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, LaunchConfiguration};
+use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
+use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, LaunchConfiguration, ScalingPolicy};
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
 use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
 use aws_sdk_ec2::types::{
@@ -29,6 +30,7 @@ pub(super) struct State {
     pub(super) images: HashMap<String, Image>,
     pub(super) nodegroups: HashMap<String, Nodegroup>,
     pub(super) activities: Vec<Activity>,
+    pub(super) policies: Vec<ScalingPolicy>,
     /// Instance types EC2 knows.
     pub(super) types: Vec<String>,
     /// Groups or types on a page.
@@ -149,6 +151,14 @@ impl AutoScalingApi for Fake {
 
     async fn describe_scaling_activities(&self, group: &str) -> Result<Vec<Activity>, CloudError> {
         self.call("DescribeScalingActivities", group, |state| state.activities.clone())
+    }
+
+    async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError> {
+        self.call("DescribePolicies", "all", |state| {
+            let (policies, next) = page(&state.policies, token, state.page);
+            let output = DescribePoliciesOutput::builder().set_scaling_policies(Some(policies));
+            output.set_next_token(next).build()
+        })
     }
 
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError> {

@@ -17,6 +17,22 @@ const PAGES_MAX: usize = 200;
 impl Aws {
     /// Lists the groups that the configuration names and those its discoveries find.
     pub(super) async fn list_all(&self) -> Result<Listing, CloudError> {
+        let (found, absent) = self.find().await?;
+        let mut listing = Listing { absent, ..Listing::default() };
+        for (name, group) in &found {
+            match self.read(group) {
+                Ok(reading) => listing.groups.push(reading),
+                Err(reason) => listing.broken.push((name.as_str().into(), reason)),
+            }
+        }
+        listing.groups.sort_by(|one, other| one.name.cmp(&other.name));
+        listing.broken.sort();
+        self.forget_others(&found);
+        Ok(listing)
+    }
+
+    /// Finds those groups, and the names for which there is none.
+    pub(super) async fn find(&self) -> Result<(HashMap<String, AutoScalingGroup>, Vec<GroupName>), CloudError> {
         let names: BTreeSet<&str> = self.settings.node_groups.iter().map(|spec| spec.name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
         let mut found: HashMap<String, AutoScalingGroup> = HashMap::new();
@@ -32,17 +48,7 @@ impl Aws {
             }
             self.pages(&Which::Filtered(filters), &mut found).await?;
         }
-        let mut listing = Listing { absent, ..Listing::default() };
-        for (name, group) in &found {
-            match self.read(group) {
-                Ok(reading) => listing.groups.push(reading),
-                Err(reason) => listing.broken.push((name.as_str().into(), reason)),
-            }
-        }
-        listing.groups.sort_by(|one, other| one.name.cmp(&other.name));
-        listing.broken.sort();
-        self.forget_others(&found);
-        Ok(listing)
+        Ok((found, absent))
     }
 
     /// Reads one group anew.

@@ -8,6 +8,7 @@ mod activities;
 mod api;
 mod blueprint;
 mod cache;
+mod conflicts;
 mod connect;
 mod discovery;
 mod errors;
@@ -47,11 +48,11 @@ use self::nodegroups::{NodegroupFacts, NodegroupKey};
 use self::volumes::ImageFacts;
 use super::remarks::Remarks;
 use super::{
-    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, Listing,
-    Machine, OperationHandle, Progress, ProviderId, Recognition,
+    Acceptance, Cloud, CloudError, Conflicts, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity,
+    Listing, Machine, OperationHandle, Progress, ProviderId, Recognition,
 };
 
-pub use api::{READ_ACTIONS, WRITE_ACTIONS};
+pub use api::{CHECK_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
 pub use connect::ConnectError;
 pub use discovery::TagQueryError;
 pub use settings::{Settings, TagQuery};
@@ -146,6 +147,14 @@ impl Cloud for Aws {
 
     async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
         self.types_all().await
+    }
+
+    fn remarks(&self) -> Vec<(GroupName, String)> {
+        self.remarks.all()
+    }
+
+    async fn conflicts(&self) -> Conflicts {
+        self.all_conflicts().await
     }
 
     fn recognise(&self, id: &str) -> Recognition {

@@ -146,6 +146,10 @@ impl Cloud for Azure {
         self.types_all().await
     }
 
+    fn remarks(&self) -> Vec<(GroupName, String)> {
+        self.remarks.all()
+    }
+
     fn recognise(&self, id: &str) -> Recognition {
         match ids::parse(id).filter(|parsed| self.is_ours(parsed)).map(|parsed| parsed.machine) {
             Some(Named::InSet(set, _)) => Recognition::OursInGroup(self.served_name(set).unwrap_or_else(|| set.into())),

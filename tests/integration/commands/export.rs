@@ -100,7 +100,7 @@ async fn a_source_is_chosen_by_its_name_and_one_that_cannot_be_read_is_a_failure
         let output = run(&all);
         let (table, complaint) = texts(&output);
         assert_eq!(output.status.code(), code, "{complaint}");
-        assert!(complaint.contains(part) && (code == Some(0)) == !table.is_empty(), "{complaint}");
+        assert!(complaint.contains(part) && (code == Some(0)) != table.is_empty(), "{complaint}");
     }
     let gone = "{region: us-east-1, endpoint: \"http://127.0.0.1:1\", nodeGroups: [\"0:1:a\"]}";
     let gone = ConfigFile::new(&format!("sources: [{{name: us, aws: {gone}}}]\n"));

@@ -1,5 +1,6 @@
 //! The commands that answer a question and end.
 
+mod check;
 mod export;
 
 use std::process::Output;

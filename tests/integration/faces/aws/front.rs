@@ -75,6 +75,7 @@ impl Front for Counter {
             "DescribeAutoScalingGroups" => self.describe_groups(request).await,
             "DescribeLaunchConfigurations" => self.describe_launch_configurations(request).await,
             "DescribeScalingActivities" => self.describe_activities(request).await,
+            "DescribePolicies" => Ok(self.describe_policies()),
             "SetDesiredCapacity" => self.set_desired_capacity(request).await,
             "TerminateInstanceInAutoScalingGroup" => self.terminate(request).await,
             "DescribeImages" => self.describe_images(request).await,

@@ -57,6 +57,8 @@ pub(crate) struct Look {
     pub(crate) cpu_options: Option<(u32, u32)>,
     /// Suspended processes. `Launch` and `Terminate` are when the group's plan withholds growth and removal.
     pub(crate) suspended: Vec<String>,
+    /// Names of scaling policies.
+    pub(crate) policies: Vec<String>,
     /// `DesiredCapacityType`
     pub(crate) capacity_type: Option<String>,
     /// `Delete in progress`, for instance.
@@ -88,6 +90,7 @@ impl Default for Look {
             efa_interfaces: 0,
             cpu_options: None,
             suspended: Vec::new(),
+            policies: Vec::new(),
             capacity_type: None,
             status: None,
             undecodable: false,

@@ -8,6 +8,7 @@ mod front;
 mod groups;
 mod habits;
 mod launch;
+mod policies;
 mod tests;
 mod types;
 mod writes;

@@ -1,0 +1,96 @@
+//! What to say of one group.
+
+use super::evidence::GroupEvidence;
+use super::finding::Finding;
+use super::finding::Severity::{Error, Ok as Fine, Warning};
+use crate::cloud::Permit;
+use crate::instance_types::Source;
+use crate::template::{NodeTemplate, Value};
+
+const MEMORY: &str = "capacity.memory";
+/// Resources that are GPUs.
+const GPUS: [&str; 2] = ["capacity.nvidia.com/gpu", "capacity.amd.com/gpu"];
+
+/// What is to be said of a group.
+pub(super) fn findings(group: &GroupEvidence) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(shared_name(group));
+    findings.extend(withheld(group));
+    findings.extend(out_of_bounds(group));
+    findings.push(template(group));
+    findings
+}
+
+/// Whether its nodes have GPUs.
+pub(super) fn has_gpus(group: &GroupEvidence) -> bool {
+    GPUS.iter().any(|path| group.template.as_ref().is_ok_and(|template| value(template, path).is_some()))
+}
+
+fn shared_name(group: &GroupEvidence) -> Option<Finding> {
+    group.shares_name.then(|| {
+        let what =
+            format!("another source has a group named {} too, so each is served as source/name", group.reading.name);
+        Finding::of(Warning, &group.id, what, "use this ID in groups: and in expander configuration")
+    })
+}
+
+fn withheld(group: &GroupEvidence) -> Vec<Finding> {
+    let warning = |what: String| Finding::of(Warning, &group.id, what, "");
+    match (&group.reading.growth, &group.reading.removal) {
+        (Permit::Withheld(growth), Permit::Withheld(removal)) if growth == removal => {
+            vec![warning(format!("it can neither grow nor shrink: {growth}"))]
+        }
+        (growth, removal) => [("grow", growth), ("shrink", removal)]
+            .into_iter()
+            .filter_map(|(what, permit)| match permit {
+                Permit::Granted => None,
+                Permit::Withheld(reason) => Some(warning(format!("it cannot {what}: {reason}"))),
+            })
+            .collect(),
+    }
+}
+
+fn out_of_bounds(group: &GroupEvidence) -> Option<Finding> {
+    let reading = &group.reading;
+    let (min, max, desired) = (reading.min, reading.max, reading.desired);
+    if (min..=max).contains(&desired) {
+        return None;
+    }
+    let what = format!("its capacity of {desired} is not within its bounds {min}:{max}");
+    let advice = "the Cluster Autoscaler does not mend that by itself (--enforce-node-group-min-size does, below min)";
+    Some(Finding::of(Warning, &group.id, what, advice))
+}
+
+fn template(group: &GroupEvidence) -> Finding {
+    let template = match &group.template {
+        Err(reason) => {
+            let what = format!("no template can be built, so it cannot grow from zero: {reason}");
+            return Finding::of(Error, &group.id, what, "");
+        }
+        Ok(template) => template,
+    };
+    let reading = &group.reading;
+    let shown = |path: &str| value(template, path).map_or("?", |value| value.value.as_str());
+    let estimated = value(template, MEMORY).is_some_and(|memory| is_estimate(&memory.source));
+    let source = value(template, MEMORY).map(|memory| memory.source.to_string()).unwrap_or_default();
+    let (estimate, advice) =
+        if estimated { (", an estimate", "learn:, a table's `memory` or a tag makes it exact") } else { ("", "") };
+    let what = format!(
+        "size {} in {}:{}; a new node has {} cpu and {} memory ({source}{estimate})",
+        reading.desired,
+        reading.min,
+        reading.max,
+        shown("capacity.cpu"),
+        shown(MEMORY)
+    );
+    Finding::of(Fine, &group.id, what, advice)
+}
+
+/// Whether memory from there is what the cloud sells less what nodes of that size keep at most.
+fn is_estimate(source: &Source) -> bool {
+    matches!(source, Source::LiveDiscovery | Source::Shipped { .. })
+}
+
+fn value<'a>(template: &'a NodeTemplate, path: &str) -> Option<&'a Value> {
+    template.values.iter().find(|value| value.path == path)
+}

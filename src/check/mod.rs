@@ -1,0 +1,39 @@
+//! What is wrong, or works against the Cluster Autoscaler, in the configuration, the credentials and the groups, and what to
+//! do about it.
+//!
+//! `evidence` asks the clouds, each for itself, and writes nothing; `findings` decides what to say of it, and is pure.
+
+mod evidence;
+mod finding;
+mod findings;
+mod groups;
+
+use std::sync::Arc;
+
+pub use finding::{Finding, Severity};
+
+use crate::cloud::SharedCloud;
+use crate::fleet::Policies;
+use crate::instance_types::Catalog;
+use crate::kubernetes::KubernetesApi;
+
+/// What is to be checked.
+pub struct Subject<'a> {
+    /// The sources, by name.
+    pub sources: &'a [(Arc<str>, SharedCloud)],
+    /// Machine types.
+    pub catalog: &'a Arc<Catalog>,
+    /// The configuration's say on groups.
+    pub policies: &'a Arc<Policies>,
+    /// What reading the configuration found odd.
+    pub warnings: &'a [String],
+    /// Whether the configuration names the label of GPU nodes.
+    pub gpu_label: bool,
+    /// The cluster to learn from.
+    pub kubernetes: Option<&'a dyn KubernetesApi>,
+}
+
+/// Checks everything. Sources come in their order, and what is worst of each first.
+pub async fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    findings::findings(&evidence::gather(subject).await)
+}

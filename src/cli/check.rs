@@ -1,0 +1,43 @@
+//! `headcount check`
+
+use super::groups::{as_json, as_yaml};
+use super::{CommandError, Output, clouds, columns, print};
+use crate::check::Finding;
+use crate::config::{self, Config};
+
+/// Check credentials, permissions, groups and templates, and say what to do about what is wrong.
+///
+/// Reads the clouds by itself; no server has to run, and nothing is written. Exits with 1 if anything is an error.
+#[derive(Debug, clap::Args)]
+pub(super) struct Check {
+    #[command(flatten)]
+    configuration: config::Arguments,
+    /// How to print the findings.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+impl Check {
+    pub(super) async fn run(self) -> Result<(), CommandError> {
+        let Self { configuration, output } = self;
+        let config = Config::load(&configuration)?;
+        let prepared = clouds::prepare(&config).await?;
+        prepared.recall().await;
+        let findings = prepared.check(&config).await;
+        print(&match output {
+            Output::Table => table(&findings),
+            Output::Json => as_json(&findings)?,
+            Output::Yaml => as_yaml(&findings)?,
+        })?;
+        match findings.iter().filter(|finding| finding.severity.is_error()).count() {
+            0 => Ok(()),
+            1 => Err(CommandError::Failed("1 error".to_owned())),
+            errors => Err(CommandError::Failed(format!("{errors} errors"))),
+        }
+    }
+}
+
+fn table(findings: &[Finding]) -> String {
+    let row = |finding: &Finding| vec![finding.severity.to_string(), finding.subject.clone(), finding.sentence()];
+    columns(&findings.iter().map(row).collect::<Vec<_>>())
+}

@@ -1,0 +1,154 @@
+//! What in the settings of Auto Scaling groups works against a Cluster Autoscaler: scaling policies, and the processes by
+//! which a group terminates instances of its own choice.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_autoscaling::types::AutoScalingGroup;
+
+use super::Aws;
+use super::errors::unintelligible;
+use crate::cloud::{CloudError, Conflict, Conflicts, Harm};
+
+/// Pages of policies: 10,000 of them, a few dozen to each group that an account may have by default.
+const PAGES_MAX: usize = 100;
+
+impl Aws {
+    /// Reads the groups and their policies.
+    pub(super) async fn all_conflicts(&self) -> Conflicts {
+        let mut conflicts = Conflicts::default();
+        let groups = match self.find().await {
+            Ok((groups, _)) => groups,
+            Err(error) => return Conflicts { unread: vec![error], ..conflicts },
+        };
+        let policies = self.policies().await.unwrap_or_else(|error| {
+            conflicts.unread.push(error);
+            BTreeMap::new()
+        });
+        let sorted: BTreeMap<_, _> = groups.iter().collect();
+        for (name, group) in sorted {
+            conflicts.found.extend(policies.get(name).map(|policies| scaled_by(name, policies)));
+            conflicts.found.extend(rebalanced(name, group));
+        }
+        conflicts
+    }
+
+    /// The names of the policies in force, by group.
+    async fn policies(&self) -> Result<BTreeMap<String, Vec<String>>, CloudError> {
+        let (mut policies, mut token) = (BTreeMap::<String, Vec<String>>::new(), None);
+        for _ in 0..PAGES_MAX {
+            let page = self.scaling.describe_policies(token).await?;
+            for policy in page.scaling_policies.unwrap_or_default() {
+                let (group, name) = (policy.auto_scaling_group_name, policy.policy_name);
+                if let (Some(group), Some(name), true) = (group, name, policy.enabled.unwrap_or(true)) {
+                    policies.entry(group).or_default().push(name);
+                }
+            }
+            token = page.next_token.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(policies);
+            }
+        }
+        Err(unintelligible("DescribePolicies", "all", format!("more than {PAGES_MAX} pages")))
+    }
+}
+
+fn scaled_by(name: &str, policies: &[String]) -> Conflict {
+    Conflict {
+        group: name.into(),
+        what: format!("its size is also set by scaling policies: {}", policies.join(", ")),
+        advice: format!(
+            "delete them: aws autoscaling delete-policy --auto-scaling-group-name {name} --policy-name {}",
+            policies.first().map_or("", String::as_str)
+        ),
+        harm: Harm::Sizes,
+    }
+}
+
+/// A group in several zones evens them out by terminating instances, unless that is suspended or new instances are
+/// protected from it. Protection does not keep Headcount from terminating what it is told to.
+fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<Conflict> {
+    const PROCESS: &str = "AZRebalance";
+    let zones = group.availability_zones().len();
+    let suspended = group.suspended_processes().iter().any(|suspended| suspended.process_name() == Some(PROCESS));
+    if zones < 2 || suspended || group.new_instances_protected_from_scale_in == Some(true) {
+        return None;
+    }
+    Some(Conflict {
+        group: name.into(),
+        what: format!("it spans {zones} zones, and evens them out by terminating instances in use ({PROCESS})"),
+        advice: format!(
+            "aws autoscaling suspend-processes --auto-scaling-group-name {name} --scaling-processes {PROCESS}, or \
+             protect new instances from scale-in"
+        ),
+        harm: Harm::Sizes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
+    use aws_sdk_autoscaling::types::{ScalingPolicy, SuspendedProcess};
+
+    use super::super::Settings;
+    use super::super::fake::Fake;
+    use super::*;
+    use crate::cloud::{Cloud, NodeGroupSpec};
+
+    fn group(name: &str, zones: &[&str]) -> AutoScalingGroupBuilder {
+        let zones = zones.iter().map(|zone| (*zone).to_owned()).collect();
+        AutoScalingGroup::builder().auto_scaling_group_name(name).set_availability_zones(Some(zones))
+    }
+
+    fn policy(group: &str, name: &str, enabled: bool) -> ScalingPolicy {
+        ScalingPolicy::builder().auto_scaling_group_name(group).policy_name(name).enabled(enabled).build()
+    }
+
+    async fn conflicts(fake: &Fake) -> (Vec<String>, Vec<String>) {
+        let names = ["a", "b"].map(|name| NodeGroupSpec { min: 0, max: 9, name: name.to_owned() });
+        let aws = fake.aws(Settings { node_groups: names.to_vec(), ..Settings::default() });
+        let Conflicts { found, unread } = aws.conflicts().await;
+        let found = found.into_iter().map(|conflict| format!("{}: {}", conflict.group, conflict.what));
+        (found.collect(), unread.iter().map(ToString::to_string).collect())
+    }
+
+    #[tokio::test]
+    async fn policies_in_force_are_found_on_every_page_and_those_of_other_groups_passed_over() {
+        let fake = Fake::with(vec![group("a", &["z1"]).build(), group("b", &["z1"]).build()]);
+        fake.state(|state| {
+            state.page = 2;
+            state.policies = vec![
+                policy("other", "cpu", true),
+                policy("a", "off", false),
+                policy("b", "cpu", true),
+                policy("other", "cpu", true),
+                policy("b", "queue", true),
+            ];
+        });
+        let (found, unread) = conflicts(&fake).await;
+        assert_eq!(found, ["b: its size is also set by scaling policies: cpu, queue"]);
+        assert!(unread.is_empty(), "{unread:?}");
+    }
+
+    #[tokio::test]
+    async fn rebalancing_is_found_where_it_can_terminate_something() {
+        let suspended = SuspendedProcess::builder().process_name("AZRebalance").build();
+        for (group, rebalanced) in [
+            (group("a", &["z1"]), false),
+            (group("a", &["z1", "z2"]), true),
+            (group("a", &["z1", "z2"]).suspended_processes(suspended), false),
+            (group("a", &["z1", "z2"]).new_instances_protected_from_scale_in(true), false),
+        ] {
+            let (found, _) = conflicts(&Fake::with(vec![group.build()])).await;
+            assert_eq!(!found.is_empty(), rebalanced, "{found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn policies_that_may_not_be_read_cost_nothing_else() {
+        let fake = Fake::with(vec![group("a", &["z1", "z2"]).build()]);
+        fake.fail("DescribePolicies", "AccessDenied", "not allowed", 403);
+        let (found, unread) = conflicts(&fake).await;
+        assert_eq!(found.len(), 1);
+        assert!(unread[0].starts_with("denied: DescribePolicies"), "{unread:?}");
+    }
+}

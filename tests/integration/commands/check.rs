@@ -1,0 +1,222 @@
+//! `headcount check`
+
+use std::sync::Arc;
+
+use headcount::cloud::simulated::{GroupPlan, Simulated};
+use headcount::cloud::{Family, Permit};
+use serde_json::Value;
+
+use super::{config, texts};
+use crate::faces::Face;
+use crate::faces::arm::Arm;
+use crate::faces::aws::{Aws, Launch, Override, error};
+use crate::faces::kubernetes::ApiServer;
+use crate::peers::headcount::{ConfigFile, run};
+use crate::peers::moto::Moto;
+
+/// What is found, a line each without its columns' spaces, and the exit code.
+struct Found {
+    lines: Vec<String>,
+    code: Option<i32>,
+}
+
+fn check(config: &ConfigFile) -> Found {
+    let output = run(&["check", "--config", &config.path()]);
+    let (table, complaint) = texts(&output);
+    let lines: Vec<String> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(!lines.is_empty(), "{complaint}");
+    Found { lines, code: output.status.code() }
+}
+
+impl Found {
+    #[track_caller]
+    fn has(&self, start: &str, parts: &[&str]) {
+        let fits = |line: &String| line.starts_with(start) && parts.iter().all(|part| line.contains(part));
+        assert!(self.lines.iter().any(fits), "{start} {parts:?} in\n{}", self.lines.join("\n"));
+    }
+
+    #[track_caller]
+    fn has_no(&self, start: &str) {
+        assert!(!self.lines.iter().any(|line| line.starts_with(start)), "{start} in\n{}", self.lines.join("\n"));
+    }
+}
+
+/// A group in one zone, of two nodes, 0 to 10.
+fn plan(name: &str) -> GroupPlan {
+    let mut plan = GroupPlan::aws(name).sized(0, 10, 2);
+    plan.zones.truncate(1);
+    plan
+}
+
+fn aws(plans: impl IntoIterator<Item = GroupPlan>) -> Aws {
+    Aws::start(Arc::new(Simulated::with_groups(7, plans)))
+}
+
+#[tokio::test]
+async fn where_all_is_well_every_line_says_so_and_the_exit_code_is_0() {
+    let face = aws([plan("web")]);
+    let found = check(&config(&face, &["0:10:web"], ""));
+    found.has("ok here it can be read; 1 group", &[]);
+    found.has("ok web size 2 in 0:10; a new node has 2 cpu and ", &["(live discovery, an estimate) — learn:, a table"]);
+    assert_eq!((found.lines.len(), found.code), (2, Some(0)));
+}
+
+#[tokio::test]
+async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
+    let mut spread = GroupPlan::aws("spread").sized(0, 10, 2);
+    spread.removal = Permit::Withheld("suspended".to_owned());
+    let mut stuck = plan("stuck");
+    stuck.growth = Permit::Withheld("suspended".to_owned());
+    let face = aws([spread, stuck, plan("weighted"), plan("scaled"), plan("bounds")]);
+    let weight = |name: &str, weight: &str| Override {
+        instance_type: Some(name.to_owned()),
+        weight: Some(weight.to_owned()),
+        requirements: None,
+    };
+    face.look("weighted", |look| look.overrides = vec![weight("m5.large", "1"), weight("m5.xlarge", "2")]);
+    face.look("scaled", |look| look.policies = vec!["cpu-50".to_owned()]);
+    let groups = ["0:10:spread", "0:10:stuck", "0:10:weighted", "0:10:scaled", "1:5:bounds", "0:1:gone"];
+    let found = check(&config(&face, &groups, "learn: {configMap: mine}"));
+    found.has("warning spread it spans 2 zones", &["(AZRebalance) — aws autoscaling suspend-processes"]);
+    found.has("warning spread it cannot shrink: the group's Terminate process is suspended", &["resume-processes"]);
+    found.has("warning stuck it cannot grow: the group's Launch process is suspended", &["resume-processes"]);
+    found.has("warning weighted it cannot grow: ", &["different weights", "give its instance types the same weight"]);
+    found.has(
+        "warning scaled its size is also set by scaling policies: cpu-50 — delete them",
+        &["--policy-name cpu-50"],
+    );
+    found.has("warning bounds configured as 1:5, but the Auto Scaling group itself says 0:10; 1:5 is used", &[]);
+    found.has("warning gone named in the configuration, and does not exist — create it, or correct the name", &[]);
+    found.has("warning config", &["nothing is learned without learn.kubernetes: true"]);
+    found.has("ok scaled size 2 in 0:10", &[]);
+    found.has_no("error");
+    assert_eq!(found.code, Some(0), "nothing of it keeps Headcount from working");
+}
+
+#[tokio::test]
+async fn a_group_whose_machines_cannot_be_described_is_an_error_and_comes_first() {
+    let face = aws([plan("good"), plan("template")]);
+    face.look("template", |look| look.launch = Launch::MissingTemplate);
+    let found = check(&config(&face, &["0:10:good", "0:10:template"], ""));
+    found.has("error template no template can be built, so it cannot grow from zero: ", &["launch template"]);
+    found.has("ok good", &[]);
+    let severities: Vec<_> = found.lines.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(severities, ["error", "ok", "ok"]);
+    assert_eq!(found.code, Some(1));
+}
+
+#[tokio::test]
+async fn a_source_that_cannot_be_read_is_an_error_and_the_others_are_checked_all_the_same() {
+    let face = aws([plan("web")]);
+    let source = |name: &str, endpoint: &str| {
+        format!("{{name: {name}, aws: {{region: us-east-1, endpoint: \"{endpoint}\", nodeGroups: [\"0:10:web\"]}}}}")
+    };
+    let sources = [source("gone", "http://127.0.0.1:1"), source("there", &face.url())].join(", ");
+    let found = check(&ConfigFile::new(&format!("sources: [{sources}]\n")));
+    found.has(
+        "error gone it cannot be read: unreachable: DescribeAutoScalingGroups",
+        &["— check the network, the proxy, and region or endpoint"],
+    );
+    found.has("ok there it can be read; 1 group", &[]);
+    found.has("ok web", &[]);
+    assert_eq!(found.code, Some(1));
+}
+
+#[tokio::test]
+async fn missing_permissions_are_named_with_the_policy_that_grants_them() {
+    let denied = || error(403, "AccessDenied", "User: me is not authorized to perform this");
+    let face = aws([plan("web")]);
+    face.script("POST", "Action=DescribePolicies", 99, denied());
+    let found = check(&config(&face, &["0:10:web"], ""));
+    found.has("warning here whether something else scales the groups cannot be read: denied: DescribePolicies", &[]);
+    assert_eq!(found.code, Some(0), "serving does not need it");
+    face.script("POST", "Action=DescribeAutoScalingGroups", 99, denied());
+    let found = check(&config(&face, &["0:10:web"], ""));
+    found.has("error here it cannot be read: denied: ", &["check the credentials", "deploy/aws-iam-policy.json"]);
+    assert_eq!(found.code, Some(1));
+}
+
+#[tokio::test]
+async fn names_that_two_sources_share_and_gpus_in_both_clouds_are_warned_of() {
+    let one = aws([plan("web").machines(&["g4dn.xlarge"])]);
+    let two = Arm::start(Arc::new(
+        Simulated::with_groups(7, [GroupPlan::azure("web").machines(&["Standard_NC24ads_A100_v4"])])
+            .of_family(Family::Azure),
+    ));
+    let settings = |name: &str, face: &dyn Fn() -> (String, Vec<String>)| {
+        let (cloud, lines) = face();
+        let lines: String = lines.iter().map(|line| format!("      {line}\n")).collect();
+        format!("  - name: {name}\n    {cloud}:\n{lines}      nodeGroups: [\"0:100:web\"]\n")
+    };
+    let sources = settings("us", &|| (one.cloud().to_owned(), one.settings()))
+        + &settings("eu", &|| (two.cloud().to_owned(), two.settings()));
+    let both = check(&ConfigFile::new(&format!("sources:\n{sources}")));
+    both.has("warning us/web another source has a group named web too, so each is served as source/name — use", &[]);
+    both.has("warning eu/web another source has", &[]);
+    both.has("warning config there are groups with GPUs in both clouds", &["name that label as gpuLabel"]);
+    both.has("ok eu/web", &[]);
+    let labelled = check(&ConfigFile::new(&format!("gpuLabel: team/gpu\nsources:\n{sources}")));
+    labelled.has_no("warning config");
+}
+
+#[tokio::test]
+async fn what_learning_needs_is_tried() {
+    let (face, api) = (aws([plan("web")]), ApiServer::plain());
+    let learn = "learn: {kubernetes: true, kubeconfig: kubeconfig}";
+    let config = config(&face, &["0:10:web"], learn).beside("kubeconfig", &api.kubeconfig_text());
+    check(&config).has("ok kubernetes nodes and the ConfigMap can be read", &[]);
+    api.set_down(true);
+    let found = check(&config);
+    found.has(
+        "warning kubernetes nothing can be learned from nodes: list nodes: 503 Service Unavailable",
+        &["deploy/kubernetes-rbac.yaml"],
+    );
+    assert_eq!(found.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_source_without_groups_is_warned_of() {
+    let face = aws([]);
+    let lines: String = face.settings().iter().map(|line| format!("      {line}\n")).collect();
+    let discovery = "      autoDiscovery: [\"asg:tag=nobody\"]\n";
+    let found = check(&ConfigFile::new(&format!("sources:\n  - name: here\n    aws:\n{lines}{discovery}")));
+    found.has("warning here no group is found — name groups under nodeGroups", &[]);
+    assert_eq!(found.code, Some(0));
+}
+
+#[tokio::test]
+async fn findings_are_printed_as_json_and_yaml_too() {
+    let face = aws([plan("web")]);
+    let config = config(&face, &["0:10:web", "0:1:gone"], "");
+    let print = |form: &str| texts(&run(&["check", "-o", form, "--config", &config.path()])).0;
+    let found: Vec<Value> = serde_json::from_str(&print("json")).expect("JSON");
+    assert_eq!(found[0]["severity"], "warning");
+    assert_eq!(found[0]["subject"], "gone");
+    assert_eq!(found[0]["what"], "named in the configuration, and does not exist");
+    assert_eq!(found[0]["advice"], "create it, or correct the name; it is served as soon as it exists");
+    let yaml: Vec<Value> = serde_saphyr::from_str(&print("yaml")).expect("YAML");
+    assert_eq!(yaml, found);
+}
+
+#[tokio::test]
+async fn groups_in_moto_are_checked() {
+    let Some(moto) = Moto::start().await else { return };
+    moto.group("by-name", "m5.large", (0, 20, 1), &[]).await;
+    let source = format!("{{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:20:by-name\"]}}", moto.url());
+    let found = check(&ConfigFile::new(&format!("sources: [{{name: us, aws: {source}}}]\n")));
+    found.has("ok us it can be read; 1 group", &[]);
+    found.has("ok by-name size 1 in 0:20; a new node has 2 cpu and ", &[]);
+    assert_eq!(found.code, Some(0));
+}
+
+#[test]
+fn nothing_is_written_and_a_configuration_that_cannot_be_used_is_exit_code_2() {
+    let output = run(&["check", "--config", "nowhere.yaml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let face = aws([plan("web")]);
+    let _answer = check(&config(&face, &["0:10:web"], ""));
+    let actions: Vec<_> = face.requests().iter().filter_map(|request| request.field("Action")).collect();
+    let reads = |action: &&String| action.starts_with("Describe") || action.starts_with("Get");
+    assert_eq!(actions.iter().filter(reads).count(), actions.len(), "{actions:?}");
+    assert!(actions.iter().any(|action| action == "DescribePolicies"));
+}
