@@ -221,19 +221,37 @@ impl Complaint {
 
     /// The outcome, unless it is a failure, which is logged if the last one was none.
     fn unless<T, E: Display>(&mut self, outcome: Result<T, E>) -> Option<T> {
+        let changed = self.turn(outcome.is_err());
         match outcome {
             Ok(outcome) => {
-                if std::mem::take(&mut self.made) {
+                if changed {
                     tracing::info!("learning from nodes goes on");
                 }
                 Some(outcome)
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.made, true) {
+                if changed {
                     tracing::warn!(%error, "{}", self.what);
                 }
                 None
             }
         }
+    }
+
+    /// Notes how it went. Answers whether that is other than the last time.
+    fn turn(&mut self, failed: bool) -> bool {
+        std::mem::replace(&mut self.made, failed) != failed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_change_is_worth_a_line() {
+        let mut complaint = Complaint::of("something");
+        let turns = [false, true, true, true, false, false, true].map(|failed| complaint.turn(failed));
+        assert_eq!(turns, [false, true, false, false, true, false, true]);
     }
 }

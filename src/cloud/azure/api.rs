@@ -9,7 +9,7 @@ use super::super::{Budget, CloudError, OperationHandle, Progress};
 
 /// What Headcount must be allowed to do, in the order of `ScaleSetApi`: the custom role. SKUs are the subscription's and
 /// operations a location's; everything else can be granted for the resource group.
-pub const ROLE_ACTIONS: [&str; 7] = [
+pub const ROLE_ACTIONS: [&str; 8] = [
     "Microsoft.Compute/virtualMachineScaleSets/read",
     "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
     "Microsoft.Compute/virtualMachines/read",
@@ -17,6 +17,8 @@ pub const ROLE_ACTIONS: [&str; 7] = [
     "Microsoft.Compute/virtualMachineScaleSets/delete/action",
     "Microsoft.Compute/locations/operations/read",
     "Microsoft.Compute/skus/read",
+    // For `headcount check` alone; serving does not need it.
+    "Microsoft.Insights/autoscaleSettings/read",
 ];
 
 /// The calls.
@@ -52,6 +54,9 @@ pub(super) trait ScaleSetApi: Send + Sync {
 
     /// `skus` LIST, filtered by location, all pages, machine sizes only.
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError>;
+
+    /// `autoscalesettings` LIST of the resource group (Azure Monitor), all pages.
+    async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError>;
 
     /// What remains of the budgets that Azure tells of in its answers.
     fn budgets(&self) -> Vec<Budget> {
@@ -143,6 +148,15 @@ pub(super) struct Size {
     pub(super) name: String,
     /// Capabilities by name, values as written.
     pub(super) capabilities: BTreeMap<String, String>,
+}
+
+/// An autoscale setting of Azure Monitor, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct AutoscaleSetting {
+    pub(super) name: String,
+    /// ARM ID of what it scales.
+    pub(super) target: String,
+    pub(super) enabled: bool,
 }
 
 #[cfg(test)]

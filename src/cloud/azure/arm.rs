@@ -18,16 +18,18 @@ use hyper::Method;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::api::{BadItem, ScaleSet, ScaleSetApi, Size, VirtualMachine};
+use super::api::{AutoscaleSetting, BadItem, ScaleSet, ScaleSetApi, Size, VirtualMachine};
 use super::bridge::Bridge;
 use super::budget::Bucket;
 use super::channel::{Channel, Errand};
-use super::decode::{self, RawMachine, RawSet, RawSize};
+use super::decode::{self, RawAutoscaleSetting, RawMachine, RawSet, RawSize};
 use super::errors::Subject;
 use super::lro;
 use super::transport::Answer;
 use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
 
+/// Far more pages than a resource group can have autoscale settings for.
+const AUTOSCALE_PAGES_MAX: usize = 20;
 /// A whole listing, all pages.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -206,6 +208,31 @@ impl ScaleSetApi for Arm {
             size.inspect_err(|bad| tracing::debug!(name = bad.name, reason = bad.reason, "skipped a machine size")).ok()
         };
         Ok(items.into_iter().filter(decode::is_size).filter_map(size).collect())
+    }
+
+    async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
+        // Azure Monitor has budgets of its own. It is asked once, by a command, so that which one is charged matters little.
+        let errand = Errand::new("AutoscaleSettings.List", &self.resource_group, Bucket::Sizes);
+        let subject = errand.subject();
+        let Self { subscription, resource_group, .. } = self;
+        let path = format!(
+            "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/Microsoft.Insights/\
+             autoscalesettings?api-version=2022-10-01"
+        );
+        let invalid = |error: &dyn std::fmt::Display| subject.unintelligible(&error.to_string());
+        let mut next = Some(self.channel.endpoint().join(&path).map_err(|error| invalid(&error))?);
+        let mut pages = Vec::new();
+        while let Some(url) = next {
+            if pages.len() >= AUTOSCALE_PAGES_MAX {
+                return Err(subject.unintelligible("the pages have no end"));
+            }
+            let answer = self.channel.send(&errand, Method::GET, &url, &[], Bytes::new()).await?;
+            let link = decode::next_link(subject, &answer)?;
+            next = link.map(|link| url.join(&link)).transpose().map_err(|error| invalid(&error))?;
+            pages.push(answer);
+        }
+        let items = decode::items(subject, pages)?.into_iter();
+        Ok(items.filter_map(|item| decode::item::<_, RawAutoscaleSetting>(item).ok()).collect())
     }
 }
 

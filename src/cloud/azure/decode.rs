@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::api::{BadItem, Orchestration, ScaleSet, Size, Status, VirtualMachine};
+use super::api::{AutoscaleSetting, BadItem, Orchestration, ScaleSet, Size, Status, VirtualMachine};
 use super::errors::{Subject, shorten};
 use super::transport::Answer;
 use crate::cloud::CloudError;
@@ -25,6 +25,17 @@ pub(super) fn items(subject: Subject<'_>, pages: Vec<Answer>) -> Result<Vec<Valu
         items.extend(page.value);
     }
     Ok(items)
+}
+
+/// Where the next page is; `None` on the last one.
+pub(super) fn next_link(subject: Subject<'_>, page: &Answer) -> Result<Option<String>, CloudError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Page {
+        next_link: Option<String>,
+    }
+    let page: Page = serde_json::from_slice(&page.body).map_err(|error| subject.unintelligible(&error.to_string()))?;
+    Ok(page.next_link.filter(|link| !link.is_empty()))
 }
 
 /// One item.
@@ -333,6 +344,32 @@ impl TryFrom<RawSize> for Size {
         let capabilities = raw.capabilities.into_iter().flatten();
         let capabilities = capabilities.filter_map(|capability| Some((capability.name?, capability.value?)));
         Ok(Self { name, capabilities: capabilities.collect() })
+    }
+}
+
+/// An autoscale setting as it is answered.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RawAutoscaleSetting {
+    name: Option<String>,
+    properties: Option<RawAutoscaleProperties>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawAutoscaleProperties {
+    enabled: Option<bool>,
+    target_resource_uri: Option<String>,
+}
+
+impl TryFrom<RawAutoscaleSetting> for AutoscaleSetting {
+    type Error = String;
+
+    fn try_from(raw: RawAutoscaleSetting) -> Result<Self, String> {
+        let properties = raw.properties.unwrap_or_default();
+        let target = properties.target_resource_uri.ok_or("it has no target")?;
+        // Azure Monitor's own default.
+        Ok(Self { name: raw.name.unwrap_or_default(), target, enabled: properties.enabled.unwrap_or(true) })
     }
 }
 

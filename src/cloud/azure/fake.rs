@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-use super::api::{BadItem, Orchestration, ScaleSet, ScaleSetApi, Size, Status, VirtualMachine};
+use super::api::{AutoscaleSetting, BadItem, Orchestration, ScaleSet, ScaleSetApi, Size, Status, VirtualMachine};
 use super::{Azure, Settings};
 use crate::cloud::{CloudError, Fault, OperationHandle, Progress};
 
@@ -21,6 +21,7 @@ pub(super) struct State {
     pub(super) machines: BTreeMap<String, Vec<VirtualMachine>>,
     pub(super) bad: Vec<BadItem>,
     pub(super) sizes: Vec<Size>,
+    pub(super) autoscale: Vec<AutoscaleSetting>,
     /// What the list says of a capacity that it lags behind.
     pub(super) listed_capacities: HashMap<String, u32>,
     /// What the list still has although it is gone.
@@ -264,5 +265,9 @@ impl ScaleSetApi for Fake {
 
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError> {
         self.call("sizes", location, |state| Ok(state.sizes.clone()))
+    }
+
+    async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
+        self.call("autoscale", "settings", |state| Ok(state.autoscale.clone()))
     }
 }

@@ -13,6 +13,7 @@ mod bridge;
 mod budget;
 mod certificate;
 mod channel;
+mod conflicts;
 mod connect;
 mod credentials;
 mod decode;
@@ -56,8 +57,8 @@ use self::known::Memory;
 use self::offers::Offers;
 use super::remarks::Remarks;
 use super::{
-    Acceptance, Budget, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity,
-    Listing, Machine, OperationHandle, Progress, ProviderId, Recognition,
+    Acceptance, Budget, Cloud, CloudError, Conflicts, Deletion, Family, GroupName, GroupReading, InstanceType,
+    LaunchActivity, Listing, Machine, OperationHandle, Progress, ProviderId, Recognition,
 };
 
 pub use api::ROLE_ACTIONS;
@@ -148,6 +149,10 @@ impl Cloud for Azure {
 
     fn remarks(&self) -> Vec<(GroupName, String)> {
         self.remarks.all()
+    }
+
+    async fn conflicts(&self) -> Conflicts {
+        self.all_conflicts().await
     }
 
     fn recognise(&self, id: &str) -> Recognition {

@@ -160,6 +160,18 @@ async fn names_that_two_sources_share_and_gpus_in_both_clouds_are_warned_of() {
 }
 
 #[tokio::test]
+async fn a_scale_set_that_azure_monitor_scales_too_is_warned_of() {
+    let cloud = Simulated::with_groups(7, [GroupPlan::azure("pool"), GroupPlan::azure("calm")]);
+    let face = Arm::start(Arc::new(cloud.of_family(Family::Azure)));
+    face.look("pool", |look| look.autoscale = Some("by-cpu".to_owned()));
+    let found = check(&config(&face, &["0:10:pool", "0:10:calm"], ""));
+    found.has("warning pool its size is also set by the autoscale setting by-cpu — switch it off: az monitor", &[]);
+    found.has_no("warning calm");
+    found.has("ok calm", &[]);
+    assert_eq!(found.code, Some(0));
+}
+
+#[tokio::test]
 async fn what_learning_needs_is_tried() {
     let (face, api) = (aws([plan("web")]), ApiServer::plain());
     let learn = "learn: {kubernetes: true, kubeconfig: kubeconfig}";

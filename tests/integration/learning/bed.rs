@@ -58,7 +58,12 @@ fn start(cloud: &Arc<Simulated>, folder: &Path) -> (Arc<Fleet>, Learner) {
 impl Bed {
     pub(super) async fn new(api: ApiServer) -> Self {
         let plan = |name| GroupPlan::aws(name).sized(0, 10, 2).machines(&["m5.large"]);
-        let cloud = Arc::new(Simulated::with_groups(7, [plan("web"), plan("other")]));
+        Self::over(api, Simulated::with_groups(7, [plan("web"), plan("other")])).await
+    }
+
+    /// A fleet over another cloud.
+    pub(super) async fn over(api: ApiServer, cloud: Simulated) -> Self {
+        let cloud = Arc::new(cloud);
         let folder = tempfile::tempdir().expect("a folder");
         api.kubeconfig(folder.path());
         let (fleet, learner) = start(&cloud, folder.path());

@@ -5,6 +5,8 @@ mod process;
 
 use std::collections::BTreeSet;
 
+use headcount::cloud::Family;
+use headcount::cloud::simulated::{GroupPlan, Simulated};
 use headcount::kubernetes::{CONFIG_MAP_CREATION_VERBS, CONFIG_MAP_VERBS, KubernetesApi, NODE_VERBS};
 
 use crate::faces::kubernetes::{ApiServer, MkNode, mk_node};
@@ -73,6 +75,17 @@ async fn nodes_that_are_not_ready_or_of_no_group_are_passed_over() {
     bed.memory_from("other", &seen("good")).await;
     bed.looked_again().await;
     assert_eq!(bed.memory("web").await, before);
+}
+
+#[tokio::test]
+async fn the_case_of_azures_names_does_not_matter() {
+    let pool = GroupPlan::azure("pool").sized(0, 10, 1).machines(&["Standard_D2s_v5"]);
+    let cloud = Simulated::with_groups(7, [pool]).of_family(Family::Azure);
+    let bed = Bed::over(ApiServer::plain(), cloud).await;
+    let id = bed.node("pool", 0).to_uppercase().replacen("AZURE://", "azure://", 1);
+    let machine_type = "standard_d2S_V5".to_owned();
+    bed.api.set_nodes([MkNode { machine_type, ..mk_node("one", &id, HIGH) }]);
+    assert_eq!(bed.memory_from("pool", &seen("one")).await, format!("{HIGH}Ki"));
 }
 
 #[tokio::test]

@@ -267,3 +267,24 @@ async fn nobody_there_is_unreachable() {
     let error = arm.set_capacity("one", "1", 1).await.expect_err("nobody there");
     assert!(error.outcome_unknown(), "{error}");
 }
+
+#[tokio::test]
+async fn autoscale_settings_are_read_on_all_pages_and_odd_ones_passed_over() {
+    const PATH: &str = "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Insights/autoscalesettings";
+    let setting = |name: &str, properties: Value| json!({ "name": name, "properties": properties });
+    let next = format!("{{base}}{PATH}?api-version=2022-10-01&page=2");
+    let server = Loopback::start([
+        Reply::json(json!({ "value": [setting("one", json!({ "targetResourceUri": "/a", "enabled": false })),
+                                      setting("odd", json!({}))], "nextLink": next })),
+        Reply::json(json!({ "value": [setting("two", json!({ "targetResourceUri": "/b", "profiles": [] }))] })),
+    ])
+    .await;
+    let settings = server.arm().list_autoscale_settings().await.expect("a list");
+    let of = |name: &str, target: &str, enabled| AutoscaleSetting { name: name.into(), target: target.into(), enabled };
+    assert_eq!(settings, [of("one", "/a", false), of("two", "/b", true)]);
+    let seen: Vec<_> = server.seen().into_iter().map(|seen| seen.target).collect();
+    assert_eq!(
+        seen,
+        ["?api-version=2022-10-01", "?api-version=2022-10-01&page=2"].map(|query| format!("{PATH}{query}"))
+    );
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::api::AutoscaleSetting;
 use super::*;
 
 fn size(name: &str) -> Size {
@@ -82,4 +83,32 @@ async fn a_machine_is_made_from_what_was_read_last() {
     fake.state(|state| state.sets.clear());
     assert!(azure.observe(&"pool".into()).await.expect("readable").is_none());
     assert!(matches!(azure.machine(&reading).await, Err(CloudError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn autoscale_settings_of_the_groups_are_conflicts_and_others_are_not() {
+    let fake = Fake::with(vec![set("Pool", 1), set("other", 1)]);
+    let of = |name: &str, target: String, enabled| AutoscaleSetting { name: name.to_owned(), target, enabled };
+    let elsewhere = set("pool", 1).id.replace(super::super::fake::RESOURCE_GROUP, "elsewhere");
+    fake.state(|state| {
+        state.autoscale = vec![
+            of("cpu", set("pool", 1).id.to_uppercase(), true),
+            of("off", set("pool", 1).id, false),
+            of("other", set("other", 1).id, true),
+            of("elsewhere", elsewhere, true),
+            of(
+                "plan",
+                "/subscriptions/Sub-1/resourceGroups/MC_Group/providers/Microsoft.Web/serverfarms/p".into(),
+                true,
+            ),
+        ];
+    });
+    let azure = fake.azure(named(&["pool"]));
+    azure.list().await.expect("listed");
+    let conflicts = azure.conflicts().await;
+    let found: Vec<_> = conflicts.found.iter().map(|found| (found.group.as_str(), found.what.as_str())).collect();
+    assert_eq!(found, [("pool", "its size is also set by the autoscale setting cpu")]);
+    fake.fail("autoscale", CloudError::Denied(fault("AuthorizationFailed", "no")));
+    let conflicts = azure.conflicts().await;
+    assert!(conflicts.found.is_empty() && matches!(conflicts.unread[..], [CloudError::Denied(_)]));
 }

@@ -74,6 +74,9 @@ impl Window {
                 }
                 _ => Ok(nothing_there(request)),
             },
+            ("GET", ["resourcegroups", _, "providers", "microsoft.insights", "autoscalesettings"]) => {
+                Ok(self.list_autoscale_settings(request))
+            }
             ("GET", ["providers", "microsoft.compute", "locations", _, "operations", _]) => {
                 self.follow(request, name(5)).await
             }

@@ -78,6 +78,8 @@ pub(crate) struct Look {
     /// `sku.name` is `Mix`, and all the machine types are in `skuProfile`.
     pub(crate) mix: bool,
     pub(crate) overprovision: bool,
+    /// The name of an autoscale setting that scales it.
+    pub(crate) autoscale: Option<String>,
     /// `virtualMachineProfile.priority` is `Spot`.
     pub(crate) spot: bool,
     pub(crate) windows: bool,

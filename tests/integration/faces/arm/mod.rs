@@ -1,6 +1,7 @@
 //! Azure Resource Manager, as far as scale sets, their machines, operations and sizes are concerned, and the places that
 //! tokens come from. Under TLS it lets nobody in without one.
 
+mod autoscale;
 mod errors;
 mod front;
 mod habits;

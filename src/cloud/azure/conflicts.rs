@@ -1,0 +1,42 @@
+//! What in the settings of scale sets works against a Cluster Autoscaler: autoscale settings of Azure Monitor.
+
+use super::Azure;
+use super::api::AutoscaleSetting;
+use crate::cloud::{Conflict, Conflicts, GroupName, Harm};
+
+impl Azure {
+    /// Reads the autoscale settings of the resource group. Those in another one are not seen.
+    pub(super) async fn all_conflicts(&self) -> Conflicts {
+        match self.api.list_autoscale_settings().await {
+            Ok(settings) => {
+                let found = settings.iter().filter_map(|setting| self.scaled_by(setting)).collect();
+                Conflicts { found, unread: Vec::new() }
+            }
+            Err(error) => Conflicts { found: Vec::new(), unread: vec![error] },
+        }
+    }
+
+    fn scaled_by(&self, setting: &AutoscaleSetting) -> Option<Conflict> {
+        let group = self.target(&setting.target).filter(|_| setting.enabled)?;
+        let name = &setting.name;
+        Some(Conflict {
+            group,
+            what: format!("its size is also set by the autoscale setting {name}"),
+            advice: format!(
+                "switch it off: az monitor autoscale update --resource-group {} --name {name} --enabled false",
+                self.settings.resource_group
+            ),
+            harm: Harm::Sizes,
+        })
+    }
+
+    /// The group that an ARM ID is of.
+    fn target(&self, id: &str) -> Option<GroupName> {
+        let lower = id.to_ascii_lowercase();
+        let Self { subscription, settings, .. } = self;
+        let scope = format!("/subscriptions/{subscription}/resourcegroups/{}/", settings.resource_group);
+        let rest = lower.strip_prefix(&scope.to_ascii_lowercase())?;
+        let name = rest.strip_prefix("providers/microsoft.compute/virtualmachinescalesets/")?;
+        self.served_name(name.trim_end_matches('/'))
+    }
+}
