@@ -119,7 +119,10 @@ async fn listed(
 
 /// Whether what learning reads can be read. Whether the ConfigMap can be written is not tried.
 async fn kubernetes(subject: &Subject<'_>) -> Option<Result<(), String>> {
-    let api = subject.kubernetes?;
+    let api = match subject.kubernetes? {
+        Ok(api) => api,
+        Err(reason) => return Some(Err(reason.to_owned())),
+    };
     let read = async {
         api.list_nodes(None).await.map_err(|error| error.to_string())?;
         api.get_config_map().await.map_err(|error| error.to_string())?;

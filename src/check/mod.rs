@@ -29,8 +29,8 @@ pub struct Subject<'a> {
     pub warnings: &'a [String],
     /// Whether the configuration names the label of GPU nodes.
     pub gpu_label: bool,
-    /// The cluster to learn from.
-    pub kubernetes: Option<&'a dyn KubernetesApi>,
+    /// The cluster to learn from, or why there is none; `None` where nothing is to be learned.
+    pub kubernetes: Option<Result<&'a dyn KubernetesApi, &'a str>>,
 }
 
 /// Checks everything. Sources come in their order, and what is worst of each first.

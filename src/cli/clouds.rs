@@ -15,9 +15,11 @@ pub(super) struct Prepared {
     settings: Settings,
     families: Vec<Family>,
     simulated: Vec<Arc<simulated::Simulated>>,
-    /// The cluster to learn from.
-    pub(super) kubernetes: Option<Arc<dyn KubernetesApi>>,
+    kubernetes: Option<Cluster>,
 }
+
+/// The cluster to learn from, or why there is none although the configuration says to learn.
+type Cluster = Result<Arc<dyn KubernetesApi>, String>;
 
 /// A fleet that has been started, and what the commands want to know of its sources.
 pub(super) struct Connected {
@@ -57,7 +59,7 @@ pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
 impl Prepared {
     /// Reads what was learned before, so that the first templates already go by it. Fails with nothing but a warning.
     pub(super) async fn recall(&self) {
-        if let Some(kubernetes) = &self.kubernetes {
+        if let Some(Ok(kubernetes)) = &self.kubernetes {
             fleet::recall(kubernetes.as_ref(), &self.settings.catalog).await;
         }
     }
@@ -70,7 +72,7 @@ impl Prepared {
             policies: &self.settings.policies,
             warnings: &config.warnings,
             gpu_label: config.gpu_label.is_some(),
-            kubernetes: self.kubernetes.as_deref(),
+            kubernetes: self.kubernetes.as_ref().map(|found| found.as_deref().map_err(String::as_str)),
         };
         check::check(&subject).await
     }
@@ -78,20 +80,21 @@ impl Prepared {
     /// Starts watching.
     pub(super) fn start(self) -> Connected {
         let Self { settings, families, simulated, kubernetes } = self;
+        let kubernetes = kubernetes.and_then(Result::ok);
         Connected { fleet: Arc::new(Fleet::start(settings)), families, simulated, kubernetes }
     }
 }
 
 /// The cluster to learn from. A kubeconfig that cannot be used is a bad configuration; outside of a pod the same
 /// configuration is good for all commands, and nothing is learned.
-fn kubernetes(config: &Config) -> Result<Option<Arc<dyn KubernetesApi>>, CommandError> {
+fn kubernetes(config: &Config) -> Result<Option<Cluster>, CommandError> {
     let Some(settings) = &config.learn else { return Ok(None) };
     match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
-        Ok(client) => Ok(Some(Arc::new(client))),
+        Ok(client) => Ok(Some(Ok(Arc::new(client)))),
         Err(error) if settings.kubeconfig.is_some() => Err(CommandError::Usage(format!("learn.kubeconfig: {error}"))),
         Err(error) => {
             tracing::warn!(%error, "nothing is learned from nodes");
-            Ok(None)
+            Ok(Some(Err(error.to_string())))
         }
     }
 }

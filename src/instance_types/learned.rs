@@ -6,7 +6,7 @@
 //! for it is what was seen of the image of its newest node, live or gone: that is what the group launches.
 //!
 //! Within one group, type and image the lowest figure wins, for a template may be low and never high. A minimum that no
-//! node shows any more for [`MINIMUM_LIFE_DAYS`], while there are nodes, is forgotten: kubelets are configured anew, and
+//! node shows any more for `MINIMUM_LIFE_DAYS`, while there are nodes, is forgotten: kubelets are configured anew, and
 //! disks replaced.
 
 mod document;
@@ -62,7 +62,7 @@ struct Seen {
     allocatable: Figures,
 }
 
-/// What was seen of the nodes of one group, by machine type (as compared, see [`super::table::fold`]).
+/// What was seen of the nodes of one group, by machine type; lower case for Azure, which ignores case.
 pub type LearnedTypes = BTreeMap<String, Arc<LearnedType>>;
 
 /// What was seen of the nodes of one group and machine type.

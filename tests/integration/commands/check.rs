@@ -184,6 +184,8 @@ async fn what_learning_needs_is_tried() {
         &["deploy/kubernetes-rbac.yaml"],
     );
     assert_eq!(found.code, Some(0));
+    let nowhere = check(&super::config(&face, &["0:10:web"], "learn: {kubernetes: true}"));
+    nowhere.has("warning kubernetes nothing can be learned from nodes: not in a pod", &["set learn.kubeconfig"]);
 }
 
 #[tokio::test]
