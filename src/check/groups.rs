@@ -5,6 +5,7 @@ use super::finding::Finding;
 use super::finding::Severity::{Error, Ok as Fine, Warning};
 use crate::cloud::Permit;
 use crate::instance_types::Source;
+use crate::template::spread::complaint;
 use crate::template::{NodeTemplate, Value};
 
 const MEMORY: &str = "capacity.memory";
@@ -17,6 +18,7 @@ pub(super) fn findings(group: &GroupEvidence) -> Vec<Finding> {
     findings.extend(shared_name(group));
     findings.extend(withheld(group));
     findings.extend(out_of_bounds(group));
+    findings.extend(uneven(group));
     findings.push(template(group));
     findings
 }
@@ -59,6 +61,12 @@ fn out_of_bounds(group: &GroupEvidence) -> Option<Finding> {
     let what = format!("its capacity of {desired} is not within its bounds {min}:{max}");
     let advice = "the Cluster Autoscaler does not mend that by itself (--enforce-node-group-min-size does, below min)";
     Some(Finding::of(Warning, &group.id, what, advice))
+}
+
+/// A group whose machine types are far apart.
+fn uneven(group: &GroupEvidence) -> Option<Finding> {
+    let template = group.template.as_ref().ok()?;
+    complaint(&template.spreads).map(|what| Finding::of(Warning, &group.id, what, ""))
 }
 
 fn template(group: &GroupEvidence) -> Finding {
