@@ -11,4 +11,6 @@ pub mod fleet;
 pub mod grpc;
 pub mod instance_types;
 pub mod kubernetes;
+#[cfg(test)]
+mod properties;
 pub mod template;

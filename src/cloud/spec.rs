@@ -76,6 +76,8 @@ impl FromStr for NodeGroupSpec {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -287,4 +287,6 @@ impl<'de> Deserialize<'de> for Quantity {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

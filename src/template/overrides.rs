@@ -118,6 +118,8 @@ pub(super) fn same_taint(one: &Taint, other: &Taint) -> bool {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::cloud::TaintEffect;

@@ -93,6 +93,8 @@ pub(super) fn recipe(group: &AutoScalingGroup) -> u64 {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
     use aws_sdk_autoscaling::types::{

@@ -43,6 +43,8 @@ fn is_zone_of(region: &str, zone: &str) -> bool {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -48,6 +48,8 @@ pub(super) fn hints<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>, remarks:
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::cloud::TaintEffect;

@@ -105,6 +105,8 @@ pub(super) fn fold(text: &str) -> String {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -106,6 +106,8 @@ fn strip_prefix<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::cloud::TaintEffect;
