@@ -3,9 +3,11 @@
 //! `PROPTEST_CASES=100000 cargo test properties` tries more cases, `PROPTEST_RNG_SEED=7` others.
 
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, RngSeed};
+use serde_json::Value;
 
 /// The seed where the environment names none: a test that fails once fails again.
 const SEED: u64 = 20_261_121;
@@ -37,6 +39,22 @@ pub(crate) fn pieces(known: &'static [&'static str]) -> impl Strategy<Value = St
     vec(piece, 0..10).prop_map(|pieces| pieces.concat())
 }
 
+/// Bytes that were text once, and are shown as such.
+#[derive(Clone)]
+pub(crate) struct Written(pub(crate) Vec<u8>);
+
+impl std::fmt::Debug for Written {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:?}", String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl From<&str> for Written {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
 /// One slip of a pen.
 #[derive(Clone, Debug)]
 enum Slip {
@@ -47,7 +65,8 @@ enum Slip {
 }
 
 /// A good text with a few slips in it: bytes put in, left out or written twice, or an early end. Not always text.
-pub(crate) fn slipped(good: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn slipped(good: impl Into<Vec<u8>>) -> impl Strategy<Value = Written> {
+    let good = good.into();
     let slip = prop_oneof![
         4 => vec(any::<u8>(), 1..4).prop_map(Slip::Put),
         4 => "[-0-9<>{}\\[\\]:,\"'&*# \n]{1,3}".prop_map(|text| Slip::Put(text.into_bytes())),
@@ -70,6 +89,57 @@ pub(crate) fn slipped(good: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
                 Slip::End => bytes.truncate(from),
             }
         }
-        bytes
+        Written(bytes)
     })
+}
+
+/// Any JSON.
+pub(crate) fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        2 => Just(Value::Null),
+        1 => any::<bool>().prop_map(Value::from),
+        2 => any::<i64>().prop_map(Value::from),
+        1 => any::<u64>().prop_map(Value::from),
+        1 => any::<f64>().prop_map(Value::from),
+        3 => "\\PC{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        let pairs = vec(("[a-zA-Z]{1,12}", inner.clone()), 0..4);
+        prop_oneof![vec(inner, 0..4).prop_map(Value::from), pairs.prop_map(|pairs| pairs.into_iter().collect())]
+    })
+}
+
+/// Good JSON with a few of its values exchanged for others, or left out.
+pub(crate) fn spoiled(good: Value) -> impl Strategy<Value = Value> {
+    vec((any::<Index>(), option::weighted(0.7, json())), 1..5).prop_map(move |changes| {
+        let mut spoiled = good.clone();
+        for (place, new) in changes {
+            let places = pointers(&spoiled);
+            let pointer = places[place.index(places.len())].clone();
+            match (new, pointer.rsplit_once('/')) {
+                (Some(new), _) => *spoiled.pointer_mut(&pointer).expect("it is there") = new,
+                (None, None) => {}
+                (None, Some((parent, key))) => match spoiled.pointer_mut(parent).expect("it is there") {
+                    Value::Object(map) => drop(map.remove(&key.replace("~1", "/").replace("~0", "~"))),
+                    Value::Array(items) => drop(items.remove(key.parse().expect("a position"))),
+                    _ => {}
+                },
+            }
+        }
+        spoiled
+    })
+}
+
+/// The way to every value in a JSON document, the document itself included.
+fn pointers(value: &Value) -> Vec<String> {
+    let escaped = |key: &String| key.replace('~', "~0").replace('/', "~1");
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(map) => map.iter().map(|(key, child)| (escaped(key), child)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(at, child)| (at.to_string(), child)).collect(),
+        _ => Vec::new(),
+    };
+    let below = children
+        .into_iter()
+        .flat_map(|(key, child)| pointers(child).into_iter().map(move |rest| format!("/{key}{rest}")));
+    std::iter::once(String::new()).chain(below).collect()
 }

@@ -73,6 +73,9 @@ pub(super) fn short_name(url: &Url) -> &str {
     url.path().rsplit('/').find(|segment| !segment.is_empty()).unwrap_or("operation")
 }
 
+/// Where a resource says how it is doing.
+const PROVISIONING_STATE: &str = "/properties/provisioningState";
+
 #[derive(Deserialize)]
 struct AsyncOperation {
     status: Option<String>,
@@ -101,9 +104,14 @@ pub(super) fn progress(
         Kind::Location if answer.status.as_u16() == 202 => Ok(running),
         Kind::Location => Ok(Progress::Succeeded),
         Kind::Resource => {
-            // A resource without a state has succeeded.
-            let state = provisioning(&answer.body).unwrap_or_else(|| "Succeeded".to_owned());
-            Ok(outcome(&state, None, running, now))
+            let body: Value =
+                serde_json::from_slice(&answer.body).map_err(|error| subject.unintelligible(&error.to_string()))?;
+            match body.pointer(PROVISIONING_STATE) {
+                // A resource without a state has succeeded.
+                None | Some(Value::Null) => Ok(outcome("Succeeded", None, running, now)),
+                Some(Value::String(state)) => Ok(outcome(state, None, running, now)),
+                Some(_) => Err(subject.unintelligible("a provisioning state that is no text")),
+            }
         }
     }
 }
@@ -145,8 +153,10 @@ fn is_terminal(state: &str) -> bool {
 
 fn provisioning(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
-    body.pointer("/properties/provisioningState")?.as_str().map(str::to_owned)
+    body.pointer(PROVISIONING_STATE)?.as_str().map(str::to_owned)
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;
