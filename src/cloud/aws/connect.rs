@@ -63,3 +63,6 @@ impl Aws {
         Self::over(settings, region, scaling, ec2, eks)
     }
 }
+
+#[cfg(test)]
+mod properties;

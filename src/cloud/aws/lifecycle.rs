@@ -5,6 +5,9 @@ use aws_sdk_autoscaling::types::Instance as AsgInstance;
 use super::ids::provider_id;
 use crate::cloud::{Counts, Instance, InstanceState};
 
+/// What the SDK fills in for a lifecycle state that AWS did not send.
+const FILLED_IN: &str = "no value was set";
+
 /// The state of an instance, and whether the desired capacity includes it. `None` for what is no node: gone, detached,
 /// or kept in a warm pool (#4005).
 pub(super) fn state_of(lifecycle: &str) -> Option<(InstanceState, Counts)> {
@@ -25,8 +28,8 @@ pub(super) fn state_of(lifecycle: &str) -> Option<(InstanceState, Counts)> {
 /// Reads one instance; `Ok(None)` for one that is no node.
 pub(super) fn instance(described: &AsgInstance) -> Result<Option<Instance>, String> {
     let lifecycle = described.lifecycle_state.as_ref().map_or("", |state| state.as_str());
-    let id = described.instance_id.as_deref().ok_or("an instance without an ID")?;
-    if lifecycle.is_empty() {
+    let id = described.instance_id.as_deref().filter(|id| !id.is_empty()).ok_or("an instance without an ID")?;
+    if lifecycle.is_empty() || lifecycle == FILLED_IN {
         return Err(format!("instance {id} without a lifecycle state"));
     }
     let Some((state, counts)) = state_of(lifecycle) else { return Ok(None) };
@@ -37,7 +40,23 @@ pub(super) fn instance(described: &AsgInstance) -> Result<Option<Instance>, Stri
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_autoscaling::types::LifecycleState;
+
     use super::*;
+
+    #[test]
+    fn what_aws_did_not_send_is_not_made_up() {
+        let read = |id: &str, state: &str, zone: &str| {
+            let builder = AsgInstance::builder().instance_id(id).lifecycle_state(LifecycleState::from(state));
+            instance(&builder.availability_zone(zone).build())
+        };
+        assert!(read("i-1", "InService", "us-east-1a").is_ok());
+        for (id, state, zone) in
+            [("", "InService", "us-east-1a"), ("i-1", FILLED_IN, "us-east-1a"), ("i-1", "InService", "")]
+        {
+            assert!(read(id, state, zone).is_err(), "{id:?} {state:?} {zone:?}");
+        }
+    }
 
     #[test]
     fn every_lifecycle_state_has_a_meaning() {

@@ -77,7 +77,8 @@ impl Aws {
         for _ in 0..PAGES_MAX {
             let page = self.scaling.describe_auto_scaling_groups(which, token).await?;
             for group in page.auto_scaling_groups.unwrap_or_default() {
-                match group.auto_scaling_group_name.clone() {
+                // The SDK fills in what a group must have and this one has not: a name that is missing is empty.
+                match group.auto_scaling_group_name.clone().filter(|name| !name.is_empty()) {
                     Some(name) => drop(found.entry(name).or_insert(group)),
                     None => tracing::warn!(arn = group.auto_scaling_group_arn(), "a group without a name is left out"),
                 }

@@ -1,0 +1,91 @@
+//! The SDK's own reading of bodies that no AWS would send, and what Headcount makes of it.
+
+use std::sync::{Arc, Mutex};
+
+use aws_config::SdkConfig;
+use aws_sdk_autoscaling::config::Credentials;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::super::ids::instance_of;
+use super::*;
+use crate::cloud::Cloud;
+use crate::properties::{Written, costly, slipped};
+
+const GROUPS: &str = r#"<DescribeAutoScalingGroupsResponse xmlns="http://autoscaling.amazonaws.com/doc/2011-01-01/">
+<DescribeAutoScalingGroupsResult><AutoScalingGroups><member>
+<AutoScalingGroupName>asg</AutoScalingGroupName><MinSize>1</MinSize><MaxSize>10</MaxSize>
+<DesiredCapacity>2</DesiredCapacity><DefaultCooldown>300</DefaultCooldown>
+<AvailabilityZones><member>us-east-1a</member></AvailabilityZones><HealthCheckType>EC2</HealthCheckType>
+<CreatedTime>2026-01-01T00:00:00Z</CreatedTime>
+<Instances><member><InstanceId>i-0a</InstanceId><AvailabilityZone>us-east-1a</AvailabilityZone>
+<LifecycleState>InService</LifecycleState><HealthStatus>Healthy</HealthStatus>
+<ProtectedFromScaleIn>false</ProtectedFromScaleIn></member></Instances>
+<Tags><member><Key>k8s.io/cluster-autoscaler/node-template/taint/gpu</Key><Value>true:NoSchedule</Value>
+<PropagateAtLaunch>true</PropagateAtLaunch></member></Tags>
+</member></AutoScalingGroups></DescribeAutoScalingGroupsResult>
+<ResponseMetadata><RequestId>r</RequestId></ResponseMetadata></DescribeAutoScalingGroupsResponse>"#;
+
+const ERROR: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code>\
+                     <Message>AutoScalingGroup name not found</Message></Error><RequestId>r</RequestId></ErrorResponse>";
+
+/// What is answered next.
+type Next = Arc<Mutex<(StatusCode, Written)>>;
+
+/// A server that answers the same to everything, at this address.
+async fn server(next: Next) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let answer = async |State(next): State<Next>| {
+        let (status, Written(body)) = next.lock().expect("not poisoned").clone();
+        (status, body)
+    };
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer).with_state(next)).await });
+    format!("http://{address}")
+}
+
+async fn config(endpoint: &str) -> SdkConfig {
+    let keys = Credentials::builder().access_key_id("test").secret_access_key("test").provider_name("test").build();
+    let loader = aws_config::defaults(BehaviorVersion::latest()).credentials_provider(keys).endpoint_url(endpoint);
+    loader.region(Region::new("us-east-1")).retry_config(RetryConfig::disabled()).load().await
+}
+
+#[test]
+fn a_listing_that_no_aws_would_send_is_an_error_or_groups_with_ordered_bounds() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let next = Next::new(Mutex::new((StatusCode::OK, GROUPS.into())));
+    let aws = runtime.block_on(async {
+        let config = config(&server(Arc::clone(&next)).await).await;
+        let settings = Settings { node_groups: vec!["1:10:asg".parse().expect("good")], ..Settings::default() };
+        Aws::from_sdk(settings, "us-east-1".to_owned(), &config)
+    });
+    let listing = || runtime.block_on(aws.list());
+
+    assert_eq!(listing().expect("as it should be").groups.len(), 1);
+
+    let bodies = prop_oneof![
+        4 => slipped(GROUPS).prop_map(|body| (StatusCode::OK, body)),
+        1 => slipped(ERROR).prop_map(|body| (StatusCode::BAD_REQUEST, body)),
+    ];
+    let outcome = TestRunner::new(costly()).run(&bodies, |answer| {
+        *next.lock().expect("not poisoned") = answer.clone();
+        match listing() {
+            Ok(_) if answer.0 != StatusCode::OK => prop_assert!(false, "an error taken for a listing"),
+            Ok(listing) => {
+                for group in listing.groups {
+                    prop_assert!(group.min <= group.max && !group.name.as_str().is_empty(), "{:?}", group);
+                    for instance in group.instances.iter().flatten() {
+                        prop_assert!(instance_of(&instance.id).is_none_or(|id| id.len() > 2), "{:?}", instance);
+                        prop_assert!(!instance.id.as_str().ends_with('/'), "an instance without an ID");
+                    }
+                }
+            }
+            Err(error) => prop_assert!(error.to_string().chars().count() < 500, "{}", error),
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+}
