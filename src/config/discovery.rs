@@ -58,6 +58,8 @@ fn node_count(spec: &str, field: &str, value: &str) -> Result<u32, String> {
 }
 
 #[cfg(all(test, feature = "aws", feature = "azure"))]
+mod properties;
+#[cfg(all(test, feature = "aws", feature = "azure"))]
 mod tests {
     use super::*;
 

@@ -100,6 +100,8 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
 

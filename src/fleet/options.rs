@@ -156,6 +156,8 @@ fn split_digits(text: &str) -> (&str, &str) {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -79,6 +79,8 @@ fn parse_timeout(text: &[u8]) -> Option<Duration> {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -160,6 +160,8 @@ impl<'de> Deserialize<'de> for Types {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::cloud::Architecture;

@@ -138,6 +138,8 @@ fn is_camel_case(token: &str) -> bool {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use std::time::Duration;
 

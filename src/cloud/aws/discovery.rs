@@ -80,6 +80,8 @@ pub(super) fn filters(query: &TagQuery) -> Vec<Filter> {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -374,4 +374,6 @@ impl TryFrom<RawAutoscaleSetting> for AutoscaleSetting {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

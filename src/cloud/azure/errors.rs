@@ -291,4 +291,6 @@ pub(super) fn shorten(message: &str) -> String {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ mod azure;
 mod bad_values;
 mod flags;
 mod good;
+mod properties;
 
 use std::path::Path;
 

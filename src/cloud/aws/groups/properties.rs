@@ -35,7 +35,8 @@ fn group() -> impl Strategy<Value = AutoScalingGroup> {
             LaunchTemplateOverrides::builder().set_weighted_capacity(weight.map(str::to_owned)).build()
         };
         let policy = weights.map(|weights| {
-            let template = LaunchTemplate::builder().set_overrides(Some(weights.into_iter().map(over).collect())).build();
+            let template =
+                LaunchTemplate::builder().set_overrides(Some(weights.into_iter().map(over).collect())).build();
             MixedInstancesPolicy::builder().launch_template(template).build()
         });
         AutoScalingGroup::builder()

@@ -4,8 +4,20 @@ use super::*;
 use crate::properties::{config, pieces};
 
 const PIECES: [&str; 14] = [
-    "azure://", "AZURE://", "/subscriptions/", "s-1", "/resourceGroups/", "MC_Group", "/providers/", "Microsoft.Compute",
-    "/virtualMachineScaleSets/", "pool", "/virtualMachines/", "7", "/", "ä",
+    "azure://",
+    "AZURE://",
+    "/subscriptions/",
+    "s-1",
+    "/resourceGroups/",
+    "MC_Group",
+    "/providers/",
+    "Microsoft.Compute",
+    "/virtualMachineScaleSets/",
+    "pool",
+    "/virtualMachines/",
+    "7",
+    "/",
+    "ä",
 ];
 
 /// The form, with its parts in order but perhaps empty, strange or missing.

@@ -1,0 +1,61 @@
+use aws_sdk_autoscaling::primitives::DateTime;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::super::errors::MESSAGE_LENGTH_MAX;
+use super::*;
+use crate::properties::{config, pieces};
+
+const STATUS: [&str; 5] = ["Failed", "Cancelled", "Successful", "PreInService", "SomethingNew"];
+const TEXT: [&str; 12] = [
+    LAUNCHING,
+    "Terminating EC2 instance",
+    ": i-0ab",
+    "Status Reason:",
+    "Termination Reason:",
+    " - ",
+    ".",
+    "InvalidAMIID.NotFound",
+    "Server.",
+    "Client.InternalError",
+    "vCPU limit",
+    "free addresses",
+];
+
+fn activity() -> impl Strategy<Value = Activity> {
+    let texts = (option::of(pieces(&TEXT)), option::of(pieces(&TEXT)));
+    let status = option::weighted(0.95, proptest::sample::select(&STATUS[..]));
+    let time = option::of(prop_oneof![4 => 0..4_000_000_000_i64, 1 => any::<i64>()]);
+    (texts, status, time, any::<bool>()).prop_map(|((description, message), status, time, is_launch)| {
+        let description = description.map(|text| if is_launch { format!("{LAUNCHING}{text}") } else { text });
+        Activity::builder()
+            .set_description(description)
+            .set_status_message(message)
+            .set_status_code(status.map(ScalingActivityStatusCode::from))
+            .set_start_time(time.map(DateTime::from_secs))
+            .build()
+    })
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn each_launch_failed_or_is_under_way_or_neither(activities in vec(activity(), 0..20)) {
+        let told = launches(&activities);
+        let begun = activities.iter().filter(|activity| activity.description().is_some_and(is_launch)).count();
+        prop_assert!(told.failures.len() + told.under_way as usize <= begun);
+        prop_assert!(told.failures.is_sorted_by_key(|failure| Reverse(failure.at)), "the newest first");
+        for failure in &told.failures {
+            prop_assert!(!failure.code.is_empty(), "CA drops an error without a code");
+            prop_assert!(failure.message.chars().count() <= MESSAGE_LENGTH_MAX, "{}", failure.message);
+        }
+    }
+
+    #[test]
+    fn a_code_is_one_word(message in pieces(&TEXT)) {
+        let code = code_of(&message);
+        prop_assert!(!code.is_empty() && !code.contains(char::is_whitespace), "{:?} of {:?}", code, message);
+    }
+}
