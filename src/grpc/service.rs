@@ -12,7 +12,7 @@ use super::gpu::Gpu;
 use super::proto::cloud_provider_server::CloudProvider;
 use super::proto::instance_status::InstanceState as ProtoState;
 use super::proto::{self, *};
-use super::status::status;
+use super::status::{invalid, status};
 use crate::cloud::{FailureClass, InstanceState, ProviderId};
 use crate::fleet::{Ask, Fleet, FleetError, GroupView, NamedNode, Reported, TimeLimit};
 
@@ -139,9 +139,10 @@ impl CloudProvider for Service {
     ) -> Answer<NodeGroupIncreaseSizeResponse> {
         let deadline = self.ready(&request).await?;
         let NodeGroupIncreaseSizeRequest { delta, id } = request.into_inner();
-        let delta = u32::try_from(delta).ok().filter(|delta| *delta > 0).ok_or_else(|| {
-            Status::invalid_argument(format!("node group {id}: cannot grow by {delta}; the delta must be positive"))
-        })?;
+        let delta = u32::try_from(delta)
+            .ok()
+            .filter(|delta| *delta > 0)
+            .ok_or_else(|| invalid(format!("node group {id}: cannot grow by {delta}; the delta must be positive")))?;
         self.mutate(&id, Ask::Increase(delta), deadline).await?;
         Ok(Response::new(NodeGroupIncreaseSizeResponse {}))
     }
@@ -154,7 +155,7 @@ impl CloudProvider for Service {
         let NodeGroupDecreaseTargetSizeRequest { delta, id } = request.into_inner();
         if delta >= 0 {
             let complaint = format!("node group {id}: cannot decrease by {delta}; the delta must be negative");
-            return Err(Status::invalid_argument(complaint));
+            return Err(invalid(complaint));
         }
         self.mutate(&id, Ask::Decrease(delta.unsigned_abs()), deadline).await?;
         Ok(Response::new(NodeGroupDecreaseTargetSizeResponse {}))
@@ -167,7 +168,7 @@ impl CloudProvider for Service {
         let deadline = self.ready(&request).await?;
         let NodeGroupDeleteNodesRequest { nodes, id } = request.into_inner();
         if nodes.is_empty() {
-            return Err(Status::invalid_argument(format!("node group {id}: the request names no node to delete")));
+            return Err(invalid(format!("node group {id}: the request names no node to delete")));
         }
         let nodes = nodes.into_iter().map(named).collect();
         self.mutate(&id, Ask::Delete(nodes), deadline).await?;
