@@ -34,8 +34,8 @@ pub use machine::{
 #[cfg(any(feature = "aws", feature = "azure"))]
 use machine::{WINDOWS_BUILD_LABEL, windows_build};
 pub use reading::{
-    Counts, Failure, FailureClass, GroupHints, GroupName, GroupReading, Instance, InstanceState, LaunchActivity,
-    Listing, Permit, ProviderId,
+    CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupName, GroupReading, Instance, InstanceState,
+    LaunchActivity, Listing, Permit, ProviderId,
 };
 pub use spec::{NodeGroupSpec, SpecError};
 

@@ -45,6 +45,10 @@ macro_rules! text {
 text!(GroupName);
 text!(ProviderId);
 
+/// No group of either cloud holds more nodes than this: Auto Scaling groups and scale sets hold some thousands. Every
+/// missing instance is kept and listed one by one, so a capacity beyond this must not be believed for a moment.
+pub const CAPACITY_MAX: u32 = 100_000;
+
 /// What one read of a node group said. Sizes are in nodes, whatever the cloud counts in.
 #[derive(Clone, Debug)]
 pub struct GroupReading {

@@ -14,7 +14,7 @@ pub enum Refusal {
     #[error("it has not been read yet")]
     NotObserved,
     /// A scale-up above the maximum.
-    #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}", target + delta)]
+    #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}", target.saturating_add(*delta))]
     AboveMax {
         /// What was asked.
         delta: u32,

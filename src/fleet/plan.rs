@@ -8,7 +8,7 @@ use super::operation::Operation;
 use super::slot::Slot;
 use super::state::GroupState;
 use super::tally::Reported;
-use crate::cloud::{Counts, Instance, InstanceState, Permit, ProviderId};
+use crate::cloud::{CAPACITY_MAX, Counts, Instance, InstanceState, Permit, ProviderId};
 
 /// A node that CA named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,8 +142,9 @@ pub(super) fn increase(state: &GroupState, observation: &Observation, delta: u32
     }
     let target = tally.target.saturating_add(claimed);
     let wanted = target.saturating_add(delta);
-    if wanted > observation.reading.max {
-        return Err(Refusal::AboveMax { delta, target, max: observation.reading.max });
+    let max = observation.reading.max.min(CAPACITY_MAX);
+    if wanted > max {
+        return Err(Refusal::AboveMax { delta, target, max });
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use aws_sdk_autoscaling::types::{AutoScalingGroup, TagDescription};
 use super::sizes::Sizes;
 use super::weights::Unit;
 use super::{lifecycle, tags};
-use crate::cloud::{GroupReading, NodeGroupSpec, Permit};
+use crate::cloud::{CAPACITY_MAX, GroupReading, NodeGroupSpec, Permit};
 
 /// A reading, and what the operator should be told about the group.
 #[derive(Debug)]
@@ -31,6 +31,9 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         Unit::PerNode(units) => sizes.in_nodes(*units, spec, &mut remarks),
         Unit::Untranslatable(reason) => sizes.as_live(&instances, spec, reason),
     };
+    if sizes.desired > CAPACITY_MAX {
+        return Err(format!("a desired capacity of {} nodes, more than a group can have", sizes.desired));
+    }
     let leaving = leaving(group);
     let growth = suspended(group, "Launch").or_else(|| leaving.clone()).or(unfit);
     let removal = suspended(group, "Terminate").or(leaving);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::api::ScaleSet;
 use super::tags;
 use crate::cloud::bounds::Bounds;
-use crate::cloud::{GroupName, GroupReading, Permit};
+use crate::cloud::{CAPACITY_MAX, GroupName, GroupReading, Permit};
 
 /// A reading without instances, and what the operator should be told about the group.
 #[derive(Debug)]
@@ -19,6 +19,9 @@ pub(super) struct Read {
 pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, version: Option<String>) -> Result<Read, String> {
     // Once a capacity that could not be read was taken for 0, and 89 of 90 nodes died of the write after it (#9452).
     let desired = set.capacity.ok_or("its capacity is not known")?;
+    if desired > CAPACITY_MAX {
+        return Err(format!("its capacity is said to be {desired}, more than a scale set can have"));
+    }
     let mut remarks = Vec::new();
     if set.overprovision {
         remarks.push("overprovision is on, so machines come and go while it grows; set it to false".to_owned());

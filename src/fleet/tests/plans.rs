@@ -60,6 +60,16 @@ fn growth_stops_at_the_maximum_and_where_the_group_cannot_grow() {
 }
 
 #[test]
+fn no_group_grows_beyond_what_any_group_holds() {
+    let group = Group::new(98, running(0..98));
+    let mut boundless = group.observation().clone();
+    boundless.reading.max = u32::MAX;
+    let refused = plan::increase(&group.state, &boundless, i32::MAX.unsigned_abs(), u32::MAX);
+    let refusal = refused.expect_err("far too many");
+    assert!(refusal.to_string().contains("above its maximum of 100000"), "{refusal}");
+}
+
+#[test]
 fn no_scale_up_is_written_below_what_lives() {
     let mut group = Group::new(90, running(0..90));
     group.see(0, running(0..90));

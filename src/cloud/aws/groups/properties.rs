@@ -63,6 +63,7 @@ proptest! {
         if let Ok(Read { reading, .. }) = read(&group, spec.as_ref()) {
             prop_assert!(reading.min <= reading.max, "{:?}", reading);
             prop_assert!(reading.floor <= reading.min, "{:?}", reading);
+            prop_assert!(reading.desired <= CAPACITY_MAX, "every missing instance is kept one by one");
             prop_assert!(reading.instances.map_or(0, |all| all.len()) <= group.instances().len());
         }
     }
