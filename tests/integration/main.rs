@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod architecture;
+mod bad_input;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod commands;
 #[cfg(feature = "aws")]
