@@ -26,7 +26,7 @@ pub(super) struct Connected {
     pub(super) fleet: Arc<Fleet>,
     /// The sources' families, in the configuration's order.
     pub(super) families: Vec<Family>,
-    /// Simulated sources, which have something to tell.
+    /// Sources of the demo, which have something to tell.
     pub(super) simulated: Vec<Arc<simulated::Simulated>>,
     /// The cluster to learn from.
     pub(super) kubernetes: Option<Arc<dyn KubernetesApi>>,
@@ -106,8 +106,11 @@ pub(super) async fn connect_source(
 ) -> Result<SharedCloud, CommandError> {
     match &source.kind {
         SourceKind::Simulated(settings) => {
-            let cloud = Arc::new(simulated::Simulated::demo(settings));
-            simulated.push(Arc::clone(&cloud));
+            let cloud = Arc::new(simulated::Simulated::configured(settings));
+            // Hundreds of groups have too much to tell.
+            if settings.groups == 0 {
+                simulated.push(Arc::clone(&cloud));
+            }
             Ok(cloud)
         }
         #[cfg(feature = "aws")]

@@ -106,6 +106,9 @@ pub(super) struct Azure {
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct Simulated {
     pub(super) seed: u64,
+    pub(super) groups: Option<Spanned<u32>>,
+    pub(super) instances: Option<Spanned<u32>>,
+    pub(super) error_rate: Option<Spanned<f64>>,
 }
 
 #[derive(Debug, Deserialize)]

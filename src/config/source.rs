@@ -7,7 +7,7 @@ use serde_saphyr::Spanned;
 
 use super::error::{ConfigError, Located, Place};
 use super::file::{self, Text};
-use super::yaml::{checked, place};
+use super::yaml::{checked, optional, place};
 use super::{Environment, scalar};
 #[cfg(feature = "aws")]
 use crate::cloud::aws;
@@ -16,7 +16,7 @@ use crate::cloud::azure;
 use crate::cloud::{NodeGroupSpec, simulated};
 
 /// One cloud account or subscription, and region or resource group, that is watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Source {
     /// Its name, of `a-z`, `0-9` and `-`.
     pub name: String,
@@ -25,7 +25,7 @@ pub struct Source {
 }
 
 /// Which cloud a source is, and its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "a handful of them live as long as the process")]
 pub enum SourceKind {
     /// AWS Auto Scaling groups.
@@ -104,7 +104,7 @@ fn kind(
         (Some(aws), None, None) => super::aws::from_file(&aws.value, name, path, reading).map(SourceKind::Aws),
         #[cfg(feature = "azure")]
         (None, Some(azure), None) => super::azure::from_file(&azure, name, path, reading).map(SourceKind::Azure),
-        (None, None, Some(simulated)) => Ok(SourceKind::Simulated(simulated::Settings { seed: simulated.value.seed })),
+        (None, None, Some(simulated)) => self::simulated(&simulated.value, path).map(SourceKind::Simulated),
         (None, None, None) => Err(ConfigError::at(
             &place,
             format!("source {name:?} names no cloud; write one of aws, azure or simulated, with its keys or {{}}"),
@@ -120,6 +120,27 @@ fn kind(
             ),
         )),
     }
+}
+
+/// More groups or instances than the largest installations have, and little enough for one process.
+const SIMULATED_GROUPS_MAX: u32 = 10_000;
+const SIMULATED_INSTANCES_MAX: u32 = 1_000_000;
+
+fn simulated(written: &file::Simulated, path: &Path) -> Result<simulated::Settings, ConfigError> {
+    let number = |value: &Option<Spanned<u32>>, most: u32| {
+        let within = |value: &u32| match *value {
+            value if value <= most => Ok(value),
+            value => Err(format!("{value} is too many; write a number from 0 to {most}")),
+        };
+        optional(value.as_ref(), path, within).map(Option::unwrap_or_default)
+    };
+    let error_rate = optional(written.error_rate.as_ref(), path, |share| scalar::share(*share))?;
+    Ok(simulated::Settings {
+        seed: written.seed,
+        groups: number(&written.groups, SIMULATED_GROUPS_MAX)?,
+        instances: number(&written.instances, SIMULATED_INSTANCES_MAX)?,
+        error_rate: error_rate.unwrap_or_default(),
+    })
 }
 
 /// The texts of a list, each with its place.

@@ -21,3 +21,5 @@ mod sign_in;
 mod simulation;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod templates;
+#[cfg(feature = "aws")]
+mod soak;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::chance::{Pick, seconds};
+use super::faults::Faults;
 use super::plan::{Accounting, GroupPlan};
 use super::settings::Settings;
 use super::source::Simulated;
@@ -15,6 +16,17 @@ use crate::cloud::{Taint, TaintEffect};
 const TICK: Duration = Duration::from_millis(500);
 
 impl Simulated {
+    /// What the configuration asks for: the demo's groups, or so many of both kinds, behind an API that fails as often as
+    /// it says.
+    pub fn configured(settings: &Settings) -> Self {
+        let source = match settings.groups {
+            0 => Self::demo(settings),
+            groups => Self::with_groups(settings.seed, (0..groups).map(|number| spread(settings, number))),
+        };
+        source.faults(|faults| fail(faults, settings.error_rate));
+        source
+    }
+
     /// What `serve --demo` serves: groups of both kinds, one of which never gets what it asks for.
     pub fn demo(settings: &Settings) -> Self {
         Self::with_groups(settings.seed, [web(), batch_spot(), gpu(), arm(), aks_pool(), no_capacity()])
@@ -38,6 +50,28 @@ impl Simulated {
         };
         Self::with_groups(0, (0..groups).map(plan))
     }
+}
+
+/// One of many groups: every other one a scale set, with its share of the instances and room for as many again.
+fn spread(settings: &Settings, number: u32) -> GroupPlan {
+    let Settings { groups, instances, .. } = *settings;
+    let share = instances / groups + u32::from(number < instances % groups);
+    let name = format!("group-{number:04}");
+    let plan = match number % 4 {
+        1 => GroupPlan::azure(&name).accounting(Accounting::WhenGone),
+        3 => GroupPlan::azure(&name).accounting(Accounting::OnAccept),
+        _ => GroupPlan::aws(&name),
+    };
+    let max = share.saturating_mul(2).max(10);
+    plan.sized(share / 2, max, share).launch_time(seconds(1, 3)).delete_time(seconds(1, 3))
+}
+
+/// Shares the errors out among the ways in which both clouds fail.
+fn fail(faults: &mut Faults, rate: f64) {
+    faults.chances.throttled = rate * 0.3;
+    faults.chances.unreachable = rate * 0.3;
+    faults.chances.lost_answer = rate * 0.2;
+    faults.chances.conflict = rate * 0.2;
 }
 
 fn web() -> GroupPlan {

@@ -56,6 +56,10 @@ fn unknown_keys() {
     assert_general_fault("learn: {kubernets: true}", "1:9", &["did you mean \"kubernetes\"?", "configMap"]);
     assert_fault("sources:\n  - name: a\n    aws:\n      zone: x\n", "4:7", &["unknown key \"zone\"", "nodeGroups"]);
     assert_fault("sources:\n  - name: a\n    gcp: {}\n", "3:5", &["unknown key \"gcp\"", "aws, azure, simulated"]);
+    let simulated = |keys: &str| format!("sources:\n  - name: a\n    simulated: {{{keys}}}\n");
+    assert_fault(&simulated("group: 5"), "3:17", &["unknown key \"group\"", "did you mean \"groups\"?"]);
+    assert_fault(&simulated("groups: 10001"), "3:25", &["10001 is too many", "0 to 10000"]);
+    assert_fault(&simulated("errorRate: 10"), "3:28", &["10 is not a share", "0 to 1"]);
     assert_group_fault("capasity: {}", "4:5", &["unknown key \"capasity\"", "did you mean \"capacity\"?"]);
     assert_group_fault("reserved: {maxpods: 3}", "4:16", &["did you mean \"maxPods\"?"]);
     assert_group_fault("options: {scaleDown: 1}", "4:15", &["unknown key", "scaleDownUnneededTime"]);

@@ -125,6 +125,13 @@ fn the_example_is_read_whole() {
 }
 
 #[test]
+fn a_simulated_source_can_be_as_large_and_as_bad_as_one_likes() {
+    let text = "sources: [{name: a, simulated: {groups: 500, instances: 10000, errorRate: 0.1, seed: 3}}]";
+    let expected = simulated::Settings { seed: 3, groups: 500, instances: 10_000, error_rate: 0.1 };
+    assert_eq!(parse(text).expect("good").sources[0].kind, SourceKind::Simulated(expected));
+}
+
+#[test]
 fn the_groups_of_the_example_are_read_whole() {
     let [rule] = &example().groups.0[..] else { panic!("one rule") };
     assert!(rule.matches.matches("gpu-a") && !rule.matches.matches("cpu-a"));
@@ -181,7 +188,7 @@ groups:
 ",
     )
     .expect("good");
-    assert_eq!(config.sources[0].kind, SourceKind::Simulated(simulated::Settings { seed: 7 }));
+    assert_eq!(config.sources[0].kind, SourceKind::Simulated(simulated::Settings { seed: 7, ..Default::default() }));
     assert_eq!(config.gpu_label.as_deref(), Some("example.com/gpu"));
     assert_eq!(config.grpc.options_since_135, SendPolicy::Send);
     let rule = &config.groups.0[0];

@@ -127,6 +127,11 @@ impl Server {
         Client { stub: CloudProviderClient::new(channel) }
     }
 
+    /// What `/proc` knows it by.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub(crate) fn grpc(&self) -> SocketAddr {
         self.grpc
     }

@@ -136,3 +136,21 @@ async fn a_removed_group_is_not_there_until_it_is_restored() {
     assert!(bed.0.restore_group("pool"));
     assert_eq!(bed.desired().await, 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_configured_world_has_as_many_groups_instances_and_failures_as_it_was_told() {
+    let settings = Settings { groups: 5, instances: 13, error_rate: 0.5, ..Settings::default() };
+    let source = Simulated::configured(&settings);
+    let told =
+        source.world(|world, _| world.groups().map(|group| (group.plan().kind, group.capacity())).collect::<Vec<_>>());
+    let (aws, azure) = (Kind::AwsLike, Kind::AzureLike);
+    assert_eq!(told, [(aws, 3), (azure, 3), (aws, 3), (azure, 2), (aws, 2)]);
+    let mut failed = 0;
+    for _ in 0..200 {
+        failed += u32::from(source.list().await.is_err());
+    }
+    assert!(
+        (50..120).contains(&failed),
+        "{failed} of 200 readings failed, where 80 are expected: conflicts are for writes"
+    );
+}

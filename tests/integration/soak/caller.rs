@@ -1,0 +1,200 @@
+//! A caller that works through some groups as the Cluster Autoscaler does, as fast as it is answered.
+
+use std::net::SocketAddr;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use fastrand::Rng;
+use futures_util::future::join_all;
+use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
+use headcount::grpc::proto::*;
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+
+/// The Cluster Autoscaler's default.
+const DEADLINE: Duration = Duration::from_secs(5);
+const RUNNING: i32 = 1;
+const DELETING: i32 = 3;
+
+/// Groups of which only this caller changes the size.
+pub(super) struct Caller {
+    stub: CloudProviderClient<Channel>,
+    groups: Vec<NodeGroup>,
+    rng: Rng,
+    done: Work,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Work {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) refusals: u64,
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.refusals += other.refusals;
+    }
+}
+
+fn timed<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(DEADLINE);
+    request
+}
+
+/// What a cloud that fails may have a mutation answered with.
+fn is_fair(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::Unavailable | Code::Aborted | Code::FailedPrecondition | Code::ResourceExhausted | Code::DeadlineExceeded
+    )
+}
+
+fn in_state(instances: &[Instance], state: i32) -> Vec<&str> {
+    let of_state = |one: &&Instance| one.status.as_ref().is_some_and(|status| status.instance_state == state);
+    instances.iter().filter(of_state).map(|one| one.id.as_str()).collect()
+}
+
+impl Caller {
+    /// So many callers, who share the groups out among themselves.
+    pub(super) async fn several(number: usize, address: SocketAddr) -> Vec<Self> {
+        let mut callers = Vec::new();
+        for seed in 0..number {
+            let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address");
+            let stub = CloudProviderClient::new(endpoint.connect().await.expect("connects"));
+            let rng = Rng::with_seed(u64::try_from(seed).expect("small"));
+            let mut caller = Self { stub, groups: Vec::new(), rng, done: Work::default() };
+            let every = caller.node_groups().await.into_iter().enumerate();
+            caller.groups = every.filter(|(at, _)| at % number == seed).map(|(_, group)| group).collect();
+            callers.push(caller);
+        }
+        callers
+    }
+
+    /// Works until then.
+    pub(super) async fn work(mut self, until: Instant) -> Self {
+        while Instant::now() < until {
+            let _stale_is_fine = self.stub.refresh(timed(RefreshRequest {})).await;
+            self.node_groups().await;
+            let number = self.groups.len().min(20);
+            for group in self.rng.choose_multiple(self.groups.clone(), number) {
+                self.visit(&group).await;
+            }
+        }
+        self
+    }
+
+    pub(super) fn done(&self) -> Work {
+        self.done
+    }
+
+    /// Everything that is asked of a group in one loop, and one thing that is done to it.
+    async fn visit(&mut self, group: &NodeGroup) {
+        let (target, nodes) = (self.target(&group.id).await, self.nodes(&group.id).await);
+        let defaults = Some(NodeGroupAutoscalingOptions::default());
+        let options = NodeGroupAutoscalingOptionsRequest { id: group.id.clone(), defaults };
+        self.stub.node_group_get_options(timed(options)).await.expect("served");
+        let template = NodeGroupTemplateNodeInfoRequest { id: group.id.clone() };
+        // A group whose machine could not be read answers so for itself.
+        let template = self.stub.node_group_template_node_info(timed(template)).await;
+        assert!(template.as_ref().err().is_none_or(|status| status.code() == Code::Unimplemented), "{template:?}");
+        if let Some(node) = nodes.first() {
+            assert_eq!(self.group_of(&node.id).await, group.id);
+        }
+        self.done.reads += 5;
+        let middle = (group.min_size + group.max_size) / 2;
+        match self.rng.u32(..8) {
+            0 => self.decrease(&group.id).await,
+            _ if target <= middle => self.grow(group, target).await,
+            _ => self.shrink(&group.id, &nodes).await,
+        }
+    }
+
+    /// Law 4: what was accepted shows.
+    async fn grow(&mut self, group: &NodeGroup, target: i32) {
+        let delta = self.rng.i32(1..5).min(group.max_size - target).max(1);
+        let request = NodeGroupIncreaseSizeRequest { id: group.id.clone(), delta };
+        let outcome = self.stub.node_group_increase_size(timed(request)).await.map(drop);
+        if self.is_done(&group.id, outcome) {
+            assert!(self.target(&group.id).await >= delta, "{} grew by {delta}", group.id);
+        }
+    }
+
+    /// One node a call, several calls at once. Law 4: what was accepted no longer runs.
+    async fn shrink(&mut self, id: &str, nodes: &[Instance]) {
+        let mut victims = in_state(nodes, RUNNING);
+        self.rng.shuffle(&mut victims);
+        victims.truncate(self.rng.usize(1..5));
+        let calls = victims.iter().map(|victim| {
+            let node = ExternalGrpcNode { provider_id: (*victim).to_owned(), ..Default::default() };
+            let request = NodeGroupDeleteNodesRequest { id: id.to_owned(), nodes: vec![node] };
+            let mut stub = self.stub.clone();
+            async move { stub.node_group_delete_nodes(timed(request)).await.map(drop) }
+        });
+        let outcomes = join_all(calls).await;
+        let now = self.nodes(id).await;
+        let running = in_state(&now, RUNNING);
+        for (victim, outcome) in victims.iter().zip(outcomes) {
+            if self.is_done(id, outcome) {
+                assert!(!running.contains(victim), "{victim} of {id} was accepted, and is said to run");
+            }
+        }
+    }
+
+    /// With a delta that is far too large, as after a scale-up that timed out.
+    async fn decrease(&mut self, id: &str) {
+        let request = NodeGroupDecreaseTargetSizeRequest { id: id.to_owned(), delta: -100 };
+        let outcome = self.stub.node_group_decrease_target_size(timed(request)).await.map(drop);
+        self.is_done(id, outcome);
+    }
+
+    /// Takes back what has not come, as the Cluster Autoscaler does in the end.
+    pub(super) async fn tidy_up(&mut self) {
+        let _stale_is_fine = self.stub.refresh(timed(RefreshRequest {})).await;
+        for group in self.groups.clone() {
+            let nodes = self.nodes(&group.id).await;
+            let settled = in_state(&nodes, RUNNING).len() + in_state(&nodes, DELETING).len() == nodes.len();
+            if !settled {
+                self.decrease(&group.id).await;
+            }
+        }
+    }
+
+    fn is_done(&mut self, id: &str, outcome: Result<(), Status>) -> bool {
+        match outcome {
+            Ok(()) => self.done.writes += 1,
+            Err(ref status) => {
+                assert!(is_fair(status), "{id}: {status}");
+                self.done.refusals += 1;
+            }
+        }
+        outcome.is_ok()
+    }
+
+    async fn node_groups(&mut self) -> Vec<NodeGroup> {
+        let answer = self.stub.node_groups(timed(NodeGroupsRequest {})).await;
+        self.done.reads += 1;
+        answer.expect("NodeGroups never fails").into_inner().node_groups
+    }
+
+    async fn target(&mut self, id: &str) -> i32 {
+        let answer = self.stub.node_group_target_size(timed(NodeGroupTargetSizeRequest { id: id.to_owned() })).await;
+        answer.expect("served").into_inner().target_size
+    }
+
+    async fn nodes(&mut self, id: &str) -> Vec<Instance> {
+        let answer = self.stub.node_group_nodes(timed(NodeGroupNodesRequest { id: id.to_owned() })).await;
+        answer.expect("served").into_inner().instances
+    }
+
+    async fn group_of(&mut self, provider_id: &str) -> String {
+        let node = ExternalGrpcNode { provider_id: provider_id.to_owned(), ..Default::default() };
+        let answer = self.stub.node_group_for_node(timed(NodeGroupForNodeRequest { node: Some(node) })).await;
+        answer.expect("answered").into_inner().node_group.map(|group| group.id).unwrap_or_default()
+    }
+}
