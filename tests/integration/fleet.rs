@@ -507,6 +507,20 @@ async fn deletes_are_judged_whole_in_the_order_of_arrival_while_there_is_room() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn single_deletes_that_together_would_break_the_minimum_stop_at_it() {
+    for (kind, plan) in kinds() {
+        let bed = Bed::with([plan.sized(3, 9, 5)]).await;
+        let running = bed.instances("g", InstanceState::Running);
+        let outcomes = futures_util::future::join_all(running.chunks(1).map(|one| bed.delete("g", one))).await;
+        let is_done: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
+        assert_eq!(is_done, [true, true, false, false, false], "{kind}: in the order of arrival");
+        assert_eq!(bed.target("g"), 3, "{kind}");
+        bed.until("two are gone", |bed| bed.instances("g", InstanceState::Deleting).is_empty()).await;
+        assert_eq!(bed.instances("g", InstanceState::Running), running[2..], "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn part_of_a_batch_that_the_cloud_refuses_is_named_and_the_rest_is_done() {
     let refused = DeleteOutcome::Refused(PlannedFailure::other("ResourceContention", "busy"));
     let bed = Bed::with([GroupPlan::aws("g").sized(0, 9, 5).deletions(Pick::First(1), refused)]).await;
