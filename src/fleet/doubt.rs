@@ -52,9 +52,15 @@ impl fmt::Display for Doubt {
 /// A capacity below what lives is no contradiction where a reduction of ours made it so: an instance came up in between,
 /// and that is a reason to raise the capacity back at once.
 pub(super) fn doubt(state: &GroupState, reading: &Observation) -> Option<Doubt> {
+    doubt_after(state, reading, state.operations())
+}
+
+/// [`doubt`], where this reading itself has shown something of the operations that the one before could not: the capacity
+/// it says may no longer count what is being deleted, where the one before still did.
+pub(super) fn doubt_after(state: &GroupState, reading: &Observation, shown: &[Operation]) -> Option<Doubt> {
     let (previous, operations) = (state.observation(), state.operations());
     let reduced = state.lowered(reading);
-    let now = census(reading, operations);
+    let now = census(reading, shown);
     let known = previous.map(|previous| (previous, census(previous, operations)));
     let unchanged = known.is_some_and(|(previous, _)| previous.reading.desired == reading.reading.desired);
     if now.desired < now.live && !unchanged && !reduced {

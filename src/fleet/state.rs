@@ -304,13 +304,16 @@ impl GroupState {
         self.operations.push(operation);
     }
 
+    /// The operations as they would be with this habit noted.
+    pub(super) fn with_habit(&self, id: OperationId, is_counted: bool) -> Vec<Operation> {
+        let mut operations = self.operations.clone();
+        set_habit(&mut operations, id, is_counted);
+        operations
+    }
+
     /// The read after an acceptance showed whether the capacity still counts what is being deleted.
     pub(super) fn note_habit(&mut self, id: OperationId, is_counted: bool) {
-        for operation in self.operations.iter_mut().filter(|operation| operation.id == id) {
-            if let Kind::Delete { counted, .. } = &mut operation.kind {
-                *counted = Some(is_counted);
-            }
-        }
+        set_habit(&mut self.operations, id, is_counted);
     }
 
     /// The cloud says that the operation succeeded. It stays until a read shows it, for as long as reads may lag.
@@ -407,6 +410,14 @@ impl GroupState {
 
 /// The code of a failed machine whose cloud gave no reason.
 pub(super) const UNEXPLAINED: &str = "provisioning-state-failed";
+
+fn set_habit(operations: &mut [Operation], id: OperationId, is_counted: bool) {
+    for operation in operations.iter_mut().filter(|operation| operation.id == id) {
+        if let Kind::Delete { counted, .. } = &mut operation.kind {
+            *counted = Some(is_counted);
+        }
+    }
+}
 
 fn size(nodes: u32) -> usize {
     usize::try_from(nodes).unwrap_or(usize::MAX)

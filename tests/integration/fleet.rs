@@ -294,9 +294,14 @@ async fn an_instance_that_comes_up_under_a_reduction_is_kept() {
     bed.increase("g", 1).await.expect("accepted");
     bed.until("one has failed", |bed| bed.failed("g").len() == 1).await;
     let placeholder = bed.failed("g");
-    bed.delete("g", &placeholder).await.expect("accepted");
-    // The group had begun another launch already.
-    bed.cloud().add_instances("g", 1).expect("exists");
+    // The group tries again 20 s after the failure, which was seen up to 5 s late: while the write is on its way.
+    sleep(Duration::from_secs(14)).await;
+    let slow = Mishap::Slow(Duration::from_secs(10));
+    bed.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let outcome = bed.delete("g", &placeholder).await;
+    assert!(matches!(outcome, Err(FleetError::StillRunning { .. })), "{outcome:?}");
+    // Up, down, and up again as soon as the reading after the reduction shows the instance.
+    bed.until("it is lowered and raised back", |bed| bed.calls(CallKind::SetCapacity) == 3).await;
     bed.until("the capacity is back", |bed| bed.capacity("g") == 7).await;
     sleep(Duration::from_secs(60)).await;
     assert_eq!((bed.target("g"), bed.instances("g", InstanceState::Running).len()), (7, 7));
@@ -370,6 +375,52 @@ async fn a_conflict_is_computed_again_from_a_new_reading() {
     let error = bed.increase("g", 1).await.expect_err("at most twice again");
     assert!(matches!(error, FleetError::Contended { .. }), "{error}");
     assert_eq!(bed.capacity("g"), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn growth_from_outside_is_read_before_a_write_is_computed() {
+    for (kind, plan) in kinds() {
+        let bed = Bed::with([plan.sized(0, 100, 4)]).await;
+        bed.cloud().set_desired_externally("g", 9).expect("exists");
+        assert_eq!(bed.target("g"), 4, "{kind}: not listed again yet");
+        bed.increase("g", 2).await.expect(kind);
+        assert_eq!((bed.target("g"), bed.capacity("g")), (11, 11), "{kind}");
+        bed.nobody_was_killed();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn growth_from_outside_under_a_write_is_kept() {
+    let bed = Bed::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
+    let slow = Mishap::Slow(Duration::from_secs(2));
+    bed.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let somebody_else = async {
+        bed.until("the write is on its way", |bed| bed.calls(CallKind::SetCapacity) == 1).await;
+        bed.cloud().set_desired_externally("g", 9).expect("exists");
+    };
+    let (outcome, ()) = tokio::join!(bed.increase("g", 2), somebody_else);
+    outcome.expect("read again, computed again");
+    assert_eq!((bed.target("g"), bed.capacity("g")), (11, 11));
+    bed.nobody_was_killed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_lowered_while_deletions_are_pending_is_lowered_after_them() {
+    for plan in [GroupPlan::aws("g"), GroupPlan::azure("g").accounting(Accounting::OnAccept)] {
+        let failing = LaunchOutcome::fails(no_capacity(), seconds(2));
+        let plan = plan.sized(0, 20, 6).delete_time(seconds(60)).launches(Pick::Always, failing);
+        let bed = Bed::with([plan]).await;
+        bed.increase("g", 2).await.expect("accepted");
+        bed.until("two have failed", |bed| bed.failed("g").len() == 2).await;
+        let running = bed.instances("g", InstanceState::Running);
+        bed.delete("g", &running[..4]).await.expect("accepted");
+        assert_eq!((bed.target("g"), bed.failed("g").len()), (4, 2), "what failed is still to be taken back");
+        bed.delete("g", &bed.failed("g")).await.expect("accepted");
+        assert_eq!((bed.target("g"), bed.capacity("g")), (2, 4), "six are listed, so nothing is lowered yet");
+        bed.until("it is lowered", |bed| bed.capacity("g") == 2).await;
+        assert_eq!(bed.instances("g", InstanceState::Running), running[4..]);
+        bed.nobody_was_killed();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::{Keeper, Message};
 use crate::cloud::{Acceptance, CloudError, Deletion, GroupReading, InstanceState, LaunchActivity, ProviderId};
 use crate::fleet::census;
-use crate::fleet::doubt::doubt;
+use crate::fleet::doubt::{doubt, doubt_after};
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::{BATCH_IDLE, BATCH_OPEN_MAX, READ_BACK_LIMIT, RECOMPUTE, WRITE_LIMIT};
 use crate::fleet::operation::OperationId;
@@ -373,10 +373,18 @@ impl Keeper {
     async fn read_back(&mut self, deletion: Option<(OperationId, u32, &Vec<ProviderId>)>) {
         match timeout(READ_BACK_LIMIT, self.observe()).await {
             Ok(Ok(Some(observation))) => {
-                // Judged before the habit is noted: what was read before the deletion still counts what it deletes.
-                if doubt(&self.state, &observation).is_none() {
-                    if let Some((operation, before, ids)) = deletion {
-                        self.state.note_habit(operation, census::habit(before, ids, &observation));
+                // What was read before the deletion still counts what it deletes; this reading shows whether it does.
+                let habit =
+                    deletion.map(|(operation, before, ids)| (operation, census::habit(before, ids, &observation)));
+                let doubted = match habit {
+                    Some((operation, is_counted)) => {
+                        doubt_after(&self.state, &observation, &self.state.with_habit(operation, is_counted))
+                    }
+                    None => doubt(&self.state, &observation),
+                };
+                if doubted.is_none() {
+                    if let Some((operation, is_counted)) = habit {
+                        self.state.note_habit(operation, is_counted);
                     }
                     self.adopt(observation);
                 }

@@ -1,6 +1,6 @@
 //! What requests come to, and which readings are believed.
 
-use super::super::doubt::{Doubt, confirms, doubt};
+use super::super::doubt::{Doubt, confirms, doubt, doubt_after};
 use super::super::error::Refusal;
 use super::super::plan::NamedNode;
 use super::*;
@@ -107,6 +107,21 @@ fn what_headcount_deletes_itself_is_no_contradiction() {
     group.delete(0..9);
     let reading = group.reading(1, running(9..10));
     assert_eq!(doubt(&group.state, &reading), None);
+}
+
+#[test]
+fn a_capacity_that_falls_by_what_is_being_deleted_is_no_contradiction_to_the_read_after_the_deletion() {
+    // Two of eight are missing; four are deleted, and the capacity no longer counts them at once.
+    let mut group = Group::new(8, running(0..6));
+    let operation = group.delete(0..4);
+    let reading = group.reading(4, all(&[deleting(0..4, Counts::UntilDeleted), running(4..6)]));
+    let is_counted = habit(8, &ids(0..4), &reading);
+    assert!(!is_counted);
+    let shown = group.state.with_habit(operation, is_counted);
+    assert_eq!(doubt_after(&group.state, &reading, &shown), None);
+    group.state.note_habit(operation, is_counted);
+    group.state.observe(reading, &name);
+    assert_eq!((group.target(), group.reported(InstanceState::Creating)), (4, 2), "two are still missing");
 }
 
 #[test]
