@@ -1,6 +1,8 @@
 //! What is read of a scale set, and the capacities that are written to it.
 
-use headcount::cloud::simulated::{Accounting, CallKind, DeleteOutcome, Distortion, Pick, PlannedFailure};
+use std::time::Duration;
+
+use headcount::cloud::simulated::{Accounting, CallKind, DeleteOutcome, Distortion, Mishap, Pick, PlannedFailure};
 use serde_json::json;
 use tonic::Code;
 
@@ -79,6 +81,7 @@ async fn vmss_spot_eviction() {
 #[tokio::test]
 async fn vmss_gone() {
     let mut scene = Scene::open(arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))])).await;
+    assert_eq!(scene.client.node_groups().await.len(), 2);
     scene.face.simulated().remove_group("pool");
     scene.client.until("it is gone", async |client| client.node_groups().await.len() == 1).await;
     scene.client.increase("other", 1).await.expect("the others go on");
@@ -88,18 +91,29 @@ async fn vmss_gone() {
 #[tokio::test]
 async fn vmss_etag_conflict() {
     let mut scene = Scene::open(arm([pool("pool", (0, 100, 4))])).await;
-    let conflict = face::error(412, "PreconditionFailed", "the etag is another one by now");
-    scene.face.script("PATCH", "virtualMachineScaleSets/pool", 1, conflict);
-    scene.face.simulated().set_desired_externally("pool", 9).expect("it exists");
-    scene.client.increase("pool", 2).await.expect("read again, computed again");
+    let slow = Mishap::Slow(Duration::from_secs(1));
+    scene.face.simulated().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let (mut client, face) = (scene.client.clone(), &scene.face);
+    let somebody_else = async {
+        while face.requests_with("PATCH", "virtualMachineScaleSets/pool").is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        face.simulated().set_desired_externally("pool", 9).expect("it exists");
+    };
+    let (outcome, ()) = tokio::join!(client.increase("pool", 2), somebody_else);
+    outcome.expect("read again, computed again");
     assert_eq!(scene.client.target("pool").await, 11);
-    assert_eq!(capacities_written(&scene.face, "pool").last(), Some(&11));
+    assert_eq!(capacities_written(&scene.face, "pool"), [6, 11], "the first one met a 412");
 }
 
 #[tokio::test]
 async fn vmss_bad_item() {
     let arm = arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))]);
+    arm.look("pool", |look| look.undecodable = true);
     let mut scene = Scene::open(arm).await;
+    assert_eq!(scene.client.node_groups().await.len(), 1, "the other one is served from the start");
+    scene.face.look("pool", |look| look.undecodable = false);
+    scene.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
     assert_eq!(scene.client.target("pool").await, 2);
     scene.face.look("pool", |look| look.undecodable = true);
     scene.client.increase("other", 1).await.expect("that group alone is concerned");
