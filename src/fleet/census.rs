@@ -27,7 +27,7 @@ pub(super) struct Census {
 pub(super) fn census(observation: &Observation, operations: &[Operation]) -> Census {
     let desired = desired(observation.reading.desired, operations);
     let going = going(operations);
-    let (mut live, mut counted, mut deleting) = (0, 0, false);
+    let (mut live, mut counted, mut deleting) = (0_u32, 0_u32, false);
     for instance in &observation.instances {
         let asked = going.get(&instance.id);
         if instance.state != InstanceState::Deleting && asked.is_none() {

@@ -213,6 +213,24 @@ fn a_write_shows_in_the_target_before_any_read_does() {
 }
 
 #[test]
+fn an_accepted_deletion_shows_in_the_target_and_the_states_before_any_read_does() {
+    let mut group = Group::new(3, running(0..3));
+    group.delete(0..1);
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (2, 1));
+    group.see(3, running(0..3)); // a read that lags behind
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (2, 1));
+}
+
+#[test]
+fn a_scale_up_shows_whole_beside_deletions_that_somebody_else_asked_for() {
+    // Somebody else has lowered the group from 7 to 2, and five of its instances are on their way out.
+    let mut group = Group::new(2, all(&[running(0..2), deleting(2..7, Counts::UntilDeleted)]));
+    assert_eq!(group.target(), 2);
+    group.write(2, 7, Some("resize"));
+    assert_eq!(group.target(), 7, "before any read");
+}
+
+#[test]
 fn deleting_as_many_as_were_just_added_shows_at_once() {
     let mut group = Group::new(2, running(0..2));
     group.write(2, 4, None);
