@@ -572,6 +572,20 @@ async fn single_deletes_that_together_would_break_the_minimum_stop_at_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_cloud_says_is_gone_is_told_so_though_reads_lag_behind() {
+    for (kind, plan) in kinds() {
+        let bed = Bed::with([plan.sized(0, 9, 5)]).await;
+        let lag = Distortion::Stale(Duration::from_secs(3));
+        bed.cloud().faults(|faults| faults.distort(Some(CallKind::Observe), "g", 2, lag));
+        sleep(Duration::from_secs(6)).await;
+        let gone = bed.cloud().evict("g", 1).expect("exists");
+        assert!(bed.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}: nobody has looked");
+        bed.delete("g", &gone).await.expect(kind);
+        assert!(!bed.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn part_of_a_batch_that_the_cloud_refuses_is_named_and_the_rest_is_done() {
     let refused = DeleteOutcome::Refused(PlannedFailure::other("ResourceContention", "busy"));
     let bed = Bed::with([GroupPlan::aws("g").sized(0, 9, 5).deletions(Pick::First(1), refused)]).await;
