@@ -19,7 +19,7 @@ mod serving;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod sign_in;
 mod simulation;
-#[cfg(all(feature = "aws", feature = "azure"))]
-mod templates;
 #[cfg(feature = "aws")]
 mod soak;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod templates;

@@ -233,11 +233,11 @@ impl Keeper {
         for (id, error) in &deletion.refused {
             tracing::warn!(group = %self.key.name, %operation, instance = %id, %error, "deletion refused");
         }
-        // What the cloud says is gone or going is so from now on, whatever a read that lags behind says.
-        let going: Vec<ProviderId> = deletion.accepted.iter().chain(&deletion.already_gone).cloned().collect();
-        if !going.is_empty() {
-            self.state.accept_delete(operation, &going, Instant::now(), deletion.handle.clone(), resubmitted);
+        if !deletion.accepted.is_empty() {
+            let handle = deletion.handle.clone();
+            self.state.accept_delete(operation, &deletion.accepted, Instant::now(), handle, resubmitted);
         }
+        // What the cloud says is gone or going is so from now on, whatever a read that lags behind says.
         if !deletion.already_gone.is_empty() {
             let operation = self.next_operation();
             self.state.note_going(operation, &deletion.already_gone, Instant::now());

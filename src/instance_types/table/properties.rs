@@ -27,6 +27,7 @@ fn any_type() -> impl Strategy<Value = InstanceType> {
         architecture,
         accelerators: vec![Accelerator { resource: "nvidia.com/gpu".to_owned(), count }],
         network_pods: (count > 8).then_some(cpus),
+        local_disk_bytes: (count > 4).then_some(u64::from(cpus) << 30),
     })
 }
 

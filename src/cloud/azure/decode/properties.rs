@@ -6,12 +6,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::discovery::Bounds;
 use super::super::errors::MESSAGE_LENGTH_MAX;
 use super::super::settings::{AzureCloud, Settings};
 use super::super::{groups, instances};
 use super::*;
 use crate::cloud::CAPACITY_MAX;
+use crate::cloud::bounds::Bounds;
 use crate::properties::{Written, config, json, slipped, spoiled};
 
 const SET_ID: &str = "/subscriptions/s/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/pool";

@@ -7,7 +7,7 @@ use serde_json::json;
 use tonic::Code;
 
 use super::{arm, capacities_written, pool};
-use crate::faces::arm::{self as face, Arm};
+use crate::faces::arm::Arm;
 use crate::faces::scene::Scene;
 use crate::faces::{Answer, Face};
 use crate::peers::headcount::{Client, ConfigFile, Server, refused};
