@@ -7,7 +7,7 @@ use super::census::{census, going};
 use super::observation::{Observation, count};
 use super::operation::Operation;
 use super::state::GroupState;
-use crate::cloud::InstanceState;
+use crate::cloud::{Counts, Instance, InstanceState};
 
 /// Why a reading is not believed at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,9 @@ pub(super) fn doubt_after(state: &GroupState, reading: &Observation, shown: &[Op
     let now = census(reading, shown);
     let known = previous.map(|previous| (previous, census(previous, operations)));
     let unchanged = known.is_some_and(|(previous, _)| previous.reading.desired == reading.reading.desired);
-    if now.desired < now.live && !unchanged && !reduced {
-        return Some(Doubt::CapacityBelowLive { desired: now.desired, live: now.live });
+    let there = now.live.saturating_add(known_to_count(reading, shown));
+    if now.desired < there && !unchanged && !reduced {
+        return Some(Doubt::CapacityBelowLive { desired: now.desired, live: there });
     }
     let (previous, before) = known?;
     if halved(before.remaining, now.remaining) {
@@ -74,6 +75,13 @@ pub(super) fn doubt_after(state: &GroupState, reading: &Observation, shown: &[Op
     halved(listed_before, listed).then_some(Doubt::InstancesGone { before: listed_before, after: listed })
 }
 
+/// Instances on their way out that are still listed, and that this cloud was seen to count until they are gone.
+fn known_to_count(reading: &Observation, operations: &[Operation]) -> u32 {
+    let going = going(operations);
+    let counts = |instance: &&Instance| instance.counts != Counts::No && going.get(&instance.id) == Some(&Some(true));
+    count(reading.instances.iter().filter(counts).count())
+}
+
 /// A fall by half or more; from 1 to 0 or 2 to 1 is within what evictions do every day, but 0 is never taken on trust.
 fn halved(before: u32, after: u32) -> bool {
     before > after && after <= before / 2 && (after == 0 || before - after > 1)
@@ -81,9 +89,7 @@ fn halved(before: u32, after: u32) -> bool {
 
 fn staying(observation: &Observation, operations: &[Operation]) -> u32 {
     let going = going(operations);
-    let stays = |instance: &&crate::cloud::Instance| {
-        instance.state != InstanceState::Deleting && !going.contains_key(&instance.id)
-    };
+    let stays = |instance: &&Instance| instance.state != InstanceState::Deleting && !going.contains_key(&instance.id);
     count(observation.instances.iter().filter(stays).count())
 }
 

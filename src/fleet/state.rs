@@ -35,8 +35,8 @@ pub(super) struct GroupState {
 /// The last reduction that was sent, whatever became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reduction {
-    /// The capacity it set.
-    to: u32,
+    /// The lowest capacity that it and the deletions sent since account for.
+    lowest: u32,
     /// When it was sent.
     sent: Instant,
 }
@@ -194,7 +194,14 @@ impl GroupState {
     /// under it all the same, whatever is written after it.
     pub(super) fn send_capacity(&mut self, from: u32, to: u32, now: Instant) {
         if to < from {
-            self.reduction = Some(Reduction { to, sent: now });
+            self.reduction = Some(Reduction { lowest: to, sent: now });
+        }
+    }
+
+    /// A deletion is being sent. It may lower the capacity further, even if its answer never comes.
+    pub(super) fn send_delete(&mut self, number: usize) {
+        if let Some(reduction) = &mut self.reduction {
+            reduction.lowest = reduction.lowest.saturating_sub(count(number));
         }
     }
 
@@ -204,7 +211,7 @@ impl GroupState {
         let census = census(observation, &[]);
         let age = observation.activity.latest.and_then(|latest| observation.at.duration_since(latest).ok());
         if self.observation.is_none() && census.desired < census.live && age.is_some_and(|age| age <= HEAL_WINDOW) {
-            self.reduction = Some(Reduction { to: census.desired, sent: observation.begun });
+            self.reduction = Some(Reduction { lowest: census.desired, sent: observation.begun });
         }
     }
 
@@ -213,14 +220,11 @@ impl GroupState {
         self.recent_reduction(now).is_some()
     }
 
-    /// Whether a recent reduction of ours, and the deletions that were accepted since, are what made the capacity as low
+    /// Whether a recent reduction of ours, and the deletions sent since, are what made the capacity as low
     /// as it was read. Where it is lower still, somebody else lowers it, and means to.
     pub(super) fn lowered(&self, observation: &Observation) -> bool {
-        self.recent_reduction(observation.begun).is_some_and(|reduction| {
-            let since = self.operations.iter().filter(|operation| operation.accepted >= reduction.sent);
-            let deleted = count(since.filter_map(Operation::deletes).map(BTreeSet::len).sum());
-            observation.reading.desired.saturating_add(deleted) >= reduction.to
-        })
+        let recent = self.recent_reduction(observation.begun);
+        recent.is_some_and(|reduction| observation.reading.desired >= reduction.lowest)
     }
 
     /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can have

@@ -227,6 +227,7 @@ impl Keeper {
         let basis = GroupReading { instances: Some(observation.instances.clone()), ..observation.reading.clone() };
         let operation = self.next_operation();
         tracing::info!(group = %self.key.name, %operation, instances = ids.len(), ids = ?Brief(ids), "deleting");
+        self.state.send_delete(ids.len());
         let sent = timeout(WRITE_LIMIT, self.around.cloud.delete_instances(&basis, ids)).await;
         self.written = Some(Instant::now());
         let deletion = sent.unwrap_or_else(|_elapsed| Err(self.timed_out("delete_instances")))?;
@@ -353,11 +354,16 @@ impl Keeper {
         if self.fresh().await.is_err() {
             return Err(self.cloud_error(error));
         }
-        let shown = self.state.observation().map(|observation| observation.reading.desired);
-        if shown == Some(write.to) {
+        let shown = self.state.observation().map(|observation| &observation.reading);
+        let is_versioned = shown.is_some_and(|reading| reading.version.is_some());
+        if shown.map(|reading| reading.desired) == Some(write.to) {
             tracing::info!(group = %self.key.name, %operation, to = write.to, "it took effect");
-            let names = self.placeholder_names();
-            self.state.accept_capacity(operation, write, Acceptance::default(), &names);
+            // Where writes are checked against a version, this reading cannot be older than the write: nothing is left to wait
+            // for, and nobody to ask.
+            if !is_versioned {
+                let names = self.placeholder_names();
+                self.state.accept_capacity(operation, write, Acceptance::default(), &names);
+            }
             self.publish();
             return Ok(true);
         }

@@ -110,6 +110,7 @@ impl Group {
         self.operations += 1;
         let operation = OperationId(self.operations);
         let handle = Some(OperationHandle("delete".into()));
+        self.state.send_delete(numbers.len());
         self.state.accept_delete(operation, &ids(numbers), self.now, handle, false);
         operation
     }

@@ -34,10 +34,26 @@ async fn all_types_of_a_region_are_written_and_read_again_with_the_same_figures(
     let face = Aws::start(empty());
     let found = entries(&exported(&config(&face, &["0:1:web"], "")), Family::Aws);
     assert_eq!(found.len(), 14);
-    holds(&found, "m5.large", "{cpu: 2, nominalMemory: 8Gi, arch: amd64, pods: 29}");
-    holds(&found, "m6g.large", "{cpu: 2, nominalMemory: 8Gi, arch: arm64, pods: 29}");
-    holds(&found, "g4dn.xlarge", "{cpu: 4, nominalMemory: 16Gi, arch: amd64, pods: 29, nvidia.com/gpu: 1}");
-    holds(&found, "p4d.24xlarge", "{cpu: 96, nominalMemory: 1152Gi, arch: amd64, pods: 737, nvidia.com/gpu: 8}");
+    holds(
+        &found,
+        "m5.large",
+        "{cpu: 2, nominalMemory: 8Gi, arch: amd64, pods: 29, vpc.amazonaws.com/PrivateIPv4Address: 9}",
+    );
+    holds(
+        &found,
+        "m6g.large",
+        "{cpu: 2, nominalMemory: 8Gi, arch: arm64, pods: 29, vpc.amazonaws.com/PrivateIPv4Address: 9}",
+    );
+    holds(
+        &found,
+        "g4dn.xlarge",
+        "{cpu: 4, nominalMemory: 16Gi, arch: amd64, pods: 29, nvidia.com/gpu: 1, vpc.amazonaws.com/PrivateIPv4Address: 9}",
+    );
+    holds(
+        &found,
+        "p4d.24xlarge",
+        "{cpu: 96, nominalMemory: 1152Gi, arch: amd64, pods: 737, nvidia.com/gpu: 8, vpc.amazonaws.com/PrivateIPv4Address: 49}",
+    );
 }
 
 #[tokio::test]
