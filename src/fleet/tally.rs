@@ -56,7 +56,8 @@ pub(super) fn tally(observation: &Observation, operations: &[Operation], slots: 
             exists: false,
         });
     }
-    let forgone = count(slots.iter().filter(|slot| !slot.in_target()).count());
+    // Never more than is missing: a deletion that was just accepted can have ended what made a capacity look higher.
+    let forgone = count(slots.iter().filter(|slot| !slot.in_target()).count()).min(census.shortfall);
     let taken_back = count(slots.iter().filter(|slot| !slot.in_capacity()).count());
     Tally {
         target: census.remaining.saturating_sub(forgone).saturating_add(taken_back),

@@ -175,6 +175,9 @@ impl Keeper {
                         let error = self.cloud_error(error);
                         return answer_all(kills.drain(..).map(|kill| kill.request).collect(), &error);
                     }
+                    // What there was room for before may be too much now (law 6).
+                    let again = kills.drain(..).map(|kill| kill.request).collect();
+                    kills = self.judge_removals(again);
                 }
                 Err(error) => {
                     tracing::warn!(group = %self.key.name, %error, "deletion refused");
@@ -243,7 +246,7 @@ impl Keeper {
             let operation = self.next_operation();
             self.state.note_going(operation, &deletion.already_gone, Instant::now());
         }
-        self.read_back(Some((operation, basis.desired, &deletion.accepted))).await;
+        self.read_back(Some((operation, &basis, &deletion.accepted))).await;
         Ok(deletion)
     }
 
@@ -372,12 +375,13 @@ impl Keeper {
 
     /// Reads the group after an accepted write, so that the answer's promise is kept by what is published (law 4) and the
     /// cloud's accounting is seen. Without this reading, the operation alone says what the target is.
-    async fn read_back(&mut self, deletion: Option<(OperationId, u32, &Vec<ProviderId>)>) {
+    async fn read_back(&mut self, deletion: Option<(OperationId, &GroupReading, &[ProviderId])>) {
         match timeout(READ_BACK_LIMIT, self.observe()).await {
             Ok(Ok(Some(observation))) => {
                 // What was read before the deletion still counts what it deletes; this reading shows whether it does.
-                let habit =
-                    deletion.map(|(operation, before, ids)| (operation, census::habit(before, ids, &observation)));
+                let habit = deletion.and_then(|(operation, before, ids)| {
+                    census::habit(before, ids, &observation).map(|is_counted| (operation, is_counted))
+                });
                 let doubted = match habit {
                     Some((operation, is_counted)) => {
                         doubt_after(&self.state, &observation, &self.state.with_habit(operation, is_counted))

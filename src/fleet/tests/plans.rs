@@ -115,7 +115,8 @@ fn a_capacity_that_falls_by_what_is_being_deleted_is_no_contradiction_to_the_rea
     let mut group = Group::new(8, running(0..6));
     let operation = group.delete(0..4);
     let reading = group.reading(4, all(&[deleting(0..4, Counts::UntilDeleted), running(4..6)]));
-    let is_counted = habit(8, &ids(0..4), &reading);
+    let before = GroupReading { instances: Some(running(0..6)), ..group.observation().reading.clone() };
+    let is_counted = habit(&before, &ids(0..4), &reading).expect("it shows");
     assert!(!is_counted);
     let shown = group.state.with_habit(operation, is_counted);
     assert_eq!(doubt_after(&group.state, &reading, &shown), None);
