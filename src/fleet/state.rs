@@ -39,6 +39,8 @@ struct Reduction {
     lowest: u32,
     /// When it was sent.
     sent: Instant,
+    /// Whether instances are likely enough to come up under it that they are looked for.
+    is_watched: bool,
 }
 
 /// A capacity write that the cloud accepted.
@@ -191,10 +193,13 @@ impl GroupState {
     }
 
     /// A capacity write is being sent. A reduction is remembered even if its answer never comes: an instance may come up
-    /// under it all the same, whatever is written after it.
-    pub(super) fn send_capacity(&mut self, from: u32, to: u32, now: Instant) {
+    /// under it all the same, whatever is written after it. So may one under a scale-up that the cloud cannot check against
+    /// what it was computed on (`is_checked`): somebody else may have raised the capacity further in the meantime.
+    pub(super) fn send_capacity(&mut self, from: u32, to: u32, is_checked: bool, now: Instant) {
         if to < from {
-            self.reduction = Some(Reduction { lowest: to, sent: now });
+            self.reduction = Some(Reduction { lowest: to, sent: now, is_watched: true });
+        } else if !is_checked && self.recent_reduction(now).is_none() {
+            self.reduction = Some(Reduction { lowest: to, sent: now, is_watched: false });
         }
     }
 
@@ -211,13 +216,13 @@ impl GroupState {
         let census = census(observation, &[]);
         let age = observation.activity.latest.and_then(|latest| observation.at.duration_since(latest).ok());
         if self.observation.is_none() && census.desired < census.live && age.is_some_and(|age| age <= HEAL_WINDOW) {
-            self.reduction = Some(Reduction { lowest: census.desired, sent: observation.begun });
+            self.reduction = Some(Reduction { lowest: census.desired, sent: observation.begun, is_watched: true });
         }
     }
 
     /// Whether a reduction was sent so recently that an instance may still come up under it.
     pub(super) fn has_just_lowered(&self, now: Instant) -> bool {
-        self.recent_reduction(now).is_some()
+        self.recent_reduction(now).is_some_and(|reduction| reduction.is_watched)
     }
 
     /// Whether a recent reduction of ours, and the deletions sent since, are what made the capacity as low

@@ -99,7 +99,7 @@ impl Keeper {
 
     /// Raises the capacity back where an instance came up while it was being lowered.
     async fn heal(&mut self) {
-        if !self.is_healing() || self.to_heal().is_none() {
+        if self.to_heal().is_none() {
             return;
         }
         if let Err(error) = self.fresh().await {

@@ -322,7 +322,7 @@ impl Keeper {
         let operation = self.next_operation();
         let sent = self.around.cloud.now();
         tracing::info!(group = %self.key.name, %operation, from, to, "setting the capacity");
-        self.state.send_capacity(from, to, Instant::now());
+        self.state.send_capacity(from, to, basis.version.is_some(), Instant::now());
         let outcome = timeout(WRITE_LIMIT, self.around.cloud.set_capacity(&basis, to)).await;
         let accepted = Instant::now();
         self.written = Some(accepted);

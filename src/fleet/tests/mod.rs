@@ -100,7 +100,7 @@ impl Group {
         self.operations += 1;
         let operation = OperationId(self.operations);
         let write = CapacityWrite { from, to, accepted: self.now, sent: wall(self.seconds()) };
-        self.state.send_capacity(from, to, self.now);
+        self.state.send_capacity(from, to, false, self.now);
         let acceptance = Acceptance { handle: handle.map(|handle| OperationHandle(handle.to_owned())) };
         self.state.accept_capacity(operation, write, acceptance, &name);
         operation

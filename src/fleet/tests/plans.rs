@@ -195,6 +195,18 @@ fn nothing_is_lowered_below_what_a_reading_lost_of_a_deletion_under_way() {
 }
 
 #[test]
+fn a_scale_up_that_undid_a_greater_one_of_somebody_else_is_healed() {
+    let mut group = Group::new(3, running(0..3));
+    group.write(3, 5, None);
+    group.see(5, running(0..3));
+    assert!(!group.state.has_just_lowered(group.now), "nothing to look for");
+    group.see(5, running(0..9));
+    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(9));
+    group.see(2, running(0..9));
+    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None, "lower than what was written");
+}
+
+#[test]
 fn a_reduction_is_healed_after_deletions_and_scale_ups_too() {
     let mut group = Group::new(7, running(0..6));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
@@ -244,7 +256,7 @@ fn a_raise_that_was_refused_is_tried_again() {
     group.state.forgo(&named);
     group.write(7, 6, None);
     group.see(6, running(0..7));
-    group.state.send_capacity(6, 7, group.now);
+    group.state.send_capacity(6, 7, false, group.now);
     assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(7));
     group.write(6, 7, None);
     group.see(7, running(0..7));
