@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::group::Group;
 use super::lifecycle::instances;
-use super::member::{Claim, Phase};
+use super::member::{Claim, Member, Phase};
 use super::plan::{Accounting, Overlap};
 use super::record::{Author, Ending, OperationKind, Receipt, Refusal, RefusalKind};
 use super::trouble::DeleteOutcome;
@@ -71,7 +71,12 @@ impl Group {
         let mut receipt = Receipt::default();
         let mut serials = Vec::new();
         for id in ids {
-            let going = |serial: &u64| self.members.get(serial).is_none_or(|member| member.phase == Phase::Deleting);
+            // What another operation deletes is free again where this one preempts it.
+            let goes = |member: &Member| {
+                let is_freed = self.plan.overlap == Overlap::Preempt && member.claim != Claim::None;
+                member.phase == Phase::Deleting && !is_freed
+            };
+            let going = |serial: &u64| self.members.get(serial).is_none_or(goes);
             match self.find(id) {
                 Some(serial) if !going(&serial) && !serials.contains(&serial) => {
                     serials.push(serial);

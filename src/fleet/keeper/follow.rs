@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::Keeper;
-use crate::cloud::{CloudError, Failure, FailureClass, OperationHandle, Progress, ProviderId};
+use crate::cloud::{CloudError, Failure, FailureClass, Instance, InstanceState, OperationHandle, Progress, ProviderId};
+use crate::fleet::census;
 use crate::fleet::limits::{FOLLOW_EVERY, HEAL_READ_EVERY, LAUNCH_BEGINS, READ_LIMIT};
 use crate::fleet::operation::{Kind, Operation, OperationId};
 use crate::fleet::plan;
@@ -72,22 +73,21 @@ impl Keeper {
             at: self.around.cloud.now(),
         };
         self.operation_failed(operation, &failure).await;
-        let Some(again) = again.map(|ids| self.alive(&ids)).filter(|ids| !ids.is_empty()) else { return };
+        let Some(again) = again.map(|ids| self.still_to_delete(&ids)).filter(|ids| !ids.is_empty()) else { return };
         if let Err(error) = self.write_deletion_again(&again, true).await {
             tracing::warn!(group = %self.key.name, %operation, %error, "cannot be asked for again");
         }
     }
 
-    fn alive(&self, ids: &[ProviderId]) -> Vec<ProviderId> {
-        let alive = |id: &&ProviderId| {
-            self.state.observation().is_some_and(|observation| {
-                observation
-                    .instances
-                    .iter()
-                    .any(|instance| instance.id == **id && instance.state != crate::cloud::InstanceState::Deleting)
-            })
+    /// Of these, what is listed and either lives or is being deleted by an operation of ours.
+    fn still_to_delete(&self, ids: &[ProviderId]) -> Vec<ProviderId> {
+        let Some(observation) = self.state.observation() else { return Vec::new() };
+        let going = census::going(self.state.operations());
+        let is_due = |instance: &&Instance| {
+            ids.contains(&instance.id)
+                && (instance.state != InstanceState::Deleting || going.contains_key(&instance.id))
         };
-        ids.iter().filter(alive).cloned().collect()
+        observation.instances.iter().filter(is_due).map(|instance| instance.id.clone()).collect()
     }
 
     /// After every observation: raise back, lower what is owed, and see when to look again.
