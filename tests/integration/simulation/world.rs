@@ -19,7 +19,7 @@ use super::line::Line;
 const CALM: Duration = Duration::from_secs(40 * 60);
 /// How long after a death an instance may still die of what the dead process wrote: an Auto Scaling group suffers a surplus
 /// for some twenty seconds, so a process that dies before it has raised the capacity back leaves the next one too little
-/// time. Nothing can be done about that from outside; see `docs/operations.md`.
+/// time. Nothing can be done about that from outside; see `docs/simulation.md`.
 const LAST_WILL: Duration = Duration::from_secs(45);
 /// How long an Auto Scaling group suffers a surplus, and how long a call about it may take.
 const SUFFERED: Duration = Duration::from_secs(25);
