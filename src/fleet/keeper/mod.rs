@@ -1,21 +1,25 @@
 //! The keeper: the task that owns one group. It alone reads the group for writing, writes to it, and publishes it, one
 //! thing after another, which is the group's lock.
 //!
-//! `mod.rs` takes observations in, `write.rs` carries requests out, `follow.rs` sees operations to their end.
+//! `reading.rs` takes observations in; `batch.rs` carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`;
+//! `follow.rs` sees operations to their end; `templates.rs` keeps the node template.
 
+mod batch;
+mod capacity;
 mod follow;
-mod write;
+mod grow;
+mod reading;
+mod remove;
+mod templates;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
-use super::doubt::{confirms, doubt};
 use super::error::FleetError;
-use super::limits::{CONFIRM_AFTER, CONFIRM_READS, DETAIL_LIFE, READ_LIMIT, TEMPLATE_LIFE, TEMPLATE_RETRY};
 use super::observation::Observation;
 use super::operation::OperationId;
 use super::options::Options;
@@ -24,12 +28,8 @@ use super::request::Request;
 use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
 use super::template_builder::TemplateJob;
-use crate::cloud::{
-    CloudError, Fault, GroupHints, GroupReading, InstanceState, LaunchActivity, Permit, ProviderId, SharedCloud,
-};
+use crate::cloud::{CloudError, Fault, GroupHints, GroupReading, Permit, ProviderId, SharedCloud};
 use crate::instance_types::{Catalog, LearnedTypes};
-use crate::template::NodeTemplate;
-use crate::template::spread::complaint;
 
 /// What a keeper is told.
 #[derive(Debug)]
@@ -175,114 +175,10 @@ impl Keeper {
         }
     }
 
-    /// Takes a reading of a listing in, with the instances read anew where there may be something new to see.
-    async fn take_in(&mut self, reading: GroupReading, begun: Instant, taken_in: TakenIn) {
-        if self.is_outdated(begun) {
-            return;
-        }
-        let at = self.around.cloud.now();
-        let observation = if reading.instances.is_some() {
-            Observation::new(reading, begun, at)
-        } else {
-            match self.state.observation().filter(|known| !self.needs_detail(known, &reading)) {
-                Some(known) => Some(known.with_capacity_of(reading, begun, at)),
-                None => self.read_or_warn().await,
-            }
-        };
-        if let Some(observation) = observation {
-            self.consider(observation, Some(taken_in)).await;
-        }
-    }
-
-    /// Whether a reading that began then says nothing of the last write, or less than is known: answers come in any order.
-    fn is_outdated(&self, begun: Instant) -> bool {
-        let known = self.state.observation().is_some_and(|known| known.begun > begun);
-        known || self.written.is_some_and(|written| written >= begun)
-    }
-
-    fn needs_detail(&self, known: &Observation, reading: &GroupReading) -> bool {
-        known.reading.desired != reading.desired
-            || known.reading.version != reading.version
-            || known.detailed.elapsed() > DETAIL_LIFE
-            || !self.state.operations().is_empty()
-            || !self.state.slots().is_empty()
-            || known.instances.iter().any(|instance| instance.state != InstanceState::Running)
-    }
-
-    /// A listing lacks the group: it is let go of only if the cloud, asked for it by name, does not know it either.
-    async fn look_for(&mut self, begun: Instant, _taken_in: TakenIn) {
-        if self.is_outdated(begun) {
-            return;
-        }
-        match self.observe().await {
-            Ok(Some(observation)) => self.consider(observation, None).await,
-            Ok(None) => self.retire(),
-            Err(error) => tracing::warn!(group = %self.key.name, source = %self.key.source, %error, "cannot be read"),
-        }
-    }
-
     fn retire(&mut self) {
         tracing::warn!(group = %self.key.name, source = %self.key.source, "the group is gone; no longer served");
         self.around.store.retire(&self.key);
         self.gone = true;
-    }
-
-    /// Publishes an observation, or, if it contradicts itself, waits for a second one (law 5).
-    async fn consider(&mut self, observation: Observation, taken_in: Option<TakenIn>) {
-        if let Some(why) = doubt(&self.state, &observation) {
-            let confirmed = self.doubted.as_ref().is_some_and(|doubted| confirms(&doubted.observation, &observation));
-            if !confirmed {
-                tracing::warn!(
-                    group = %self.key.name, source = %self.key.source, %why,
-                    "the reading contradicts itself; not published until a second one confirms it"
-                );
-                let confirm_at = Instant::now() + CONFIRM_AFTER;
-                self.doubted = Some(Doubted { observation, confirm_at, _taken_in: taken_in });
-                return;
-            }
-            tracing::warn!(group = %self.key.name, source = %self.key.source, %why, "confirmed by a second reading");
-        }
-        self.doubted = None;
-        let observation = self.with_activity(observation).await;
-        self.adopt(observation);
-        self.settle().await;
-    }
-
-    async fn confirm(&mut self) {
-        match self.observe().await {
-            Ok(Some(observation)) => self.consider(observation, None).await,
-            Ok(None) => self.retire(),
-            Err(error) => {
-                tracing::warn!(group = %self.key.name, %error, "cannot be read a second time");
-                if let Some(doubted) = &mut self.doubted {
-                    doubted.confirm_at = Instant::now() + CONFIRM_AFTER * 5;
-                    doubted._taken_in = None;
-                }
-            }
-        }
-    }
-
-    /// Adds what the cloud says of recent launches, where instances are missing, or are more than they should be.
-    async fn with_activity(&self, mut observation: Observation) -> Observation {
-        let census = super::census::census(&observation, self.state.operations());
-        let lowered_before_the_start = self.state.observation().is_none() && census.desired < census.live;
-        if census.shortfall == 0 && !lowered_before_the_start {
-            return observation;
-        }
-        if let Some(activity) = self.launch_activity().await {
-            observation.activity = activity;
-        }
-        observation
-    }
-
-    /// What the cloud says of recent launches. Without it, nothing is known to have failed and nothing to be under way.
-    async fn launch_activity(&self) -> Option<LaunchActivity> {
-        match timeout(READ_LIMIT, self.around.cloud.launch_activity(&self.key.name)).await {
-            Ok(Ok(activity)) => return Some(activity),
-            Ok(Err(error)) => tracing::warn!(group = %self.key.name, %error, "launch activity cannot be read"),
-            Err(_elapsed) => tracing::warn!(group = %self.key.name, "launch activity cannot be read in time"),
-        }
-        None
     }
 
     fn adopt(&mut self, observation: Observation) {
@@ -294,108 +190,6 @@ impl Keeper {
         }
         self.ask_for_template(&reading);
         self.publish();
-    }
-
-    /// Reads the group and its instances.
-    async fn observe(&self) -> Result<Option<Observation>, CloudError> {
-        let (begun, at) = (Instant::now(), self.around.cloud.now());
-        let reading = timeout(READ_LIMIT, self.around.cloud.observe(&self.key.name))
-            .await
-            .unwrap_or_else(|_elapsed| Err(self.timed_out("observe")))?;
-        Ok(reading.and_then(|reading| Observation::new(reading, begun, at)))
-    }
-
-    async fn read_or_warn(&mut self) -> Option<Observation> {
-        match self.observe().await {
-            Ok(observation) => observation,
-            Err(error) => {
-                tracing::warn!(group = %self.key.name, source = %self.key.source, %error, "instances cannot be read");
-                None
-            }
-        }
-    }
-
-    /// Reads the group for a write (law 2).
-    async fn fresh(&mut self) -> Result<(), FleetError> {
-        let observation = self.read_until_believed().await?;
-        self.adopt_fresh(observation);
-        Ok(())
-    }
-
-    /// Reads the group again and again, a few times, until the reading does not contradict itself (law 5).
-    async fn read_until_believed(&mut self) -> Result<Observation, FleetError> {
-        let mut doubted: Option<Observation> = None;
-        let mut reason = String::new();
-        for _ in 0..CONFIRM_READS {
-            let Some(observation) = self.observe().await.map_err(|error| self.cloud_error(error))? else {
-                self.retire();
-                return Err(FleetError::UnknownGroup { id: self.key.name.to_string() });
-            };
-            let Some(why) = doubt(&self.state, &observation) else { return Ok(observation) };
-            if doubted.as_ref().is_some_and(|doubted| confirms(doubted, &observation)) {
-                return Ok(observation);
-            }
-            tracing::warn!(group = %self.key.name, %why, "not written on until a second reading confirms it");
-            reason = format!("its readings contradict each other ({why})");
-            doubted = Some(observation);
-            tokio::time::sleep(CONFIRM_AFTER).await;
-        }
-        Err(FleetError::Contended { group: self.group_id(), reason })
-    }
-
-    /// The same, unless the last reading is younger than the last write.
-    async fn fresh_since_the_last_write(&mut self) -> Result<(), FleetError> {
-        let read = self.state.observation().map(|observation| observation.begun);
-        if read.is_some_and(|begun| self.written.is_none_or(|written| written < begun)) {
-            return Ok(());
-        }
-        self.fresh().await
-    }
-
-    fn adopt_fresh(&mut self, observation: Observation) {
-        self.doubted = None;
-        self.adopt(observation);
-    }
-
-    fn ask_for_template(&mut self, reading: &GroupReading) {
-        let learned = self.around.catalog.learned(&self.key.to_string());
-        let due = self.template_asked.as_ref().is_none_or(|asked| {
-            let life = if matches!(self.template, TemplateState::Ready(_)) { TEMPLATE_LIFE } else { TEMPLATE_RETRY };
-            asked.recipe != reading.recipe || asked.learned != learned || asked.at.elapsed() > life
-        });
-        if !due {
-            return;
-        }
-        let job = TemplateJob { reading: reading.clone(), id: self.group_id(), reply: self.mailbox.clone() };
-        if self.around.templates.try_send(job).is_ok() {
-            self.template_asked = Some(TemplateAsked { recipe: reading.recipe, learned, at: Instant::now() });
-        }
-    }
-
-    fn adopt_template(&mut self, template: TemplateState) {
-        if let TemplateState::Unavailable(reason) = &template {
-            tracing::warn!(group = %self.key.name, source = %self.key.source, %reason, "no template can be built");
-            // The last good one still describes the nodes better than none would.
-            if matches!(self.template, TemplateState::Ready(_)) {
-                return;
-            }
-        }
-        if let TemplateState::Ready(template) = &template {
-            self.tell_of_spread(template);
-        }
-        self.template = template;
-        self.publish();
-    }
-
-    /// Warns of machine types that are far apart, once until it is something else that is wrong.
-    fn tell_of_spread(&self, template: &NodeTemplate) {
-        let before = match &self.template {
-            TemplateState::Ready(template) => complaint(&template.spreads),
-            _ => None,
-        };
-        if let Some(problem) = complaint(&template.spreads).filter(|problem| before.as_ref() != Some(problem)) {
-            tracing::warn!(group = %self.key.name, source = %self.key.source, %problem, "an uneven node group");
-        }
     }
 
     fn publish(&self) {

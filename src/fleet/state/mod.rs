@@ -1,6 +1,10 @@
 //! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
 //!
 //! The keeper owns one of these and drives it; everything the readers see is derived from it by [`GroupState::tally`].
+//! `lowering.rs` says when a capacity may be lowered, `missing.rs` keeps the slots of missing instances.
+
+mod lowering;
+mod missing;
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -8,12 +12,13 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 use super::census::{self, Census, census};
-use super::limits::{HEAL_WINDOW, LAUNCH_BEGINS, OPERATION_LIFE, OPERATIONS, SETTLE, TAKEN_BACK_LIFE};
+use super::limits::{OPERATION_LIFE, OPERATIONS, SETTLE, TAKEN_BACK_LIFE};
 use super::observation::{Observation, count};
 use super::operation::{Kind, Operation, OperationId};
-use super::slot::{self, Slot, Standing};
+use super::slot::{Slot, Standing};
 use super::tally::{Tally, tally};
 use crate::cloud::{Acceptance, Failure, InstanceState, OperationHandle, ProviderId};
+use lowering::Reduction;
 
 /// Makes the ID of a placeholder from a label that is unique in the group.
 pub(super) type NamePlaceholder<'a> = &'a (dyn Fn(&str) -> ProviderId + Send + Sync);
@@ -30,17 +35,6 @@ pub(super) struct GroupState {
     raised: Option<Instant>,
     /// Whether the last reading had the version of the one before it.
     is_steady: bool,
-}
-
-/// The last reduction that was sent, whatever became of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reduction {
-    /// The lowest capacity that it and the deletions sent since account for.
-    lowest: u32,
-    /// When it was sent.
-    sent: Instant,
-    /// Whether instances are likely enough to come up under it that they are looked for.
-    is_watched: bool,
 }
 
 /// A capacity write that the cloud accepted.
@@ -100,26 +94,6 @@ impl GroupState {
         self.follow_departures(before, &ran_before);
         let fell = before.zip(self.census()).map_or(0, |(old, new)| old.remaining.saturating_sub(new.remaining));
         self.fit_slots(fell, began, now, name);
-    }
-
-    /// Makes the slots as many as the shortfall says.
-    fn fit_slots(&mut self, capacity_fell: u32, began: SystemTime, now: Instant, name: NamePlaceholder<'_>) {
-        let Some(census) = self.census() else { return };
-        self.slots.retain(|slot| !matches!(slot.standing, Standing::TakenBack { until } if until <= now));
-        slot::shrink(&mut self.slots, size(census.shortfall), size(capacity_fell));
-        let held = self.slots.iter().filter(|slot| slot.in_capacity()).count();
-        self.add_slots(size(census.shortfall).saturating_sub(held), began, name);
-        if let Some(observation) = &self.observation {
-            slot::explain(&mut self.slots, &observation.activity);
-        }
-    }
-
-    fn add_slots(&mut self, number: usize, since: SystemTime, name: NamePlaceholder<'_>) {
-        for _ in 0..number {
-            self.slots_made += 1;
-            let id = name(&format!("{}-{}", slot::whole_seconds(since), self.slots_made));
-            self.slots.push(Slot { id, since, standing: Standing::Wanted, failure: None });
-        }
     }
 
     /// A capacity write is seen once a read says something else than what it was computed from. Once a reduction is seen,
@@ -190,66 +164,6 @@ impl GroupState {
             .filter(|instance| instance.state == InstanceState::Running && !going.contains_key(&instance.id))
             .map(|instance| instance.id.clone())
             .collect()
-    }
-
-    /// A capacity write is being sent. A reduction is remembered even if its answer never comes: an instance may come up
-    /// under it all the same, whatever is written after it. So may one under a scale-up that the cloud cannot check against
-    /// what it was computed on (`is_checked`): somebody else may have raised the capacity further in the meantime.
-    pub(super) fn send_capacity(&mut self, from: u32, to: u32, is_checked: bool, now: Instant) {
-        if to < from {
-            self.reduction = Some(Reduction { lowest: to, sent: now, is_watched: true });
-        } else if !is_checked && self.recent_reduction(now).is_none() {
-            self.reduction = Some(Reduction { lowest: to, sent: now, is_watched: false });
-        }
-    }
-
-    /// A deletion is being sent. It may lower the capacity further, even if its answer never comes.
-    pub(super) fn send_delete(&mut self, number: usize) {
-        if let Some(reduction) = &mut self.reduction {
-            reduction.lowest = reduction.lowest.saturating_sub(count(number));
-        }
-    }
-
-    /// The first reading after a start, with less capacity than lives and an instance launched just now: that is what a
-    /// reduction leaves behind that a process before this one sent. A group that somebody else lowers launches nothing.
-    fn presume_reduction(&mut self, observation: &Observation) {
-        let census = census(observation, &[]);
-        let age = observation.activity.latest.and_then(|latest| observation.at.duration_since(latest).ok());
-        if self.observation.is_none() && census.desired < census.live && age.is_some_and(|age| age <= HEAL_WINDOW) {
-            self.reduction = Some(Reduction { lowest: census.desired, sent: observation.begun, is_watched: true });
-        }
-    }
-
-    /// Whether a reduction was sent so recently that an instance may still come up under it.
-    pub(super) fn has_just_lowered(&self, now: Instant) -> bool {
-        self.recent_reduction(now).is_some_and(|reduction| reduction.is_watched)
-    }
-
-    /// Whether a recent reduction of ours, and the deletions sent since, are what made the capacity as low
-    /// as it was read. Where it is lower still, somebody else lowers it, and means to.
-    pub(super) fn lowered(&self, observation: &Observation) -> bool {
-        let recent = self.recent_reduction(observation.begun);
-        recent.is_some_and(|reduction| observation.reading.desired >= reduction.lowest)
-    }
-
-    /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can have
-    /// been raised in between, and what is missing then is not missing. Where the version is the one of the reading before,
-    /// nothing was: the instances were read between the two.
-    pub(super) fn is_steady(&self) -> bool {
-        self.is_steady
-    }
-
-    /// Whether the capacity was raised so recently, by whomever, that the group may not have begun to launch. Where a write
-    /// names the version it was computed on, there is no need to know.
-    pub(super) fn has_just_grown(&self, observation: &Observation) -> bool {
-        let is_young = |since: Instant| observation.begun.saturating_duration_since(since) < LAUNCH_BEGINS;
-        let own = self.operations.iter().filter(|operation| operation.is_growth_without_handle());
-        let seen = self.raised.filter(|_| observation.reading.version.is_none());
-        own.map(|operation| operation.accepted).chain(seen).any(is_young)
-    }
-
-    fn recent_reduction(&self, now: Instant) -> Option<Reduction> {
-        self.reduction.filter(|reduction| now.saturating_duration_since(reduction.sent) <= HEAL_WINDOW)
     }
 
     /// The cloud accepted a new capacity. Slots follow: a scale-up's come at once, those of a reduction go.
@@ -371,49 +285,6 @@ impl GroupState {
         for own in silent.filter(|own| own.code == UNEXPLAINED).take(size(share)) {
             *own = failure.clone();
         }
-    }
-
-    /// Takes slots out of the target: all that `names` picks. Answers how many of them were part of the capacity.
-    pub(super) fn forgo(&mut self, names: &BTreeSet<ProviderId>) -> usize {
-        let mut forgone = 0;
-        self.slots.retain_mut(|slot| {
-            if !names.contains(&slot.id) {
-                return true;
-            }
-            let keep = slot.in_capacity();
-            if slot.standing == Standing::Wanted {
-                slot.standing = Standing::Forgone;
-                forgone += 1;
-            }
-            keep
-        });
-        forgone
-    }
-
-    /// Wants up to `number` forgone slots again, under new IDs: a scale-up that the capacity has room for already.
-    pub(super) fn want_again(&mut self, number: u32, since: SystemTime, name: NamePlaceholder<'_>) -> u32 {
-        let mut regained = 0;
-        while regained < number {
-            let Some(position) = self.slots.iter().position(|slot| slot.standing == Standing::Forgone) else { break };
-            self.slots.remove(position);
-            regained += 1;
-        }
-        self.add_slots(size(regained), since, name);
-        regained
-    }
-
-    /// Puts forgone slots back into the target: the write that was to lower the capacity by them was refused.
-    pub(super) fn regain(&mut self, names: &BTreeSet<ProviderId>) {
-        for slot in self.slots.iter_mut().filter(|slot| names.contains(&slot.id)) {
-            if slot.standing == Standing::Forgone {
-                slot.standing = Standing::Wanted;
-            }
-        }
-    }
-
-    /// How many slots are forgone.
-    pub(super) fn forgone(&self) -> u32 {
-        count(self.slots.iter().filter(|slot| slot.standing == Standing::Forgone).count())
     }
 }
 
