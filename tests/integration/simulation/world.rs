@@ -52,6 +52,11 @@ impl World {
         self.deaths.borrow_mut().push(self.cloud.elapsed());
     }
 
+    /// Whether this is not the first process.
+    pub(super) fn has_died(&self) -> bool {
+        !self.deaths.borrow().is_empty()
+    }
+
     /// Waits until the process serves.
     pub(super) async fn wait_ready(&self, limit: Duration) -> Result<(), Violation> {
         let ready = self.fleet.wait_ready(Instant::now() + limit).await;
