@@ -186,6 +186,9 @@ impl Autoscaler {
                 let _tried_again_later = world.fleet.mutate(&group, Ask::Decrease(100), limit(time)).await;
             }
             sleep(Duration::from_secs(20)).await;
+            if world.disagreement().is_none() {
+                return;
+            }
         }
     }
 }

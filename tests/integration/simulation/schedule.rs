@@ -19,7 +19,7 @@ use super::{Violation, is_told};
 /// What the caller does in one run.
 const STEPS: u32 = 40;
 /// How often the laws are looked at while a step goes on.
-const LOOK_EVERY: Duration = Duration::from_millis(700);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -82,6 +82,7 @@ impl Schedule {
             world.wait_ready(Duration::from_secs(300)).await?;
             autoscaler.tidy_up(&world).await;
             world.check_agreement().await?;
+            world.check_reads_before_writes()?;
             world.check()
         }
         .await;
