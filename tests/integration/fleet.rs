@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::simulated::{
-    Accounting, CallKind, DeleteOutcome, Distortion, GroupPlan, LaunchOutcome, Mishap, Pick, PlannedFailure, Simulated,
+    Accounting, CallKind, DeleteOutcome, Distortion, GroupPlan, LaunchOutcome, Mishap, Overlap, Pick, PlannedFailure,
+    Simulated,
 };
 use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::fleet::{Ask, Fleet, FleetError, NamedNode, Policies, Refusal, Settings, TimeLimit};
@@ -618,4 +619,64 @@ async fn a_restart_in_the_middle_of_deletions_tells_the_truth_from_the_first_ans
         assert_eq!(bed.target("g"), 26, "{kind}");
         bed.nobody_was_killed();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletions_that_were_preempted_are_asked_for_again_together() {
+    let plan = GroupPlan::azure("g").sized(0, 20, 6).overlap(Overlap::Preempt).delete_time(seconds(10));
+    let bed = Bed::with([plan]).await;
+    let running = bed.instances("g", InstanceState::Running);
+    for victim in &running[..2] {
+        bed.delete("g", std::slice::from_ref(victim)).await.expect("accepted");
+    }
+    // The second has made the first void, and this makes the second void.
+    bed.cloud().set_desired_externally("g", 7).expect("exists");
+    let of_first =
+        |bed: &Bed| bed.instances("g", InstanceState::Running).iter().filter(|id| running.contains(id)).count();
+    sleep(Duration::from_secs(60)).await;
+    bed.until("the other one runs", |bed| bed.instances("g", InstanceState::Running).len() == 5).await;
+    assert_eq!((of_first(&bed), bed.calls(CallKind::DeleteInstances)), (4, 3), "two deletions, and one of both");
+    assert_eq!((bed.target("g"), bed.capacity("g")), (5, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_began_before_a_write_says_nothing_of_it() {
+    let bed = Bed::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
+    bed.cloud().faults(|faults| {
+        faults.script(Some(CallKind::List), None, 1, Mishap::Slow(Duration::from_secs(3)));
+        faults.distort(Some(CallKind::List), "g", 1, Distortion::Stale(Duration::from_secs(4)));
+    });
+    let listings = bed.calls(CallKind::List);
+    bed.until("a listing has begun", |bed| bed.calls(CallKind::List) > listings).await;
+    bed.cloud().set_desired_externally("g", 5).expect("exists");
+    bed.increase("g", 1).await.expect("computed from a reading of its own");
+    bed.until("the listing has come", |bed| !bed.cloud().faults(|faults| faults.is_distorting())).await;
+    for _ in 0..20 {
+        assert_eq!(bed.target("g"), 6);
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn growth_in_one_batch_with_a_deletion_is_computed_from_a_reading_after_it() {
+    let bed = Bed::with([GroupPlan::aws("g").sized(0, 20, 6)]).await;
+    let victim = bed.instances("g", InstanceState::Running)[..1].to_vec();
+    // The second reading, by which the deletion would be seen, fails.
+    bed.cloud().faults(|faults| {
+        faults.script(Some(CallKind::Observe), None, 1, Mishap::Slow(Duration::from_millis(1)));
+        faults.script(Some(CallKind::Observe), None, 1, Mishap::Unreachable);
+    });
+    let (deleted, grown) = tokio::join!(bed.delete("g", &victim), bed.increase("g", 2));
+    (deleted.expect("accepted"), grown.expect("accepted"));
+    assert_eq!((bed.target("g"), bed.capacity("g")), (7, 7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_is_gone_when_it_is_read_for_a_write_is_not_written_to() {
+    let bed = Bed::with([GroupPlan::aws("g").sized(0, 9, 2)]).await;
+    let victim = bed.instances("g", InstanceState::Running)[..1].to_vec();
+    bed.cloud().remove_group("g");
+    let outcome = bed.delete("g", &victim).await;
+    assert!(matches!(outcome, Err(FleetError::UnknownGroup { .. })), "{outcome:?}");
+    assert_eq!(bed.calls(CallKind::DeleteInstances), 0);
 }

@@ -57,6 +57,8 @@ async fn client_gone_mid_write() {
         eventually("the scale-up is sent", || desired_written(&scene.face, "web") == [5]).await;
         call.abort();
         assert!(call.await.expect_err("it is gone").is_cancelled());
+        // What comes later over the same connection is answered: the server knows that it is gone.
+        assert_eq!(scene.client.target("web").await, 3);
         scene.face.let_go();
         scene.client.until("the scale-up shows", async |client| client.target("web").await == 5).await;
 
@@ -67,6 +69,7 @@ async fn client_gone_mid_write() {
         eventually("the deletion is sent", || !terminations(&scene.face).is_empty()).await;
         call.abort();
         assert!(call.await.expect_err("it is gone").is_cancelled());
+        assert_eq!(scene.client.target("web").await, 5);
         scene.face.let_go();
         scene.client.until("the deletion shows", async |client| client.target("web").await == 4).await;
         scene.client.delete("web", &[&victim]).await.expect("again is fine");
