@@ -667,7 +667,8 @@ async fn growth_in_one_batch_with_a_deletion_is_computed_from_a_reading_after_it
         faults.script(Some(CallKind::Observe), None, 1, Mishap::Unreachable);
     });
     let (deleted, grown) = tokio::join!(bed.delete("g", &victim), bed.increase("g", 2));
-    (deleted.expect("accepted"), grown.expect("accepted"));
+    deleted.expect("accepted");
+    grown.expect("accepted");
     assert_eq!((bed.target("g"), bed.capacity("g")), (7, 7));
 }
 
