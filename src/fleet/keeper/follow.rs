@@ -1,6 +1,7 @@
 //! Seeing operations to their end, and the two things that are done without being asked: raising a group back that was
 //! lowered under an instance that came up (#10147), and lowering what CA took back as soon as that is safe.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -57,14 +58,13 @@ impl Keeper {
         self.publish();
     }
 
-    /// Another operation got ahead. A deletion is asked for once more, of what is still there, together with all other
-    /// deletions under way: by themselves those would be preempted by this one, and so on for ever.
+    /// Another operation got ahead. A deletion is asked for once more, of what is still there and in no other one, together
+    /// with all others under way: by themselves those would be preempted by this one, and so on for ever.
     async fn operation_preempted(&mut self, operation: OperationId) {
         let preempted = self.state.operations().iter().find(|candidate| candidate.id == operation);
-        let is_first = preempted.is_some_and(|one| matches!(one.kind, Kind::Delete { resubmitted: false, .. }));
-        let again: Option<Vec<ProviderId>> = is_first.then(|| {
-            let under_way = self.state.operations().iter().filter(|one| one.finished.is_none());
-            under_way.filter_map(Operation::deletes).flatten().cloned().collect()
+        let named = preempted.and_then(|one| match &one.kind {
+            Kind::Delete { ids, resubmitted: false, .. } => Some(ids.clone()),
+            _ => None,
         });
         let failure = Failure {
             class: FailureClass::Other,
@@ -73,21 +73,27 @@ impl Keeper {
             at: self.around.cloud.now(),
         };
         self.operation_failed(operation, &failure).await;
-        let Some(again) = again.map(|ids| self.still_to_delete(&ids)).filter(|ids| !ids.is_empty()) else { return };
+        let again = named.map(|named| self.to_delete_again(&named)).filter(|ids| !ids.is_empty());
+        let Some(again) = again else { return };
         if let Err(error) = self.write_deletion_again(&again, true).await {
             tracing::warn!(group = %self.key.name, %operation, %error, "cannot be asked for again");
         }
     }
 
-    /// Of these, what is listed and either lives or is being deleted by an operation of ours.
-    fn still_to_delete(&self, ids: &[ProviderId]) -> Vec<ProviderId> {
+    /// Of these, what lives and no other deletion under way names, and with it all that those name; nothing if there is none.
+    fn to_delete_again(&self, named: &BTreeSet<ProviderId>) -> Vec<ProviderId> {
         let Some(observation) = self.state.observation() else { return Vec::new() };
         let going = census::going(self.state.operations());
-        let is_due = |instance: &&Instance| {
-            ids.contains(&instance.id)
-                && (instance.state != InstanceState::Deleting || going.contains_key(&instance.id))
+        let is_left = |instance: &Instance| {
+            named.contains(&instance.id)
+                && instance.state != InstanceState::Deleting
+                && !going.contains_key(&instance.id)
         };
-        observation.instances.iter().filter(is_due).map(|instance| instance.id.clone()).collect()
+        if !observation.instances.iter().any(is_left) {
+            return Vec::new();
+        }
+        let due = observation.instances.iter().filter(|one| is_left(one) || going.contains_key(&one.id));
+        due.map(|instance| instance.id.clone()).collect()
     }
 
     /// After every observation: raise back, lower what is owed, and see when to look again.
