@@ -80,11 +80,12 @@ pub(super) fn delete(
             // Gone already: deleting it again is OK and costs nothing (law 7).
             continue;
         };
-        if reported.state == InstanceState::Deleting || claimed.has(&reported.id) || plan.has(&reported.id) {
+        if reported.state == InstanceState::Deleting || plan.has(&reported.id) {
             continue;
         }
         if reported.exists {
-            healthy += u32::from(!failed(reported, node));
+            // What an earlier call of the batch names too is answered with it, and counted once.
+            healthy += u32::from(!failed(reported, node) && !claimed.has(&reported.id));
             plan.instances.push(reported.id.clone());
         } else {
             plan.placeholders.insert(reported.id.clone());
@@ -129,7 +130,8 @@ impl DeletePlan {
 
     /// Takes another plan in.
     pub(super) fn join(&mut self, other: Self) {
-        self.instances.extend(other.instances);
+        let new: Vec<ProviderId> = other.instances.into_iter().filter(|id| !self.instances.contains(id)).collect();
+        self.instances.extend(new);
         self.placeholders.extend(other.placeholders);
     }
 }
