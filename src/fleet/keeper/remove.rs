@@ -114,8 +114,10 @@ impl Keeper {
             return answer_all(kills.into_iter().map(|kill| kill.request).collect(), &error);
         }
         for _ in 0..=RECOMPUTE {
-            let ids: BTreeSet<ProviderId> = kills.iter().flat_map(|kill| kill.plan.instances.iter().cloned()).collect();
-            let ids = self.still_there(ids.into_iter().collect());
+            // One that two calls name is deleted once.
+            let mut named = BTreeSet::new();
+            let ids = kills.iter().flat_map(|kill| &kill.plan.instances).filter(|id| named.insert(*id)).cloned();
+            let ids = self.still_there(ids.collect());
             if ids.is_empty() {
                 return kills.into_iter().for_each(|kill| kill.request.answer(Ok(())));
             }
