@@ -7,6 +7,21 @@ use std::time::{Duration, Instant};
 use aws_sdk_autoscaling::types::{LaunchTemplateSpecification, Tag};
 use aws_sdk_ec2::types::{InstanceType, RequestLaunchTemplateData};
 
+/// moto's own server, one request after another: two terminations at once can count as one there.
+const SERVE: &str = "
+import sys, threading
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+
+moto, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()
+
+def serve(environment, start_response):
+    with turn:
+        return moto(environment, start_response)
+
+run_simple('127.0.0.1', int(sys.argv[1]), serve, threaded=True)
+";
+
 /// A running moto server with a launch template for each machine type that was asked for.
 pub(crate) struct Moto {
     process: Child,
@@ -26,7 +41,7 @@ impl Moto {
         }
         let address = free_address();
         let process = Command::new("python3")
-            .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &address.port().to_string()])
+            .args(["-c", SERVE, &address.port().to_string()])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
