@@ -1,6 +1,6 @@
 //! Reading the group: what a listing says, what is read anew, what is believed, and what a write is computed on.
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Doubted, Keeper, TakenIn};
 use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity};
@@ -50,9 +50,9 @@ impl Keeper {
         if self.is_outdated(begun) {
             return;
         }
-        match self.observe().await {
+        match self.observe_or_let_go().await {
             Ok(Some(observation)) => self.consider(observation, None).await,
-            Ok(None) => self.retire(),
+            Ok(None) => {}
             Err(error) => tracing::warn!(group = %self.key.name, source = %self.key.source, %error, "cannot be read"),
         }
     }
@@ -79,9 +79,9 @@ impl Keeper {
     }
 
     pub(super) async fn confirm(&mut self) {
-        match self.observe().await {
+        match self.observe_or_let_go().await {
             Ok(Some(observation)) => self.consider(observation, None).await,
-            Ok(None) => self.retire(),
+            Ok(None) => {}
             Err(error) => {
                 tracing::warn!(group = %self.key.name, %error, "cannot be read a second time");
                 if let Some(doubted) = &mut self.doubted {
@@ -124,6 +124,20 @@ impl Keeper {
         Ok(reading.and_then(|reading| Observation::new(reading, begun, at)))
     }
 
+    /// The same; a group the cloud twice says it does not know is let go of, and with it all that is known of it. Once is
+    /// not enough: a keeper that starts anew has forgotten which of its writes may still take effect.
+    async fn observe_or_let_go(&mut self) -> Result<Option<Observation>, CloudError> {
+        if let Some(observation) = self.observe().await? {
+            return Ok(Some(observation));
+        }
+        sleep(CONFIRM_AFTER).await;
+        let observation = self.observe().await?;
+        if observation.is_none() {
+            self.retire();
+        }
+        Ok(observation)
+    }
+
     pub(super) async fn read_or_warn(&mut self) -> Option<Observation> {
         match self.observe().await {
             Ok(observation) => observation,
@@ -146,8 +160,7 @@ impl Keeper {
         let mut doubted: Option<Observation> = None;
         let mut reason = String::new();
         for _ in 0..CONFIRM_READS {
-            let Some(observation) = self.observe().await.map_err(|error| self.cloud_error(error))? else {
-                self.retire();
+            let Some(observation) = self.observe_or_let_go().await.map_err(|error| self.cloud_error(error))? else {
                 return Err(FleetError::UnknownGroup { id: self.key.name.to_string() });
             };
             let Some(why) = doubt(&self.state, &observation) else { return Ok(observation) };
@@ -157,7 +170,7 @@ impl Keeper {
             tracing::warn!(group = %self.key.name, %why, "not written on until a second reading confirms it");
             reason = format!("its readings contradict each other ({why})");
             doubted = Some(observation);
-            tokio::time::sleep(CONFIRM_AFTER).await;
+            sleep(CONFIRM_AFTER).await;
         }
         Err(FleetError::Contended { group: self.group_id(), reason })
     }
