@@ -4,11 +4,11 @@
 //! when the machine is gone; which it did is what the read after the acceptance showed, kept with the operation. And a
 //! read may lag behind a write: while a capacity write is unseen, a read that still says `from` means `to`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::observation::{Observation, count};
+use super::observation::Observation;
 use super::operation::{Kind, Operation};
-use crate::cloud::{Counts, GroupReading, Instance, InstanceState, ProviderId};
+use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
 
 /// The numbers of one group at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,20 +69,4 @@ pub(super) fn going(operations: &[Operation]) -> BTreeMap<&ProviderId, Option<bo
         })
         .flatten()
         .collect()
-}
-
-/// Which habit the read after an accepted deletion shows: whether the capacity still counts the instances. `None` where it
-/// may be either, as other instances left in between and may have taken some of the capacity with them.
-///
-/// `before` is what the deletion was computed on, `ids` the instances it named.
-pub(super) fn habit(before: &GroupReading, ids: &[ProviderId], after: &Observation) -> Option<bool> {
-    let listed_after: BTreeSet<&ProviderId> = after.instances.iter().map(|instance| &instance.id).collect();
-    let left = |id: &&ProviderId| !listed_after.contains(id);
-    let (asked, named_left) = (count(ids.len()), count(ids.iter().filter(left).count()));
-    let others = before.instances.iter().flatten().map(|instance| &instance.id).filter(|id| !ids.contains(id));
-    let others_left = count(others.filter(left).count());
-    let may_be = |capacity: u32| (capacity.saturating_sub(others_left)..=capacity).contains(&after.reading.desired);
-    let if_counted = may_be(before.desired.saturating_sub(named_left));
-    let if_taken_out = may_be(before.desired.saturating_sub(asked));
-    (if_counted != if_taken_out).then_some(if_counted)
 }

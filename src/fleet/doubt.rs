@@ -52,26 +52,24 @@ impl fmt::Display for Doubt {
 /// A capacity below what lives is no contradiction where a reduction of ours made it so: an instance came up in between,
 /// and that is a reason to raise the capacity back at once.
 pub(super) fn doubt(state: &GroupState, reading: &Observation) -> Option<Doubt> {
-    doubt_after(state, reading, state.operations())
-}
-
-/// [`doubt`], where this reading itself has shown something of the operations that the one before could not: the capacity
-/// it says may no longer count what is being deleted, where the one before still did.
-pub(super) fn doubt_after(state: &GroupState, reading: &Observation, shown: &[Operation]) -> Option<Doubt> {
     let (previous, operations) = (state.observation(), state.operations());
-    let reduced = state.lowered(reading);
-    let now = census(reading, shown);
+    // This reading shows what the one before could not: whether the capacity still counts what was being deleted.
+    let shown = state.operations_after(reading);
+    let now = census(reading, &shown);
     let known = previous.map(|previous| (previous, census(previous, operations)));
-    let unchanged = known.is_some_and(|(previous, _)| previous.reading.desired == reading.reading.desired);
-    let there = now.live.saturating_add(known_to_count(reading, shown));
-    if now.desired < there && !unchanged && !reduced {
+    // What a capacity means can change although it is read as before: a scale-up was taken to lag, and has settled since.
+    let unchanged = known.is_some_and(|(previous, before)| {
+        previous.reading.desired == reading.reading.desired && before.desired == now.desired
+    });
+    let there = now.live.saturating_add(known_to_count(reading, &shown));
+    if now.desired < there && !unchanged && !state.lowered(reading) {
         return Some(Doubt::CapacityBelowLive { desired: now.desired, live: there });
     }
     let (previous, before) = known?;
     if halved(before.remaining, now.remaining) {
         return Some(Doubt::CapacityFell { before: before.remaining, after: now.remaining });
     }
-    let (listed_before, listed) = (staying(previous, operations), staying(reading, operations));
+    let (listed_before, listed) = (staying(previous, operations), staying(reading, &shown));
     halved(listed_before, listed).then_some(Doubt::InstancesGone { before: listed_before, after: listed })
 }
 

@@ -3,9 +3,9 @@
 use tokio::time::{Instant, timeout};
 
 use super::Keeper;
-use crate::cloud::{Acceptance, CloudError, GroupReading, ProviderId};
+use crate::cloud::{Acceptance, CloudError};
 use crate::fleet::census;
-use crate::fleet::doubt::{doubt, doubt_after};
+use crate::fleet::doubt::doubt;
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::{READ_BACK_LIMIT, WRITE_LIMIT};
 use crate::fleet::operation::OperationId;
@@ -29,7 +29,7 @@ impl Keeper {
             Ok(acceptance) => {
                 let names = self.placeholder_names();
                 self.state.accept_capacity(operation, write, acceptance, &names);
-                self.read_back(None).await;
+                self.read_back().await;
                 Ok(true)
             }
             Err(error @ CloudError::Conflict(_)) => {
@@ -73,23 +73,10 @@ impl Keeper {
 
     /// Reads the group after an accepted write, so that the answer's promise is kept by what is published (law 4) and the
     /// cloud's accounting is seen. Without this reading, the operation alone says what the target is.
-    pub(super) async fn read_back(&mut self, deletion: Option<(OperationId, &GroupReading, &[ProviderId])>) {
+    pub(super) async fn read_back(&mut self) {
         match timeout(READ_BACK_LIMIT, self.observe()).await {
             Ok(Ok(Some(observation))) => {
-                // What was read before the deletion still counts what it deletes; this reading shows whether it does.
-                let habit = deletion.and_then(|(operation, before, ids)| {
-                    census::habit(before, ids, &observation).map(|is_counted| (operation, is_counted))
-                });
-                let doubted = match habit {
-                    Some((operation, is_counted)) => {
-                        doubt_after(&self.state, &observation, &self.state.with_habit(operation, is_counted))
-                    }
-                    None => doubt(&self.state, &observation),
-                };
-                if doubted.is_none() {
-                    if let Some((operation, is_counted)) = habit {
-                        self.state.note_habit(operation, is_counted);
-                    }
+                if doubt(&self.state, &observation).is_none() {
                     self.adopt(observation);
                 }
             }

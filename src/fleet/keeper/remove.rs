@@ -201,7 +201,7 @@ impl Keeper {
             let operation = self.next_operation();
             self.state.note_going(operation, &deletion.already_gone, Instant::now());
         }
-        self.read_back(Some((operation, &basis, &deletion.accepted))).await;
+        self.read_back().await;
         Ok(deletion)
     }
 }

@@ -1,8 +1,10 @@
 //! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
 //!
 //! The keeper owns one of these and drives it; everything the readers see is derived from it by [`GroupState::tally`].
-//! `lowering.rs` says when a capacity may be lowered, `missing.rs` keeps the slots of missing instances.
+//! `in_flight.rs` and `habit.rs` say what a reading shows of operations, `lowering.rs` when a capacity may be lowered, `missing.rs` keeps the slots of missing instances.
 
+mod habit;
+mod in_flight;
 mod lowering;
 mod missing;
 
@@ -12,12 +14,13 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 use super::census::{self, Census, census};
-use super::limits::{OPERATION_LIFE, OPERATIONS, SETTLE, TAKEN_BACK_LIFE};
+use super::limits::{OPERATIONS, TAKEN_BACK_LIFE};
 use super::observation::{Observation, count};
 use super::operation::{Kind, Operation, OperationId};
 use super::slot::{Slot, Standing};
 use super::tally::{Tally, tally};
 use crate::cloud::{Acceptance, Failure, InstanceState, OperationHandle, ProviderId};
+use habit::Unseen;
 use lowering::Reduction;
 
 /// Makes the ID of a placeholder from a label that is unique in the group.
@@ -30,6 +33,8 @@ pub(super) struct GroupState {
     operations: Vec<Operation>,
     slots: Vec<Slot>,
     slots_made: u64,
+    /// The last deletion, until a reading shows whether the capacity still counts what it names.
+    unseen: Option<Unseen>,
     reduction: Option<Reduction>,
     /// When a reading first showed a capacity that somebody else had raised.
     raised: Option<Instant>,
@@ -61,6 +66,15 @@ impl GroupState {
         &self.operations
     }
 
+    /// The operations as they are once this reading is taken in.
+    pub(super) fn operations_after(&self, reading: &Observation) -> Vec<Operation> {
+        let mut operations = in_flight::after(&self.operations, reading);
+        if let Some(unseen) = &self.unseen {
+            in_flight::note_habit(&mut operations, unseen.operation, unseen.is_counted(reading));
+        }
+        operations
+    }
+
     /// The missing instances.
     pub(super) fn slots(&self) -> &[Slot] {
         &self.slots
@@ -82,7 +96,8 @@ impl GroupState {
         let before = self.census();
         let ran_before = self.running_ids();
         let began = self.observation.as_ref().map_or(observation.at, |previous| previous.at);
-        self.mark_seen(observation.reading.desired);
+        self.operations = self.operations_after(&observation);
+        self.unseen = None;
         self.presume_reduction(&observation);
         let known = self.observation.as_ref().map(|known| &known.reading.version);
         self.is_steady = known == Some(&observation.reading.version) || observation.reading.version.is_none();
@@ -90,52 +105,9 @@ impl GroupState {
             self.raised = Some(observation.begun);
         }
         self.observation = Some(observation);
-        self.drop_finished(now);
         self.follow_departures(before, &ran_before);
         let fell = before.zip(self.census()).map_or(0, |(old, new)| old.remaining.saturating_sub(new.remaining));
         self.fit_slots(fell, began, now, name);
-    }
-
-    /// A capacity write is seen once a read says something else than what it was computed from. Once a reduction is seen,
-    /// so is everything before it.
-    fn mark_seen(&mut self, desired: u32) {
-        let mut expected = desired;
-        let mut reduced = None;
-        for (position, operation) in self.operations.iter_mut().enumerate() {
-            let is_reduction = operation.is_reduction();
-            if let Kind::Capacity { from, to, seen, .. } = &mut operation.kind
-                && !*seen
-            {
-                if expected == *from {
-                    expected = *to;
-                } else {
-                    *seen = true;
-                    reduced = reduced.max(is_reduction.then_some(position));
-                }
-            }
-        }
-        if let Some(reduced) = reduced {
-            let mut position = 0;
-            self.operations.retain(|operation| {
-                let outdated = position < reduced && operation.deletes().is_none() && operation.handle.is_none();
-                position += 1;
-                !outdated
-            });
-        }
-    }
-
-    /// Drops operations that have settled: those whose success is old enough that every read must show it by now, and
-    /// those that nobody can wait for any longer.
-    fn drop_finished(&mut self, now: Instant) {
-        self.operations.retain(|operation| {
-            let age = now.saturating_duration_since(operation.accepted);
-            let settled = match (operation.finished, &operation.handle) {
-                (Some(finished), _) => now.saturating_duration_since(finished) > SETTLE,
-                (None, None) => age > SETTLE,
-                (None, Some(_)) => false,
-            };
-            !settled && age <= OPERATION_LIFE
-        });
     }
 
     /// Where running instances left that nobody here deleted (an eviction), a running scale-up expects that much less.
@@ -207,6 +179,7 @@ impl GroupState {
         resubmitted: bool,
     ) {
         self.lower_expectations(count(ids.len()));
+        self.unseen = self.observation.as_ref().map(|before| Unseen::new(id, before, ids));
         // From now on the capacity can be what it was before a scale-up because of this deletion, and not only because a
         // read lags behind: a scale-up that has been seen casts no shadow any more.
         self.operations.retain(|operation| !operation.is_seen_without_handle());
@@ -225,18 +198,6 @@ impl GroupState {
             self.operations.remove(0);
         }
         self.operations.push(operation);
-    }
-
-    /// The operations as they would be with this habit noted.
-    pub(super) fn with_habit(&self, id: OperationId, is_counted: bool) -> Vec<Operation> {
-        let mut operations = self.operations.clone();
-        set_habit(&mut operations, id, is_counted);
-        operations
-    }
-
-    /// The read after an acceptance showed whether the capacity still counts what is being deleted.
-    pub(super) fn note_habit(&mut self, id: OperationId, is_counted: bool) {
-        set_habit(&mut self.operations, id, is_counted);
     }
 
     /// The cloud says that the operation succeeded. It stays until a read shows it, for as long as reads may lag.
@@ -290,14 +251,6 @@ impl GroupState {
 
 /// The code of a failed machine whose cloud gave no reason.
 pub(super) const UNEXPLAINED: &str = "provisioning-state-failed";
-
-fn set_habit(operations: &mut [Operation], id: OperationId, is_counted: bool) {
-    for operation in operations.iter_mut().filter(|operation| operation.id == id) {
-        if let Kind::Delete { counted, .. } = &mut operation.kind {
-            *counted = Some(is_counted);
-        }
-    }
-}
 
 fn size(nodes: u32) -> usize {
     usize::try_from(nodes).unwrap_or(usize::MAX)

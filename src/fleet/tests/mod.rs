@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::census::{census, habit};
+use super::census::census;
 use super::observation::Observation;
-use super::operation::OperationId;
+use super::operation::{Kind, OperationId};
 use super::plan::{self, DeletePlan};
 use super::state::{CapacityWrite, GroupState};
 use crate::cloud::{
@@ -147,7 +147,6 @@ fn a_deletion_that_the_capacity_still_counts_leaves_the_target_at_once_and_comes
     let mut group = Group::new(86, running(0..86));
     let delete = group.delete(0..38);
     group.see(86, all(&[deleting(0..38, Counts::UntilDeleted), running(38..86)]));
-    group.state.note_habit(delete, true);
     assert_eq!(group.target(), 48);
     assert_eq!(group.reported(InstanceState::Deleting), 38);
 
@@ -159,19 +158,23 @@ fn a_deletion_that_the_capacity_still_counts_leaves_the_target_at_once_and_comes
 #[test]
 fn a_deletion_that_the_capacity_no_longer_counts_is_not_subtracted_twice() {
     let mut group = Group::new(86, running(0..86));
-    let delete = group.delete(0..38);
+    group.delete(0..38);
     group.see(48, all(&[deleting(0..38, Counts::UntilDeleted), running(38..86)]));
-    group.state.note_habit(delete, false);
     assert_eq!(group.target(), 48);
     assert_eq!(plan::raised_capacity(&group.state, group.observation(), 2), Some(50));
 }
 
 #[test]
 fn the_habit_is_what_the_read_after_the_acceptance_shows() {
-    let group = Group::new(10, running(0..10));
-    let before = group.reading(10, running(0..10)).reading;
-    let before = GroupReading { instances: Some(running(0..10)), ..before };
-    let shows = |desired, instances| habit(&before, &ids(0..4), &group.reading(desired, instances));
+    let shows = |desired, instances| {
+        let mut group = Group::new(10, running(0..10));
+        group.delete(0..4);
+        group.see(desired, instances);
+        match &group.state.operations()[0].kind {
+            Kind::Delete { counted, .. } => *counted,
+            Kind::Capacity { .. } => panic!("no deletion"),
+        }
+    };
     let going = all(&[deleting(0..4, Counts::UntilDeleted), running(4..10)]);
     assert_eq!(shows(10, going.clone()), Some(true));
     assert_eq!(shows(6, going.clone()), Some(false));

@@ -1,6 +1,6 @@
 //! What requests come to, and which readings are believed.
 
-use super::super::doubt::{Doubt, confirms, doubt, doubt_after};
+use super::super::doubt::{Doubt, confirms, doubt};
 use super::super::error::Refusal;
 use super::super::plan::NamedNode;
 use super::*;
@@ -102,6 +102,18 @@ fn a_first_reading_is_doubted_too() {
 }
 
 #[test]
+fn a_capacity_that_a_scale_up_accounted_for_is_doubted_once_it_no_longer_does() {
+    let mut group = Group::new(0, vec![]);
+    group.write(0, 3, None);
+    group.see(0, running(0..2));
+    assert_eq!(group.target(), 3, "the reading lags");
+    assert_eq!(doubt(&group.state, &group.reading(0, running(0..2))), None);
+    group.now += Duration::from_secs(40);
+    let reading = group.reading(0, running(0..2));
+    assert_eq!(doubt(&group.state, &reading), Some(Doubt::CapacityBelowLive { desired: 0, live: 2 }));
+}
+
+#[test]
 fn what_headcount_deletes_itself_is_no_contradiction() {
     let mut group = Group::new(10, running(0..10));
     group.delete(0..9);
@@ -113,14 +125,9 @@ fn what_headcount_deletes_itself_is_no_contradiction() {
 fn a_capacity_that_falls_by_what_is_being_deleted_is_no_contradiction_to_the_read_after_the_deletion() {
     // Two of eight are missing; four are deleted, and the capacity no longer counts them at once.
     let mut group = Group::new(8, running(0..6));
-    let operation = group.delete(0..4);
+    group.delete(0..4);
     let reading = group.reading(4, all(&[deleting(0..4, Counts::UntilDeleted), running(4..6)]));
-    let before = GroupReading { instances: Some(running(0..6)), ..group.observation().reading.clone() };
-    let is_counted = habit(&before, &ids(0..4), &reading).expect("it shows");
-    assert!(!is_counted);
-    let shown = group.state.with_habit(operation, is_counted);
-    assert_eq!(doubt_after(&group.state, &reading, &shown), None);
-    group.state.note_habit(operation, is_counted);
+    assert_eq!(doubt(&group.state, &reading), None);
     group.state.observe(reading, &name);
     assert_eq!((group.target(), group.reported(InstanceState::Creating)), (4, 2), "two are still missing");
 }

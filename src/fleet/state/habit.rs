@@ -1,0 +1,43 @@
+//! How the cloud counts what is being deleted: some take it out of the capacity when they accept the deletion, others when
+//! the machine is gone. The first reading after the acceptance shows it, whichever call that reading was made for.
+
+use std::collections::BTreeSet;
+
+use crate::cloud::ProviderId;
+use crate::fleet::observation::{Observation, count};
+use crate::fleet::operation::OperationId;
+
+/// A deletion that no reading has shown anything of yet.
+#[derive(Clone, Debug)]
+pub(super) struct Unseen {
+    /// The deletion.
+    pub operation: OperationId,
+    /// The capacity it was computed on.
+    desired: u32,
+    /// The instances it named.
+    named: BTreeSet<ProviderId>,
+    /// The others that were listed then.
+    others: BTreeSet<ProviderId>,
+}
+
+impl Unseen {
+    /// A deletion that was computed on this reading and names these.
+    pub(super) fn new(operation: OperationId, before: &Observation, named: &[ProviderId]) -> Self {
+        let named: BTreeSet<_> = named.iter().cloned().collect();
+        let listed = before.instances.iter().map(|instance| &instance.id);
+        let others = listed.filter(|id| !named.contains(*id)).cloned().collect();
+        Self { operation, desired: before.reading.desired, named, others }
+    }
+
+    /// Whether the capacity still counts the instances. `None` where it may be either, as other instances left in between
+    /// and may have taken some of the capacity with them.
+    pub(super) fn is_counted(&self, after: &Observation) -> Option<bool> {
+        let listed: BTreeSet<&ProviderId> = after.instances.iter().map(|instance| &instance.id).collect();
+        let left = |ids: &BTreeSet<ProviderId>| count(ids.iter().filter(|id| !listed.contains(id)).count());
+        let (asked, named_left, others_left) = (count(self.named.len()), left(&self.named), left(&self.others));
+        let may_be = |capacity: u32| (capacity.saturating_sub(others_left)..=capacity).contains(&after.reading.desired);
+        let if_counted = may_be(self.desired.saturating_sub(named_left));
+        let if_taken_out = may_be(self.desired.saturating_sub(asked));
+        (if_counted != if_taken_out).then_some(if_counted)
+    }
+}
