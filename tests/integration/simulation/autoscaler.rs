@@ -141,11 +141,11 @@ impl Autoscaler {
             return Ok(());
         }
         let nodes = going.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect();
-        let before = deletions(world, group);
+        let before = deletions(world, group, &going);
         let answer = world.fleet.mutate(group, Ask::Delete(nodes), self.limit()).await;
         // One that failed in the meantime lives again, and is rightly asked for again.
         let failed = going.iter().any(|id| lives(world, group, id));
-        if answer.is_ok() && !failed && deletions(world, group) > before {
+        if answer.is_ok() && !failed && deletions(world, group, &going) > before {
             return Err(Violation::of("law 7", format!("{group}: {going:?} deleted twice")));
         }
         Ok(())
@@ -223,10 +223,13 @@ fn is_preempted(world: &World, group: &str) -> bool {
     world.cloud.world(|world, _| world.view(group).is_some_and(|group| group.plan().overlap == Overlap::Preempt))
 }
 
-/// How many deletions the cloud was asked for in a group.
-fn deletions(world: &World, group: &str) -> usize {
+/// How many deletions of any of these the cloud was asked for. A deletion of others, whose caller's time was up before its
+/// answer, may still be on its way.
+fn deletions(world: &World, group: &str, ids: &[ProviderId]) -> usize {
+    let last_parts: Vec<&str> = ids.iter().filter_map(|id| id.as_str().rsplit('/').next()).collect();
     let of_group = |call: &&Call| call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group);
-    world.cloud.faults(|faults| faults.calls().filter(of_group).count())
+    let names_one = |call: &&Call| call.detail.split(' ').any(|named| last_parts.contains(&named));
+    world.cloud.faults(|faults| faults.calls().filter(of_group).filter(names_one).count())
 }
 
 /// The group's minimum, and what is listed in this state and did not fail.
