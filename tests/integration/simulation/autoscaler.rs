@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures_util::future::join_all;
 use headcount::cloud::simulated::{Call, CallKind, Overlap};
-use headcount::cloud::{InstanceState, ProviderId};
+use headcount::cloud::{CloudError, InstanceState, ProviderId};
 use headcount::fleet::{Ask, FleetError, NamedNode, Refusal, TimeLimit};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -54,14 +54,18 @@ impl Autoscaler {
     }
 
     /// Makes a call, with a deadline of any length, from which the caller may turn away. `None` where it did.
-    /// Law 9: the answer is there by then.
+    /// Law 9: the answer is there by then. Law 8: it fails for the group's own trouble only.
     async fn call(&mut self, world: &World, group: &str, ask: Ask) -> Result<Option<Answer>, Violation> {
         let limit = self.limit();
         let patience = (self.rng.u32(..8) == 0).then(|| Duration::from_millis(self.rng.u64(..800)));
+        let began = world.cloud.elapsed();
         let answer = timeout(patience.unwrap_or(Duration::MAX), world.fleet.mutate(group, ask, limit)).await;
         let now = Instant::now();
         if answer.is_ok() && now > limit.answer_by + LATE {
             return Err(Violation::of("law 9", format!("{group}: answered {:?} late", now - limit.answer_by)));
+        }
+        if let Ok(Err(error)) = &answer {
+            check_trouble_is_own(world, group, began, error)?;
         }
         Ok(answer.ok())
     }
@@ -95,7 +99,7 @@ impl Autoscaler {
         let Some((min, mut victims)) = listed(world, group, InstanceState::Running) else { return Ok(()) };
         self.rng.shuffle(&mut victims);
         victims.truncate(self.rng.usize(1..8));
-        let (limit, kept_before) = (self.limit(), kept(world, group));
+        let (limit, kept_before, began) = (self.limit(), kept(world, group), world.cloud.elapsed());
         let delete = |victim: &ProviderId| {
             let node = NamedNode { id: victim.clone(), create_error: false };
             world.fleet.mutate(group, Ask::Delete(vec![node]), limit)
@@ -103,6 +107,9 @@ impl Autoscaler {
         let outcomes = join_all(victims.iter().map(delete)).await;
         let (_, still) = listed(world, group, InstanceState::Running).unwrap_or_default();
         for (victim, outcome) in victims.iter().zip(&outcomes) {
+            if let Err(error) = outcome {
+                check_trouble_is_own(world, group, began, error)?;
+            }
             match outcome {
                 // The deletion may have failed in the meantime; then the instance lives on, and is reported so.
                 Ok(()) if still.contains(victim) && !lives(world, group, victim) => {
@@ -198,6 +205,19 @@ type Answer = Result<(), FleetError>;
 fn limit(time: Duration) -> TimeLimit {
     let answer_by = Instant::now() + time;
     TimeLimit { send_by: answer_by - time.min(Duration::from_millis(500)) / 2, answer_by }
+}
+
+/// Law 8: where a call fails because the cloud cannot be reached or will not be asked, a call for this very group met that.
+fn check_trouble_is_own(world: &World, group: &str, began: Duration, error: &FleetError) -> Result<(), Violation> {
+    let FleetError::Cloud { error: met, .. } = error else { return Ok(()) };
+    if !matches!(**met, CloudError::Throttled { .. } | CloudError::Unreachable(_) | CloudError::Denied(_)) {
+        return Ok(());
+    }
+    let is_own = |call: &Call| call.at >= began && call.group.as_deref() == Some(group) && call.mishap.is_some();
+    if world.cloud.faults(|faults| faults.calls().any(is_own)) {
+        return Ok(());
+    }
+    Err(Violation::of("law 8", format!("{group}: {error}, and no call for it met anything")))
 }
 
 /// What the cloud itself keeps of a group: its capacity, without what is on its way out.

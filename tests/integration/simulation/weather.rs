@@ -81,7 +81,9 @@ pub(super) struct Weather {
     /// Nobody but the caller changes anything, and every answer that comes is right.
     kind: bool,
     vanished: BTreeSet<String>,
+    /// When an answer was last wrong, or still to be.
     distorted: Option<Instant>,
+    is_distorting: bool,
     names: Vec<String>,
 }
 
@@ -93,7 +95,7 @@ impl Weather {
         let kind = rng.u32(..4) == 0;
         let names = plans.iter().map(|plan| plan.name.clone()).collect();
         let muted = muted.clone();
-        (Self { rng, muted, kind, vanished: BTreeSet::new(), distorted: None, names }, plans)
+        (Self { rng, muted, kind, vanished: BTreeSet::new(), distorted: None, is_distorting: false, names }, plans)
     }
 
     /// Whether nobody but the caller changes anything, and every answer that comes is right.
@@ -109,6 +111,7 @@ impl Weather {
 
     /// Something changes, or nothing.
     pub(super) fn change(&mut self, world: &World) {
+        self.see_distortion(world);
         let name = self.names[self.rng.usize(..self.names.len())].clone();
         let cloud_kind = world.cloud.world(|world, _| world.view(&name).map(|group| group.plan().kind));
         let mut rng = self.rng.fork();
@@ -152,14 +155,19 @@ impl Weather {
 
     fn distort(&mut self, world: &World, name: &str, rng: &mut Rng) {
         let (now, distortion) = (Instant::now(), distortion(rng));
-        let pending = world.cloud.faults(|faults| faults.is_distorting());
-        if pending {
-            self.distorted = Some(now);
-        }
         if self.distorted.is_none_or(|last| now.saturating_duration_since(last) > WRONG_READINGS_APART) {
             world.cloud.faults(|faults| faults.distort(None, name, 1, distortion));
-            self.distorted = Some(now);
+            (self.distorted, self.is_distorting) = (Some(now), true);
         }
+    }
+
+    /// A wrong answer may be a long time coming, and counts from when it came: at the latest now, if none is due any more.
+    fn see_distortion(&mut self, world: &World) {
+        let is_distorting = world.cloud.faults(|faults| faults.is_distorting());
+        if is_distorting || self.is_distorting {
+            self.distorted = Some(Instant::now());
+        }
+        self.is_distorting = is_distorting;
     }
 
     fn vanish(&mut self, world: &World, name: String) {
