@@ -58,7 +58,6 @@ async fn health_and_probes_tell_when_it_is_ready_and_sigterm_ends_it_in_order() 
     assert_eq!(server.terminate().code(), Some(0));
 }
 
-#[cfg(feature = "aws")]
 #[test]
 fn a_source_that_cannot_be_read_is_alive_and_not_ready() {
     let nobody = "http://127.0.0.1:1";
@@ -73,13 +72,11 @@ fn a_source_that_cannot_be_read_is_alive_and_not_ready() {
 }
 
 /// Runs `groups` with this configuration and answers the exit code and the message.
-#[cfg(feature = "aws")]
 fn complaint(config: &ConfigFile) -> (Option<i32>, String) {
     let output = run(&["groups", "--config", &config.path()]);
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-#[cfg(feature = "aws")]
 #[test]
 fn a_bad_configuration_is_one_message_with_file_line_and_column_and_exit_code_2() {
     let source = |aws: &str| format!("sources:\n  - name: us\n    aws:\n      region: us-east-1\n      {aws}\n");
