@@ -57,12 +57,15 @@ pub(super) fn doubt(state: &GroupState, reading: &Observation) -> Option<Doubt> 
     let shown = state.operations_after(reading);
     let now = census(reading, &shown);
     let known = previous.map(|previous| (previous, census(previous, operations)));
-    // What a capacity means can change although it is read as before: a scale-up was taken to lag, and has settled since.
-    let unchanged = known.is_some_and(|(previous, before)| {
-        previous.reading.desired == reading.reading.desired && before.desired == now.desired
-    });
     let there = now.live.saturating_add(known_to_count(reading, &shown));
-    if now.desired < there && !unchanged && !state.lowered(reading) {
+    // A contradiction that was confirmed is none any more. Where the same capacity is read and means something else (a
+    // scale-up was taken to lag, and has settled since), or more live than did (a deletion failed), it is a new one.
+    let confirmed = known.is_some_and(|(previous, before)| {
+        previous.reading.desired == reading.reading.desired
+            && before.desired == now.desired
+            && before.live.saturating_add(known_to_count(previous, operations)) >= there
+    });
+    if now.desired < there && !confirmed && !state.lowered(reading) {
         return Some(Doubt::CapacityBelowLive { desired: now.desired, live: there });
     }
     let (previous, before) = known?;

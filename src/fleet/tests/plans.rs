@@ -114,6 +114,17 @@ fn a_capacity_that_a_scale_up_accounted_for_is_doubted_once_it_no_longer_does() 
 }
 
 #[test]
+fn a_confirmed_contradiction_is_doubted_again_once_it_grows() {
+    let mut group = Group::new(2, running(0..4));
+    assert_eq!(doubt(&group.state, &group.reading(2, running(0..4))), None, "confirmed before");
+    assert_eq!(doubt(&group.state, &group.reading(2, running(0..3))), None);
+    let reading = group.reading(2, running(0..5));
+    assert_eq!(doubt(&group.state, &reading), Some(Doubt::CapacityBelowLive { desired: 2, live: 5 }));
+    group.see(2, running(0..5));
+    assert_eq!(doubt(&group.state, &group.reading(2, running(0..5))), None);
+}
+
+#[test]
 fn what_headcount_deletes_itself_is_no_contradiction() {
     let mut group = Group::new(10, running(0..10));
     group.delete(0..9);
