@@ -1,0 +1,8 @@
+//! The real fleet over the simulated cloud, on a paused clock: what CA is told, and what is written, in each situation.
+
+mod bed;
+mod deadline;
+mod growth;
+mod missing;
+mod reading;
+mod removal;
