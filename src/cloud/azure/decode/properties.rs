@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::api::{ScaleSet, Size, VirtualMachine};
 use super::super::errors::MESSAGE_LENGTH_MAX;
 use super::super::settings::{AzureCloud, Settings};
 use super::super::{groups, instances};

@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use super::super::api::{Orchestration, ScaleSet, Status, VirtualMachine};
 use super::*;
 
 fn set(value: Value) -> Result<ScaleSet, BadItem> {

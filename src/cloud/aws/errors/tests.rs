@@ -1,0 +1,97 @@
+use super::*;
+
+fn judge(code: &str, message: &str, status: u16) -> CloudError {
+    let code = Some(code.to_owned()).filter(|code| !code.is_empty());
+    let evidence = Evidence { code, message: message.to_owned(), status: Some(status), ..Evidence::default() };
+    verdict("Operation", "subject", evidence, None)
+}
+
+fn name(error: &CloudError) -> &'static str {
+    match error {
+        CloudError::Throttled { .. } => "throttled",
+        CloudError::Unreachable(_) => "unreachable",
+        CloudError::Denied(_) => "denied",
+        CloudError::NotFound(_) => "not found",
+        CloudError::Conflict(_) => "conflict",
+        CloudError::OutOfResources(_) => "out of resources",
+        CloudError::Refused(_) => "refused",
+        CloudError::Unintelligible(_) => "unintelligible",
+    }
+}
+
+#[test]
+fn error_codes_have_a_meaning() {
+    for (code, message, status, meaning) in [
+        ("Throttling", "Rate exceeded", 400, "throttled"),
+        ("RequestLimitExceeded", "Request limit exceeded.", 503, "throttled"),
+        ("", "Rate exceeded", 400, "throttled"),
+        ("", "", 429, "throttled"),
+        ("ResourceContention", "You already have a pending update", 500, "conflict"),
+        ("ScalingActivityInProgress", "Scaling activity is in progress", 400, "conflict"),
+        ("AccessDenied", "User is not authorized to perform", 403, "denied"),
+        ("UnauthorizedOperation", "You are not authorized", 403, "denied"),
+        ("ExpiredToken", "The security token included in the request is expired", 403, "denied"),
+        ("InvalidClientTokenId", "The security token included in the request is invalid", 403, "denied"),
+        ("", "Forbidden", 403, "denied"),
+        ("ValidationError", "AutoScalingGroup name not found - AutoScalingGroup x not found", 400, "not found"),
+        ("ValidationError", "Instance Id not found - No managed instance found for instance ID: i-1", 400, "not found"),
+        ("InvalidLaunchTemplateId.NotFound", "The launch template does not exist", 400, "not found"),
+        ("InvalidLaunchTemplateName.NotFoundException", "x", 400, "not found"),
+        ("ResourceNotFoundException", "No node group found for name: x.", 404, "not found"),
+        ("InvalidInstanceType", "The following supplied instance types do not exist: [x.y]", 400, "not found"),
+        ("ValidationError", "New SetDesiredCapacity value 12 is above max value 10", 400, "refused"),
+        (
+            "ValidationError",
+            "Terminating instance without replacement will violate group's min size constraint",
+            400,
+            "refused",
+        ),
+        ("InvalidParameterValue", "x", 400, "refused"),
+        ("VcpuLimitExceeded", "x", 400, "out of resources"),
+        ("LimitExceededFault", "x", 400, "out of resources"),
+        ("InternalFailure", "x", 500, "unreachable"),
+        ("ServiceUnavailable", "x", 503, "unreachable"),
+        ("", "<html>", 500, "unreachable"),
+        ("", "not XML", 200, "unintelligible"),
+    ] {
+        assert_eq!(name(&judge(code, message, status)), meaning, "{code} {message} {status}");
+    }
+}
+
+#[test]
+fn a_call_without_an_answer_is_told_apart_from_one_that_was_not_made() {
+    let judge = |evidence| name(&verdict("Operation", "subject", evidence, None));
+    assert_eq!(judge(Evidence::default()), "unreachable");
+    assert_eq!(judge(Evidence { no_credentials: true, ..Evidence::default() }), "denied");
+    assert_eq!(judge(Evidence { not_sent: true, ..Evidence::default() }), "refused");
+}
+
+#[test]
+fn missing_credentials_are_told_from_a_network_that_is_down() {
+    for (chain, lacks) in [
+        ("the credential provider was not enabled: no credentials found in chain", true),
+        ("an error occurred while loading credentials: failed to load IMDS session token: request forbidden", true),
+        ("an error occurred while loading credentials: dispatch failure: io error: connection refused", false),
+        ("identity resolver timed out after 5s", false),
+        ("the body could not be read", false),
+    ] {
+        assert_eq!(lacks_credentials(chain), lacks, "{chain}");
+    }
+}
+
+#[test]
+fn only_the_form_of_a_batch_makes_it_unknown() {
+    assert!(is_unknown_form(&judge("ValidationError", "1 validation error detected: instanceId is null", 400)));
+    assert!(is_unknown_form(&judge("", "<!doctype html>", 500)));
+    assert!(!is_unknown_form(&judge("ValidationError", "it violates group's min size constraint", 400)));
+    assert!(!is_unknown_form(&judge("ValidationError", "instance i-1 not found", 400)));
+    assert!(!is_unknown_form(&judge("Throttling", "Rate exceeded", 400)));
+    assert!(!is_unknown_form(&judge("ResourceContention", "x", 500)));
+}
+
+#[test]
+fn messages_are_short_and_on_one_line() {
+    assert_eq!(shorten(" a\n  b "), "a b");
+    let long = shorten(&"ä".repeat(500));
+    assert_eq!((long.chars().count(), long.chars().next_back()), (MESSAGE_LENGTH_MAX, Some('…')));
+}

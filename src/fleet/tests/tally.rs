@@ -1,0 +1,282 @@
+//! What CA is told, on hand-made observations.
+
+use super::*;
+
+#[test]
+fn a_deletion_that_the_capacity_still_counts_leaves_the_target_at_once_and_comes_back_when_it_fails() {
+    let mut group = Group::new(86, running(0..86));
+    let delete = group.delete(0..38);
+    group.see(86, all(&[deleting(0..38, Counts::UntilDeleted), running(38..86)]));
+    assert_eq!(group.target(), 48);
+    assert_eq!(group.reported(InstanceState::Deleting), 38);
+
+    group.fail(delete, 86, running(0..86));
+    assert_eq!((group.target(), group.reported(InstanceState::Running)), (86, 86));
+    assert_eq!(plan::raised_capacity(&group.state, group.observation(), 5), Some(91));
+}
+
+#[test]
+fn a_deletion_that_the_capacity_no_longer_counts_is_not_subtracted_twice() {
+    let mut group = Group::new(86, running(0..86));
+    group.delete(0..38);
+    group.see(48, all(&[deleting(0..38, Counts::UntilDeleted), running(38..86)]));
+    assert_eq!(group.target(), 48);
+    assert_eq!(plan::raised_capacity(&group.state, group.observation(), 2), Some(50));
+}
+
+#[test]
+fn the_habit_is_what_the_read_after_the_acceptance_shows() {
+    let shows = |desired, instances| {
+        let mut group = Group::new(10, running(0..10));
+        group.delete(0..4);
+        group.see(desired, instances);
+        match &group.state.operations()[0].kind {
+            Kind::Delete { counted, .. } => *counted,
+            Kind::Capacity { .. } => panic!("no deletion"),
+        }
+    };
+    let going = all(&[deleting(0..4, Counts::UntilDeleted), running(4..10)]);
+    assert_eq!(shows(10, going.clone()), Some(true));
+    assert_eq!(shows(6, going.clone()), Some(false));
+    assert_eq!(shows(8, going), None, "neither explains it");
+    // Two machines are gone already, and the capacity with them: it still counts the other two.
+    let half = all(&[deleting(2..4, Counts::UntilDeleted), running(4..10)]);
+    assert_eq!(shows(8, half), Some(true));
+    // Four others have left as well: the capacity may have fallen by them, or by those that were named.
+    assert_eq!(shows(6, all(&[deleting(0..4, Counts::UntilDeleted), running(8..10)])), None);
+}
+
+#[test]
+fn after_a_restart_deleting_instances_are_out_of_the_target_whatever_the_habit() {
+    let list = all(&[deleting(0..3, Counts::UntilDeleted), running(3..10)]);
+    for desired in [10, 7] {
+        assert_eq!(Group::new(desired, list.clone()).target(), 7, "capacity {desired}");
+    }
+}
+
+#[test]
+fn terminating_instances_mask_no_shortfall_where_the_capacity_never_counts_them() {
+    let group = Group::new(5, all(&[running(0..2), deleting(2..5, Counts::No)]));
+    assert_eq!((group.target(), group.placeholders().len()), (5, 3));
+    assert_eq!(group.reported(InstanceState::Deleting), 3);
+}
+
+#[test]
+fn standby_instances_are_listed_and_are_no_part_of_the_target_or_the_shortfall() {
+    let standby = vec![instance(9, InstanceState::Running, Counts::No)];
+    let group = Group::new(2, all(&[running(0..2), standby]));
+    assert_eq!((group.target(), group.placeholders().len(), group.reported(InstanceState::Running)), (2, 0, 3));
+}
+
+#[test]
+fn a_write_shows_in_the_target_before_any_read_does() {
+    let mut group = Group::new(3, running(0..3));
+    group.write(3, 5, None);
+    assert_eq!((group.target(), group.reported(InstanceState::Creating)), (5, 2));
+    group.see(3, running(0..3)); // a read that lags behind
+    assert_eq!(group.target(), 5);
+    group.see(5, running(0..3));
+    assert_eq!(group.target(), 5);
+    group.see(3, running(0..3)); // a replica that lags behind even further
+    assert_eq!(group.target(), 5);
+}
+
+#[test]
+fn an_accepted_deletion_shows_in_the_target_and_the_states_before_any_read_does() {
+    let mut group = Group::new(3, running(0..3));
+    group.delete(0..1);
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (2, 1));
+    group.see(3, running(0..3)); // a read that lags behind
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (2, 1));
+}
+
+#[test]
+fn a_scale_up_shows_whole_beside_deletions_that_somebody_else_asked_for() {
+    // Somebody else has lowered the group from 7 to 2, and five of its instances are on their way out.
+    let mut group = Group::new(2, all(&[running(0..2), deleting(2..7, Counts::UntilDeleted)]));
+    assert_eq!(group.target(), 2);
+    group.write(2, 7, Some("resize"));
+    assert_eq!(group.target(), 7, "before any read");
+}
+
+#[test]
+fn deleting_as_many_as_were_just_added_shows_at_once() {
+    let mut group = Group::new(2, running(0..2));
+    group.write(2, 4, None);
+    group.see(4, running(0..4));
+    group.delete(0..2);
+    group.see(2, all(&[deleting(0..2, Counts::No), running(2..4)]));
+    assert_eq!((group.target(), group.placeholders().len()), (2, 0));
+}
+
+#[test]
+fn a_scale_up_is_never_computed_from_a_read_that_lags_behind() {
+    let mut group = Group::new(5, running(0..5));
+    group.write(5, 10, None);
+    group.see(5, running(0..5));
+    assert_eq!(plan::raised_capacity(&group.state, group.observation(), 2), Some(12));
+}
+
+#[test]
+fn a_change_from_outside_shows_at_once_operations_or_not() {
+    let mut group = Group::new(9, running(0..9));
+    group.write(9, 10, Some("scale-up"));
+    group.see(10, running(0..9));
+    group.see(8, running(0..7)); // two were evicted
+    assert_eq!(group.target(), 8);
+}
+
+#[test]
+fn placeholders_keep_their_ids_and_go_as_instances_come() {
+    let mut group = Group::new(2, running(0..2));
+    group.write(2, 5, None);
+    let named = group.placeholders();
+    assert_eq!(named.len(), 3);
+    group.see(5, running(0..3));
+    assert_eq!(group.placeholders(), named[1..]);
+    group.see(5, running(0..5));
+    assert!(group.placeholders().is_empty());
+}
+
+#[test]
+fn a_scale_up_that_fails_again_has_new_placeholders() {
+    let mut group = Group::new(1, running(0..1));
+    group.write(1, 3, None);
+    let first: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&first);
+    group.write(3, 1, None);
+    assert_eq!((group.target(), group.placeholders().len()), (1, 0));
+    group.write(1, 3, None);
+    let second: BTreeSet<_> = group.placeholders().into_iter().collect();
+    assert_eq!(second.len(), 2);
+    assert!(first.is_disjoint(&second));
+}
+
+#[test]
+fn only_failures_since_the_shortfall_began_explain_it() {
+    let mut group = Group::new(2, running(0..2));
+    group.write(2, 4, None);
+    let since = group.state.slots()[0].since;
+    let mut observation = group.reading(4, running(0..2));
+    let week = Duration::from_secs(7 * 24 * 3600);
+    observation.activity = LaunchActivity { failures: vec![shortage(since - week)], ..LaunchActivity::default() };
+    group.state.observe(observation.clone(), &name);
+    assert_eq!(group.failed(), 0);
+
+    observation.activity.failures.insert(0, shortage(since + Duration::from_secs(1)));
+    observation.activity.under_way = 1;
+    group.state.observe(observation, &name);
+    assert_eq!(group.failed(), 1, "one launch is still under way");
+}
+
+#[test]
+fn capacity_that_the_cloud_took_back_stays_in_the_target_until_its_placeholders_are_deleted() {
+    let mut group = Group::new(3, running(0..3));
+    let scale_up = group.write(3, 8, Some("scale-up"));
+    group.see(8, running(0..3));
+    group.fail(scale_up, 3, running(0..3));
+    assert_eq!((group.target(), group.failed()), (8, 5));
+
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&named);
+    assert_eq!((group.target(), group.failed()), (3, 0));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None, "there is nothing to write");
+}
+
+#[test]
+fn machines_that_vanish_while_they_are_created_are_a_failed_scale_up_and_no_eviction() {
+    let creating = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
+        numbers.map(|number| instance(number, InstanceState::Creating, Counts::UntilDeleted)).collect()
+    };
+    let mut group = Group::new(2, running(0..2));
+    let scale_up = group.write(2, 5, Some("scale-up"));
+    group.see(5, all(&[running(0..2), creating(2..5)]));
+    group.see(2, running(0..2)); // rolled back, and nobody has said so yet
+    group.fail(scale_up, 2, running(0..2));
+    assert_eq!((group.target(), group.failed()), (5, 3));
+}
+
+#[test]
+fn capacity_that_the_cloud_took_back_is_forgotten_after_a_while() {
+    let mut group = Group::new(3, running(0..3));
+    let scale_up = group.write(3, 8, Some("scale-up"));
+    group.fail(scale_up, 3, running(0..3));
+    group.now += Duration::from_secs(16 * 60);
+    group.see(3, running(0..3));
+    assert_eq!(group.target(), 3);
+}
+
+#[test]
+fn capacity_that_the_cloud_kept_after_a_failure_can_be_lowered_to_what_lives() {
+    let mut group = Group::new(3, running(0..3));
+    let scale_up = group.write(3, 8, Some("scale-up"));
+    group.see(8, running(0..4));
+    group.fail(scale_up, 8, running(0..4));
+    assert_eq!((group.target(), group.failed()), (8, 4));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&named);
+    assert_eq!(group.target(), 4);
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(4));
+}
+
+#[test]
+fn a_reduction_never_goes_below_what_is_listed_deleting_instances_included() {
+    let mut group = Group::new(8, all(&[running(0..3), deleting(3..6, Counts::No)]));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    assert_eq!(named.len(), 5);
+    group.state.forgo(&named);
+    assert_eq!(group.target(), 3, "it shows in the target at once");
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(6));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 1), Some(7), "one is being launched");
+    group.write(8, 6, None);
+    assert_eq!(group.target(), 3);
+    group.see(6, running(0..3));
+    assert_eq!(group.target(), 3);
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(3), "now it is safe");
+}
+
+#[test]
+fn a_reduction_never_goes_below_the_minimum_and_what_is_left_out_stays_out_of_the_target() {
+    let mut group = Group::new(35, running(0..1));
+    let mut observation = group.reading(35, running(0..1));
+    observation.reading.min = 30;
+    observation.reading.floor = 30;
+    group.state.observe(observation.clone(), &name);
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&named);
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(30));
+    group.write(35, 30, None);
+    assert_eq!((group.target(), group.reported(InstanceState::Creating)), (1, 0));
+    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
+
+    observation.reading.desired = 30;
+    observation.instances = running(0..2);
+    group.state.observe(observation, &name);
+    assert_eq!(group.target(), 2, "an instance came all the same");
+}
+
+#[test]
+fn wanting_forgone_capacity_again_needs_no_write() {
+    let mut group = Group::new(5, running(0..2));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.forgo(&named);
+    assert_eq!(group.state.want_again(2, wall(50), &name), 2);
+    assert_eq!(group.target(), 4);
+    assert!(group.state.tally().is_some_and(|tally| tally.instances.iter().all(|one| !named.contains(&one.id))));
+}
+
+#[test]
+fn a_decrease_takes_failed_placeholders_first_and_never_an_instance() {
+    let mut group = Group::new(4, running(0..2));
+    let mut observation = group.reading(4, running(0..2));
+    observation.activity.failures = vec![shortage(wall(10_000))];
+    observation.activity.under_way = 1;
+    group.state.observe(observation, &name);
+    let none = DeletePlan::default();
+    let one = plan::decrease(&group.state, 1, &none);
+    let failed = group.state.slots().iter().find(|slot| slot.failure.is_some()).expect("one failed");
+    assert_eq!(one, BTreeSet::from([failed.id.clone()]));
+    assert_eq!(plan::decrease(&group.state, 40, &none).len(), 2);
+    let claimed = DeletePlan { placeholders: one, ..DeletePlan::default() };
+    assert_eq!(plan::decrease(&group.state, 40, &claimed).len(), 1);
+}

@@ -1,0 +1,177 @@
+//! What a node holds, and what of it is left for pods.
+
+use super::*;
+
+#[test]
+fn tags_say_what_a_node_holds_and_unusable_ones_are_ignored() {
+    let mut group = mk_group(Family::Aws, &["m5.large"]);
+    group.hints.resources = strings(&[
+        ("cpu", "100m"),
+        ("memory", "100M"),
+        ("ephemeral-storage", "20G"),
+        ("custom-resource", "5"),
+        ("error-resource", "GG"),
+        ("negative-resource", "-1"),
+    ]);
+    group.machine.resources = strings(&[("memory", "200M"), ("nodegroup-resource", "80Gi")]);
+    group.machine.ephemeral_storage_bytes = Some(1 << 30);
+    for (path, expected) in [
+        ("capacity.cpu", some("100m")),
+        ("capacity.memory", some("100M")),
+        ("capacity.ephemeral-storage", some("20G")),
+        ("capacity.custom-resource", some("5")),
+        ("allocatable.custom-resource", some("5")),
+        ("capacity.nodegroup-resource", some("80Gi")),
+        ("capacity.error-resource", None),
+        ("capacity.negative-resource", None),
+        ("allocatable.memory", some("0")),
+    ] {
+        assert_eq!(group.get(path), expected, "{path}");
+    }
+    let memory = group.value("capacity.memory").unwrap();
+    assert_eq!(memory.source.to_string(), "tag");
+    assert_eq!(memory.runner_up.unwrap().0, "200M");
+}
+
+#[test]
+fn a_users_table_is_taken_as_it_is() {
+    let group = mk_group(Family::Aws, &["c5d.large"]).table("aws: {c5d.large: {memory: 16Gi}}");
+    let memory = group.value("capacity.memory").unwrap();
+    assert_eq!((memory.value.as_str(), memory.source.to_string()), ("16Gi", "user table my-table.yaml".to_owned()));
+    let (value, source) = memory.runner_up.unwrap();
+    assert_eq!(source.to_string(), "shipped table 2026-11-21");
+    assert!(value.parse::<Quantity>().unwrap() < "4Gi".parse().unwrap(), "{value}");
+    assert_eq!(group.get("capacity.cpu"), some("2"));
+    // 16 GiB less what EKS keeps: 255 + 11 · 29 pods, and 100 for eviction.
+    assert_eq!(group.get("allocatable.memory"), some("15710Mi"));
+    assert_eq!(group.get("allocatable.cpu"), some("1930m"));
+    assert_eq!(group.get("capacity.pods"), some("29"));
+}
+
+#[test]
+fn a_share_that_is_said_to_be_kept_stands_in_for_the_estimate() {
+    let mut group = mk_group(Family::Aws, &["m6g.large"]);
+    let estimate = group.get("capacity.memory").unwrap();
+    group.overrides.memory_overhead = "7.5%".parse().ok();
+    let memory = group.value("capacity.memory").unwrap();
+    assert_eq!((memory.value.as_str(), memory.source.to_string()), ("7518Mi", "group override".to_owned()));
+    assert_eq!(memory.runner_up.unwrap().0, estimate);
+    // What a kubelet reports, it reports.
+    let mut given = mk_group(Family::Aws, &["m6g.large"]).table("aws: {m6g.large: {memory: 7900Mi}}");
+    given.overrides.memory_overhead = group.overrides.memory_overhead;
+    assert_eq!(given.get("capacity.memory"), some("7900Mi"));
+}
+
+#[test]
+fn a_real_nodes_allocatable_follows_from_its_capacity() {
+    // inf1.xlarge with EKS's AMI and a 50 GiB disk, as its kubelet reported it.
+    let mut group = mk_group(Family::Aws, &["inf1.xlarge"]);
+    group.overrides.capacity = map(&[
+        ("memory", "7847964Ki".parse().unwrap()),
+        ("hugepages-2Mi", "256Mi".parse().unwrap()),
+        ("ephemeral-storage", "52416492Ki".parse().unwrap()),
+    ]);
+    for (path, expected) in [
+        ("allocatable.memory", "6794268Ki"),
+        ("allocatable.cpu", "3920m"),
+        ("allocatable.pods", "38"),
+        ("allocatable.ephemeral-storage", "47233297124"),
+        ("allocatable.hugepages-2Mi", "256Mi"),
+        ("capacity.aws.amazon.com/neuron", "1"),
+    ] {
+        assert_eq!(group.get(path).as_deref(), Some(expected), "{path}");
+    }
+    assert_eq!(group.value("allocatable.memory").unwrap().source.to_string(), "eks profile");
+}
+
+#[test]
+fn gpus_go_by_their_vendors_key() {
+    for (family, name, key, count) in [
+        (Family::Aws, "g4dn.xlarge", "nvidia.com/gpu", "1"),
+        (Family::Aws, "g4ad.xlarge", "amd.com/gpu", "1"),
+        (Family::Aws, "p4d.24xlarge", "nvidia.com/gpu", "8"),
+        (Family::Azure, "Standard_NC24ads_A100_v4", "nvidia.com/gpu", "1"),
+        (Family::Azure, "Standard_ND96isr_MI300X_v5", "amd.com/gpu", "8"),
+    ] {
+        let group = mk_group(family, &[name]);
+        assert_eq!(group.get(&format!("capacity.{key}")).as_deref(), Some(count), "{name}");
+        assert_eq!(group.get(&format!("allocatable.{key}")).as_deref(), Some(count), "{name}");
+    }
+    assert_eq!(mk_group(Family::Azure, &["Standard_NP10s"]).get("capacity.nvidia.com/gpu"), None);
+    let mut taken = mk_group(Family::Aws, &["g4dn.xlarge"]);
+    taken.overrides.capacity = map(&[("nvidia.com/gpu", Quantity::ZERO)]);
+    assert_eq!(taken.get("capacity.nvidia.com/gpu"), None);
+}
+
+#[test]
+fn a_heterogeneous_group_promises_the_least_of_its_types() {
+    let small = mk_group(Family::Aws, &["m5.large"]);
+    let both = mk_group(Family::Aws, &["m5.xlarge", "m5.large"]);
+    for path in ["capacity.cpu", "capacity.memory", "capacity.pods", "allocatable.cpu", "allocatable.memory"] {
+        assert_eq!(both.get(path), small.get(path), "{path}");
+    }
+    assert_eq!(both.get("labels.kubernetes.io/arch"), some("amd64"));
+    assert_eq!(both.get("labels.node.kubernetes.io/instance-type"), None);
+
+    let mixed = mk_group(Family::Aws, &["g4dn.xlarge", "m6g.large", "m5.large"]);
+    assert_eq!(mixed.get("labels.kubernetes.io/arch"), None);
+    assert_eq!(mixed.get("capacity.nvidia.com/gpu"), None);
+    // The types with more pods keep more memory: the least allocatable is not that of the least capacity.
+    let group = mk_group(Family::Aws, &["a.large", "b.large"])
+        .table("aws: {a.large: {cpu: 2, memory: 8000Mi, pods: 10}, b.large: {cpu: 2, memory: 8100Mi, pods: 100}}");
+    assert_eq!(group.get("capacity.memory"), some("8000Mi"));
+    assert_eq!(group.get("allocatable.memory"), some("6645Mi"));
+    assert_eq!(group.get("capacity.pods"), some("10"));
+}
+
+#[test]
+fn an_unknown_type_is_an_error_that_says_what_to_do() {
+    for types in [&["x9.large"][..], &["m5.large", "x9.large"]] {
+        let error = mk_group(Family::Aws, types).build().unwrap_err().to_string();
+        assert!(error.contains("x9.large; add it to a table under instanceTypes: (aws: {x9.large:"), "{error}");
+    }
+    assert_eq!(mk_group(Family::Aws, &[]).build(), Err(TemplateError::NoType { group: "my-group".into() }));
+    let half = mk_group(Family::Azure, &["Standard_New"]).table("azure: {Standard_New: {cpu: 2}}");
+    let error = half.build().unwrap_err().to_string();
+    assert!(error.starts_with("group my-group: the memory of machine type Standard_New is not known;"), "{error}");
+
+    let mut given = mk_group(Family::Aws, &["x9.large"]);
+    given.overrides.capacity = map(&[("cpu", Quantity::units(2)), ("memory", "8Gi".parse().unwrap())]);
+    assert_eq!(given.get("capacity.memory"), some("8Gi"));
+    assert_eq!(given.get("labels.kubernetes.io/arch"), None);
+}
+
+#[test]
+fn live_discovery_serves_types_that_no_table_knows() {
+    let group = mk_group(Family::Aws, &["x9.large"]);
+    let x9 = InstanceType {
+        name: "x9.large".into(),
+        cpus: 2,
+        memory_mib: 8192,
+        architecture: Architecture::Arm64,
+        accelerators: Vec::new(),
+        network_pods: Some(20),
+        local_disk_bytes: Some(0),
+    };
+    group.catalog.insert_live(Family::Aws, &[x9]);
+    assert_eq!(group.value("capacity.cpu").unwrap().source.to_string(), "live discovery");
+    assert_eq!(group.get("capacity.pods"), some("20"));
+    assert_eq!(group.get("labels.kubernetes.io/arch"), some("arm64"));
+}
+
+#[test]
+fn an_azure_group_reserves_as_aks_does() {
+    let mut group = mk_group(Family::Azure, &["standard_ds2_v2"]);
+    group.machine.ephemeral_storage_bytes = Some(128 << 30);
+    assert_eq!(group.get("capacity.pods"), some("110"));
+    assert_eq!(group.get("allocatable.cpu"), some("1900m"));
+    let capacity = group.value("capacity.memory").unwrap();
+    let memory: Quantity = capacity.value.parse().unwrap();
+    // min(20 · 110 + 50, a quarter of 7168) + 100
+    assert_eq!(group.get("allocatable.memory").unwrap().parse(), Ok(memory.less("1892Mi".parse().unwrap())));
+    // An AKS node with this disk reports 129886128Ki.
+    let disk: Quantity = group.get("capacity.ephemeral-storage").unwrap().parse().unwrap();
+    assert!(disk < "129886128Ki".parse().unwrap() && disk > "128000000Ki".parse().unwrap(), "{disk}");
+    group.overrides.reserved.profile = Some(ReservedProfile::AksLegacy);
+    assert_eq!(group.get("allocatable.memory").unwrap().parse(), Ok(memory.less("2388Mi".parse().unwrap())));
+}

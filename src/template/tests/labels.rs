@@ -1,0 +1,101 @@
+//! Labels, taints and names.
+
+use super::*;
+
+#[test]
+fn a_plain_aws_group_has_the_generic_labels() {
+    let group = mk_group(Family::Aws, &["c4.large"]);
+    let zone = group.get("labels.topology.kubernetes.io/zone").unwrap();
+    assert!(group.machine.zones.contains(&zone));
+    let name = group.build().unwrap().node.metadata.unwrap().name.unwrap();
+    assert!(name.starts_with("my-group-template-"), "{name}");
+    for (label, expected) in [
+        ("kubernetes.io/arch", "amd64"),
+        ("beta.kubernetes.io/arch", "amd64"),
+        ("kubernetes.io/os", "linux"),
+        ("beta.kubernetes.io/os", "linux"),
+        ("node.kubernetes.io/instance-type", "c4.large"),
+        ("beta.kubernetes.io/instance-type", "c4.large"),
+        ("topology.kubernetes.io/region", "us-east-1"),
+        ("failure-domain.beta.kubernetes.io/region", "us-east-1"),
+        ("failure-domain.beta.kubernetes.io/zone", &zone),
+        ("topology.ebs.csi.aws.com/zone", &zone),
+        ("kubernetes.io/hostname", &name),
+    ] {
+        assert_eq!(group.get(&format!("labels.{label}")).as_deref(), Some(expected), "{label}");
+    }
+    assert_eq!(group.get("labels.topology.disk.csi.azure.com/zone"), None);
+    assert_eq!(group.get("capacity.nvidia.com/gpu"), None);
+}
+
+#[test]
+fn names_fit_into_a_label() {
+    let mut group = mk_group(Family::Aws, &["m5.large"]);
+    for id in ["", "/", &"x".repeat(300), "Source/Group_1"] {
+        group.hints = GroupHints::default();
+        let Group { family, hints, machine, catalog, overrides } = &group;
+        let input = Input { group: id, family: *family, hints, machine, catalog, overrides };
+        let name = build(&input).unwrap().node.metadata.unwrap().name.unwrap();
+        assert!(name.len() <= 63 && !name.starts_with('-') && !name.contains(['/', '_', 'S']), "{name}");
+    }
+}
+
+#[test]
+fn a_group_without_zones_is_an_error_on_aws_and_regional_on_azure() {
+    let mut aws = mk_group(Family::Aws, &["m5.large"]);
+    aws.machine.zones.clear();
+    assert_eq!(aws.build(), Err(TemplateError::NoZone { group: "my-group".into() }));
+    let mut azure = mk_group(Family::Azure, &["Standard_DS2_v2"]);
+    azure.machine.zones.clear();
+    assert_eq!(azure.get("labels.topology.kubernetes.io/zone"), some("0"));
+    assert_eq!(azure.get("labels.failure-domain.beta.kubernetes.io/zone"), some("0"));
+    assert_eq!(azure.get("labels.topology.disk.csi.azure.com/zone"), some(""));
+}
+
+#[test]
+fn a_tags_label_beats_an_override_beats_the_group() {
+    let mut group = mk_group(Family::Aws, &["m5.large"]);
+    group.machine.labels =
+        strings(&[("a", "machine"), ("b", "machine"), ("c", "machine"), ("kubernetes.io/os", "bsd")]);
+    group.overrides.labels = strings(&[("a", "override"), ("b", "override")]);
+    group.hints.labels = strings(&[("a", "tag"), ("foo", "bar")]);
+    for (key, expected) in
+        [("a", "tag"), ("b", "override"), ("c", "machine"), ("foo", "bar"), ("kubernetes.io/os", "bsd")]
+    {
+        assert_eq!(group.get(&format!("labels.{key}")).as_deref(), Some(expected), "{key}");
+    }
+    let runner_up = group.value("labels.a").unwrap().runner_up.unwrap();
+    assert_eq!((runner_up.0.as_str(), runner_up.1.to_string()), ("override", "group override".to_owned()));
+}
+
+#[test]
+fn a_node_has_one_taint_per_key_and_effect() {
+    let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
+    let mut group = mk_group(Family::Aws, &["m5.large"]);
+    group.hints.taints =
+        vec![taint("dedicated", "foo", TaintEffect::NoSchedule), taint("group", "bar", TaintEffect::NoExecute)];
+    group.overrides.taints = vec![taint("dedicated", "other", TaintEffect::NoSchedule)];
+    group.machine.taints = vec![
+        taint("app", "fizz", TaintEffect::PreferNoSchedule),
+        taint("group", "bar", TaintEffect::NoExecute),
+        taint("group", "bar", TaintEffect::NoSchedule),
+        taint("k", "", TaintEffect::NoSchedule),
+    ];
+    let taints = group.build().unwrap().node.spec.unwrap().taints;
+    let shown: Vec<_> = taints
+        .iter()
+        .map(|taint| (taint.key.as_deref().unwrap(), taint.value.as_deref().unwrap(), taint.effect.as_deref().unwrap()))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("dedicated", "foo", "NoSchedule"),
+            ("group", "bar", "NoExecute"),
+            ("app", "fizz", "PreferNoSchedule"),
+            ("group", "bar", "NoSchedule"),
+            ("k", "", "NoSchedule"),
+        ]
+    );
+    let dedicated = group.value("taints.dedicated:NoSchedule").unwrap();
+    assert_eq!(dedicated.runner_up.unwrap().0, "other");
+}
