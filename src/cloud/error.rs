@@ -57,6 +57,35 @@ pub enum CloudError {
     Unintelligible(Box<Fault>),
 }
 
+/// Errors that are found here, and not by the cloud.
+impl CloudError {
+    /// The call makes no sense as it was asked for, and was not made.
+    pub fn refused(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
+        Self::Refused(Fault::own(operation, subject, message.into()))
+    }
+
+    /// What the call is about does not exist.
+    pub fn not_found(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
+        Self::NotFound(Fault::own(operation, subject, message.into()))
+    }
+
+    /// The call got no answer, or was not made because it got none a moment ago.
+    pub fn unreachable(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
+        Self::Unreachable(Fault::own(operation, subject, message.into()))
+    }
+
+    /// The answer makes no sense, or lacks what it must have.
+    pub fn unintelligible(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
+        Self::Unintelligible(Fault::own(operation, subject, message.into()))
+    }
+}
+
+impl Fault {
+    fn own(operation: &'static str, subject: &str, message: String) -> Box<Self> {
+        Box::new(Self { operation, subject: subject.to_owned(), code: None, message, source: None })
+    }
+}
+
 impl CloudError {
     /// The circumstances.
     pub fn fault(&self) -> &Fault {

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
 use super::Aws;
-use super::errors::unintelligible;
 use crate::cloud::{CloudError, Conflict, Conflicts, Harm};
 
 /// Pages of policies: 10,000 of them, a few dozen to each group that an account may have by default.
@@ -48,7 +47,7 @@ impl Aws {
                 return Ok(policies);
             }
         }
-        Err(unintelligible("DescribePolicies", "all", format!("more than {PAGES_MAX} pages")))
+        Err(CloudError::unintelligible("DescribePolicies", "all", format!("more than {PAGES_MAX} pages")))
     }
 }
 

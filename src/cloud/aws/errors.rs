@@ -210,25 +210,6 @@ pub(super) fn is_unknown_form(error: &CloudError) -> bool {
     }
 }
 
-/// An error of our own making, about something AWS described.
-pub(super) fn refused(operation: &'static str, subject: &str, message: impl Into<String>) -> CloudError {
-    CloudError::Refused(own(operation, subject, message))
-}
-
-/// A thing that AWS says nothing about.
-pub(super) fn not_found(operation: &'static str, subject: &str, message: impl Into<String>) -> CloudError {
-    CloudError::NotFound(own(operation, subject, message))
-}
-
-/// An answer that cannot be made sense of.
-pub(super) fn unintelligible(operation: &'static str, subject: &str, message: impl Into<String>) -> CloudError {
-    CloudError::Unintelligible(own(operation, subject, message))
-}
-
-fn own(operation: &'static str, subject: &str, message: impl Into<String>) -> Box<Fault> {
-    Box::new(Fault { operation, subject: subject.to_owned(), code: None, message: message.into(), source: None })
-}
-
 /// Cuts a text to [`MESSAGE_LENGTH_MAX`] characters, on one line.
 pub(super) fn shorten(text: &str) -> String {
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -10,7 +10,6 @@ use aws_sdk_ec2::types::{
 use super::Aws;
 use super::blueprint::{Blueprint, Launch, TemplateRef, Variant};
 use super::cache::{FAILED_TTL, IMMUTABLE_TTL, RESOLVED_TTL};
-use super::errors::{not_found, refused, unintelligible};
 use super::gathered::{Found, Gathered};
 use super::nodegroups::NodegroupFacts;
 use super::requirements;
@@ -65,7 +64,7 @@ impl Aws {
         let name = reading.name.as_str();
         let blueprint = self.blueprint(reading).await?;
         if blueprint.zones.is_empty() {
-            return Err(refused("DescribeAutoScalingGroups", name, "the group has no availability zones"));
+            return Err(CloudError::refused("DescribeAutoScalingGroups", name, "the group has no availability zones"));
         }
         let nodegroup = match &blueprint.nodegroup {
             Some(key) => Some(self.nodegroup(key).await),
@@ -74,7 +73,7 @@ impl Aws {
         let gathered = self.gather(name, &blueprint, nodegroup.as_deref()).await?;
         if gathered.types().is_empty() {
             let message = "neither the group nor its launch template names an instance type";
-            return Err(refused("DescribeAutoScalingGroups", name, message));
+            return Err(CloudError::refused("DescribeAutoScalingGroups", name, message));
         }
         let tagged_windows = reading.hints.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows");
         Ok(gathered.machine(&self.region, &blueprint, nodegroup.as_deref(), tagged_windows))
@@ -87,7 +86,8 @@ impl Aws {
         }
         let name = reading.name.as_str();
         let group = self.describe(name).await?;
-        let group = group.ok_or_else(|| not_found("DescribeAutoScalingGroups", name, "there is no such group"))?;
+        let group =
+            group.ok_or_else(|| CloudError::not_found("DescribeAutoScalingGroups", name, "there is no such group"))?;
         Ok(Arc::new(Blueprint::of(&group)))
     }
 
@@ -102,7 +102,7 @@ impl Aws {
         let variants = match &blueprint.launch {
             Launch::Nowhere => {
                 let message = "the group has neither a launch template nor a launch configuration";
-                return Err(refused("DescribeAutoScalingGroups", group, message));
+                return Err(CloudError::refused("DescribeAutoScalingGroups", group, message));
             }
             Launch::Configuration(name) => {
                 let data = self.launch_configuration(name).await?;
@@ -165,7 +165,8 @@ impl Aws {
             return Ok(data);
         }
         let described = self.scaling.describe_launch_configuration(name).await?;
-        let missing = || not_found("DescribeLaunchConfigurations", name, "there is no such launch configuration");
+        let missing =
+            || CloudError::not_found("DescribeLaunchConfigurations", name, "there is no such launch configuration");
         let described = described.ok_or_else(missing)?;
         let data = Arc::new(LaunchData {
             instance_type: described.instance_type.clone().filter(|name| !name.is_empty()),
@@ -185,7 +186,7 @@ impl Aws {
         let described = self.ec2.describe_launch_template_version(&template.key, &template.version).await?;
         let data = described.and_then(|described| described.launch_template_data).ok_or_else(|| {
             let message = format!("there is no version {} of this launch template", template.version);
-            not_found("DescribeLaunchTemplateVersions", template.key.as_str(), message)
+            CloudError::not_found("DescribeLaunchTemplateVersions", template.key.as_str(), message)
         })?;
         let data = Arc::new(LaunchData::from(&data));
         let ttl = if template.is_fixed() { IMMUTABLE_TTL } else { RESOLVED_TTL };
@@ -244,11 +245,19 @@ impl Aws {
                 break;
             }
             if page >= PAGES_MAX || names.len() > TYPES_MAX {
-                return Err(unintelligible(OPERATION, "requirements", format!("more than {} types", names.len())));
+                return Err(CloudError::unintelligible(
+                    OPERATION,
+                    "requirements",
+                    format!("more than {} types", names.len()),
+                ));
             }
         }
         if names.is_empty() {
-            return Err(refused(OPERATION, "requirements", "no instance type satisfies the group's requirements"));
+            return Err(CloudError::refused(
+                OPERATION,
+                "requirements",
+                "no instance type satisfies the group's requirements",
+            ));
         }
         // EC2's order means nothing.
         names.sort();

@@ -7,7 +7,6 @@ use aws_sdk_autoscaling::types::AutoScalingGroup;
 
 use super::api::{BATCH, Which};
 use super::blueprint::Blueprint;
-use super::errors::unintelligible;
 use super::{Aws, discovery, groups};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing, NodeGroupSpec};
 
@@ -54,7 +53,7 @@ impl Aws {
     /// Reads one group anew.
     pub(super) async fn observe_one(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
         let Some(group) = self.describe(name.as_str()).await? else { return Ok(None) };
-        let misread = |reason| unintelligible("DescribeAutoScalingGroups", name.as_str(), reason);
+        let misread = |reason| CloudError::unintelligible("DescribeAutoScalingGroups", name.as_str(), reason);
         self.read(&group).map(Some).map_err(misread)
     }
 
@@ -90,7 +89,7 @@ impl Aws {
                 Some(_) => break,
             }
         }
-        Err(unintelligible("DescribeAutoScalingGroups", "all", "the pages have no end"))
+        Err(CloudError::unintelligible("DescribeAutoScalingGroups", "all", "the pages have no end"))
     }
 
     fn read(&self, group: &AutoScalingGroup) -> Result<GroupReading, String> {

@@ -42,7 +42,6 @@ use async_trait::async_trait;
 use self::api::{AutoScalingApi, Ec2Api, EksApi};
 use self::blueprint::{Blueprint, TemplateRef};
 use self::cache::Cache;
-use self::errors::{not_found, refused};
 use self::launch::LaunchData;
 use self::nodegroups::{NodegroupFacts, NodegroupKey};
 use self::volumes::ImageFacts;
@@ -120,10 +119,11 @@ impl Cloud for Aws {
         const OPERATION: &str = "SetDesiredCapacity";
         let group = basis.name.as_str();
         let units = weights::units_per_node(basis.version.as_deref())
-            .ok_or_else(|| refused(OPERATION, group, "the group's capacity is not counted in nodes"))?;
+            .ok_or_else(|| CloudError::refused(OPERATION, group, "the group's capacity is not counted in nodes"))?;
         let units = to.checked_mul(units).and_then(|units| i32::try_from(units).ok());
-        let units =
-            units.ok_or_else(|| refused(OPERATION, group, format!("{to} nodes are more than can be asked for")))?;
+        let units = units.ok_or_else(|| {
+            CloudError::refused(OPERATION, group, format!("{to} nodes are more than can be asked for"))
+        })?;
         self.scaling.set_desired_capacity(group, units).await?;
         Ok(Acceptance { handle: None })
     }
@@ -134,7 +134,7 @@ impl Cloud for Aws {
 
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         // No write of this cloud hands out a handle: groups show their progress themselves.
-        Err(not_found("DescribeScalingActivities", &handle.0, "no such operation"))
+        Err(CloudError::not_found("DescribeScalingActivities", &handle.0, "no such operation"))
     }
 
     async fn machine(&self, reading: &GroupReading) -> Result<Machine, CloudError> {

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::Aws;
 use super::api::{AutoScalingApi, BATCH};
 use super::cache::UNKNOWN_FORM_TTL;
-use super::errors::{is_unknown_form, refused, unintelligible};
+use super::errors::is_unknown_form;
 use super::ids::instance_of;
 use crate::cloud::{CloudError, Deletion, GroupReading, InstanceState, ProviderId};
 
@@ -86,7 +86,8 @@ impl Aws {
                 sent.spawn(terminate_one(Arc::clone(&self.scaling), target));
             }
             let Some(joined) = sent.join_next().await else { break };
-            let (target, answer) = joined.map_err(|error| unintelligible(OPERATION, "a task", error.to_string()))?;
+            let (target, answer) =
+                joined.map_err(|error| CloudError::unintelligible(OPERATION, "a task", error.to_string()))?;
             match answer {
                 Ok(()) => deletion.accepted.push(target.id),
                 Err(CloudError::NotFound(_)) => deletion.already_gone.push(target.id),
@@ -122,7 +123,7 @@ fn targets(basis: &GroupReading, ids: &[ProviderId], deletion: &mut Deletion) ->
     for id in ids {
         let Some(instance) = instance_of(id) else {
             let message = "the ID is not of the form aws:///zone/i-…";
-            deletion.refused.push((id.clone(), refused(OPERATION, id.as_str(), message)));
+            deletion.refused.push((id.clone(), CloudError::refused(OPERATION, id.as_str(), message)));
             continue;
         };
         let listed = basis.instances.as_ref().map(|instances| {
@@ -167,7 +168,7 @@ fn accept(group: &str, batch: &[Target], activities: &[Activity], deletion: &mut
     deletion.accepted.extend(named.into_iter().map(|target| target.id.clone()));
     let left_out = |target: &Target| {
         let message = "the group started no activity for this instance";
-        (target.id.clone(), unintelligible(OPERATION, &target.instance, message))
+        (target.id.clone(), CloudError::unintelligible(OPERATION, &target.instance, message))
     };
     deletion.refused.extend(unnamed.into_iter().map(left_out));
 }

@@ -4,7 +4,6 @@ use aws_sdk_ec2::types::{InstanceStorageInfo, InstanceTypeInfo};
 
 use super::Aws;
 use super::api::BATCH;
-use super::errors::unintelligible;
 use crate::cloud::{Accelerator, Architecture, CloudError, InstanceType};
 
 /// Pages of the whole catalog: some 1300 types in pages of 100, with room to grow.
@@ -71,7 +70,7 @@ impl Aws {
                 return Ok(found);
             }
         }
-        Err(unintelligible("DescribeInstanceTypes", "all", format!("more than {PAGES_MAX} pages")))
+        Err(CloudError::unintelligible("DescribeInstanceTypes", "all", format!("more than {PAGES_MAX} pages")))
     }
 }
 

@@ -178,17 +178,17 @@ impl Subject<'_> {
 
     /// A request that cannot be made.
     pub(super) fn refused(self, message: &str) -> CloudError {
-        CloudError::Refused(self.fault(None, message))
+        CloudError::refused(self.operation, self.name, shorten(message))
     }
 
     /// An answer that cannot be understood.
     pub(super) fn unintelligible(self, message: &str) -> CloudError {
-        CloudError::Unintelligible(self.fault(None, message))
+        CloudError::unintelligible(self.operation, self.name, shorten(message))
     }
 
     /// No answer.
     pub(super) fn unreachable(self, error: &TransportError) -> CloudError {
-        CloudError::Unreachable(self.fault(None, &error.to_string()))
+        CloudError::unreachable(self.operation, self.name, shorten(&error.to_string()))
     }
 
     /// No token. Missing rights are told from a sign-in service that is out of reach.

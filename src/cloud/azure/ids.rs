@@ -1,5 +1,6 @@
 //! Provider IDs: `azure://` and the ARM ID of the machine.
 
+use super::api::Orchestration;
 use crate::cloud::{GroupName, ProviderId};
 
 const SCHEME: &str = "azure://";
@@ -73,29 +74,20 @@ pub(super) fn parse(id: &str) -> Option<Parsed<'_>> {
     Some(Parsed { subscription, resource_group, machine })
 }
 
-/// The ID of a machine that does not exist, in a uniform scale set.
-pub(super) fn uniform_placeholder(
+/// The ID of a machine that does not exist, in the form that the machines of this kind of scale set have.
+pub(super) fn placeholder(
+    kind: Orchestration,
     subscription: &str,
     resource_group: &str,
     group: &GroupName,
     label: &str,
 ) -> ProviderId {
+    let machine = match kind {
+        Orchestration::Uniform => format!("virtualMachineScaleSets/{group}/virtualMachines/{PLACEHOLDER}{label}"),
+        Orchestration::Flexible => format!("virtualMachines/{group}-{PLACEHOLDER}{label}"),
+    };
     provider_id(&format!(
-        "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/Microsoft.Compute/\
-         virtualMachineScaleSets/{group}/virtualMachines/{PLACEHOLDER}{label}"
-    ))
-}
-
-/// The ID of a machine that does not exist, in a flexible scale set.
-pub(super) fn flexible_placeholder(
-    subscription: &str,
-    resource_group: &str,
-    group: &GroupName,
-    label: &str,
-) -> ProviderId {
-    provider_id(&format!(
-        "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/Microsoft.Compute/\
-         virtualMachines/{group}-{PLACEHOLDER}{label}"
+        "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/Microsoft.Compute/{machine}"
     ))
 }
 

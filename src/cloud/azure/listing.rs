@@ -7,7 +7,6 @@ use futures_util::stream::{self, StreamExt as _};
 
 use super::api::{BadItem, Orchestration, ScaleSet, ScaleSetApi, VirtualMachine};
 use super::discovery::Verdict;
-use super::faults::unintelligible;
 use super::ids::fold;
 use super::{Azure, discovery, groups, instances};
 use crate::cloud::bounds::Bounds;
@@ -98,7 +97,7 @@ impl Azure {
             before = Arc::new(set);
         }
         let (machines, set) =
-            read.ok_or_else(|| unintelligible(GET, name.as_str(), "its orchestration mode changes"))?;
+            read.ok_or_else(|| CloudError::unintelligible(GET, name.as_str(), "its orchestration mode changes"))?;
         let Some(bounds) = self.bounds(name, &set) else {
             self.memory.forget(name);
             return Ok(None);
@@ -113,7 +112,7 @@ impl Azure {
         set: ScaleSet,
         machines: &[VirtualMachine],
     ) -> Result<GroupReading, CloudError> {
-        let misread = |reason| unintelligible(GET, name.as_str(), reason);
+        let misread = |reason| CloudError::unintelligible(GET, name.as_str(), reason);
         let before = self.memory.machines(name);
         let view = instances::View { set: &set, settings: &self.settings, before: before.as_deref() };
         let (instances, known) = instances::read(&view, machines, std::time::SystemTime::now());

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::api::ScaleSet;
-use super::faults::{not_found, refused};
 use super::{Azure, aks, tags};
 use crate::cloud::{CloudError, GroupReading, Machine, OperatingSystem};
 
@@ -21,11 +20,11 @@ impl Azure {
             Some(set) => set,
             None => {
                 let set = self.api.get_scale_set(name).await?;
-                Arc::new(set.ok_or_else(|| not_found(GET, name, "there is no such scale set"))?)
+                Arc::new(set.ok_or_else(|| CloudError::not_found(GET, name, "there is no such scale set"))?)
             }
         };
         machine(&set, self.settings.label_predictions)
-            .ok_or_else(|| refused(GET, name, "the scale set names no machine size"))
+            .ok_or_else(|| CloudError::refused(GET, name, "the scale set names no machine size"))
     }
 }
 

@@ -21,7 +21,6 @@ mod discovery;
 mod errors;
 #[cfg(test)]
 mod fake;
-mod faults;
 mod federated;
 mod gate;
 mod groups;
@@ -164,10 +163,8 @@ impl Cloud for Azure {
     }
 
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        let is_flexible =
-            self.memory.set(&reading.name).is_some_and(|set| set.orchestration == Orchestration::Flexible);
-        let form = if is_flexible { ids::flexible_placeholder } else { ids::uniform_placeholder };
-        form(&self.subscription, &self.settings.resource_group, &reading.name, label)
+        let kind = self.memory.set(&reading.name).map_or(Orchestration::Uniform, |set| set.orchestration);
+        ids::placeholder(kind, &self.subscription, &self.settings.resource_group, &reading.name, label)
     }
 
     fn budgets(&self) -> Vec<Budget> {

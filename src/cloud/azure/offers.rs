@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::faults::{refused, unreachable};
 use super::sizes::{fold, instance_type};
 use super::{Azure, machine};
 use crate::cloud::{CloudError, InstanceType};
@@ -77,7 +76,7 @@ impl Azure {
             .collect();
         if locations.is_empty() {
             let message = "there is no scale set whose location could be asked for; set location in the configuration";
-            return Err(refused(LIST, &self.settings.resource_group, message));
+            return Err(CloudError::refused(LIST, &self.settings.resource_group, message));
         }
         Ok(locations)
     }
@@ -96,7 +95,7 @@ impl Azure {
                 }
                 None if offer.tried.elapsed() < RETRY_AFTER => {
                     let problem = offer.problem.as_deref().unwrap_or("it took too long");
-                    return Err(unreachable(LIST, location, format!("not asked again so soon: {problem}")));
+                    return Err(CloudError::unreachable(LIST, location, format!("not asked again so soon: {problem}")));
                 }
                 None => {}
             }

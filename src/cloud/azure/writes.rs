@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::api::ScaleSet;
 use super::errors::FORCE_DELETE_NOT_ALLOWED;
-use super::faults::{not_found, refused};
 use super::ids::{self, Named, fold, provider_id};
 use super::known::Machines;
 use super::{Azure, sizes};
@@ -29,7 +28,11 @@ impl Azure {
         let group = basis.name.as_str();
         // A capacity is an absolute number: without a precondition it undoes whatever happened in between (#9452).
         let Some(etag) = basis.version.as_deref().filter(|etag| !etag.is_empty()) else {
-            return Err(refused(UPDATE, group, "Azure gave no etag to write against, so nothing is written"));
+            return Err(CloudError::refused(
+                UPDATE,
+                group,
+                "Azure gave no etag to write against, so nothing is written",
+            ));
         };
         let handle = self.api.set_capacity(group, etag, to).await?;
         Ok(Acceptance { handle })
@@ -59,7 +62,7 @@ impl Azure {
             return Ok(machines);
         }
         self.observe_one(group).await?;
-        let gone = || not_found(DELETE, group.as_str(), "there is no such scale set");
+        let gone = || CloudError::not_found(DELETE, group.as_str(), "there is no such scale set");
         self.memory.machines(group).ok_or_else(gone)
     }
 
@@ -77,7 +80,7 @@ impl Azure {
         for id in ids {
             if !self.may_be_in(group, id) {
                 let message = format!("the ID is not of the form that machines of {group} have");
-                deletion.refused.push((id.clone(), refused(DELETE, id.as_str(), message)));
+                deletion.refused.push((id.clone(), CloudError::refused(DELETE, id.as_str(), message)));
                 continue;
             }
             match machines.get(id) {

@@ -28,7 +28,7 @@ use super::request::Request;
 use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
 use super::template_builder::TemplateJob;
-use crate::cloud::{CloudError, Fault, GroupHints, GroupReading, Permit, ProviderId, SharedCloud};
+use crate::cloud::{CloudError, GroupHints, GroupReading, Permit, ProviderId, SharedCloud};
 use crate::instance_types::{Catalog, LearnedTypes};
 
 /// What a keeper is told.
@@ -239,12 +239,6 @@ impl Keeper {
     }
 
     fn timed_out(&self, operation: &'static str) -> CloudError {
-        CloudError::Unreachable(Box::new(Fault {
-            operation,
-            subject: self.key.name.to_string(),
-            code: None,
-            message: "no answer in time".to_owned(),
-            source: None,
-        }))
+        CloudError::unreachable(operation, self.key.name.as_str(), "no answer in time")
     }
 }

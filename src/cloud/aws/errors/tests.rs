@@ -6,17 +6,9 @@ fn judge(code: &str, message: &str, status: u16) -> CloudError {
     verdict("Operation", "subject", evidence, None)
 }
 
-fn name(error: &CloudError) -> &'static str {
-    match error {
-        CloudError::Throttled { .. } => "throttled",
-        CloudError::Unreachable(_) => "unreachable",
-        CloudError::Denied(_) => "denied",
-        CloudError::NotFound(_) => "not found",
-        CloudError::Conflict(_) => "conflict",
-        CloudError::OutOfResources(_) => "out of resources",
-        CloudError::Refused(_) => "refused",
-        CloudError::Unintelligible(_) => "unintelligible",
-    }
+/// The word that an error begins with.
+fn name(error: &CloudError) -> String {
+    error.to_string().split(": ").next().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -52,7 +44,7 @@ fn error_codes_have_a_meaning() {
         ("InternalFailure", "x", 500, "unreachable"),
         ("ServiceUnavailable", "x", 503, "unreachable"),
         ("", "<html>", 500, "unreachable"),
-        ("", "not XML", 200, "unintelligible"),
+        ("", "not XML", 200, "unintelligible answer"),
     ] {
         assert_eq!(name(&judge(code, message, status)), meaning, "{code} {message} {status}");
     }

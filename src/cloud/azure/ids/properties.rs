@@ -67,10 +67,10 @@ proptest! {
     #[test]
     fn a_placeholder_is_of_its_sets_form(set in "[a-z0-9-]{1,30}", label in "[0-9-]{1,20}") {
         let group = GroupName::from(set.as_str());
-        let uniform = uniform_placeholder("s", "RG", &group, &label);
+        let uniform = placeholder(Orchestration::Uniform, "s", "RG", &group, &label);
         let is_in_set = matches!(parse(uniform.as_str()).map(|parsed| parsed.machine), Some(Named::InSet(name, _)) if name == set);
         prop_assert!(is_in_set, "{}", uniform);
-        let flexible = flexible_placeholder("s", "RG", &group, &label);
+        let flexible = placeholder(Orchestration::Flexible, "s", "RG", &group, &label);
         let is_named = matches!(parse(flexible.as_str()).map(|parsed| parsed.machine), Some(Named::ByName(_)));
         prop_assert!(is_named, "{}", flexible);
     }
