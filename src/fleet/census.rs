@@ -1,7 +1,7 @@
 //! The group's numbers, derived from the last observation and the operations in flight and from nothing else (law 3).
 //!
 //! Two things need care. A cloud may take a deleted instance out of its capacity when it accepts the deletion, or only
-//! when the machine is gone; which it did is what the read after the acceptance showed, kept with the operation. And a
+//! when the machine is gone; which it did is what the first reading after it showed, kept with the operation. And a
 //! read may lag behind a write: while a capacity write is unseen, a read that still says `from` means `to`.
 
 use std::collections::BTreeMap;

@@ -50,7 +50,8 @@ pub(super) enum Kind {
     Delete {
         /// The instances.
         ids: BTreeSet<ProviderId>,
-        /// Whether the capacity still counts them: what the read after the acceptance showed. `None` while unknown.
+        /// Whether the capacity still counts them: what the first reading after the acceptance showed. `None`
+        /// while unknown.
         counted: Option<bool>,
         /// Whether it has been asked again already, after the cloud preferred another operation.
         resubmitted: bool,

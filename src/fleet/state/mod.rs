@@ -1,7 +1,8 @@
 //! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
 //!
 //! The keeper owns one of these and drives it; everything the readers see is derived from it by [`GroupState::tally`].
-//! `in_flight.rs` and `habit.rs` say what a reading shows of operations, `lowering.rs` when a capacity may be lowered, `missing.rs` keeps the slots of missing instances.
+//! `in_flight.rs` and `habit.rs` say what a reading shows of operations, `lowering.rs` when a capacity may be lowered,
+//! `missing.rs` keeps the slots of missing instances.
 
 mod habit;
 mod in_flight;
