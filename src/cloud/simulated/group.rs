@@ -39,6 +39,8 @@ pub struct Group {
     pub(super) edition: u64,
     /// When the world was last told that this group is next.
     pub(super) announced: Option<Duration>,
+    /// The fewest that stayed at any moment since this was last taken.
+    low: u32,
     changes: u64,
     created: u64,
     serial: u64,
@@ -82,6 +84,7 @@ impl Group {
             kills: Vec::new(),
             edition,
             announced: None,
+            low: u32::MAX,
             changes: 0,
             created: 0,
             serial: 0,
@@ -122,6 +125,23 @@ impl Group {
     /// How many listed instances stay unless something is done to them, standby left aside.
     pub fn live(&self) -> u32 {
         self.count(|member| member.phase.lives())
+    }
+
+    /// How many of those also have room in the capacity: one that was lowered from outside is as true as what still
+    /// lives. Nothing stays of a group that is out of sight.
+    fn stays(&self) -> u32 {
+        if self.hidden { 0 } else { self.live().min(self.capacity) }
+    }
+
+    /// Notes a low, after anything was done to the group or by it.
+    pub(super) fn mark_low(&mut self) {
+        self.low = self.low.min(self.stays());
+    }
+
+    /// The fewest that stayed since this was last asked, and so of every moment in between.
+    pub(super) fn take_low(&mut self) -> u32 {
+        let now = self.stays();
+        std::mem::replace(&mut self.low, now).min(now)
     }
 
     /// Launches under way whose instance is not listed yet.

@@ -177,6 +177,12 @@ impl World {
         self.events.range(self.events.len() - untold..).cloned().collect()
     }
 
+    /// The fewest instances that each group kept at any moment since this was last asked, by group: those that live and
+    /// have room in the capacity. To be held against what is published: a true 0 may last for less than a second.
+    pub fn take_lows(&mut self) -> BTreeMap<Arc<str>, u32> {
+        self.groups.values_mut().map(|group| (Arc::clone(&group.name), group.take_low())).collect()
+    }
+
     fn set_hidden(&mut self, now: Duration, name: &str, hidden: bool) -> bool {
         self.advance(now);
         let Some(group) = self.groups.get_mut(name) else { return false };
@@ -210,6 +216,7 @@ impl World {
     /// Takes over what a group has to tell after something was done to it or by it.
     fn settle(&mut self, name: &str) {
         let Some(group) = self.groups.get_mut(name) else { return };
+        group.mark_low();
         if let Some(due) = group.next_due()
             && group.announced != Some(due)
         {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::simulated::{
-    Accounting, CallKind, DeleteOutcome, Distortion, GroupPlan, Mishap, Overlap, Pick, PlannedFailure,
+    Accounting, CallKind, DeleteOutcome, Distortion, GroupPlan, LaunchOutcome, Mishap, Overlap, Pick, PlannedFailure,
 };
 use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::fleet::{Ask, Fleet, FleetError, Policies, Refusal, Settings};
@@ -12,7 +12,7 @@ use headcount::instance_types::Catalog;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::bed::{Bed, kinds, limit, named, seconds};
+use super::bed::{Bed, kinds, limit, named, no_capacity, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn fifty_concurrent_deletes_of_one_node_are_a_few_calls_and_take_just_those() {
@@ -166,9 +166,13 @@ async fn deletions_that_were_preempted_are_asked_for_again_together() {
 
 #[tokio::test(start_paused = true)]
 async fn how_a_deletion_is_counted_is_seen_even_where_the_reading_after_it_fails() {
-    for (accounting, capacity) in [(Accounting::OnAccept, 3), (Accounting::WhenGone, 5)] {
-        let plan = GroupPlan::azure("g").accounting(accounting).overlap(Overlap::Together).sized(0, 5, 5);
-        let bed = Bed::with([plan]).await;
+    for (accounting, capacity) in [(Accounting::OnAccept, 5), (Accounting::WhenGone, 7)] {
+        // Two are missing, so that the numbers alone do not tell the habit.
+        let failing = LaunchOutcome::fails(no_capacity(), seconds(4));
+        let plan = GroupPlan::azure("g").accounting(accounting).overlap(Overlap::Together).sized(0, 7, 5);
+        let bed = Bed::with([plan.launches(Pick::Always, failing)]).await;
+        bed.increase("g", 2).await.expect("accepted");
+        bed.until("two have failed", |bed| bed.failed("g").len() == 2).await;
         let victims = bed.instances("g", InstanceState::Running)[..2].to_vec();
         // The first reading is the one before the deletion.
         bed.cloud().faults(|faults| {
@@ -176,9 +180,9 @@ async fn how_a_deletion_is_counted_is_seen_even_where_the_reading_after_it_fails
             faults.script(Some(CallKind::Observe), None, 1, Mishap::Unreachable);
         });
         bed.delete("g", &victims).await.expect("accepted");
-        assert_eq!((bed.target("g"), bed.capacity("g")), (3, capacity));
+        assert_eq!((bed.target("g"), bed.capacity("g")), (5, capacity));
         let refused = bed.increase("g", 3).await;
-        let refusal = Refusal::AboveMax { delta: 3, target: 3, max: 5 };
+        let refusal = Refusal::AboveMax { delta: 3, target: 5, max: 7 };
         assert!(matches!(&refused, Err(FleetError::Refused { refusal: told, .. }) if *told == refusal), "{refused:?}");
     }
 }

@@ -1,10 +1,10 @@
 //! What is true of the cloud, remembered for a while and held against what is published.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::InstanceState;
-use headcount::cloud::simulated::Group;
 use tokio::time::Instant;
 
 use super::Violation;
@@ -16,8 +16,8 @@ const BEHIND: Duration = Duration::from_secs(45);
 /// The last few looks.
 #[derive(Default)]
 pub(super) struct Truth {
-    /// Instances that live and stay, by group.
-    looks: VecDeque<(Instant, BTreeMap<String, u32>)>,
+    /// The fewest instances that each group kept since the look before.
+    looks: VecDeque<(Instant, BTreeMap<Arc<str>, u32>)>,
     /// The groups that were published with something in them when last looked at.
     filled: BTreeSet<String>,
 }
@@ -46,19 +46,15 @@ impl Truth {
         Ok(())
     }
 
-    /// The fewest that lived of late.
+    /// The fewest that stayed of late.
     fn least(&self, group: &str) -> u32 {
-        self.looks.iter().map(|(_, live)| live.get(group).copied().unwrap_or_default()).min().unwrap_or_default()
+        self.looks.iter().map(|(_, lows)| lows.get(group).copied().unwrap_or_default()).min().unwrap_or_default()
     }
 
     fn remember(&mut self, world: &World) {
         let now = Instant::now();
-        let live = world.cloud.world(|world, _| {
-            // A capacity below what lives was set from outside, and is as true as what still lives.
-            let least = |group: &Group| (group.name().to_owned(), group.live().min(group.capacity()));
-            world.groups().map(least).collect()
-        });
-        self.looks.push_back((now, live));
+        let lows = world.cloud.world(|world, _| world.take_lows());
+        self.looks.push_back((now, lows));
         while self.looks.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) > BEHIND) {
             self.looks.pop_front();
         }
