@@ -108,7 +108,7 @@ async fn listed(
     let group = |reading: GroupReading| async {
         let shares_name = names.get(&reading.name).is_some_and(|sources| *sources > 1);
         let id = if shares_name { format!("{source}/{}", reading.name) } else { reading.name.to_string() };
-        let template = builder.build_one(&id, &reading).await;
+        let template = builder.build_one(&id, &reading).await.template;
         GroupEvidence { id, shares_name, reading, template }
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;

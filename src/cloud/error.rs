@@ -101,6 +101,11 @@ impl CloudError {
         }
     }
 
+    /// Whether the same call may succeed a little later, with nobody having done anything about it.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Throttled { .. } | Self::Unreachable(_) | Self::Unintelligible(_))
+    }
+
     /// Whether a write that ended so may have taken effect all the same.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Unintelligible(_))

@@ -48,7 +48,7 @@ pub use request::{Ask, TimeLimit};
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
 pub use source::Health;
 pub use tally::{Reported, Tally};
-pub use template_builder::TemplateBuilder;
+pub use template_builder::{Built, TemplateBuilder};
 
 use crate::cloud::{Recognition, SharedCloud};
 use crate::instance_types::Catalog;

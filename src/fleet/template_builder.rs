@@ -9,10 +9,10 @@ use tokio::time::timeout;
 use super::keeper::Message;
 use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
 use super::policy::Policies;
-use super::snapshot::{GroupKey, TemplateState};
-use crate::cloud::{GroupReading, Machine, SharedCloud};
+use super::snapshot::GroupKey;
+use crate::cloud::{CloudError, GroupReading, Machine, SharedCloud};
 use crate::instance_types::Catalog;
-use crate::template::{self, NodeTemplate};
+use crate::template::{self, NodeTemplate, TemplateError};
 
 /// A template to build.
 #[derive(Debug)]
@@ -23,6 +23,15 @@ pub(super) struct TemplateJob {
     pub id: Arc<str>,
     /// Where the template goes.
     pub reply: mpsc::WeakSender<Message>,
+}
+
+/// What building a template came to.
+#[derive(Debug)]
+pub struct Built {
+    /// The template, or why there is none.
+    pub template: Result<NodeTemplate, String>,
+    /// Whether the cloud could not be asked for something that it may answer a little later.
+    pub hindered: bool,
 }
 
 /// Builds the templates of one source's groups.
@@ -52,31 +61,35 @@ impl TemplateBuilder {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let builder = self.clone();
             tokio::spawn(async move {
-                let template = builder.build(&job).await;
+                let built = builder.build_one(&job.id, &job.reading).await;
                 if let Some(keeper) = job.reply.upgrade() {
-                    let _keeper_gone = keeper.send(Message::Template(template)).await;
+                    let _keeper_gone = keeper.send(Message::Template(built)).await;
                 }
                 drop(place);
             });
         }
     }
 
-    async fn build(&self, job: &TemplateJob) -> TemplateState {
-        match self.build_one(&job.id, &job.reading).await {
-            Ok(template) => TemplateState::Ready(Arc::new(template)),
-            Err(reason) => TemplateState::Unavailable(reason.into()),
-        }
-    }
-
     /// Builds the template of the group that is served under this ID, or says why it cannot be built.
-    pub async fn build_one(&self, id: &str, reading: &GroupReading) -> Result<NodeTemplate, String> {
+    pub async fn build_one(&self, id: &str, reading: &GroupReading) -> Built {
         let building = timeout(READ_LIMIT * 2, self.try_build(id, reading)).await;
-        building.unwrap_or_else(|_elapsed| Err("the cloud did not describe its machines in time".to_owned()))
+        building.unwrap_or_else(|_elapsed| {
+            let reason = "the cloud did not describe its machines in time".to_owned();
+            Built { template: Err(reason), hindered: true }
+        })
     }
 
-    async fn try_build(&self, id: &str, reading: &GroupReading) -> Result<NodeTemplate, String> {
-        let machine = self.cloud.machine(reading).await.map_err(|error| error.to_string())?;
-        self.look_up(&machine).await;
+    async fn try_build(&self, id: &str, reading: &GroupReading) -> Built {
+        let machine = match self.cloud.machine(reading).await {
+            Ok(machine) => machine,
+            Err(error) => return Built { template: Err(error.to_string()), hindered: error.may_pass() },
+        };
+        let hindered = self.look_up(&machine).await.is_err_and(|error| error.may_pass());
+        let template = self.describe(id, reading, &machine).map_err(|error| error.to_string());
+        Built { template, hindered }
+    }
+
+    fn describe(&self, id: &str, reading: &GroupReading, machine: &Machine) -> Result<NodeTemplate, TemplateError> {
         let policy = self.policies.of(id);
         let key = GroupKey { source: Arc::clone(&self.source), name: reading.name.clone() };
         let catalog = self.catalog.for_group(&key.to_string());
@@ -84,24 +97,26 @@ impl TemplateBuilder {
             group: id,
             family: self.cloud.family(),
             hints: &reading.hints,
-            machine: &machine,
+            machine,
             catalog: &catalog,
             overrides: &policy.overrides,
         };
-        template::build(&input).map_err(|error| error.to_string())
+        template::build(&input)
     }
 
     /// Looks up the machine types that nobody has looked up yet. Where that fails, the tables have to do.
-    async fn look_up(&self, machine: &Machine) {
+    async fn look_up(&self, machine: &Machine) -> Result<(), CloudError> {
         let family = self.cloud.family();
         let unknown: Vec<String> =
             machine.types.iter().filter(|name| !self.catalog.knows_live(family, name)).cloned().collect();
         if unknown.is_empty() {
-            return;
+            return Ok(());
         }
-        match self.cloud.instance_types(&unknown).await {
-            Ok(types) => self.catalog.insert_live(family, &types),
-            Err(error) => tracing::warn!(?unknown, %error, "machine types cannot be looked up; the tables have to do"),
-        }
+        let looked_up = self.cloud.instance_types(&unknown).await;
+        let types = looked_up.inspect_err(|error| {
+            tracing::warn!(?unknown, %error, "machine types cannot be looked up; the tables have to do");
+        })?;
+        self.catalog.insert_live(family, &types);
+        Ok(())
     }
 }

@@ -27,7 +27,7 @@ use super::policy::Policies;
 use super::request::Request;
 use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
-use super::template_builder::TemplateJob;
+use super::template_builder::{Built, TemplateJob};
 use crate::cloud::{CloudError, GroupHints, GroupReading, Permit, ProviderId, SharedCloud};
 use crate::instance_types::{Catalog, LearnedTypes};
 
@@ -53,7 +53,7 @@ pub enum Message {
         taken_in: TakenIn,
     },
     /// The template was built, or could not be.
-    Template(TemplateState),
+    Template(Built),
     /// Answer once everything before this is done.
     Drain(oneshot::Sender<()>),
 }
@@ -102,6 +102,8 @@ struct TemplateAsked {
     recipe: u64,
     learned: Option<Arc<LearnedTypes>>,
     at: Instant,
+    /// Whether the answer was that the cloud could not be asked.
+    hindered: bool,
 }
 
 /// A reading that waits for a second one to confirm it.
@@ -158,7 +160,7 @@ impl Keeper {
             Message::Mutate(request) => self.serve(request).await,
             Message::Sighted { reading, begun, taken_in } => self.take_in(*reading, begun, taken_in).await,
             Message::Missing { begun, taken_in } => self.look_for(begun, taken_in).await,
-            Message::Template(template) => self.adopt_template(template),
+            Message::Template(built) => self.adopt_template(built),
             Message::Drain(done) => {
                 let _nobody_waits = done.send(());
             }

@@ -1,12 +1,14 @@
 //! The group's node template: when it is asked for, and what is made of the answer.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::{Keeper, TemplateAsked};
 use crate::cloud::GroupReading;
-use crate::fleet::limits::{TEMPLATE_LIFE, TEMPLATE_RETRY};
+use crate::fleet::limits::{TEMPLATE_LIFE, TEMPLATE_RETRY, TEMPLATE_RETRY_HINDERED};
 use crate::fleet::snapshot::TemplateState;
-use crate::fleet::template_builder::TemplateJob;
+use crate::fleet::template_builder::{Built, TemplateJob};
 use crate::template::NodeTemplate;
 use crate::template::spread::complaint;
 
@@ -14,7 +16,11 @@ impl Keeper {
     pub(super) fn ask_for_template(&mut self, reading: &GroupReading) {
         let learned = self.around.catalog.learned(&self.key.to_string());
         let due = self.template_asked.as_ref().is_none_or(|asked| {
-            let life = if matches!(self.template, TemplateState::Ready(_)) { TEMPLATE_LIFE } else { TEMPLATE_RETRY };
+            let life = match (&self.template, asked.hindered) {
+                (TemplateState::Ready(_), false) => TEMPLATE_LIFE,
+                (TemplateState::Ready(_), true) | (_, false) => TEMPLATE_RETRY,
+                (_, true) => TEMPLATE_RETRY_HINDERED,
+            };
             asked.recipe != reading.recipe || asked.learned != learned || asked.at.elapsed() > life
         });
         if !due {
@@ -22,22 +28,29 @@ impl Keeper {
         }
         let job = TemplateJob { reading: reading.clone(), id: self.group_id(), reply: self.mailbox.clone() };
         if self.around.templates.try_send(job).is_ok() {
-            self.template_asked = Some(TemplateAsked { recipe: reading.recipe, learned, at: Instant::now() });
+            self.template_asked =
+                Some(TemplateAsked { recipe: reading.recipe, learned, at: Instant::now(), hindered: false });
         }
     }
 
-    pub(super) fn adopt_template(&mut self, template: TemplateState) {
-        if let TemplateState::Unavailable(reason) = &template {
-            tracing::warn!(group = %self.key.name, source = %self.key.source, %reason, "no template can be built");
-            // The last good one still describes the nodes better than none would.
-            if matches!(self.template, TemplateState::Ready(_)) {
-                return;
+    pub(super) fn adopt_template(&mut self, built: Built) {
+        if let Some(asked) = &mut self.template_asked {
+            asked.hindered = built.hindered;
+        }
+        self.template = match built.template {
+            Ok(template) => {
+                self.tell_of_spread(&template);
+                TemplateState::Ready(Arc::new(template))
             }
-        }
-        if let TemplateState::Ready(template) = &template {
-            self.tell_of_spread(template);
-        }
-        self.template = template;
+            Err(reason) => {
+                tracing::warn!(group = %self.key.name, source = %self.key.source, %reason, "no template can be built");
+                // The last good one still describes the nodes better than none would.
+                if matches!(self.template, TemplateState::Ready(_)) {
+                    return;
+                }
+                TemplateState::Unavailable(reason.into())
+            }
+        };
         self.publish();
     }
 

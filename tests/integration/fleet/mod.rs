@@ -6,3 +6,4 @@ mod growth;
 mod missing;
 mod reading;
 mod removal;
+mod template;
