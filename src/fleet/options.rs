@@ -29,7 +29,7 @@ impl Options {
     ///
     /// As in the in-tree providers, a value that cannot be read is warned of and leaves the flag in force, and a name
     /// that is not known is passed over.
-    pub fn from_tags(tags: &BTreeMap<String, String>) -> Self {
+    pub fn from_tags(group: &str, tags: &BTreeMap<String, String>) -> Self {
         let mut options = Self::default();
         for (name, value) in tags {
             let set = match name.as_str() {
@@ -50,7 +50,7 @@ impl Options {
                 _ => continue,
             };
             if !set {
-                warn!(option = %name, %value, "the value of an autoscaling option tag cannot be used, so the tag is ignored");
+                warn!(group, option = %name, %value, "the value of an autoscaling option tag cannot be used, so the tag is ignored");
             }
         }
         options
@@ -169,13 +169,16 @@ mod tests {
 
     #[test]
     fn option_tags_of_an_auto_scaling_group_are_applied() {
-        let options = Options::from_tags(&mk_tags([
-            ("scaledownutilizationthreshold", "0.42"),
-            ("scaledownunneededtime", "1h"),
-            ("scaledowngpuutilizationthreshold", "0.7"),
-            ("scaledownunreadytime", "25m"),
-            ("ignoredaemonsetsutilization", "true"),
-        ]));
+        let options = Options::from_tags(
+            "g",
+            &mk_tags([
+                ("scaledownutilizationthreshold", "0.42"),
+                ("scaledownunneededtime", "1h"),
+                ("scaledowngpuutilizationthreshold", "0.7"),
+                ("scaledownunreadytime", "25m"),
+                ("ignoredaemonsetsutilization", "true"),
+            ]),
+        );
         let expected = Options {
             scale_down_utilization_threshold: Some(0.42),
             scale_down_gpu_utilization_threshold: Some(0.7),
@@ -189,12 +192,15 @@ mod tests {
 
     #[test]
     fn option_tags_of_a_scale_set_are_applied() {
-        let options = Options::from_tags(&mk_tags([
-            ("scaledownutilizationthreshold", "0.2"),
-            ("scaledowngpuutilizationthreshold", "0.3"),
-            ("scaledownunneededtime", "30m"),
-            ("scaledownunreadytime", "1h"),
-        ]));
+        let options = Options::from_tags(
+            "g",
+            &mk_tags([
+                ("scaledownutilizationthreshold", "0.2"),
+                ("scaledowngpuutilizationthreshold", "0.3"),
+                ("scaledownunneededtime", "30m"),
+                ("scaledownunreadytime", "1h"),
+            ]),
+        );
         assert_eq!(options.scale_down_utilization_threshold, Some(0.2));
         assert_eq!(options.scale_down_gpu_utilization_threshold, Some(0.3));
         assert_eq!(options.scale_down_unneeded_time, Some(30 * MINUTE));
@@ -204,23 +210,26 @@ mod tests {
     #[test]
     fn the_options_that_the_in_tree_providers_do_not_read_are_applied_too() {
         let options =
-            Options::from_tags(&mk_tags([("maxnodeprovisiontime", "20m"), ("zeroormaxnodescaling", "false")]));
+            Options::from_tags("g", &mk_tags([("maxnodeprovisiontime", "20m"), ("zeroormaxnodescaling", "false")]));
         assert_eq!(options.max_node_provision_time, Some(20 * MINUTE));
         assert_eq!(options.zero_or_max_node_scaling, Some(false));
     }
 
     #[test]
     fn a_bad_value_leaves_the_flag_in_force_and_an_unknown_name_is_passed_over() {
-        let options = Options::from_tags(&mk_tags([
-            ("scaledownutilizationthreshold", "not-a-float"),
-            ("scaledowngpuutilizationthreshold", "NaN"),
-            ("scaledownunneededtime", "not-a-duration"),
-            ("scaledownunreadytime", ""),
-            ("maxnodeprovisiontime", "0"),
-            ("ignoredaemonsetsutilization", "not-a-bool"),
-            ("scaleDownUnneededTime", "1h"),
-            ("unknown", "1"),
-        ]));
+        let options = Options::from_tags(
+            "g",
+            &mk_tags([
+                ("scaledownutilizationthreshold", "not-a-float"),
+                ("scaledowngpuutilizationthreshold", "NaN"),
+                ("scaledownunneededtime", "not-a-duration"),
+                ("scaledownunreadytime", ""),
+                ("maxnodeprovisiontime", "0"),
+                ("ignoredaemonsetsutilization", "not-a-bool"),
+                ("scaleDownUnneededTime", "1h"),
+                ("unknown", "1"),
+            ]),
+        );
         assert!(options.is_empty(), "{options:?}");
     }
 

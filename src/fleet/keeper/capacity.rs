@@ -19,7 +19,7 @@ impl Keeper {
         let from = census::desired(basis.desired, self.state.operations());
         let operation = self.next_operation();
         let sent = self.around.cloud.now();
-        tracing::info!(group = %self.key.name, %operation, from, to, "setting the capacity");
+        tracing::info!(group = %self.group_id(), %operation, from, to, "setting the capacity");
         self.state.send_capacity(from, to, basis.version.is_some(), Instant::now());
         let outcome = timeout(WRITE_LIMIT, self.around.cloud.set_capacity(&basis, to)).await;
         let accepted = Instant::now();
@@ -33,12 +33,12 @@ impl Keeper {
                 Ok(true)
             }
             Err(error @ CloudError::Conflict(_)) => {
-                tracing::warn!(group = %self.key.name, %operation, %error, "the group changed under the write");
+                tracing::warn!(group = %self.group_id(), %operation, %error, "the group changed under the write");
                 Ok(false)
             }
             Err(error) if error.outcome_unknown() => self.find_out(operation, write, error).await,
             Err(error) => {
-                tracing::warn!(group = %self.key.name, %operation, %error, "capacity not set");
+                tracing::warn!(group = %self.group_id(), %operation, %error, "capacity not set");
                 Err(self.cloud_error(error))
             }
         }
@@ -51,14 +51,14 @@ impl Keeper {
         write: CapacityWrite,
         error: CloudError,
     ) -> Result<bool, FleetError> {
-        tracing::warn!(group = %self.key.name, %operation, %error, "answer lost; reading the group to find out");
+        tracing::warn!(group = %self.group_id(), %operation, %error, "answer lost; reading the group to find out");
         if self.fresh().await.is_err() {
             return Err(self.cloud_error(error));
         }
         let shown = self.state.observation().map(|observation| &observation.reading);
         let is_versioned = shown.is_some_and(|reading| reading.version.is_some());
         if shown.map(|reading| reading.desired) == Some(write.to) {
-            tracing::info!(group = %self.key.name, %operation, to = write.to, "it took effect");
+            tracing::info!(group = %self.group_id(), %operation, to = write.to, "it took effect");
             // Where writes are checked against a version, this reading cannot be older than the write: nothing is left to wait
             // for, and nobody to ask.
             if !is_versioned {
@@ -80,9 +80,9 @@ impl Keeper {
                     self.adopt(observation);
                 }
             }
-            Ok(Ok(None)) => tracing::warn!(group = %self.key.name, "gone right after a write"),
-            Ok(Err(error)) => tracing::warn!(group = %self.key.name, %error, "cannot be read after the write"),
-            Err(_elapsed) => tracing::warn!(group = %self.key.name, "cannot be read in time after the write"),
+            Ok(Ok(None)) => tracing::warn!(group = %self.group_id(), "gone right after a write"),
+            Ok(Err(error)) => tracing::warn!(group = %self.group_id(), %error, "cannot be read after the write"),
+            Err(_elapsed) => tracing::warn!(group = %self.group_id(), "cannot be read in time after the write"),
         }
         self.publish();
     }

@@ -24,14 +24,14 @@ impl Keeper {
             match timeout(READ_LIMIT, self.around.cloud.follow(&handle)).await {
                 Ok(Ok(Progress::Running { ask_after: wish })) => ask_after = ask_after.max(wish),
                 Ok(Ok(Progress::Succeeded)) | Ok(Err(CloudError::NotFound(_))) => {
-                    tracing::info!(group = %self.key.name, %operation, "finished");
+                    tracing::info!(group = %self.group_id(), %operation, "finished");
                     self.state.succeed(operation, Instant::now());
                     ended = true;
                 }
                 Ok(Ok(Progress::Failed(failure))) => self.operation_failed(operation, &failure).await,
                 Ok(Ok(Progress::Preempted)) => self.operation_preempted(operation).await,
-                Ok(Err(error)) => tracing::warn!(group = %self.key.name, %operation, %error, "cannot be followed"),
-                Err(_elapsed) => tracing::warn!(group = %self.key.name, %operation, "cannot be followed in time"),
+                Ok(Err(error)) => tracing::warn!(group = %self.group_id(), %operation, %error, "cannot be followed"),
+                Err(_elapsed) => tracing::warn!(group = %self.group_id(), %operation, "cannot be followed in time"),
             }
         }
         if ended && let Some(observation) = self.read_or_warn().await {
@@ -42,14 +42,14 @@ impl Keeper {
 
     async fn operation_failed(&mut self, operation: OperationId, failure: &Failure) {
         tracing::warn!(
-            group = %self.key.name, %operation, code = %failure.code, message = %failure.message,
+            group = %self.group_id(), %operation, code = %failure.code, message = %failure.message,
             "the cloud accepted the operation, and it failed"
         );
         // Without a new reading the operation stays, and is asked about again.
         let observation = match self.read_until_believed().await {
             Ok(observation) => observation,
             Err(error) => {
-                tracing::warn!(group = %self.key.name, %operation, %error, "cannot be read after the failure; later again");
+                tracing::warn!(group = %self.group_id(), %operation, %error, "cannot be read after the failure; later again");
                 return;
             }
         };
@@ -76,7 +76,7 @@ impl Keeper {
         let again = named.map(|named| self.to_delete_again(&named)).filter(|ids| !ids.is_empty());
         let Some(again) = again else { return };
         if let Err(error) = self.write_deletion_again(&again, true).await {
-            tracing::warn!(group = %self.key.name, %operation, %error, "cannot be asked for again");
+            tracing::warn!(group = %self.group_id(), %operation, %error, "cannot be asked for again");
         }
     }
 
@@ -109,13 +109,13 @@ impl Keeper {
             return;
         }
         if let Err(error) = self.fresh().await {
-            tracing::warn!(group = %self.key.name, %error, "cannot be read to raise the capacity back");
+            tracing::warn!(group = %self.group_id(), %error, "cannot be read to raise the capacity back");
             return;
         }
         let Some(to) = self.to_heal() else { return };
-        tracing::warn!(group = %self.key.name, to, "an instance came up while the capacity was lowered; raising it back");
+        tracing::warn!(group = %self.group_id(), to, "an instance came up while the capacity was lowered; raising it back");
         if let Err(error) = self.write_capacity(to).await {
-            tracing::error!(group = %self.key.name, to, %error, "the capacity could not be raised back");
+            tracing::error!(group = %self.group_id(), to, %error, "the capacity could not be raised back");
         }
     }
 
@@ -149,7 +149,7 @@ impl Keeper {
             Err(error) => Err(error),
         };
         if let Err(error) = outcome {
-            tracing::warn!(group = %self.key.name, %error, "an owed reduction could not be written; tried again later");
+            tracing::warn!(group = %self.group_id(), %error, "an owed reduction could not be written; tried again later");
         }
     }
 

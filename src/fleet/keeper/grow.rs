@@ -31,7 +31,7 @@ impl Keeper {
                     granted.push(request);
                 }
                 Err(refusal) => {
-                    tracing::warn!(group = %self.key.name, delta, %refusal, "scale-up refused");
+                    tracing::warn!(group = %self.group_id(), delta, %refusal, "scale-up refused");
                     request.answer(Err(FleetError::Refused { group: self.group_id(), refusal }));
                 }
             }
@@ -54,7 +54,7 @@ impl Keeper {
                 return Ok(());
             }
             let Some(to) = plan::raised_capacity(&self.state, observation, delta - regained) else {
-                tracing::warn!(group = %self.key.name, delta, "the reading does not allow a scale-up; reading again");
+                tracing::warn!(group = %self.group_id(), delta, "the reading does not allow a scale-up; reading again");
                 continue;
             };
             if self.write_capacity(to).await? {

@@ -178,7 +178,7 @@ impl Keeper {
     }
 
     fn retire(&mut self) {
-        tracing::warn!(group = %self.key.name, source = %self.key.source, "the group is gone; no longer served");
+        tracing::warn!(group = %self.group_id(), source = %self.key.source, "the group is gone; no longer served");
         self.around.store.retire(&self.key);
         self.gone = true;
     }
@@ -188,7 +188,8 @@ impl Keeper {
         let cloud = Arc::clone(&self.around.cloud);
         self.state.observe(observation, &|label| cloud.placeholder(&reading, label));
         if self.hinted.as_ref().is_none_or(|(hints, _)| *hints != reading.hints) {
-            self.hinted = Some((Arc::clone(&reading.hints), Options::from_tags(&reading.hints.options)));
+            self.hinted =
+                Some((Arc::clone(&reading.hints), Options::from_tags(&self.group_id(), &reading.hints.options)));
         }
         self.ask_for_template(&reading);
         self.publish();

@@ -53,7 +53,7 @@ impl Keeper {
         match self.observe_or_let_go().await {
             Ok(Some(observation)) => self.consider(observation, None).await,
             Ok(None) => {}
-            Err(error) => tracing::warn!(group = %self.key.name, source = %self.key.source, %error, "cannot be read"),
+            Err(error) => tracing::warn!(group = %self.group_id(), source = %self.key.source, %error, "cannot be read"),
         }
     }
 
@@ -63,14 +63,14 @@ impl Keeper {
             let confirmed = self.doubted.as_ref().is_some_and(|doubted| confirms(&doubted.observation, &observation));
             if !confirmed {
                 tracing::warn!(
-                    group = %self.key.name, source = %self.key.source, %why,
+                    group = %self.group_id(), source = %self.key.source, %why,
                     "the reading contradicts itself; not published until a second one confirms it"
                 );
                 let confirm_at = Instant::now() + CONFIRM_AFTER;
                 self.doubted = Some(Doubted { observation, confirm_at, _taken_in: taken_in });
                 return;
             }
-            tracing::warn!(group = %self.key.name, source = %self.key.source, %why, "confirmed by a second reading");
+            tracing::warn!(group = %self.group_id(), source = %self.key.source, %why, "confirmed by a second reading");
         }
         self.doubted = None;
         let observation = self.with_activity(observation).await;
@@ -83,7 +83,7 @@ impl Keeper {
             Ok(Some(observation)) => self.consider(observation, None).await,
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(group = %self.key.name, %error, "cannot be read a second time");
+                tracing::warn!(group = %self.group_id(), %error, "cannot be read a second time");
                 if let Some(doubted) = &mut self.doubted {
                     doubted.confirm_at = Instant::now() + CONFIRM_AFTER * 5;
                     doubted._taken_in = None;
@@ -109,8 +109,8 @@ impl Keeper {
     pub(super) async fn launch_activity(&self) -> Option<LaunchActivity> {
         match timeout(READ_LIMIT, self.around.cloud.launch_activity(&self.key.name)).await {
             Ok(Ok(activity)) => return Some(activity),
-            Ok(Err(error)) => tracing::warn!(group = %self.key.name, %error, "launch activity cannot be read"),
-            Err(_elapsed) => tracing::warn!(group = %self.key.name, "launch activity cannot be read in time"),
+            Ok(Err(error)) => tracing::warn!(group = %self.group_id(), %error, "launch activity cannot be read"),
+            Err(_elapsed) => tracing::warn!(group = %self.group_id(), "launch activity cannot be read in time"),
         }
         None
     }
@@ -142,7 +142,7 @@ impl Keeper {
         match self.observe().await {
             Ok(observation) => observation,
             Err(error) => {
-                tracing::warn!(group = %self.key.name, source = %self.key.source, %error, "instances cannot be read");
+                tracing::warn!(group = %self.group_id(), source = %self.key.source, %error, "instances cannot be read");
                 None
             }
         }
@@ -161,13 +161,13 @@ impl Keeper {
         let mut reason = String::new();
         for _ in 0..CONFIRM_READS {
             let Some(observation) = self.observe_or_let_go().await.map_err(|error| self.cloud_error(error))? else {
-                return Err(FleetError::UnknownGroup { id: self.key.name.to_string() });
+                return Err(FleetError::UnknownGroup { id: self.group_id().to_string() });
             };
             let Some(why) = doubt(&self.state, &observation) else { return Ok(observation) };
             if doubted.as_ref().is_some_and(|doubted| confirms(doubted, &observation)) {
                 return Ok(observation);
             }
-            tracing::warn!(group = %self.key.name, %why, "not written on until a second reading confirms it");
+            tracing::warn!(group = %self.group_id(), %why, "not written on until a second reading confirms it");
             reason = format!("its readings contradict each other ({why})");
             doubted = Some(observation);
             sleep(CONFIRM_AFTER).await;

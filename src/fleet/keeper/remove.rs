@@ -41,7 +41,7 @@ impl Keeper {
                     removals.push(Removal { request, plan });
                 }
                 Err(refusal) => {
-                    tracing::warn!(group = %self.key.name, %refusal, "deletion refused");
+                    tracing::warn!(group = %self.group_id(), %refusal, "deletion refused");
                     request.answer(Err(FleetError::Refused { group: self.group_id(), refusal }));
                 }
             }
@@ -105,7 +105,7 @@ impl Keeper {
             removals.into_iter().partition(|removal| !removal.plan.instances.is_empty());
         for removal in rest {
             if matches!(removal.request.ask, Ask::Decrease(_)) && removal.plan.placeholders.is_empty() {
-                tracing::warn!(group = %self.key.name, "asked to decrease the target size, but no capacity is missing");
+                tracing::warn!(group = %self.group_id(), "asked to decrease the target size, but no capacity is missing");
             }
             removal.request.answer(Ok(()));
         }
@@ -124,9 +124,9 @@ impl Keeper {
             match self.write_deletion(&ids).await {
                 Ok(deletion) => return self.answer_deletion(kills, deletion),
                 Err(error) if matches!(error, CloudError::Conflict(_)) || error.outcome_unknown() => {
-                    tracing::warn!(group = %self.key.name, %error, "deletion not confirmed; reading the group again");
+                    tracing::warn!(group = %self.group_id(), %error, "deletion not confirmed; reading the group again");
                     if let Err(unreadable) = self.fresh().await {
-                        tracing::warn!(group = %self.key.name, error = %unreadable, "cannot be read again");
+                        tracing::warn!(group = %self.group_id(), error = %unreadable, "cannot be read again");
                         let error = self.cloud_error(error);
                         return answer_all(kills.drain(..).map(|kill| kill.request).collect(), &error);
                     }
@@ -135,7 +135,7 @@ impl Keeper {
                     kills = self.judge_removals(again);
                 }
                 Err(error) => {
-                    tracing::warn!(group = %self.key.name, %error, "deletion refused");
+                    tracing::warn!(group = %self.group_id(), %error, "deletion refused");
                     let error = self.cloud_error(error);
                     return answer_all(kills.drain(..).map(|kill| kill.request).collect(), &error);
                 }
@@ -184,13 +184,13 @@ impl Keeper {
         // The cloud sees which instances this was decided on: AWS' call for one instance does not name the group.
         let basis = GroupReading { instances: Some(observation.instances.clone()), ..observation.reading.clone() };
         let operation = self.next_operation();
-        tracing::info!(group = %self.key.name, %operation, instances = ids.len(), ids = ?Brief(ids), "deleting");
+        tracing::info!(group = %self.group_id(), %operation, instances = ids.len(), ids = ?Brief(ids), "deleting");
         self.state.send_delete(ids.len());
         let sent = timeout(WRITE_LIMIT, self.around.cloud.delete_instances(&basis, ids)).await;
         self.written = Some(Instant::now());
         let deletion = sent.unwrap_or_else(|_elapsed| Err(self.timed_out("delete_instances")))?;
         for (id, error) in &deletion.refused {
-            tracing::warn!(group = %self.key.name, %operation, instance = %id, %error, "deletion refused");
+            tracing::warn!(group = %self.group_id(), %operation, instance = %id, %error, "deletion refused");
         }
         if !deletion.accepted.is_empty() {
             let handle = deletion.handle.clone();

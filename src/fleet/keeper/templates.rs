@@ -43,7 +43,7 @@ impl Keeper {
                 TemplateState::Ready(Arc::new(template))
             }
             Err(reason) => {
-                tracing::warn!(group = %self.key.name, source = %self.key.source, %reason, "no template can be built");
+                tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "no template can be built");
                 // The last good one still describes the nodes better than none would.
                 if matches!(self.template, TemplateState::Ready(_)) {
                     return;
@@ -61,7 +61,7 @@ impl Keeper {
             _ => None,
         };
         if let Some(problem) = complaint(&template.spreads).filter(|problem| before.as_ref() != Some(problem)) {
-            tracing::warn!(group = %self.key.name, source = %self.key.source, %problem, "an uneven node group");
+            tracing::warn!(group = %self.group_id(), source = %self.key.source, %problem, "an uneven node group");
         }
     }
 }

@@ -25,7 +25,7 @@ proptest! {
     fn tags_become_options_that_harm_nobody(
         tags in btree_map(select(&NAMES[..]).prop_map(str::to_owned), pieces(&PIECES), 0..8),
     ) {
-        let options = Options::from_tags(&tags);
+        let options = Options::from_tags("g", &tags);
         let shares = [options.scale_down_utilization_threshold, options.scale_down_gpu_utilization_threshold];
         prop_assert!(shares.into_iter().flatten().all(|share| (0.0..=1.0).contains(&share)), "{:?}", options);
         prop_assert!(options.max_node_provision_time.is_none_or(|time| !time.is_zero()), "new nodes die at once");
