@@ -18,7 +18,7 @@ impl Keeper {
         }
         let at = self.around.cloud.now();
         let observation = if reading.instances.is_some() {
-            Observation::new(reading, begun, at)
+            Observation::new(reading, begun, at).map(|observation| self.state.recall(observation))
         } else {
             match self.state.observation().filter(|known| !self.needs_detail(known, &reading)) {
                 Some(known) => Some(known.with_capacity_of(reading, begun, at)),
@@ -121,7 +121,8 @@ impl Keeper {
         let reading = timeout(READ_LIMIT, self.around.cloud.observe(&self.key.name))
             .await
             .unwrap_or_else(|_elapsed| Err(self.timed_out("observe")))?;
-        Ok(reading.and_then(|reading| Observation::new(reading, begun, at)))
+        let observation = reading.and_then(|reading| Observation::new(reading, begun, at));
+        Ok(observation.map(|observation| self.state.recall(observation)))
     }
 
     /// The same; a group the cloud twice says it does not know is let go of, and with it all that is known of it. Once is

@@ -76,6 +76,14 @@ impl GroupState {
         operations
     }
 
+    /// A new reading, with what is known of the instances on their way out.
+    pub(super) fn recall(&self, mut reading: Observation) -> Observation {
+        if let Some(before) = &self.observation {
+            habit::carry_over(before, &mut reading);
+        }
+        reading
+    }
+
     /// The missing instances.
     pub(super) fn slots(&self) -> &[Slot] {
         &self.slots
@@ -92,7 +100,7 @@ impl GroupState {
     }
 
     /// Takes an observation in: operations that it shows done drop out, and the slots follow the shortfall.
-    pub(super) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) {
+    pub(super) fn observe(&mut self, mut observation: Observation, name: NamePlaceholder<'_>) {
         let now = observation.begun;
         let before = self.census();
         let ran_before = self.running_ids();
@@ -104,6 +112,9 @@ impl GroupState {
         self.is_steady = known == Some(&observation.reading.version) || observation.reading.version.is_none();
         if before.is_some_and(|before| before.desired < observation.reading.desired) {
             self.raised = Some(observation.begun);
+        }
+        if self.is_steady {
+            habit::note_uncounted(&mut observation, &self.operations);
         }
         self.observation = Some(observation);
         self.follow_departures(before, &ran_before);

@@ -93,7 +93,7 @@ impl Group {
 
     fn see(&mut self, desired: u32, instances: Vec<Instance>) {
         self.now += Duration::from_secs(1);
-        let observation = self.reading(desired, instances);
+        let observation = self.state.recall(self.reading(desired, instances));
         self.state.observe(observation, &name);
     }
 

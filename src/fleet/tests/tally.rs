@@ -100,6 +100,20 @@ fn a_scale_up_shows_whole_beside_deletions_that_somebody_else_asked_for() {
 }
 
 #[test]
+fn instances_that_the_capacity_was_seen_not_to_count_hide_no_failed_launch() {
+    let mut group = Group::new(8, running(0..8));
+    let leaving = deleting(0..8, Counts::UntilDeleted);
+    group.see(0, leaving.clone());
+    group.write(0, 7, Some("raise"));
+    // One launch of seven has failed by then.
+    group.see(7, all(&[leaving.clone(), running(8..14)]));
+    assert_eq!((group.target(), group.placeholders().len()), (7, 1));
+    // A deletion that failed is seen as what it is.
+    group.see(8, all(&[running(0..1), leaving[1..].to_vec(), running(8..14)]));
+    assert_eq!((group.target(), group.placeholders().len()), (8, 1));
+}
+
+#[test]
 fn deleting_as_many_as_were_just_added_shows_at_once() {
     let mut group = Group::new(2, running(0..2));
     group.write(2, 4, None);
