@@ -10,6 +10,8 @@
 //! disks replaced.
 
 mod document;
+#[cfg(test)]
+mod properties;
 mod sighting;
 #[cfg(test)]
 mod tests;
