@@ -97,6 +97,11 @@ fn a_scale_up_shows_whole_beside_deletions_that_somebody_else_asked_for() {
     assert_eq!(group.target(), 2);
     group.write(2, 7, Some("resize"));
     assert_eq!(group.target(), 7, "before any read");
+    // One of them may still be part of a capacity of 3, and no more than that.
+    let mut group = Group::new(3, all(&[running(0..2), deleting(2..7, Counts::UntilDeleted)]));
+    assert_eq!(group.target(), 2);
+    group.write(3, 8, Some("resize"));
+    assert_eq!(group.target(), 7, "before any read");
 }
 
 #[test]
