@@ -39,8 +39,8 @@ pub struct Group {
     pub(super) edition: u64,
     /// When the world was last told that this group is next.
     pub(super) announced: Option<Duration>,
-    /// The fewest that stayed at any moment since this was last taken.
-    low: u32,
+    /// The fewest that stayed at any moment since this was last taken; kept once somebody has asked for it.
+    low: Option<u32>,
     changes: u64,
     created: u64,
     serial: u64,
@@ -84,7 +84,7 @@ impl Group {
             kills: Vec::new(),
             edition,
             announced: None,
-            low: u32::MAX,
+            low: None,
             changes: 0,
             created: 0,
             serial: 0,
@@ -135,13 +135,15 @@ impl Group {
 
     /// Notes a low, after anything was done to the group or by it.
     pub(super) fn mark_low(&mut self) {
-        self.low = self.low.min(self.stays());
+        if let Some(low) = self.low {
+            self.low = Some(low.min(self.stays()));
+        }
     }
 
     /// The fewest that stayed since this was last asked, and so of every moment in between.
     pub(super) fn take_low(&mut self) -> u32 {
         let now = self.stays();
-        std::mem::replace(&mut self.low, now).min(now)
+        self.low.replace(now).map_or(now, |low| low.min(now))
     }
 
     /// Launches under way whose instance is not listed yet.

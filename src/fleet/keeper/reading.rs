@@ -1,5 +1,7 @@
 //! Reading the group: what a listing says, what is read anew, what is believed, and what a write is computed on.
 
+use std::time::SystemTime;
+
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Doubted, Keeper, TakenIn};
@@ -18,7 +20,7 @@ impl Keeper {
         }
         let at = self.around.cloud.now();
         let observation = if reading.instances.is_some() {
-            Observation::new(reading, begun, at).map(|observation| self.state.recall(observation))
+            self.observation_of(reading, begun, at)
         } else {
             match self.state.observation().filter(|known| !self.needs_detail(known, &reading)) {
                 Some(known) => Some(known.with_capacity_of(reading, begun, at)),
@@ -121,8 +123,11 @@ impl Keeper {
         let reading = timeout(READ_LIMIT, self.around.cloud.observe(&self.key.name))
             .await
             .unwrap_or_else(|_elapsed| Err(self.timed_out("observe")))?;
-        let observation = reading.and_then(|reading| Observation::new(reading, begun, at));
-        Ok(observation.map(|observation| self.state.recall(observation)))
+        Ok(reading.and_then(|reading| self.observation_of(reading, begun, at)))
+    }
+
+    fn observation_of(&self, reading: GroupReading, begun: Instant, at: SystemTime) -> Option<Observation> {
+        Observation::new(reading, begun, at).map(|observation| self.state.recall(observation))
     }
 
     /// The same; a group the cloud twice says it does not know is let go of, and with it all that is known of it. Once is

@@ -43,7 +43,10 @@ impl Keeper {
                 TemplateState::Ready(Arc::new(template))
             }
             Err(reason) => {
-                tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "no template can be built");
+                // A passing trouble is met again with every refresh while it lasts.
+                if !matches!(&self.template, TemplateState::Unavailable(known) if **known == *reason) {
+                    tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "no template can be built");
+                }
                 // The last good one still describes the nodes better than none would.
                 if matches!(self.template, TemplateState::Ready(_)) {
                     return;

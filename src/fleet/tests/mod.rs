@@ -84,7 +84,8 @@ impl Group {
             hints: Arc::new(GroupHints::default()),
             recipe: 0,
         };
-        Observation::new(reading, self.now, wall(self.seconds())).expect("it has instances")
+        let observation = Observation::new(reading, self.now, wall(self.seconds())).expect("it has instances");
+        self.state.recall(observation)
     }
 
     fn seconds(&self) -> u64 {
@@ -93,7 +94,15 @@ impl Group {
 
     fn see(&mut self, desired: u32, instances: Vec<Instance>) {
         self.now += Duration::from_secs(1);
-        let observation = self.state.recall(self.reading(desired, instances));
+        let observation = self.reading(desired, instances);
+        self.state.observe(observation, &name);
+    }
+
+    /// The same, of a group that had this version when its capacity was read.
+    fn see_version(&mut self, version: &str, desired: u32, instances: Vec<Instance>) {
+        self.now += Duration::from_secs(1);
+        let mut observation = self.reading(desired, instances);
+        observation.reading.version = Some(version.to_owned());
         self.state.observe(observation, &name);
     }
 
