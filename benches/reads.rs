@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group};
-use headcount::cloud::simulated::Simulated;
 use headcount::cloud::{Cloud, Family, SharedCloud};
+use headcount::clouds::simulated::Simulated;
 use headcount::fleet::{Fleet, Policies, Settings};
 use headcount::grpc::dialect::SendPolicy;
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;

@@ -6,6 +6,7 @@ pub mod admin;
 pub mod check;
 pub mod cli;
 pub mod cloud;
+pub mod clouds;
 pub mod config;
 pub mod fleet;
 pub mod grpc;

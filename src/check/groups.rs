@@ -63,7 +63,7 @@ fn out_of_bounds(group: &GroupEvidence) -> Option<Finding> {
     Some(Finding::of(Warning, &group.id, what, advice))
 }
 
-/// A group whose machine types are far apart.
+/// A group whose instance types are far apart.
 fn uneven(group: &GroupEvidence) -> Option<Finding> {
     let template = group.template.as_ref().ok()?;
     complaint(&template.spreads).map(|what| Finding::of(Warning, &group.id, what, ""))

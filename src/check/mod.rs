@@ -21,7 +21,7 @@ use crate::kubernetes::KubernetesApi;
 pub struct Subject<'a> {
     /// The sources, by name.
     pub sources: &'a [(Arc<str>, SharedCloud)],
-    /// Machine types.
+    /// LaunchSpec types.
     pub catalog: &'a Arc<Catalog>,
     /// The configuration's say on groups.
     pub policies: &'a Arc<Policies>,

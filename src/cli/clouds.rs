@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::CommandError;
 use crate::check::{self, Finding, Subject};
-use crate::cloud::{Family, SharedCloud, simulated};
+use crate::cloud::{Family, SharedCloud};
+use crate::clouds::simulated;
 use crate::config::{Config, Source, SourceKind};
 use crate::fleet::{self, Fleet, Settings};
 use crate::instance_types::Catalog;
@@ -115,13 +116,13 @@ pub(super) async fn connect_source(
         }
         #[cfg(feature = "aws")]
         SourceKind::Aws(settings) => {
-            let connected = crate::cloud::aws::Aws::connect(settings.clone()).await;
+            let connected = crate::clouds::aws::Aws::connect(settings.clone()).await;
             let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
             Ok(Arc::new(cloud))
         }
         #[cfg(feature = "azure")]
         SourceKind::Azure(settings) => {
-            let connected = crate::cloud::azure::Azure::connect(settings.clone()).await;
+            let connected = crate::clouds::azure::Azure::connect(settings.clone()).await;
             let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
             Ok(Arc::new(cloud))
         }

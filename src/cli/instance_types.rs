@@ -7,7 +7,7 @@ use super::{CommandError, clouds, print};
 use crate::config::{self, Config, Source};
 use crate::instance_types;
 
-/// Work with tables of machine types.
+/// Work with tables of instance types.
 #[derive(Debug, clap::Args)]
 pub(super) struct InstanceTypes {
     #[command(subcommand)]
@@ -16,7 +16,7 @@ pub(super) struct InstanceTypes {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Write a table of every machine type that a source offers, as its cloud describes them.
+    /// Write a table of every instance type that a source offers, as its cloud describes them.
     ///
     /// To review, edit and pass back under instanceTypes:. Reads one cloud, and writes nothing but its answer.
     Export(Export),
@@ -49,7 +49,7 @@ impl Export {
         let asked = asked.map_err(|_elapsed| failed(format!("no answer within {PATIENCE:?}")))?;
         let types = asked.map_err(|error| failed(error.to_string()))?;
         if types.is_empty() {
-            return Err(failed("the cloud names no machine type".to_owned()));
+            return Err(failed("the cloud names no instance type".to_owned()));
         }
         print(&instance_types::export(cloud.family(), &types))
     }

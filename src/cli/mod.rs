@@ -44,7 +44,7 @@ enum Command {
     Groups(groups::Groups),
     /// Show the node that the Cluster Autoscaler will be told a group grows by.
     Template(template::Template),
-    /// Work with tables of machine types.
+    /// Work with tables of instance types.
     InstanceTypes(instance_types::InstanceTypes),
 }
 

@@ -11,7 +11,7 @@ use super::CommandError;
 use super::clouds::{self, Connected};
 use super::shutdown::Shutdown;
 use crate::admin::{self, Readiness, ReadinessCheck};
-use crate::cloud::simulated::Simulated;
+use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
 use crate::fleet::{Fleet, LEARN_EVERY};
 use crate::grpc::tls::LiveTls;

@@ -2,12 +2,13 @@
 //! these variants in one file (`aws/errors.rs`); the gRPC edge maps them to status codes in one place.
 
 use std::error::Error as StdError;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
 
 /// The circumstances of a failed cloud call.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 #[error("{operation} {subject}: {message}{}", code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
 pub struct Fault {
     /// The API operation, as the cloud's documentation names it.
@@ -20,11 +21,11 @@ pub struct Fault {
     pub message: String,
     /// The SDK's error.
     #[source]
-    pub source: Option<Box<dyn StdError + Send + Sync>>,
+    pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// A failed cloud call.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum CloudError {
     /// The cloud asks for fewer calls. Nothing was done. Retryable after the given time.
     #[error("throttled: {fault}")]

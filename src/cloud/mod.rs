@@ -4,21 +4,14 @@
 //! Cluster Autoscaler is told is decided in [`crate::fleet`], which is why everything here is in the field's words
 //! (group, instance, capacity) and not in an API's.
 
-#[cfg(feature = "aws")]
-pub mod aws;
-#[cfg(feature = "azure")]
-pub mod azure;
-#[cfg(any(feature = "aws", feature = "azure"))]
-mod bounds;
 mod budget;
 mod conflict;
 mod error;
-mod machine;
+mod instance_type;
+mod launch_spec;
 mod reading;
-#[cfg(any(feature = "aws", feature = "azure"))]
-mod remarks;
-pub mod simulated;
 mod spec;
+mod taint;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -28,16 +21,14 @@ use async_trait::async_trait;
 pub use budget::Budget;
 pub use conflict::{Conflict, Conflicts, Harm};
 pub use error::{CloudError, Fault};
-pub use machine::{
-    Accelerator, Architecture, InstanceType, Machine, OperatingSystem, ReservedProfile, Taint, TaintEffect,
-};
-#[cfg(any(feature = "aws", feature = "azure"))]
-use machine::{WINDOWS_BUILD_LABEL, windows_build};
+pub use instance_type::{Accelerator, Architecture, InstanceType};
+pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupName, GroupReading, Instance, InstanceState,
     LaunchActivity, Listing, Permit, ProviderId,
 };
 pub use spec::{NodeGroupSpec, SpecError};
+pub use taint::{Taint, TaintEffect};
 
 /// One cloud account (or subscription) and region (or resource group) that Headcount watches: a *source*.
 ///
@@ -71,13 +62,13 @@ pub trait Cloud: Send + Sync {
     /// How an accepted operation is doing. Asked only for operations that carry a handle.
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
 
-    /// What a new instance of this group would be made from: machine types, zones, labels and taints.
-    async fn machine(&self, reading: &GroupReading) -> Result<Machine, CloudError>;
+    /// What a new instance of this group would be made from: instance types, zones, labels and taints.
+    async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError>;
 
-    /// Looks machine types up by name, live. Types the cloud does not know are left out of the answer.
+    /// Looks instance types up by name, live. Types the cloud does not know are left out of the answer.
     async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError>;
 
-    /// Every machine type this source offers, live.
+    /// Every instance type this source offers, live.
     async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError>;
 
     /// What was remarked on groups, each thing once.

@@ -1,11 +1,13 @@
 //! What one read of a node group said, before anything is concluded from it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::machine::Taint;
+use super::taint::Taint;
 
 /// A node group's name in its cloud: the Auto Scaling group's or the scale set's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,9 +15,43 @@ pub struct GroupName(pub Arc<str>);
 
 /// An instance's ID, as the kubelet of its node has it in `spec.providerID`.
 ///
-/// The Cluster Autoscaler compares the two as exact strings, so the case is the kubelet's; lookups ignore case.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ProviderId(pub Arc<str>);
+/// The Cluster Autoscaler compares the two as exact strings, so this keeps the kubelet's spelling for display. Azure's APIs
+/// return the same ID in several spellings, so two IDs are equal if they differ in case only.
+#[derive(Clone, Debug)]
+pub struct ProviderId(Arc<str>);
+
+impl ProviderId {
+    fn lower_case(&self) -> impl Iterator<Item = u8> {
+        self.0.bytes().map(|byte| byte.to_ascii_lowercase())
+    }
+}
+
+impl PartialEq for ProviderId {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+}
+
+impl Eq for ProviderId {}
+
+impl PartialOrd for ProviderId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ProviderId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.lower_case().cmp(other.lower_case())
+    }
+}
+
+impl Hash for ProviderId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.lower_case().for_each(|byte| state.write_u8(byte));
+        state.write_u8(0xff);
+    }
+}
 
 macro_rules! text {
     ($name:ident) => {
@@ -62,8 +98,14 @@ pub struct GroupReading {
     pub floor: u32,
     /// The capacity the cloud strives for.
     pub desired: u32,
-    /// The cloud's version of the group (etag), where it has one.
-    pub version: Option<String>,
+    /// The precondition that a write names: the group's etag. `None` where the cloud has none, and takes each write as it
+    /// comes.
+    pub etag: Option<String>,
+    /// Units of the cloud's capacity that make one node; 1 for nearly every group. `None` where no number of units makes a
+    /// node (weights differ), and no capacity can be written.
+    pub units_per_node: Option<u32>,
+    /// The instances may have changed although the capacity has not: what was read of them before is outdated.
+    pub is_detail_outdated: bool,
     /// Whether the group can grow.
     pub growth: Permit,
     /// Whether its instances can be deleted.
@@ -72,8 +114,8 @@ pub struct GroupReading {
     pub instances: Option<Vec<Instance>>,
     /// What the group's tags say of its nodes and of how to scale them.
     pub hints: Arc<GroupHints>,
-    /// Changes whenever what a new machine is made from may have changed (launch template, types, tags).
-    pub recipe: u64,
+    /// Changes whenever what a new instance is made from may have changed (launch template, instance types, tags).
+    pub launch_fingerprint: u64,
 }
 
 /// Whether something may be done to a group.
@@ -131,6 +173,8 @@ pub struct Failure {
     pub message: String,
     /// When it failed, by the cloud's clock.
     pub at: SystemTime,
+    /// Whether the cloud gave a reason. Otherwise code and message are stand-ins, until the operation that failed gives its own.
+    pub is_explained: bool,
 }
 
 /// CA's classes of instance errors.

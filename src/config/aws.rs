@@ -6,7 +6,7 @@ use super::error::{ConfigError, Located, Place, read_file};
 use super::source::{Reading, each, located, node_groups, warn_if_idle};
 use super::yaml::optional;
 use super::{discovery, file, scalar};
-use crate::cloud::aws::Settings;
+use crate::config::settings::aws::Settings;
 
 /// Checks an `aws:` of headcount.yaml.
 pub(super) fn from_file(

@@ -10,7 +10,7 @@ use super::file::{self, Text};
 use super::source::{Reading, each, located, node_groups, warn_if_idle};
 use super::validate::beside;
 use super::{discovery, scalar, yaml};
-use crate::cloud::azure::{AzureCloud, Credential, Secret, Settings};
+use crate::config::settings::azure::{AzureCloud, Credential, Secret, Settings};
 
 /// What was written of an Azure source.
 pub(super) struct Written {

@@ -1,9 +1,9 @@
 //! `--node-group-auto-discovery`, the way each in-tree provider writes it.
 
 #[cfg(feature = "aws")]
-use crate::cloud::aws::{TagQuery, TagQueryError};
+use crate::config::settings::aws::{TagQuery, TagQueryError};
 #[cfg(feature = "azure")]
-use crate::cloud::azure::LabelQuery;
+use crate::config::settings::azure::LabelQuery;
 
 /// Reads `asg:tag=key[=value],…`.
 #[cfg(feature = "aws")]

@@ -57,7 +57,7 @@ pub enum ConfigError {
         /// What, and what would be right.
         message: String,
     },
-    /// A table of machine types that is wrong.
+    /// A table of instance types that is wrong.
     #[error(transparent)]
     Table(#[from] TableError),
     /// Two ways of configuration at once.
@@ -91,7 +91,7 @@ pub(super) struct Located<T> {
     pub(super) place: Place,
 }
 
-/// The largest file that is read, in bytes. A configuration or a table of every machine type is far smaller; a file that
+/// The largest file that is read, in bytes. A configuration or a table of every instance type is far smaller; a file that
 /// is larger was named by mistake.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 

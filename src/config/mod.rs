@@ -18,6 +18,7 @@ mod file;
 mod groups;
 mod learn;
 mod scalar;
+pub mod settings;
 mod source;
 #[cfg(all(test, feature = "aws", feature = "azure"))]
 mod tests;
@@ -32,7 +33,7 @@ pub use arguments::{Arguments, Provider};
 pub use error::{ConfigError, Place};
 pub use source::{Source, SourceKind};
 
-use crate::cloud::simulated;
+use crate::config::settings::simulated;
 use crate::fleet::Policies;
 use crate::grpc::dialect::SendPolicy;
 use crate::grpc::tls::TlsSettings;
@@ -53,7 +54,7 @@ pub struct Config {
     pub refresh_interval: Duration,
     /// The label of GPU nodes; the first source's cloud decides where it is absent.
     pub gpu_label: Option<String>,
-    /// Tables of machine types; later ones win.
+    /// Tables of instance types; later ones win.
     pub instance_types: Vec<Table>,
     /// How to learn from the cluster's own nodes; not at all where it is absent.
     pub learn: Option<kubernetes::Settings>,

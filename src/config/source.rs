@@ -7,13 +7,14 @@ use serde_saphyr::Spanned;
 
 use super::error::{ConfigError, Located, Place};
 use super::file::{self, Text};
+use super::settings::simulated;
 use super::yaml::{checked, optional, place};
 use super::{Environment, scalar};
+use crate::cloud::NodeGroupSpec;
 #[cfg(feature = "aws")]
-use crate::cloud::aws;
+use crate::config::settings::aws;
 #[cfg(feature = "azure")]
-use crate::cloud::azure;
-use crate::cloud::{NodeGroupSpec, simulated};
+use crate::config::settings::azure;
 
 /// One cloud account or subscription, and region or resource group, that is watched.
 #[derive(Clone, Debug, PartialEq)]

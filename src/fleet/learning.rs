@@ -200,7 +200,7 @@ fn sighting(snapshot: &Snapshot, node: &Node) -> Option<Sighting> {
     let origin = Origin {
         group: &view.key.to_string(),
         family: view.family,
-        type_name: &node.machine_type,
+        type_name: &node.instance_type,
         image: &node.image,
         node: &node.name,
         created: &node.created,

@@ -65,7 +65,7 @@ pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30 * 60);
 /// Templates are built anew after this long: `$Latest` launch templates change without the group changing.
 pub(crate) const TEMPLATE_LIFE: Duration = Duration::from_secs(10 * 60);
 /// A template that could not be built is tried again after this long, and so is one that is built from the tables because
-/// the cloud could not be asked for its machine types.
+/// the cloud could not be asked for its instance types.
 pub(crate) const TEMPLATE_RETRY: Duration = Duration::from_secs(60);
 /// A template that could not be built because the cloud could not be asked is tried again after this long: with the next
 /// refresh, as a rule. Until then the group cannot grow from zero.

@@ -66,7 +66,7 @@ pub struct Settings {
     pub sources: Vec<(Arc<str>, SharedCloud)>,
     /// How often each is listed: 1 s to 10 min.
     pub refresh_interval: Duration,
-    /// Machine types.
+    /// LaunchSpec types.
     pub catalog: Arc<Catalog>,
     /// The configuration's say on groups.
     pub policies: Arc<Policies>,
@@ -242,7 +242,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Learns from the cluster's nodes what machine types hold, until the answer is dropped. Whatever goes wrong with that
+    /// Learns from the cluster's nodes what instance types hold, until the answer is dropped. Whatever goes wrong with that
     /// costs a warning and nothing else.
     pub fn learn(&self, api: Arc<dyn KubernetesApi>, every: Duration) -> Learner {
         Learner::start(api, Arc::clone(&self.store), Arc::clone(&self.catalog), self.readiness(), every)

@@ -76,7 +76,7 @@ pub(super) fn delete(
     let mut plan = DeletePlan::default();
     let mut healthy = 0;
     for node in nodes {
-        let Some(reported) = tally.instances.iter().find(|reported| same(&reported.id, &node.id)) else {
+        let Some(reported) = tally.instances.iter().find(|reported| reported.id == node.id) else {
             // Gone already: deleting it again is OK and costs nothing (law 7).
             continue;
         };
@@ -117,10 +117,6 @@ fn room_above_min(reported: &[Reported], target: u32, observation: &Observation,
 
 fn failed(reported: &Reported, node: &NamedNode) -> bool {
     reported.failure.is_some() || node.create_error
-}
-
-fn same(one: &ProviderId, other: &ProviderId) -> bool {
-    one.as_str().eq_ignore_ascii_case(other.as_str())
 }
 
 impl DeletePlan {

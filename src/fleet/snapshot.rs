@@ -72,7 +72,7 @@ pub enum TemplateState {
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     groups: OrdMap<Arc<str>, Arc<GroupView>>,
-    index: SharedMap<Arc<str>, Listed>,
+    index: SharedMap<ProviderId, Listed>,
 }
 
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl Snapshot {
 
     /// The group that lists, or until a short while ago listed, this instance. Case does not matter.
     pub fn group_of(&self, provider_id: &str) -> Option<(&Arc<str>, &Arc<GroupView>)> {
-        let listed = self.index.get(lower(provider_id).as_ref())?;
+        let listed = self.index.get(&ProviderId::from(provider_id))?;
         if listed.gone.is_some_and(|gone| gone.elapsed() > GONE_NODE_LIFE) {
             return None;
         }
@@ -109,11 +109,6 @@ impl Snapshot {
             _ => self.groups.get_key_value(key.to_string().as_str()),
         }
     }
-}
-
-/// Provider IDs are compared without regard to case: Azure's APIs answer in several, kubelets in one.
-fn lower(id: &str) -> std::borrow::Cow<'_, str> {
-    if id.bytes().any(|byte| byte.is_ascii_uppercase()) { id.to_ascii_lowercase().into() } else { id.into() }
 }
 
 /// The one place the snapshot is written from.
@@ -130,7 +125,7 @@ struct Draft {
     /// Sources that have a group of this name, to see when two do.
     owners: HashMap<GroupName, BTreeSet<Arc<str>>>,
     /// Gone instances, oldest first, to forget in time.
-    gone: VecDeque<(Instant, Arc<str>)>,
+    gone: VecDeque<(Instant, ProviderId)>,
 }
 
 impl Default for Store {
@@ -196,7 +191,7 @@ impl Draft {
             before.into_iter().flat_map(|tally| &tally.instances).map(|reported| &reported.id).collect();
         for id in stay.difference(&were) {
             let listed = Listed { group: Arc::clone(key), gone: None };
-            self.snapshot.index.insert(index_key(id), listed);
+            self.snapshot.index.insert((*id).clone(), listed);
         }
         let gone = |reported: &&Reported| !stay.contains(&reported.id);
         for reported in before.into_iter().flat_map(|tally| &tally.instances).filter(gone) {
@@ -205,10 +200,10 @@ impl Draft {
     }
 
     fn remember_gone(&mut self, key: &Arc<GroupKey>, reported: &Reported) {
-        let id = index_key(&reported.id);
+        let id = reported.id.clone();
         if reported.exists {
             let now = Instant::now();
-            self.snapshot.index.insert(Arc::clone(&id), Listed { group: Arc::clone(key), gone: Some(now) });
+            self.snapshot.index.insert(id.clone(), Listed { group: Arc::clone(key), gone: Some(now) });
             self.gone.push_back((now, id));
         } else {
             self.snapshot.index.remove(&id);
@@ -232,7 +227,7 @@ impl Draft {
             return;
         };
         for reported in &view.tally.instances {
-            self.snapshot.index.remove(&index_key(&reported.id));
+            self.snapshot.index.remove(&reported.id);
         }
         self.snapshot.groups.remove(&id);
         if let Some(owners) = self.owners.get_mut(&key.name) {
@@ -275,12 +270,5 @@ impl Draft {
     fn served_id(&self, key: &GroupKey) -> Arc<str> {
         let shared = self.owners.get(&key.name).is_some_and(|owners| owners.len() > 1);
         if shared { key.to_string().into() } else { Arc::clone(&key.name.0) }
-    }
-}
-
-fn index_key(id: &ProviderId) -> Arc<str> {
-    match lower(id.as_str()) {
-        std::borrow::Cow::Borrowed(_) => Arc::clone(&id.0),
-        std::borrow::Cow::Owned(id) => id.into(),
     }
 }

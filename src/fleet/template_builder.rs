@@ -1,4 +1,4 @@
-//! Building templates, off the read path: what a new instance is made from is asked of the cloud, machine types are
+//! Building templates, off the read path: what a new instance is made from is asked of the cloud, instance types are
 //! looked up once and remembered, and the finished node goes to the group's keeper, which publishes it.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::keeper::Message;
 use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
 use super::policy::Policies;
 use super::snapshot::GroupKey;
-use crate::cloud::{CloudError, GroupReading, Machine, SharedCloud};
+use crate::cloud::{CloudError, GroupReading, LaunchSpec, SharedCloud};
 use crate::instance_types::Catalog;
 use crate::template::{self, NodeTemplate, TemplateError};
 
@@ -41,7 +41,7 @@ pub struct TemplateBuilder {
     pub source: Arc<str>,
     /// The source's cloud.
     pub cloud: SharedCloud,
-    /// Machine types.
+    /// LaunchSpec types.
     pub catalog: Arc<Catalog>,
     /// The configuration's say on groups.
     pub policies: Arc<Policies>,
@@ -80,16 +80,16 @@ impl TemplateBuilder {
     }
 
     async fn try_build(&self, id: &str, reading: &GroupReading) -> Built {
-        let machine = match self.cloud.machine(reading).await {
-            Ok(machine) => machine,
+        let launch = match self.cloud.launch_spec(reading).await {
+            Ok(launch) => launch,
             Err(error) => return Built { template: Err(error.to_string()), hindered: error.may_pass() },
         };
-        let hindered = self.look_up(&machine).await.is_err_and(|error| error.may_pass());
-        let template = self.describe(id, reading, &machine).map_err(|error| error.to_string());
+        let hindered = self.look_up(&launch).await.is_err_and(|error| error.may_pass());
+        let template = self.describe(id, reading, &launch).map_err(|error| error.to_string());
         Built { template, hindered }
     }
 
-    fn describe(&self, id: &str, reading: &GroupReading, machine: &Machine) -> Result<NodeTemplate, TemplateError> {
+    fn describe(&self, id: &str, reading: &GroupReading, launch: &LaunchSpec) -> Result<NodeTemplate, TemplateError> {
         let policy = self.policies.of(id);
         let key = GroupKey { source: Arc::clone(&self.source), name: reading.name.clone() };
         let catalog = self.catalog.for_group(&key.to_string());
@@ -97,24 +97,24 @@ impl TemplateBuilder {
             group: id,
             family: self.cloud.family(),
             hints: &reading.hints,
-            machine,
+            launch,
             catalog: &catalog,
             overrides: &policy.overrides,
         };
         template::build(&input)
     }
 
-    /// Looks up the machine types that nobody has looked up yet. Where that fails, the tables have to do.
-    async fn look_up(&self, machine: &Machine) -> Result<(), CloudError> {
+    /// Looks up the instance types that nobody has looked up yet. Where that fails, the tables have to do.
+    async fn look_up(&self, launch: &LaunchSpec) -> Result<(), CloudError> {
         let family = self.cloud.family();
         let unknown: Vec<String> =
-            machine.types.iter().filter(|name| !self.catalog.knows_live(family, name)).cloned().collect();
+            launch.types.iter().filter(|name| !self.catalog.knows_live(family, name)).cloned().collect();
         if unknown.is_empty() {
             return Ok(());
         }
         let looked_up = self.cloud.instance_types(&unknown).await;
         let types = looked_up.inspect_err(|error| {
-            tracing::warn!(?unknown, %error, "machine types cannot be looked up; the tables have to do");
+            tracing::warn!(?unknown, %error, "instance types cannot be looked up; the tables have to do");
         })?;
         self.catalog.insert_live(family, &types);
         Ok(())

@@ -1,4 +1,4 @@
-//! Everything known of machine types: user tables, what nodes were seen to hold, live discovery and the shipped tables,
+//! Everything known of instance types: user tables, what nodes were seen to hold, live discovery and the shipped tables,
 //! most trusted first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,7 +19,7 @@ const LIVE_TYPES_MAX: usize = 8192;
 
 type LiveTypes = HashMap<(Family, String), Arc<Entry>>;
 
-/// What is known of machine types.
+/// What is known of instance types.
 ///
 /// Reads take no lock; what live discovery found and nodes were seen to hold is added through `&self`, and shows in every
 /// clone.
@@ -58,7 +58,7 @@ impl Memory {
     }
 }
 
-/// What is known of one machine type, with the source of each figure and the next most trusted one.
+/// What is known of one instance type, with the source of each figure and the next most trusted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeCapacity {
     /// Virtual processors.
@@ -133,7 +133,10 @@ impl Catalog {
             let mut live = LiveTypes::clone(live);
             for (name, entry) in &found {
                 if live.len() >= LIVE_TYPES_MAX && !live.contains_key(&(family, name.clone())) {
-                    tracing::warn!(type_name = name.as_str(), "more live machine types than are kept; one is left out");
+                    tracing::warn!(
+                        type_name = name.as_str(),
+                        "more live instance types than are kept; one is left out"
+                    );
                     continue;
                 }
                 live.insert((family, name.clone()), Arc::clone(entry));

@@ -1,4 +1,4 @@
-//! One machine type in a table.
+//! One instance type in a table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use super::quantity::Quantity;
 use crate::cloud::{Architecture, InstanceType};
 
-/// What one source says of one machine type; whatever it does not say is left to the next source.
+/// What one source says of one instance type; whatever it does not say is left to the next source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// `cpu`: virtual processors.
@@ -77,7 +77,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
     type Value = Entry;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the resources of a machine type, for instance {cpu: 2, nominalMemory: 8Gi, arch: amd64}")
+        formatter.write_str("the resources of an instance type, for instance {cpu: 2, nominalMemory: 8Gi, arch: amd64}")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {

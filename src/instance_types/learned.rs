@@ -1,4 +1,4 @@
-//! What nodes were seen to hold, by group, machine type and image.
+//! What nodes were seen to hold, by group, instance type and image.
 //!
 //! *Image* is the operating system and the kernel as the node's kubelet reports them. They decide how much of one type's
 //! memory is left, and they say so themselves; a launch template's version does not, for `$Latest` and an alias of an
@@ -64,10 +64,10 @@ struct Seen {
     allocatable: Figures,
 }
 
-/// What was seen of the nodes of one group, by machine type; lower case for Azure, which ignores case.
+/// What was seen of the nodes of one group, by instance type; lower case for Azure, which ignores case.
 pub type LearnedTypes = BTreeMap<String, Arc<LearnedType>>;
 
-/// What was seen of the nodes of one group and machine type.
+/// What was seen of the nodes of one group and instance type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnedType {
     /// Capacity, in the words of a table.

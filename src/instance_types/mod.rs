@@ -1,4 +1,4 @@
-//! What machine types hold: the tables that ship in the binary, the tables users give, what nodes were seen to hold, and
+//! What instance types hold: the tables that ship in the binary, the tables users give, what nodes were seen to hold, and
 //! what the cloud says live.
 //!
 //! [`Catalog`] answers for one type at a time, resource by resource, and says where every figure comes from.

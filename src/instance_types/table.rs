@@ -23,7 +23,7 @@ const AZURE: &str = include_str!("../../instance-types/azure.yaml");
 static SHIPPED_AWS: LazyLock<Table> = LazyLock::new(|| Table::shipped_from("instance-types/aws.yaml", AWS));
 static SHIPPED_AZURE: LazyLock<Table> = LazyLock::new(|| Table::shipped_from("instance-types/azure.yaml", AZURE));
 
-/// What one file says of machine types.
+/// What one file says of instance types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     source: Source,
@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for Types {
             type Value = Types;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("machine types, each with its resources")
+                formatter.write_str("instance types, each with its resources")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Types, A::Error> {

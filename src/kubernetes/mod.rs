@@ -71,8 +71,8 @@ pub struct Node {
     pub name: String,
     /// `spec.providerID`; empty where it has none (yet).
     pub provider_id: String,
-    /// Its machine type, as the label says; empty without one.
-    pub machine_type: String,
+    /// Its instance type, as the label says; empty without one.
+    pub instance_type: String,
     /// Operating system and kernel, as its kubelet reports them: what decides on one machine how much of its memory is
     /// left.
     pub image: String,

@@ -161,7 +161,7 @@ fn a_node_is_read_as_the_api_server_writes_it() {
     let expected = Node {
         name: "ip-1".to_owned(),
         provider_id: "aws:///us-east-1a/i-1".to_owned(),
-        machine_type: "m5.large".to_owned(),
+        instance_type: "m5.large".to_owned(),
         image: "Amazon Linux 2023, kernel 6.1".to_owned(),
         created: "2026-11-01T00:00:00Z".to_owned(),
         ready: true,

@@ -9,7 +9,7 @@ use super::{ConfigMap, Node, NodePage};
 
 /// The one key of the ConfigMap that is Headcount's.
 const KEY: &str = "learned.json";
-/// The label of a node that names its machine type, and its name before Kubernetes 1.17.
+/// The label of a node that names its instance type, and its name before Kubernetes 1.17.
 const TYPE_LABELS: [&str; 2] = ["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"];
 
 #[derive(Default, Deserialize)]
@@ -82,7 +82,11 @@ impl From<RawNode> for Node {
         let NodeInfo { os_image, kernel_version } = status.node_info;
         Self {
             provider_id: spec.provider_id,
-            machine_type: TYPE_LABELS.iter().find_map(|label| metadata.labels.get(*label)).cloned().unwrap_or_default(),
+            instance_type: TYPE_LABELS
+                .iter()
+                .find_map(|label| metadata.labels.get(*label))
+                .cloned()
+                .unwrap_or_default(),
             image: format!("{os_image}, kernel {kernel_version}"),
             created: metadata.creation_timestamp.unwrap_or_default(),
             ready: status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True"),

@@ -13,7 +13,7 @@ use super::node::{Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Quantit
 use super::overrides::GroupOverrides;
 use super::reserved::profile_name;
 use super::spread::Spreads;
-use crate::cloud::{Family, GroupHints, Machine, ReservedProfile};
+use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
 use crate::instance_types::{self, Catalog, Source, Sourced};
 
 /// A label's value, as the hostname is one, has 63 characters at most; the suffix needs 18 of them.
@@ -29,8 +29,8 @@ pub struct Input<'a> {
     /// What the group's tags say.
     pub hints: &'a GroupHints,
     /// What the group launches.
-    pub machine: &'a Machine,
-    /// What is known of machine types.
+    pub launch: &'a LaunchSpec,
+    /// What is known of instance types.
     pub catalog: &'a Catalog,
     /// What the configuration says of the group.
     pub overrides: &'a GroupOverrides,
@@ -45,7 +45,7 @@ pub struct NodeTemplate {
     pub bytes: Bytes,
     /// Every value of the node that was decided on, in order of path.
     pub values: Vec<Value>,
-    /// How far the group's machine types are apart, by resource of which they have different amounts.
+    /// How far the group's instance types are apart, by resource of which they have different amounts.
     pub spreads: Spreads,
 }
 
@@ -104,7 +104,7 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
 /// cloud claims to have set up it is that of a plain kubelet.
 fn profile(input: &Input<'_>) -> Sourced<ReservedProfile> {
     let given = input.overrides.reserved.profile.map(|profile| (profile, Source::GroupOverride));
-    let of_cloud = input.machine.reserved.map(|profile| (profile, Source::Group));
+    let of_cloud = input.launch.reserved.map(|profile| (profile, Source::Group));
     let default = (ReservedProfile::Kubeadm, Source::Default);
     let candidates = given.into_iter().chain(of_cloud).chain(std::iter::once(default.clone()));
     Sourced::first(candidates).unwrap_or_else(|| Sourced::new(default.0, default.1))

@@ -37,17 +37,17 @@ pub(super) struct Holdings {
     pub(super) spreads: Spreads,
 }
 
-/// What the nodes of one machine type hold.
+/// What the nodes of one instance type hold.
 struct TypeHoldings {
     capacity: Resources,
     allocatable: Resources,
     architecture: Option<Sourced<Architecture>>,
 }
 
-/// The least that any machine type of the group holds, of each resource.
+/// The least that any instance type of the group holds, of each resource.
 pub(super) fn holdings(input: &Input<'_>, profile: ReservedProfile) -> Result<Holdings, TemplateError> {
     let explicit = explicit(input);
-    let types = &input.machine.types;
+    let types = &input.launch.types;
     let each: Result<Vec<_>, _> = types.iter().map(|name| holdings_of(input, &explicit, profile, name)).collect();
     let each = each?;
     let named: Vec<_> = types.iter().map(String::as_str).zip(each.iter().map(|of_type| &of_type.capacity)).collect();
@@ -80,7 +80,7 @@ pub(super) type Candidates = BTreeMap<String, Vec<(Quantity, Source)>>;
 /// What tags and configuration say of every node of the group, whatever its type. Most trusted first.
 fn explicit(input: &Input<'_>) -> Candidates {
     let mut explicit = Candidates::new();
-    for (name, text) in input.hints.resources.iter().chain(&input.machine.resources) {
+    for (name, text) in input.hints.resources.iter().chain(&input.launch.resources) {
         match text.parse::<Quantity>() {
             Ok(quantity) if !quantity.is_negative() => {
                 explicit.entry(name.clone()).or_default().push((quantity, Source::GroupTag));
@@ -126,7 +126,7 @@ fn holdings_of(
         family: input.family,
         type_name,
         architecture: known.as_ref().and_then(|known| known.architecture.as_ref()).map(|known| known.value),
-        operating_system: input.machine.operating_system,
+        operating_system: input.launch.operating_system,
         overhead: input.overrides.memory_overhead,
     };
     let from_catalog = known.as_ref().and_then(|known| known.reported_memory(&host));
@@ -136,7 +136,7 @@ fn holdings_of(
     let pods = pods(input, explicit, known.as_ref(), profile, cpu.value);
     let pods_limit = u32::try_from(pods.value.whole()).unwrap_or(u32::MAX);
     let shape = Shape {
-        operating_system: input.machine.operating_system,
+        operating_system: input.launch.operating_system,
         cpu: cpu.value,
         memory: memory.value,
         // Where a table says that there is more than is sold, it is right about what is sold, too.
@@ -172,7 +172,7 @@ fn trusted(explicit: &Candidates, name: &str, known: Option<Sourced<Quantity>>) 
 
 /// Of a type's processors those that the launch leaves on.
 fn switched_on(input: &Input<'_>, of_type: Sourced<Quantity>) -> Sourced<Quantity> {
-    match input.machine.cpus_max.map(Quantity::units).filter(|most| *most < of_type.value) {
+    match input.launch.cpus_max.map(Quantity::units).filter(|most| *most < of_type.value) {
         Some(most) => Sourced { value: most, source: Source::Group, runner_up: Some((of_type.value, of_type.source)) },
         None => of_type,
     }
@@ -187,7 +187,7 @@ fn other_resources(
     known: Option<&TypeCapacity>,
 ) -> Resources {
     let mut resources: Resources = known.map(|known| known.resources.clone()).unwrap_or_default();
-    let windows = input.machine.operating_system == OperatingSystem::Windows;
+    let windows = input.launch.operating_system == OperatingSystem::Windows;
     if !windows || profile != ReservedProfile::Eks {
         resources.remove(WINDOWS_ADDRESSES);
     }
@@ -195,7 +195,7 @@ fn other_resources(
         let gpus = resources.remove(NVIDIA);
         resources.extend(gpus.map(|gpus| (DIRECTX.to_owned(), gpus)));
     }
-    for (name, count) in &input.machine.devices {
+    for (name, count) in &input.launch.devices {
         resources.insert(name.clone(), Sourced::new(Quantity::units(*count), Source::Group));
     }
     if let Some(disk) = disk_for_pods(input, known) {
@@ -215,8 +215,8 @@ fn other_resources(
 /// The disk with pods' ephemeral storage, in bytes: the machine's own ones where the node joins them and has any, else the
 /// volume that it is launched with.
 fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<Sourced<Quantity>> {
-    let volume = input.machine.ephemeral_storage_bytes.map(|bytes| Sourced::new(Quantity::bytes(bytes), Source::Group));
-    if !input.machine.joins_local_disks {
+    let volume = input.launch.ephemeral_storage_bytes.map(|bytes| Sourced::new(Quantity::bytes(bytes), Source::Group));
+    if !input.launch.joins_local_disks {
         return volume;
     }
     let own = known.and_then(|known| known.local_disks.clone())?;

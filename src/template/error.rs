@@ -6,15 +6,15 @@ use thiserror::Error;
 /// what the cloud says of it does.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TemplateError {
-    /// The group names no machine type.
-    #[error("group {group}: no machine type is known that it would launch")]
+    /// The group names no instance type.
+    #[error("group {group}: no instance type is known that it would launch")]
     NoType {
         /// The group's ID.
         group: String,
     },
     /// Neither a table nor the cloud knows the type, and nothing else says what it holds.
     #[error(
-        "group {group}: nothing is known of machine type {type_name}; add it to a table under instanceTypes: \
+        "group {group}: nothing is known of instance type {type_name}; add it to a table under instanceTypes: \
          ({table}: {{{type_name}: {{cpu: …, memory: …, arch: …}}}}), or give the group capacity: {{cpu: …, memory: …}}"
     )]
     UnknownType {
@@ -27,7 +27,7 @@ pub enum TemplateError {
     },
     /// A table knows the type, but not this of it.
     #[error(
-        "group {group}: the {resource} of machine type {type_name} is not known; add it to its entry in a table under \
+        "group {group}: the {resource} of instance type {type_name} is not known; add it to its entry in a table under \
          instanceTypes:, or give the group capacity: {{{resource}: …}}"
     )]
     Incomplete {

@@ -24,7 +24,7 @@ pub(super) fn labels(
     let given = [
         (&input.hints.labels, Source::GroupTag),
         (&input.overrides.labels, Source::GroupOverride),
-        (&input.machine.labels, Source::Group),
+        (&input.launch.labels, Source::Group),
     ];
     for (labels, source) in given {
         for (key, value) in labels {
@@ -46,23 +46,23 @@ fn generated(
     node_name: &str,
     architecture: Option<&Sourced<Architecture>>,
 ) -> Result<Vec<Label>, TemplateError> {
-    let machine = input.machine;
+    let launch = input.launch;
     let mut labels: Vec<Label> = Vec::new();
     let mut add = |keys: &[&'static str], value: &str, source: Source| {
         labels.extend(keys.iter().map(|key| (*key, value.to_owned(), source.clone())));
     };
-    let system = machine.operating_system.label();
+    let system = launch.operating_system.label();
     add(&["kubernetes.io/os", "beta.kubernetes.io/os"], system, Source::Group);
     add(&["kubernetes.io/hostname"], node_name, Source::Default);
     if let Some(Sourced { value, source, .. }) = architecture {
         add(&["kubernetes.io/arch", "beta.kubernetes.io/arch"], value.label(), source.clone());
     }
-    if let [type_name] = machine.types.as_slice() {
+    if let [type_name] = launch.types.as_slice() {
         add(&["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"], type_name, Source::Group);
     }
     let region = ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"];
-    if !machine.region.is_empty() {
-        add(&region, &machine.region, Source::Group);
+    if !launch.region.is_empty() {
+        add(&region, &launch.region, Source::Group);
     }
     let zone = zone(input)?;
     add(&["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"], zone, Source::Group);
@@ -78,7 +78,7 @@ fn generated(
 /// One of the group's zones, always the same one while the zones are: a template that wanders from zone to zone makes
 /// pods with volumes schedulable at one moment and not at the next.
 fn zone<'a>(input: &Input<'a>) -> Result<&'a str, TemplateError> {
-    let mut zones: Vec<&str> = input.machine.zones.iter().map(String::as_str).collect();
+    let mut zones: Vec<&str> = input.launch.zones.iter().map(String::as_str).collect();
     zones.sort_unstable();
     let count = u64::try_from(zones.len()).unwrap_or(u64::MAX);
     let Some(choice) = super::build::stable_hash(input.group).checked_rem(count) else {
@@ -96,7 +96,7 @@ pub(super) fn taints(input: &Input<'_>) -> Vec<Sourced<Taint>> {
     let given = [
         (&input.hints.taints, Source::GroupTag),
         (&input.overrides.taints, Source::GroupOverride),
-        (&input.machine.taints, Source::Group),
+        (&input.launch.taints, Source::Group),
     ];
     for (candidates, source) in given {
         for taint in candidates {

@@ -32,11 +32,11 @@ pub(super) fn pods(
     // What users write and what nodes were seen with are limits; what clouds and shipped tables say is the network's figure.
     let is_limit = |source: &Source| matches!(source, Source::UserTable { .. } | Source::Learned { .. });
     let (limits, of_network): (Vec<_>, Vec<_>) = known.partition(|(_, source)| is_limit(source));
-    let of_launch = input.machine.max_pods.map(|pods| (pods, Source::Group));
+    let of_launch = input.launch.max_pods.map(|pods| (pods, Source::Group));
     // The network of nodes with Windows counts addresses as a resource of its own.
     let counts_addresses = profile == ReservedProfile::Eks
         && input.family == Family::Aws
-        && input.machine.operating_system == OperatingSystem::Linux;
+        && input.launch.operating_system == OperatingSystem::Linux;
     let of_network = of_network.into_iter().filter(|_| counts_addresses);
     let capped = of_launch.into_iter().chain(of_network).map(|(pods, source)| (cap(input, cpu, pods), source));
     let of_machine = limits.into_iter().chain(capped).map(|(pods, source)| (Quantity::units(pods), source));
@@ -47,7 +47,7 @@ pub(super) fn pods(
 
 /// What EKS makes of a limit in a managed node group, also of one that the user's launch template has.
 fn cap(input: &Input<'_>, cpu: Quantity, pods: u32) -> u32 {
-    if !input.machine.caps_pods {
+    if !input.launch.caps_pods {
         return pods;
     }
     let small = cpu < Quantity::units(MANAGED_SMALL_CPUS);

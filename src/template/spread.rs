@@ -1,4 +1,4 @@
-//! How far the machine types of a group are apart: its template is the least of them, so what the greater ones have more
+//! How far the instance types of a group are apart: its template is the least of them, so what the greater ones have more
 //! is lost to the Cluster Autoscaler until their nodes are there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use crate::instance_types::Quantity;
 /// again as are needed.
 const WIDE: f64 = 2.0;
 
-/// The least and the most of a resource among the machine types of a group.
+/// The least and the most of a resource among the instance types of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// What the template promises.
@@ -51,7 +51,7 @@ pub fn complaint(spreads: &Spreads) -> Option<String> {
         .collect();
     (!wide.is_empty()).then(|| {
         format!(
-            "its machine types have {}; the template promises the least of each, so a scale-up may make more nodes than \
+            "its instance types have {}; the template promises the least of each, so a scale-up may make more nodes than \
              are needed: give the group types that are alike",
             wide.join(" and ")
         )
@@ -95,7 +95,7 @@ mod tests {
         assert!((cpu.ratio() - 4.0).abs() < 1e-9 && cpu.is_wide() && !spreads["memory"].is_wide());
         assert!(spreads["nvidia.com/gpu"].ratio().is_infinite());
         let complaint = complaint(&spreads).unwrap();
-        assert!(complaint.starts_with("its machine types have cpu from 2 (small) to 8 (large); the"), "{complaint}");
+        assert!(complaint.starts_with("its instance types have cpu from 2 (small) to 8 (large); the"), "{complaint}");
     }
 
     #[test]

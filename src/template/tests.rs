@@ -1,4 +1,4 @@
-//! From a group and its machine types to the node, on made-up groups.
+//! From a group and its instance types to the node, on made-up groups.
 
 mod capacity;
 mod labels;
@@ -11,13 +11,13 @@ use k8s_pb::api::core::v1 as oracle;
 use prost::Message as _;
 
 use super::*;
-use crate::cloud::{Architecture, Family, GroupHints, InstanceType, Machine, ReservedProfile, Taint, TaintEffect};
+use crate::cloud::{Architecture, Family, GroupHints, InstanceType, LaunchSpec, ReservedProfile, Taint, TaintEffect};
 use crate::instance_types::{Catalog, Quantity, Table};
 
 struct Group {
     family: Family,
     hints: GroupHints,
-    machine: Machine,
+    launch: LaunchSpec,
     catalog: Catalog,
     overrides: GroupOverrides,
 }
@@ -30,7 +30,7 @@ fn mk_group(family: Family, types: &[&str]) -> Group {
     Group {
         family,
         hints: GroupHints::default(),
-        machine: Machine {
+        launch: LaunchSpec {
             types: types.iter().map(|name| (*name).to_owned()).collect(),
             region: region.into(),
             zones: zones.into_iter().map(str::to_owned).collect(),
@@ -38,7 +38,7 @@ fn mk_group(family: Family, types: &[&str]) -> Group {
                 Family::Aws => ReservedProfile::Eks,
                 Family::Azure => ReservedProfile::Aks,
             }),
-            ..Machine::default()
+            ..LaunchSpec::default()
         },
         catalog: Catalog::default(),
         overrides: GroupOverrides::default(),
@@ -47,8 +47,8 @@ fn mk_group(family: Family, types: &[&str]) -> Group {
 
 impl Group {
     fn build(&self) -> Result<NodeTemplate, TemplateError> {
-        let Self { family, hints, machine, catalog, overrides } = self;
-        build(&Input { group: "my-group", family: *family, hints, machine, catalog, overrides })
+        let Self { family, hints, launch, catalog, overrides } = self;
+        build(&Input { group: "my-group", family: *family, hints, launch, catalog, overrides })
     }
 
     fn value(&self, path: &str) -> Option<Value> {

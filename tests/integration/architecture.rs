@@ -14,8 +14,20 @@ use std::path::{Path, PathBuf};
 use paths::{UsedPath, used_paths};
 
 /// The modules, top to bottom. A module may name those after it, and itself.
-const ORDER: [&str; 11] =
-    ["main", "cli", "config", "check", "grpc", "admin", "fleet", "template", "instance_types", "kubernetes", "cloud"];
+const ORDER: [&str; 12] = [
+    "main",
+    "cli",
+    "clouds",
+    "config",
+    "check",
+    "grpc",
+    "admin",
+    "fleet",
+    "template",
+    "instance_types",
+    "kubernetes",
+    "cloud",
+];
 
 /// A longer file has more than one noun in it.
 const FILE_LINES_MAX: usize = 500;
@@ -73,22 +85,24 @@ fn complaint(module: &[String], used: &UsedPath) -> Option<String> {
         Some(target_rank) if target_rank < home_rank => {
             Some(format!("`{home}` names `{}`, which is above it", own.join("::")))
         }
-        Some(_) if seeks_one_cloud(home, own) => {
-            Some(format!("`{home}` names `{}`; it sees clouds only through the trait", own.join("::")))
-        }
+        Some(_) if home == "clouds" && !may_be_named_by_clouds(own) => Some(format!(
+            "`clouds` names `{}`; a cloud knows its settings and `cloud`, and decides nothing",
+            own.join("::")
+        )),
         Some(_) => None,
     }
 }
 
-fn seeks_one_cloud(home: &str, path: &[&str]) -> bool {
-    matches!(home, "check" | "grpc" | "fleet") && matches!(path, ["cloud", "aws" | "azure" | "simulated", ..])
+/// What implementations of the trait may name: the trait's own words, and the settings they are made from.
+fn may_be_named_by_clouds(path: &[&str]) -> bool {
+    matches!(path, ["clouds" | "cloud", ..] | ["config", "settings", ..])
 }
 
 /// Why a module must not name this crate; `None` if it may.
 fn foreign_complaint(home: &str, krate: &str) -> Option<String> {
     match home {
-        "cloud" if krate == "tonic" || krate.starts_with("tonic_") => {
-            Some(format!("`cloud` names `{krate}`; it knows nothing of the protocol"))
+        "cloud" | "clouds" if krate == "tonic" || krate.starts_with("tonic_") => {
+            Some(format!("`{home}` names `{krate}`; it knows nothing of the protocol"))
         }
         // The cryptography under TLS is AWS's by name only.
         "grpc" | "fleet" if krate == "aws_lc_rs" => None,
@@ -151,10 +165,13 @@ fn a_line_that_breaks_the_order_is_found() {
         ("fleet/mod.rs", "mod tests { use super::super::cli; }", "`fleet` names `cli`"),
         ("admin/mod.rs", "pub(in crate::grpc) fn f() {}", "`admin` names `grpc`"),
         ("cloud/mod.rs", "use crate::fleet::options::Options;", "`cloud` names `fleet::options::Options`"),
-        ("cloud/aws/mod.rs", "fn f() -> tonic::Status {}", "`cloud` names `tonic`"),
-        ("cloud/aws/mod.rs", "use tonic_health as health;", "`cloud` names `tonic_health`"),
-        ("fleet/mod.rs", "use crate::cloud::{aws::Aws, Cloud};", "`fleet` names `cloud::aws::Aws`"),
-        ("grpc/mod.rs", "use crate::cloud::simulated;", "`grpc` names `cloud::simulated`"),
+        ("clouds/aws/mod.rs", "fn f() -> tonic::Status {}", "`clouds` names `tonic`"),
+        ("clouds/aws/mod.rs", "use tonic_health as health;", "`clouds` names `tonic_health`"),
+        ("fleet/mod.rs", "use crate::{clouds::aws::Aws, cloud::Cloud};", "`fleet` names `clouds::aws::Aws`"),
+        ("config/mod.rs", "use crate::clouds::aws::Aws;", "`config` names `clouds::aws::Aws`"),
+        ("clouds/aws/mod.rs", "use crate::fleet::Fleet;", "`clouds` names `fleet::Fleet`"),
+        ("clouds/aws/mod.rs", "use crate::config::Config;", "`clouds` names `config::Config`"),
+        ("grpc/mod.rs", "use crate::clouds::simulated;", "`grpc` names `clouds::simulated`"),
         ("grpc/mod.rs", "#[cfg(test)] mod tests { use aws_sdk_ec2::Client; }", "`grpc` names `aws_sdk_ec2`"),
         ("fleet/mod.rs", "use {std::io, azure_core as core};", "`fleet` names `azure_core`"),
         ("template/node.rs", "use crate::*;", "reaches for everything"),
@@ -179,7 +196,11 @@ fn a_line_that_keeps_to_the_order_is_let_pass() {
         ("fleet/keeper.rs", "/// Called by [`crate::grpc`].\n// crate::cli\nconst A: &str = \"crate::cli\";"),
         ("fleet/keeper.rs", "fn f<'a>(aws_type: &'a str) -> char { let _ = r#\"use crate::grpc;\"#; '{' }"),
         ("fleet/keeper.rs", "pub(crate) fn f() {}\npub(super) fn g() {}"),
-        ("config/mod.rs", "use crate::cloud::aws::Settings; use tonic::Status;"),
+        ("config/mod.rs", "use crate::cloud::NodeGroupSpec; use tonic::Status;"),
+        (
+            "clouds/aws/mod.rs",
+            "use crate::config::settings::aws::Settings; use super::bounds; use crate::cloud::Cloud;",
+        ),
         ("main.rs", "use headcount::cli; use crate::cli;"),
         ("lib.rs", "pub mod cli; pub use crate::cli::Cli;"),
     ] {

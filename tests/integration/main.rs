@@ -8,7 +8,7 @@ mod commands;
 #[cfg(feature = "aws")]
 mod contract;
 #[cfg(all(feature = "aws", feature = "azure"))]
-mod faces;
+mod emulators;
 mod fleet;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod incidents;

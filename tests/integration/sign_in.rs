@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use aws_lc_rs::signature::{RSA_PSS_2048_8192_SHA256, UnparsedPublicKey};
 use azure_core::base64::decode_url_safe;
-use headcount::cloud::simulated::{GroupPlan, RESOURCE_GROUP, SUBSCRIPTION, Simulated};
+use headcount::clouds::simulated::{GroupPlan, RESOURCE_GROUP, SUBSCRIPTION, Simulated};
 use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, PublicKeyData, RsaKeySize};
 use serde_json::{Value, json};
 use tonic::Code;
 
-use crate::faces::arm::{Arm, Issued};
-use crate::faces::authority::Authority;
-use crate::faces::{Answer, Face, Request};
+use crate::emulators::arm::{Arm, Issued};
+use crate::emulators::authority::Authority;
+use crate::emulators::{Answer, Emulator, Request};
 use crate::peers::headcount::{ConfigFile, Server, refused};
 
-/// A face under TLS, and the files that a server in front of it needs.
+/// An emulator under TLS, and the files that a server in front of it needs.
 struct Office {
     arm: Arm,
     files: ConfigFile,

@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::simulated::{Faults, Settings, Simulated};
 use headcount::cloud::{Family, SharedCloud};
+use headcount::clouds::simulated::{Faults, Settings, Simulated};
 use headcount::fleet::{self, Fleet, Policies};
 use headcount::grpc::dialect::SendPolicy;
 use headcount::grpc::{self, Gpu};

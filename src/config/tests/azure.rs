@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::{Arguments, Config, ConfigError, Provider, SourceKind};
 use super::environment;
-use crate::cloud::azure::{AzureCloud, Credential, Secret, Settings};
+use crate::config::settings::azure::{AzureCloud, Credential, Secret, Settings};
 
 /// The settings of the in-tree flags, with this cloud-config file and this environment.
 fn in_tree(file: &str, variables: &[(&str, &str)]) -> Result<(Settings, Vec<String>), String> {

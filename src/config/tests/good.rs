@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::super::{Config, SourceKind};
 use super::{bare, parse};
-use crate::cloud::{Family, ReservedProfile, Taint, TaintEffect, simulated};
+use crate::cloud::{Family, ReservedProfile, Taint, TaintEffect};
+use crate::config::settings::simulated;
 use crate::fleet::options::Options;
 use crate::grpc::dialect::SendPolicy;
 use crate::kubernetes;
@@ -69,7 +70,8 @@ fn example() -> Config {
 
 #[test]
 fn the_example_is_read_whole() {
-    use crate::cloud::{NodeGroupSpec, aws, azure};
+    use crate::cloud::NodeGroupSpec;
+    use crate::config::settings::{aws, azure};
 
     let config = example();
     assert_eq!(config.grpc.listen.to_string(), "127.0.0.1:18086");

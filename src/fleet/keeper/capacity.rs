@@ -20,7 +20,7 @@ impl Keeper {
         let operation = self.next_operation();
         let sent = self.around.cloud.now();
         tracing::info!(group = %self.group_id(), %operation, from, to, "setting the capacity");
-        self.state.send_capacity(from, to, basis.version.is_some(), Instant::now());
+        self.state.send_capacity(from, to, basis.etag.is_some(), Instant::now());
         let outcome = timeout(WRITE_LIMIT, self.around.cloud.set_capacity(&basis, to)).await;
         let accepted = Instant::now();
         self.written = Some(accepted);
@@ -56,12 +56,12 @@ impl Keeper {
             return Err(self.cloud_error(error));
         }
         let shown = self.state.observation().map(|observation| &observation.reading);
-        let is_versioned = shown.is_some_and(|reading| reading.version.is_some());
+        let is_checked = shown.is_some_and(|reading| reading.etag.is_some());
         if shown.map(|reading| reading.desired) == Some(write.to) {
             tracing::info!(group = %self.group_id(), %operation, to = write.to, "it took effect");
             // Where writes are checked against a version, this reading cannot be older than the write: nothing is left to wait
             // for, and nobody to ask.
-            if !is_versioned {
+            if !is_checked {
                 let names = self.placeholder_names();
                 self.state.accept_capacity(operation, write, Acceptance::default(), &names);
             }

@@ -71,6 +71,7 @@ impl Keeper {
             code: "OperationPreempted".to_owned(),
             message: "another operation got ahead of this one".to_owned(),
             at: self.around.cloud.now(),
+            is_explained: true,
         };
         self.operation_failed(operation, &failure).await;
         let again = named.map(|named| self.to_delete_again(&named)).filter(|ids| !ids.is_empty());

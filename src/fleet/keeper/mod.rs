@@ -74,7 +74,7 @@ pub(super) struct Surroundings {
     pub operation_ids: Arc<AtomicU64>,
     /// Where templates are built.
     pub templates: mpsc::Sender<TemplateJob>,
-    /// Machine types, and what nodes were seen to hold.
+    /// LaunchSpec types, and what nodes were seen to hold.
     pub catalog: Arc<Catalog>,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Keeper {
 
 /// What the template was asked to be built from, and when.
 struct TemplateAsked {
-    recipe: u64,
+    launch_fingerprint: u64,
     learned: Option<Arc<LearnedTypes>>,
     at: Instant,
     /// Whether the answer was that the cloud could not be asked.

@@ -40,7 +40,8 @@ impl Keeper {
 
     fn needs_detail(&self, known: &Observation, reading: &GroupReading) -> bool {
         known.reading.desired != reading.desired
-            || known.reading.version != reading.version
+            || known.reading.etag != reading.etag
+            || reading.is_detail_outdated
             || known.detailed.elapsed() > DETAIL_LIFE
             || !self.state.operations().is_empty()
             || !self.state.slots().is_empty()

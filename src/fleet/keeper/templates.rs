@@ -21,15 +21,21 @@ impl Keeper {
                 (TemplateState::Ready(_), true) | (_, false) => TEMPLATE_RETRY,
                 (_, true) => TEMPLATE_RETRY_HINDERED,
             };
-            asked.recipe != reading.recipe || asked.learned != learned || asked.at.elapsed() > life
+            asked.launch_fingerprint != reading.launch_fingerprint
+                || asked.learned != learned
+                || asked.at.elapsed() > life
         });
         if !due {
             return;
         }
         let job = TemplateJob { reading: reading.clone(), id: self.group_id(), reply: self.mailbox.clone() };
         if self.around.templates.try_send(job).is_ok() {
-            self.template_asked =
-                Some(TemplateAsked { recipe: reading.recipe, learned, at: Instant::now(), hindered: false });
+            self.template_asked = Some(TemplateAsked {
+                launch_fingerprint: reading.launch_fingerprint,
+                learned,
+                at: Instant::now(),
+                hindered: false,
+            });
         }
     }
 
@@ -57,7 +63,7 @@ impl Keeper {
         self.publish();
     }
 
-    /// Warns of machine types that are far apart, once until it is something else that is wrong.
+    /// Warns of instance types that are far apart, once until it is something else that is wrong.
     fn tell_of_spread(&self, template: &NodeTemplate) {
         let before = match &self.template {
             TemplateState::Ready(template) => complaint(&template.spreads),

@@ -75,7 +75,7 @@ impl GroupState {
     pub(in crate::fleet) fn has_just_grown(&self, observation: &Observation) -> bool {
         let is_young = |since: Instant| observation.begun.saturating_duration_since(since) < LAUNCH_BEGINS;
         let own = self.operations.iter().filter(|operation| operation.is_growth_without_handle());
-        let seen = self.raised.filter(|_| observation.reading.version.is_none());
+        let seen = self.raised.filter(|_| observation.reading.etag.is_none());
         own.map(|operation| operation.accepted).chain(seen).any(is_young)
     }
 

@@ -108,8 +108,8 @@ impl GroupState {
         self.operations = self.operations_after(&observation);
         self.unseen = None;
         self.presume_reduction(&observation);
-        let known = self.observation.as_ref().map(|known| &known.reading.version);
-        self.is_steady = known == Some(&observation.reading.version) || observation.reading.version.is_none();
+        let known = self.observation.as_ref().map(|known| &known.reading.etag);
+        self.is_steady = known == Some(&observation.reading.etag) || observation.reading.etag.is_none();
         if before.is_some_and(|before| before.desired < observation.reading.desired) {
             self.raised = Some(observation.begun);
         }
@@ -255,14 +255,11 @@ impl GroupState {
     fn explain_machines(&mut self, failure: &Failure, share: u32) {
         let Some(observation) = &mut self.observation else { return };
         let silent = observation.instances.iter_mut().filter_map(|instance| instance.failure.as_mut());
-        for own in silent.filter(|own| own.code == UNEXPLAINED).take(size(share)) {
+        for own in silent.filter(|own| !own.is_explained).take(size(share)) {
             *own = failure.clone();
         }
     }
 }
-
-/// The code of a failed machine whose cloud gave no reason.
-pub(super) const UNEXPLAINED: &str = "provisioning-state-failed";
 
 fn size(nodes: u32) -> usize {
     usize::try_from(nodes).unwrap_or(usize::MAX)

@@ -56,7 +56,7 @@ fn name(label: &str) -> ProviderId {
 
 fn shortage(at: SystemTime) -> Failure {
     let code = "InsufficientInstanceCapacity".to_owned();
-    Failure { class: FailureClass::OutOfResources, code, message: "none left".to_owned(), at }
+    Failure { class: FailureClass::OutOfResources, code, message: "none left".to_owned(), at, is_explained: true }
 }
 
 fn all(parts: &[Vec<Instance>]) -> Vec<Instance> {
@@ -77,12 +77,14 @@ impl Group {
             max: 100,
             floor: 0,
             desired,
-            version: None,
+            etag: None,
+            units_per_node: Some(1),
+            is_detail_outdated: false,
             growth: Permit::Granted,
             removal: Permit::Granted,
             instances: Some(instances),
             hints: Arc::new(GroupHints::default()),
-            recipe: 0,
+            launch_fingerprint: 0,
         };
         let observation = Observation::new(reading, self.now, wall(self.seconds())).expect("it has instances");
         self.state.recall(observation)
@@ -98,11 +100,11 @@ impl Group {
         self.state.observe(observation, &name);
     }
 
-    /// The same, of a group that had this version when its capacity was read.
-    fn see_version(&mut self, version: &str, desired: u32, instances: Vec<Instance>) {
+    /// The same, of a group that had this etag when its capacity was read.
+    fn see_etag(&mut self, etag: &str, desired: u32, instances: Vec<Instance>) {
         self.now += Duration::from_secs(1);
         let mut observation = self.reading(desired, instances);
-        observation.reading.version = Some(version.to_owned());
+        observation.reading.etag = Some(etag.to_owned());
         self.state.observe(observation, &name);
     }
 

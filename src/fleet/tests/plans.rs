@@ -176,10 +176,10 @@ fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
 #[test]
 fn nothing_is_lowered_on_instances_that_were_read_before_the_capacity_was_raised() {
     let mut group = Group::new(7, running(0..7));
-    let mut see = |desired, version: &str| {
+    let mut see = |desired, etag: &str| {
         group.now += Duration::from_secs(10);
         let mut observation = group.reading(desired, running(0..7));
-        observation.reading.version = Some(version.to_owned());
+        observation.reading.etag = Some(etag.to_owned());
         group.state.observe(observation, &name);
         let named: BTreeSet<_> = group.placeholders().into_iter().collect();
         group.state.forgo(&named);

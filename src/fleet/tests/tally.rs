@@ -122,8 +122,8 @@ fn instances_that_the_capacity_was_seen_not_to_count_hide_no_failed_launch() {
 fn instances_read_before_the_capacity_fell_do_not_show_what_it_counts() {
     let mut group = Group::new(8, all(&[running(0..5), deleting(5..8, Counts::UntilDeleted)]));
     // Three were evicted between the instances and the capacity, which still counts those on their way out.
-    group.see_version("2", 5, all(&[running(0..5), deleting(5..8, Counts::UntilDeleted)]));
-    group.see_version("2", 5, all(&[running(0..2), deleting(5..8, Counts::UntilDeleted)]));
+    group.see_etag("2", 5, all(&[running(0..5), deleting(5..8, Counts::UntilDeleted)]));
+    group.see_etag("2", 5, all(&[running(0..2), deleting(5..8, Counts::UntilDeleted)]));
     assert_eq!((group.target(), group.placeholders().len()), (2, 0));
 }
 

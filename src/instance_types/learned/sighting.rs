@@ -33,7 +33,7 @@ pub struct Origin<'a> {
     pub group: &'a str,
     /// The group's cloud.
     pub family: Family,
-    /// The machine type, as the node's label has it.
+    /// The instance type, as the node's label has it.
     pub type_name: &'a str,
     /// Operating system and kernel.
     pub image: &'a str,

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::cloud::{Family, GroupHints, Machine, ReservedProfile};
+use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
 use crate::instance_types::{Catalog, Day, Learned, Origin, Quantity, Sighting, Table};
 use crate::template::{self, GroupOverrides, Input, Value};
 
@@ -10,7 +10,7 @@ fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 /// A group of g4dn.xlarge, one of whose nodes was seen on the first day of 1970.
 struct Group {
-    machine: Machine,
+    launch: LaunchSpec,
     hints: GroupHints,
     overrides: GroupOverrides,
     tables: Vec<Table>,
@@ -19,13 +19,13 @@ struct Group {
 
 /// What a g4dn.xlarge with AL2023 shows, with a disk of 20 GiB.
 fn mk_group() -> Group {
-    let machine = Machine {
+    let launch = LaunchSpec {
         types: vec!["g4dn.xlarge".to_owned()],
         region: "us-east-1".to_owned(),
         zones: vec!["us-east-1a".to_owned()],
         ephemeral_storage_bytes: Some(20 << 30),
         reserved: Some(ReservedProfile::Eks),
-        ..Machine::default()
+        ..LaunchSpec::default()
     };
     let seen = vec![
         ("cpu", "4", "3920m"),
@@ -35,7 +35,7 @@ fn mk_group() -> Group {
         ("nvidia.com/gpu", "4", "4"),
     ];
     let (hints, overrides) = (GroupHints::default(), GroupOverrides::default());
-    Group { machine, hints, overrides, tables: Vec::new(), seen }
+    Group { launch, hints, overrides, tables: Vec::new(), seen }
 }
 
 impl Group {
@@ -65,7 +65,7 @@ impl Group {
             group: "gpu",
             family: Family::Aws,
             hints: &self.hints,
-            machine: &self.machine,
+            launch: &self.launch,
             catalog: &catalog.for_group("us/gpu"),
             overrides: &self.overrides,
         });
@@ -160,11 +160,11 @@ fn a_node_that_keeps_nothing_is_taken_at_its_word() {
 #[test]
 fn a_disk_that_has_grown_since_is_believed() {
     let mut group = mk_group();
-    group.machine.ephemeral_storage_bytes = Some(100 << 30);
+    group.launch.ephemeral_storage_bytes = Some(100 << 30);
     let (storage, source) = group.get("capacity.ephemeral-storage");
     assert_eq!(source, "group");
     assert!(storage.parse::<Quantity>().unwrap().whole() > 90 << 30, "{storage}");
     assert_eq!(group.get("allocatable.ephemeral-storage").1, "eks profile");
-    group.machine.ephemeral_storage_bytes = None;
+    group.launch.ephemeral_storage_bytes = None;
     group.assert("capacity.ephemeral-storage", "20893676Ki", SEEN);
 }

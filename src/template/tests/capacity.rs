@@ -13,8 +13,8 @@ fn tags_say_what_a_node_holds_and_unusable_ones_are_ignored() {
         ("error-resource", "GG"),
         ("negative-resource", "-1"),
     ]);
-    group.machine.resources = strings(&[("memory", "200M"), ("nodegroup-resource", "80Gi")]);
-    group.machine.ephemeral_storage_bytes = Some(1 << 30);
+    group.launch.resources = strings(&[("memory", "200M"), ("nodegroup-resource", "80Gi")]);
+    group.launch.ephemeral_storage_bytes = Some(1 << 30);
     for (path, expected) in [
         ("capacity.cpu", some("100m")),
         ("capacity.memory", some("100M")),
@@ -133,7 +133,7 @@ fn an_unknown_type_is_an_error_that_says_what_to_do() {
     assert_eq!(mk_group(Family::Aws, &[]).build(), Err(TemplateError::NoType { group: "my-group".into() }));
     let half = mk_group(Family::Azure, &["Standard_New"]).table("azure: {Standard_New: {cpu: 2}}");
     let error = half.build().unwrap_err().to_string();
-    assert!(error.starts_with("group my-group: the memory of machine type Standard_New is not known;"), "{error}");
+    assert!(error.starts_with("group my-group: the memory of instance type Standard_New is not known;"), "{error}");
 
     let mut given = mk_group(Family::Aws, &["x9.large"]);
     given.overrides.capacity = map(&[("cpu", Quantity::units(2)), ("memory", "8Gi".parse().unwrap())]);
@@ -162,7 +162,7 @@ fn live_discovery_serves_types_that_no_table_knows() {
 #[test]
 fn an_azure_group_reserves_as_aks_does() {
     let mut group = mk_group(Family::Azure, &["standard_ds2_v2"]);
-    group.machine.ephemeral_storage_bytes = Some(128 << 30);
+    group.launch.ephemeral_storage_bytes = Some(128 << 30);
     assert_eq!(group.get("capacity.pods"), some("110"));
     assert_eq!(group.get("allocatable.cpu"), some("1900m"));
     let capacity = group.value("capacity.memory").unwrap();

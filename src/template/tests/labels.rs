@@ -6,7 +6,7 @@ use super::*;
 fn a_plain_aws_group_has_the_generic_labels() {
     let group = mk_group(Family::Aws, &["c4.large"]);
     let zone = group.get("labels.topology.kubernetes.io/zone").unwrap();
-    assert!(group.machine.zones.contains(&zone));
+    assert!(group.launch.zones.contains(&zone));
     let name = group.build().unwrap().node.metadata.unwrap().name.unwrap();
     assert!(name.starts_with("my-group-template-"), "{name}");
     for (label, expected) in [
@@ -33,8 +33,8 @@ fn names_fit_into_a_label() {
     let mut group = mk_group(Family::Aws, &["m5.large"]);
     for id in ["", "/", &"x".repeat(300), "Source/Group_1"] {
         group.hints = GroupHints::default();
-        let Group { family, hints, machine, catalog, overrides } = &group;
-        let input = Input { group: id, family: *family, hints, machine, catalog, overrides };
+        let Group { family, hints, launch, catalog, overrides } = &group;
+        let input = Input { group: id, family: *family, hints, launch, catalog, overrides };
         let name = build(&input).unwrap().node.metadata.unwrap().name.unwrap();
         assert!(name.len() <= 63 && !name.starts_with('-') && !name.contains(['/', '_', 'S']), "{name}");
     }
@@ -43,10 +43,10 @@ fn names_fit_into_a_label() {
 #[test]
 fn a_group_without_zones_is_an_error_on_aws_and_regional_on_azure() {
     let mut aws = mk_group(Family::Aws, &["m5.large"]);
-    aws.machine.zones.clear();
+    aws.launch.zones.clear();
     assert_eq!(aws.build(), Err(TemplateError::NoZone { group: "my-group".into() }));
     let mut azure = mk_group(Family::Azure, &["Standard_DS2_v2"]);
-    azure.machine.zones.clear();
+    azure.launch.zones.clear();
     assert_eq!(azure.get("labels.topology.kubernetes.io/zone"), some("0"));
     assert_eq!(azure.get("labels.failure-domain.beta.kubernetes.io/zone"), some("0"));
     assert_eq!(azure.get("labels.topology.disk.csi.azure.com/zone"), some(""));
@@ -55,8 +55,7 @@ fn a_group_without_zones_is_an_error_on_aws_and_regional_on_azure() {
 #[test]
 fn a_tags_label_beats_an_override_beats_the_group() {
     let mut group = mk_group(Family::Aws, &["m5.large"]);
-    group.machine.labels =
-        strings(&[("a", "machine"), ("b", "machine"), ("c", "machine"), ("kubernetes.io/os", "bsd")]);
+    group.launch.labels = strings(&[("a", "machine"), ("b", "machine"), ("c", "machine"), ("kubernetes.io/os", "bsd")]);
     group.overrides.labels = strings(&[("a", "override"), ("b", "override")]);
     group.hints.labels = strings(&[("a", "tag"), ("foo", "bar")]);
     for (key, expected) in
@@ -75,7 +74,7 @@ fn a_node_has_one_taint_per_key_and_effect() {
     group.hints.taints =
         vec![taint("dedicated", "foo", TaintEffect::NoSchedule), taint("group", "bar", TaintEffect::NoExecute)];
     group.overrides.taints = vec![taint("dedicated", "other", TaintEffect::NoSchedule)];
-    group.machine.taints = vec![
+    group.launch.taints = vec![
         taint("app", "fizz", TaintEffect::PreferNoSchedule),
         taint("group", "bar", TaintEffect::NoExecute),
         taint("group", "bar", TaintEffect::NoSchedule),

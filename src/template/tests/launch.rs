@@ -1,4 +1,4 @@
-//! What a launch makes of a machine type.
+//! What a launch makes of an instance type.
 
 use super::*;
 use crate::cloud::OperatingSystem;
@@ -7,9 +7,9 @@ use crate::cloud::OperatingSystem;
 fn pods_are_what_the_kubelet_is_given_before_what_the_network_serves() {
     let mut group = mk_group(Family::Aws, &["m5.24xlarge"]);
     assert_eq!(group.get("capacity.pods"), some("737"));
-    group.machine.caps_pods = true;
+    group.launch.caps_pods = true;
     assert_eq!(group.get("capacity.pods"), some("250"));
-    group.machine.reserved = Some(ReservedProfile::Kubeadm);
+    group.launch.reserved = Some(ReservedProfile::Kubeadm);
     assert_eq!(group.get("capacity.pods"), some("110"));
     group.overrides.capacity = map(&[("pods", Quantity::units(60))]);
     assert_eq!(group.get("capacity.pods"), some("60"));
@@ -18,13 +18,13 @@ fn pods_are_what_the_kubelet_is_given_before_what_the_network_serves() {
     group.overrides.reserved.max_pods = Some(58);
     assert_eq!(group.get("capacity.pods"), some("58"));
     group = mk_group(Family::Aws, &["m5.24xlarge", "m5.large"]);
-    group.machine.max_pods = Some(110);
+    group.launch.max_pods = Some(110);
     let pods = group.value("capacity.pods").unwrap();
     assert_eq!((pods.value.as_str(), pods.source.to_string()), ("110", "group".to_owned()));
     assert_eq!(pods.runner_up.unwrap().0, "737");
-    group.machine.max_pods = Some(300);
+    group.launch.max_pods = Some(300);
     assert_eq!(group.get("capacity.pods"), some("300"));
-    group.machine.caps_pods = true;
+    group.launch.caps_pods = true;
     assert_eq!(group.get("capacity.pods"), some("110"), "m5.large, the smaller one");
     // Prefix delegation: the limit is the kubelet's, the reserve the network's.
     let mut delegated = mk_group(Family::Aws, &["m5.large"]);
@@ -39,7 +39,7 @@ fn nodes_that_no_cloud_has_set_up_are_plain_kubelets() {
         let mut group = mk_group(family, &[name]);
         let of_cloud = group.value("reserved.profile").unwrap();
         assert_eq!(of_cloud.source.to_string(), "group");
-        group.machine.reserved = None;
+        group.launch.reserved = None;
         let profile = group.value("reserved.profile").unwrap();
         assert_eq!((profile.value.as_str(), profile.source.to_string()), ("kubeadm", "default".to_owned()));
         let quantity = |path: &str| group.get(path).unwrap().parse::<Quantity>().unwrap();
@@ -55,9 +55,9 @@ fn nodes_that_no_cloud_has_set_up_are_plain_kubelets() {
 #[test]
 fn processors_that_the_launch_switches_off_are_not_promised() {
     let mut group = mk_group(Family::Aws, &["m5.4xlarge", "m5.large"]);
-    group.machine.cpus_max = Some(4);
+    group.launch.cpus_max = Some(4);
     assert_eq!(group.get("capacity.cpu"), some("2"));
-    group.machine.types.pop();
+    group.launch.types.pop();
     let cpu = group.value("capacity.cpu").unwrap();
     assert_eq!((cpu.value.as_str(), cpu.source.to_string()), ("4", "group".to_owned()));
     assert_eq!(cpu.runner_up.unwrap().0, "16");
@@ -67,7 +67,7 @@ fn processors_that_the_launch_switches_off_are_not_promised() {
 #[test]
 fn devices_that_the_launch_attaches_are_resources() {
     let mut group = mk_group(Family::Aws, &["m5.large"]);
-    group.machine.devices = map(&[("vpc.amazonaws.com/efa", 4)]);
+    group.launch.devices = map(&[("vpc.amazonaws.com/efa", 4)]);
     let efa = group.value("allocatable.vpc.amazonaws.com/efa").unwrap();
     assert_eq!((efa.value.as_str(), efa.source.to_string()), ("4", "group".to_owned()));
     group.hints.resources = strings(&[("vpc.amazonaws.com/efa", "0"), ("vpc.amazonaws.com/pod-eni", "9")]);
@@ -80,8 +80,8 @@ fn disks_that_a_node_joins_hold_its_pods_storage() {
     let table = "aws: {m5d.large: {localDisks: 75G}, m5.large: {localDisks: 0}}";
     let storage = |types: &[&str]| {
         let mut group = mk_group(Family::Aws, types).table(table);
-        group.machine.ephemeral_storage_bytes = Some(20 << 30);
-        group.machine.joins_local_disks = true;
+        group.launch.ephemeral_storage_bytes = Some(20 << 30);
+        group.launch.joins_local_disks = true;
         group.value("capacity.ephemeral-storage")
     };
     let own = storage(&["m5d.large"]).unwrap();
@@ -100,9 +100,9 @@ fn addresses_of_windows_are_of_eks_and_windows_alone() {
     let table = "aws: {m5.large: {vpc.amazonaws.com/PrivateIPv4Address: 9}}";
     let mut group = mk_group(Family::Aws, &["m5.large"]).table(table);
     assert_eq!(group.get(ADDRESSES), None);
-    group.machine.operating_system = OperatingSystem::Windows;
+    group.launch.operating_system = OperatingSystem::Windows;
     assert_eq!((group.get(ADDRESSES), group.get("capacity.pods")), (some("9"), some("110")));
-    group.machine.reserved = None;
+    group.launch.reserved = None;
     assert_eq!(group.get(ADDRESSES), None);
 }
 
@@ -120,9 +120,9 @@ fn types_that_are_far_apart_are_told() {
 #[test]
 fn gpus_of_windows_nodes_of_aks_are_those_of_directx() {
     let mut group = mk_group(Family::Azure, &["Standard_NC4as_T4_v3"]);
-    group.machine.operating_system = OperatingSystem::Windows;
+    group.launch.operating_system = OperatingSystem::Windows;
     assert_eq!(group.get("capacity.microsoft.com/directx"), some("1"));
     assert_eq!(group.get("capacity.nvidia.com/gpu"), None);
-    group.machine.reserved = None;
+    group.launch.reserved = None;
     assert_eq!(group.get("capacity.nvidia.com/gpu"), some("1"));
 }

@@ -8,7 +8,7 @@ fn the_same_group_always_makes_the_same_node() {
     let once = group.build().unwrap();
     assert_eq!(group.build().unwrap().bytes, once.bytes);
     let mut reversed = mk_group(Family::Aws, &["m5.large"]);
-    reversed.machine.zones.reverse();
+    reversed.launch.zones.reverse();
     assert_eq!(reversed.build().unwrap().bytes, once.bytes);
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headcount::cloud::{Family, GroupHints, Machine, OperatingSystem, ReservedProfile};
+use headcount::cloud::{Family, GroupHints, LaunchSpec, OperatingSystem, ReservedProfile};
 use headcount::instance_types::{Catalog, Quantity, Table};
 use headcount::template::{GroupOverrides, Input, ReservedRule, build};
 
@@ -52,18 +52,18 @@ impl<'a> Group<'a> {
     }
 
     pub(crate) fn estimate(&self) -> Estimate {
-        let machine = Machine {
+        let launch = LaunchSpec {
             types: vec![self.type_name.to_owned()],
             region: "r".into(),
             zones: vec!["r-1".into()],
             operating_system: self.operating_system,
-            ..Machine::default()
+            ..LaunchSpec::default()
         };
         let input = Input {
             group: "group",
             family: self.family,
             hints: &GroupHints::default(),
-            machine: &machine,
+            launch: &launch,
             catalog: &self.catalog,
             overrides: &self.overrides,
         };

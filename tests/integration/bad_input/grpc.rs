@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use headcount::cloud::simulated::{GroupPlan, Simulated};
 use headcount::cloud::{Family, SharedCloud};
+use headcount::clouds::simulated::{GroupPlan, Simulated};
 use headcount::fleet::{Fleet, Policies, Settings};
 use headcount::grpc::dialect::SendPolicy;
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;

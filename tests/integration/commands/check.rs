@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use headcount::cloud::simulated::{GroupPlan, Simulated};
 use headcount::cloud::{Family, Permit};
+use headcount::clouds::simulated::{GroupPlan, Simulated};
 use serde_json::Value;
 
 use super::{config, texts};
-use crate::faces::Face;
-use crate::faces::arm::Arm;
-use crate::faces::aws::{Aws, Launch, Override, error};
-use crate::faces::kubernetes::ApiServer;
+use crate::emulators::Emulator;
+use crate::emulators::arm::Arm;
+use crate::emulators::aws::{Aws, Launch, Override, error};
+use crate::emulators::kubernetes::ApiServer;
 use crate::peers::headcount::{ConfigFile, run};
 use crate::peers::moto::Moto;
 
@@ -54,8 +54,8 @@ fn aws(plans: impl IntoIterator<Item = GroupPlan>) -> Aws {
 
 #[tokio::test]
 async fn where_all_is_well_every_line_says_so_and_the_exit_code_is_0() {
-    let face = aws([plan("web")]);
-    let found = check(&config(&face, &["0:10:web"], ""));
+    let emulator = aws([plan("web")]);
+    let found = check(&config(&emulator, &["0:10:web"], ""));
     found.has("ok here it can be read; 1 group", &[]);
     found.has("ok web size 2 in 0:10; a new node has 2 cpu and ", &["(live discovery, an estimate) — learn:, a table"]);
     assert_eq!((found.lines.len(), found.code), (2, Some(0)));
@@ -67,16 +67,16 @@ async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
     spread.removal = Permit::Withheld("suspended".to_owned());
     let mut stuck = plan("stuck");
     stuck.growth = Permit::Withheld("suspended".to_owned());
-    let face = aws([spread, stuck, plan("weighted"), plan("scaled"), plan("bounds")]);
+    let emulator = aws([spread, stuck, plan("weighted"), plan("scaled"), plan("bounds")]);
     let weight = |name: &str, weight: &str| Override {
         instance_type: Some(name.to_owned()),
         weight: Some(weight.to_owned()),
         requirements: None,
     };
-    face.look("weighted", |look| look.overrides = vec![weight("m5.large", "1"), weight("m5.xlarge", "2")]);
-    face.look("scaled", |look| look.policies = vec!["cpu-50".to_owned()]);
+    emulator.look("weighted", |look| look.overrides = vec![weight("m5.large", "1"), weight("m5.xlarge", "2")]);
+    emulator.look("scaled", |look| look.policies = vec!["cpu-50".to_owned()]);
     let groups = ["0:10:spread", "0:10:stuck", "0:10:weighted", "0:10:scaled", "1:5:bounds", "0:1:gone"];
-    let found = check(&config(&face, &groups, "learn: {configMap: mine}"));
+    let found = check(&config(&emulator, &groups, "learn: {configMap: mine}"));
     found.has("warning spread it spans 2 zones", &["(AZRebalance) — aws autoscaling suspend-processes"]);
     found.has("warning spread it cannot shrink: the group's Terminate process is suspended", &["resume-processes"]);
     found.has("warning stuck it cannot grow: the group's Launch process is suspended", &["resume-processes"]);
@@ -95,9 +95,9 @@ async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
 
 #[tokio::test]
 async fn a_group_whose_machines_cannot_be_described_is_an_error_and_comes_first() {
-    let face = aws([plan("good"), plan("template")]);
-    face.look("template", |look| look.launch = Launch::MissingTemplate);
-    let found = check(&config(&face, &["0:10:good", "0:10:template"], ""));
+    let emulator = aws([plan("good"), plan("template")]);
+    emulator.look("template", |look| look.launch = Launch::MissingTemplate);
+    let found = check(&config(&emulator, &["0:10:good", "0:10:template"], ""));
     found.has("error template no template can be built, so it cannot grow from zero: ", &["launch template"]);
     found.has("ok good", &[]);
     let severities: Vec<_> = found.lines.iter().filter_map(|line| line.split(' ').next()).collect();
@@ -107,11 +107,11 @@ async fn a_group_whose_machines_cannot_be_described_is_an_error_and_comes_first(
 
 #[tokio::test]
 async fn a_source_that_cannot_be_read_is_an_error_and_the_others_are_checked_all_the_same() {
-    let face = aws([plan("web")]);
+    let emulator = aws([plan("web")]);
     let source = |name: &str, endpoint: &str| {
         format!("{{name: {name}, aws: {{region: us-east-1, endpoint: \"{endpoint}\", nodeGroups: [\"0:10:web\"]}}}}")
     };
-    let sources = [source("gone", "http://127.0.0.1:1"), source("there", &face.url())].join(", ");
+    let sources = [source("gone", "http://127.0.0.1:1"), source("there", &emulator.url())].join(", ");
     let found = check(&ConfigFile::new(&format!("sources: [{sources}]\n")));
     found.has(
         "error gone it cannot be read: unreachable: DescribeAutoScalingGroups",
@@ -125,13 +125,13 @@ async fn a_source_that_cannot_be_read_is_an_error_and_the_others_are_checked_all
 #[tokio::test]
 async fn missing_permissions_are_named_with_the_policy_that_grants_them() {
     let denied = || error(403, "AccessDenied", "User: me is not authorized to perform this");
-    let face = aws([plan("web")]);
-    face.script("POST", "Action=DescribePolicies", 99, denied());
-    let found = check(&config(&face, &["0:10:web"], ""));
+    let emulator = aws([plan("web")]);
+    emulator.script("POST", "Action=DescribePolicies", 99, denied());
+    let found = check(&config(&emulator, &["0:10:web"], ""));
     found.has("warning here whether something else scales the groups cannot be read: denied: DescribePolicies", &[]);
     assert_eq!(found.code, Some(0), "serving does not need it");
-    face.script("POST", "Action=DescribeAutoScalingGroups", 99, denied());
-    let found = check(&config(&face, &["0:10:web"], ""));
+    emulator.script("POST", "Action=DescribeAutoScalingGroups", 99, denied());
+    let found = check(&config(&emulator, &["0:10:web"], ""));
     found.has("error here it cannot be read: denied: ", &["check the credentials", "deploy/aws-iam-policy.json"]);
     assert_eq!(found.code, Some(1));
 }
@@ -143,8 +143,8 @@ async fn names_that_two_sources_share_and_gpus_in_both_clouds_are_warned_of() {
         Simulated::with_groups(7, [GroupPlan::azure("web").machines(&["Standard_NC24ads_A100_v4"])])
             .of_family(Family::Azure),
     ));
-    let settings = |name: &str, face: &dyn Fn() -> (String, Vec<String>)| {
-        let (cloud, lines) = face();
+    let settings = |name: &str, emulator: &dyn Fn() -> (String, Vec<String>)| {
+        let (cloud, lines) = emulator();
         let lines: String = lines.iter().map(|line| format!("      {line}\n")).collect();
         format!("  - name: {name}\n    {cloud}:\n{lines}      nodeGroups: [\"0:100:web\"]\n")
     };
@@ -162,9 +162,9 @@ async fn names_that_two_sources_share_and_gpus_in_both_clouds_are_warned_of() {
 #[tokio::test]
 async fn a_scale_set_that_azure_monitor_scales_too_is_warned_of() {
     let cloud = Simulated::with_groups(7, [GroupPlan::azure("pool"), GroupPlan::azure("calm")]);
-    let face = Arm::start(Arc::new(cloud.of_family(Family::Azure)));
-    face.look("pool", |look| look.autoscale = Some("by-cpu".to_owned()));
-    let found = check(&config(&face, &["0:10:pool", "0:10:calm"], ""));
+    let emulator = Arm::start(Arc::new(cloud.of_family(Family::Azure)));
+    emulator.look("pool", |look| look.autoscale = Some("by-cpu".to_owned()));
+    let found = check(&config(&emulator, &["0:10:pool", "0:10:calm"], ""));
     found.has("warning pool its size is also set by the autoscale setting by-cpu — switch it off: az monitor", &[]);
     found.has_no("warning calm");
     found.has("ok calm", &[]);
@@ -173,9 +173,9 @@ async fn a_scale_set_that_azure_monitor_scales_too_is_warned_of() {
 
 #[tokio::test]
 async fn what_learning_needs_is_tried() {
-    let (face, api) = (aws([plan("web")]), ApiServer::plain());
+    let (emulator, api) = (aws([plan("web")]), ApiServer::plain());
     let learn = "learn: {kubernetes: true, kubeconfig: kubeconfig}";
-    let config = config(&face, &["0:10:web"], learn).beside("kubeconfig", &api.kubeconfig_text());
+    let config = config(&emulator, &["0:10:web"], learn).beside("kubeconfig", &api.kubeconfig_text());
     check(&config).has("ok kubernetes nodes and the ConfigMap can be read", &[]);
     api.set_down(true);
     let found = check(&config);
@@ -184,14 +184,14 @@ async fn what_learning_needs_is_tried() {
         &["deploy/kubernetes-rbac.yaml"],
     );
     assert_eq!(found.code, Some(0));
-    let nowhere = check(&super::config(&face, &["0:10:web"], "learn: {kubernetes: true}"));
+    let nowhere = check(&super::config(&emulator, &["0:10:web"], "learn: {kubernetes: true}"));
     nowhere.has("warning kubernetes nothing can be learned from nodes: not in a pod", &["set learn.kubeconfig"]);
 }
 
 #[tokio::test]
 async fn a_source_without_groups_is_warned_of() {
-    let face = aws([]);
-    let lines: String = face.settings().iter().map(|line| format!("      {line}\n")).collect();
+    let emulator = aws([]);
+    let lines: String = emulator.settings().iter().map(|line| format!("      {line}\n")).collect();
     let discovery = "      autoDiscovery: [\"asg:tag=nobody\"]\n";
     let found = check(&ConfigFile::new(&format!("sources:\n  - name: here\n    aws:\n{lines}{discovery}")));
     found.has("warning here no group is found — name groups under nodeGroups", &[]);
@@ -200,8 +200,8 @@ async fn a_source_without_groups_is_warned_of() {
 
 #[tokio::test]
 async fn findings_are_printed_as_json_and_yaml_too() {
-    let face = aws([plan("web")]);
-    let config = config(&face, &["0:10:web", "0:1:gone"], "");
+    let emulator = aws([plan("web")]);
+    let config = config(&emulator, &["0:10:web", "0:1:gone"], "");
     let print = |form: &str| texts(&run(&["check", "-o", form, "--config", &config.path()])).0;
     let found: Vec<Value> = serde_json::from_str(&print("json")).expect("JSON");
     assert_eq!(found[0]["severity"], "warning");
@@ -227,9 +227,9 @@ async fn groups_in_moto_are_checked() {
 fn nothing_is_written_and_a_configuration_that_cannot_be_used_is_exit_code_2() {
     let output = run(&["check", "--config", "nowhere.yaml"]);
     assert_eq!(output.status.code(), Some(2));
-    let face = aws([plan("web")]);
-    let _answer = check(&config(&face, &["0:10:web"], ""));
-    let actions: Vec<_> = face.requests().iter().filter_map(|request| request.field("Action")).collect();
+    let emulator = aws([plan("web")]);
+    let _answer = check(&config(&emulator, &["0:10:web"], ""));
+    let actions: Vec<_> = emulator.requests().iter().filter_map(|request| request.field("Action")).collect();
     let reads = |action: &&String| action.starts_with("Describe") || action.starts_with("Get");
     assert_eq!(actions.iter().filter(reads).count(), actions.len(), "{actions:?}");
     assert!(actions.iter().any(|action| action == "DescribePolicies"));

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use headcount::cloud::Family;
-use headcount::cloud::simulated::{GroupPlan, Simulated};
+use headcount::clouds::simulated::{GroupPlan, Simulated};
 use headcount::instance_types::Table;
 
 use super::{config, empty, texts};
-use crate::faces::arm::Arm;
-use crate::faces::aws::Aws;
+use crate::emulators::arm::Arm;
+use crate::emulators::aws::Aws;
 use crate::peers::headcount::{ConfigFile, run};
 use crate::peers::moto::Moto;
 
@@ -31,8 +31,8 @@ fn holds(entries: &[(String, String)], name: &str, entry: &str) {
 
 #[tokio::test]
 async fn all_types_of_a_region_are_written_and_read_again_with_the_same_figures() {
-    let face = Aws::start(empty());
-    let found = entries(&exported(&config(&face, &["0:1:web"], "")), Family::Aws);
+    let emulator = Aws::start(empty());
+    let found = entries(&exported(&config(&emulator, &["0:1:web"], "")), Family::Aws);
     assert_eq!(found.len(), 14);
     holds(
         &found,
@@ -58,8 +58,8 @@ async fn all_types_of_a_region_are_written_and_read_again_with_the_same_figures(
 
 #[tokio::test]
 async fn all_sizes_of_a_location_are_written_and_read_again_with_the_same_figures() {
-    let face = Arm::start(Arc::new(Simulated::with_groups(7, [GroupPlan::azure("pool")]).of_family(Family::Azure)));
-    let found = entries(&exported(&config(&face, &["0:1:pool"], "")), Family::Azure);
+    let emulator = Arm::start(Arc::new(Simulated::with_groups(7, [GroupPlan::azure("pool")]).of_family(Family::Azure)));
+    let found = entries(&exported(&config(&emulator, &["0:1:pool"], "")), Family::Azure);
     assert_eq!(found.len(), 7);
     holds(&found, "standard_d4ps_v5", "{cpu: 4, nominalMemory: 16Gi, arch: arm64}");
     holds(&found, "standard_nc24ads_a100_v4", "{cpu: 24, nominalMemory: 220Gi, arch: amd64, nvidia.com/gpu: 1}");
@@ -69,17 +69,17 @@ async fn all_sizes_of_a_location_are_written_and_read_again_with_the_same_figure
 
 #[tokio::test]
 async fn a_table_that_is_passed_back_says_the_same_and_is_trusted_more() {
-    let face = Aws::start(Arc::new(Simulated::with_groups(7, [GroupPlan::aws("web")])));
+    let emulator = Aws::start(Arc::new(Simulated::with_groups(7, [GroupPlan::aws("web")])));
     let template = |config: &ConfigFile| {
         let output = run(&["template", "web", "--config", &config.path()]);
         let (rows, complaint) = texts(&output);
         let row = rows.lines().find(|line| line.starts_with("capacity.memory")).map(str::to_owned);
         row.unwrap_or_else(|| panic!("{rows}{complaint}"))
     };
-    let plain = config(&face, &["0:1:web"], "");
+    let plain = config(&emulator, &["0:1:web"], "");
     let before = template(&plain);
     let table = exported(&plain);
-    let after = template(&config(&face, &["0:1:web"], "instanceTypes: [table.yaml]").beside("table.yaml", &table));
+    let after = template(&config(&emulator, &["0:1:web"], "instanceTypes: [table.yaml]").beside("table.yaml", &table));
     let memory = |row: &str| row.split_whitespace().nth(1).map(str::to_owned);
     assert_eq!(memory(&before), memory(&after));
     assert!(before.contains("live discovery") && after.contains("user table"), "{before}\n{after}");

@@ -5,15 +5,15 @@ mod export;
 
 use std::process::Output;
 
-use headcount::cloud::simulated::Simulated;
+use headcount::clouds::simulated::Simulated;
 
-use crate::faces::Face;
+use crate::emulators::Emulator;
 use crate::peers::headcount::ConfigFile;
 
-/// A source `here` behind a face, with these groups (lines of `nodeGroups`) and further sections.
-fn config(face: &impl Face, node_groups: &[&str], more: &str) -> ConfigFile {
-    let mut lines = vec![format!("sources:\n  - name: here\n    {}:", face.cloud())];
-    lines.extend(face.settings().iter().map(|line| format!("      {line}")));
+/// A source `here` behind an emulator, with these groups (lines of `nodeGroups`) and further sections.
+fn config(emulator: &impl Emulator, node_groups: &[&str], more: &str) -> ConfigFile {
+    let mut lines = vec![format!("sources:\n  - name: here\n    {}:", emulator.cloud())];
+    lines.extend(emulator.settings().iter().map(|line| format!("      {line}")));
     lines.push(format!("      nodeGroups: {node_groups:?}"));
     ConfigFile::new(&format!("{}\n{more}\n", lines.join("\n")))
 }

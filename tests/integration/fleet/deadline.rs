@@ -2,35 +2,35 @@
 
 use std::time::Duration;
 
-use headcount::cloud::simulated::{CallKind, GroupPlan, Mishap};
+use headcount::clouds::simulated::{CallKind, GroupPlan, Mishap};
 use headcount::fleet::{Ask, FleetError};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::bed::{Bed, limit};
+use super::fixture::{Fixture, limit};
 
 #[tokio::test(start_paused = true)]
 async fn what_was_not_sent_in_time_is_never_sent() {
-    let bed = Bed::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
     let slow = Mishap::Slow(Duration::from_secs(10));
-    bed.cloud().faults(|faults| faults.script(Some(CallKind::Observe), None, 1, slow));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::Observe), None, 1, slow));
     let asked = Instant::now();
-    let error = bed.increase("g", 1).await.expect_err("no time");
+    let error = fixture.increase("g", 1).await.expect_err("no time");
     assert!(matches!(error, FleetError::NotSent { .. }), "{error}");
     assert!(asked.elapsed() < Duration::from_secs(5));
     sleep(Duration::from_secs(60)).await;
-    assert_eq!((bed.target("g"), bed.calls(CallKind::SetCapacity)), (4, 0));
+    assert_eq!((fixture.target("g"), fixture.calls(CallKind::SetCapacity)), (4, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_sent_is_finished_though_its_caller_has_gone() {
-    let bed = Bed::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
     let slow = Mishap::Slow(Duration::from_secs(10));
-    bed.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
-    let error = bed.increase("g", 1).await.expect_err("too slow to be answered");
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let error = fixture.increase("g", 1).await.expect_err("too slow to be answered");
     assert!(matches!(error, FleetError::StillRunning { .. }), "{error}");
-    bed.until("it shows", |bed| bed.target("g") == 5).await;
+    fixture.until("it shows", |fixture| fixture.target("g") == 5).await;
 
-    let call = bed.fleet.mutate("g", Ask::Increase(1), limit(5));
+    let call = fixture.fleet.mutate("g", Ask::Increase(1), limit(5));
     let _gone = timeout(Duration::from_millis(1), call).await;
-    bed.until("it shows", |bed| bed.target("g") == 6).await;
+    fixture.until("it shows", |fixture| fixture.target("g") == 6).await;
 }

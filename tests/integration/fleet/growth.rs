@@ -4,40 +4,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::InstanceState;
-use headcount::cloud::simulated::{CallKind, GroupPlan, Mishap};
+use headcount::clouds::simulated::{CallKind, GroupPlan, Mishap};
 use headcount::fleet::{Ask, FleetError, Refusal};
 use tokio::task::JoinSet;
 
-use super::bed::{Bed, kinds, limit, seconds};
+use super::fixture::{Fixture, kinds, limit, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn a_group_grows_and_shrinks_and_every_answer_is_visible_at_once() {
     for (kind, plan) in kinds() {
-        let bed = Bed::with([plan.sized(0, 10, 2)]).await;
-        assert_eq!(bed.target("g"), 2, "{kind}");
-        bed.increase("g", 3).await.expect(kind);
-        assert_eq!(bed.target("g"), 5, "{kind}");
-        assert_eq!(bed.instances("g", InstanceState::Creating).len(), 3, "{kind}");
-        bed.until("five run", |bed| bed.instances("g", InstanceState::Running).len() == 5).await;
+        let fixture = Fixture::with([plan.sized(0, 10, 2)]).await;
+        assert_eq!(fixture.target("g"), 2, "{kind}");
+        fixture.increase("g", 3).await.expect(kind);
+        assert_eq!(fixture.target("g"), 5, "{kind}");
+        assert_eq!(fixture.instances("g", InstanceState::Creating).len(), 3, "{kind}");
+        fixture.until("five run", |fixture| fixture.instances("g", InstanceState::Running).len() == 5).await;
 
-        let victim = bed.instances("g", InstanceState::Running)[1].clone();
-        bed.delete("g", std::slice::from_ref(&victim)).await.expect(kind);
-        assert_eq!(bed.target("g"), 4, "{kind}");
-        assert_eq!(bed.instances("g", InstanceState::Deleting), std::slice::from_ref(&victim), "{kind}");
-        bed.until("it is gone", |bed| bed.instances("g", InstanceState::Deleting).is_empty()).await;
-        assert_eq!((bed.target("g"), bed.capacity("g")), (4, 4), "{kind}");
-        assert!(!bed.instances("g", InstanceState::Running).contains(&victim), "{kind}");
-        bed.nobody_was_killed();
+        let victim = fixture.instances("g", InstanceState::Running)[1].clone();
+        fixture.delete("g", std::slice::from_ref(&victim)).await.expect(kind);
+        assert_eq!(fixture.target("g"), 4, "{kind}");
+        assert_eq!(fixture.instances("g", InstanceState::Deleting), std::slice::from_ref(&victim), "{kind}");
+        fixture.until("it is gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (4, 4), "{kind}");
+        assert!(!fixture.instances("g", InstanceState::Running).contains(&victim), "{kind}");
+        fixture.nobody_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn fifty_concurrent_scale_ups_stop_exactly_at_the_maximum() {
     for (kind, plan) in kinds() {
-        let bed = Bed::with([plan.sized(0, 40, 5)]).await;
+        let fixture = Fixture::with([plan.sized(0, 40, 5)]).await;
         let mut calls = JoinSet::new();
         for _ in 0..50 {
-            let fleet = Arc::clone(&bed.fleet);
+            let fleet = Arc::clone(&fixture.fleet);
             calls.spawn(async move { fleet.mutate("g", Ask::Increase(1), limit(5)).await });
         }
         let outcomes = calls.join_all().await;
@@ -47,23 +47,23 @@ async fn fifty_concurrent_scale_ups_stop_exactly_at_the_maximum() {
             matches!(error, FleetError::Refused { refusal: Refusal::AboveMax { max: 40, .. }, .. })
         };
         assert!(outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).all(above), "{kind}: {outcomes:?}");
-        assert_eq!((bed.target("g"), bed.capacity("g")), (40, 40), "{kind}");
-        assert!(bed.calls(CallKind::SetCapacity) <= 3, "{kind}");
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (40, 40), "{kind}");
+        assert!(fixture.calls(CallKind::SetCapacity) <= 3, "{kind}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_scale_up_during_deletions_keeps_both() {
     for (kind, plan) in kinds() {
-        let bed = Bed::with([plan.sized(1, 200, 86).delete_time(seconds(120))]).await;
-        let victims = bed.instances("g", InstanceState::Running)[..38].to_vec();
-        bed.delete("g", &victims).await.expect(kind);
-        bed.increase("g", 2).await.expect(kind);
-        assert_eq!(bed.target("g"), 50, "{kind}");
-        bed.until("all is done", |bed| bed.instances("g", InstanceState::Running).len() == 50).await;
-        bed.until("the capacity agrees", |bed| bed.capacity("g") == 50).await;
-        assert_eq!(bed.target("g"), 50, "{kind}");
-        bed.nobody_was_killed();
+        let fixture = Fixture::with([plan.sized(1, 200, 86).delete_time(seconds(120))]).await;
+        let victims = fixture.instances("g", InstanceState::Running)[..38].to_vec();
+        fixture.delete("g", &victims).await.expect(kind);
+        fixture.increase("g", 2).await.expect(kind);
+        assert_eq!(fixture.target("g"), 50, "{kind}");
+        fixture.until("all is done", |fixture| fixture.instances("g", InstanceState::Running).len() == 50).await;
+        fixture.until("the capacity agrees", |fixture| fixture.capacity("g") == 50).await;
+        assert_eq!(fixture.target("g"), 50, "{kind}");
+        fixture.nobody_was_killed();
     }
 }
 
@@ -71,17 +71,17 @@ async fn a_scale_up_during_deletions_keeps_both() {
 async fn a_write_whose_answer_is_lost_is_found_out_about() {
     for mishap in [Mishap::LostAnswer, Mishap::Garbled] {
         for (kind, plan) in kinds() {
-            let bed = Bed::with([plan.sized(0, 10, 4)]).await;
-            bed.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, mishap.clone()));
-            bed.increase("g", 2).await.expect(kind);
-            assert_eq!((bed.target("g"), bed.capacity("g")), (6, 6), "{kind}");
-            bed.until("six run", |bed| bed.instances("g", InstanceState::Running).len() == 6).await;
+            let fixture = Fixture::with([plan.sized(0, 10, 4)]).await;
+            fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, mishap.clone()));
+            fixture.increase("g", 2).await.expect(kind);
+            assert_eq!((fixture.target("g"), fixture.capacity("g")), (6, 6), "{kind}");
+            fixture.until("six run", |fixture| fixture.instances("g", InstanceState::Running).len() == 6).await;
 
-            bed.cloud().faults(|faults| faults.script(Some(CallKind::DeleteInstances), None, 1, mishap.clone()));
-            let victim = bed.instances("g", InstanceState::Running)[0].clone();
-            bed.delete("g", &[victim]).await.expect(kind);
-            assert_eq!(bed.target("g"), 5, "{kind}");
-            assert_eq!(bed.calls(CallKind::DeleteInstances), 1, "{kind}");
+            fixture.cloud().faults(|faults| faults.script(Some(CallKind::DeleteInstances), None, 1, mishap.clone()));
+            let victim = fixture.instances("g", InstanceState::Running)[0].clone();
+            fixture.delete("g", &[victim]).await.expect(kind);
+            assert_eq!(fixture.target("g"), 5, "{kind}");
+            assert_eq!(fixture.calls(CallKind::DeleteInstances), 1, "{kind}");
         }
     }
 }
@@ -90,67 +90,67 @@ async fn a_write_whose_answer_is_lost_is_found_out_about() {
 async fn a_write_that_fails_changes_nothing_and_says_so() {
     let mishaps = [Mishap::Throttled { retry_after: None }, Mishap::Unreachable, Mishap::Denied, Mishap::Refused];
     for mishap in mishaps {
-        let bed = Bed::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
-        bed.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, mishap.clone()));
-        let error = bed.increase("g", 2).await.expect_err("it was not written");
+        let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, mishap.clone()));
+        let error = fixture.increase("g", 2).await.expect_err("it was not written");
         assert!(matches!(error, FleetError::Cloud { .. }), "{error}");
-        assert_eq!((bed.target("g"), bed.capacity("g")), (4, 4), "{mishap:?}");
-        assert!(bed.instances("g", InstanceState::Creating).is_empty());
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (4, 4), "{mishap:?}");
+        assert!(fixture.instances("g", InstanceState::Creating).is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_computed_again_from_a_new_reading() {
-    let bed = Bed::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
-    bed.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 2, Mishap::Conflict));
-    bed.cloud().set_desired_externally("g", 9).expect("exists");
-    bed.increase("g", 2).await.expect("the third attempt is accepted");
-    assert_eq!((bed.target("g"), bed.capacity("g")), (11, 11), "growth from outside is kept");
+    let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 2, Mishap::Conflict));
+    fixture.cloud().set_desired_externally("g", 9).expect("exists");
+    fixture.increase("g", 2).await.expect("the third attempt is accepted");
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11), "growth from outside is kept");
 
-    bed.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 3, Mishap::Conflict));
-    let error = bed.increase("g", 1).await.expect_err("at most twice again");
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 3, Mishap::Conflict));
+    let error = fixture.increase("g", 1).await.expect_err("at most twice again");
     assert!(matches!(error, FleetError::Contended { .. }), "{error}");
-    assert_eq!(bed.capacity("g"), 11);
+    assert_eq!(fixture.capacity("g"), 11);
 }
 
 #[tokio::test(start_paused = true)]
 async fn growth_from_outside_is_read_before_a_write_is_computed() {
     for (kind, plan) in kinds() {
-        let bed = Bed::with([plan.sized(0, 100, 4)]).await;
-        bed.cloud().set_desired_externally("g", 9).expect("exists");
-        assert_eq!(bed.target("g"), 4, "{kind}: not listed again yet");
-        bed.increase("g", 2).await.expect(kind);
-        assert_eq!((bed.target("g"), bed.capacity("g")), (11, 11), "{kind}");
-        bed.nobody_was_killed();
+        let fixture = Fixture::with([plan.sized(0, 100, 4)]).await;
+        fixture.cloud().set_desired_externally("g", 9).expect("exists");
+        assert_eq!(fixture.target("g"), 4, "{kind}: not listed again yet");
+        fixture.increase("g", 2).await.expect(kind);
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11), "{kind}");
+        fixture.nobody_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn growth_from_outside_under_a_write_is_kept() {
-    let bed = Bed::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
+    let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
     let slow = Mishap::Slow(Duration::from_secs(2));
-    bed.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
     let somebody_else = async {
-        bed.until("the write is on its way", |bed| bed.calls(CallKind::SetCapacity) == 1).await;
-        bed.cloud().set_desired_externally("g", 9).expect("exists");
+        fixture.until("the write is on its way", |fixture| fixture.calls(CallKind::SetCapacity) == 1).await;
+        fixture.cloud().set_desired_externally("g", 9).expect("exists");
     };
-    let (outcome, ()) = tokio::join!(bed.increase("g", 2), somebody_else);
+    let (outcome, ()) = tokio::join!(fixture.increase("g", 2), somebody_else);
     outcome.expect("read again, computed again");
-    assert_eq!((bed.target("g"), bed.capacity("g")), (11, 11));
-    bed.nobody_was_killed();
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11));
+    fixture.nobody_was_killed();
 }
 
 #[tokio::test(start_paused = true)]
 async fn growth_in_one_batch_with_a_deletion_is_computed_from_a_reading_after_it() {
-    let bed = Bed::with([GroupPlan::aws("g").sized(0, 20, 6)]).await;
-    let victim = bed.instances("g", InstanceState::Running)[..1].to_vec();
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 6)]).await;
+    let victim = fixture.instances("g", InstanceState::Running)[..1].to_vec();
     // The second reading, by which the deletion would be seen, fails.
-    bed.cloud().faults(|faults| {
+    fixture.cloud().faults(|faults| {
         faults.script(Some(CallKind::Observe), None, 1, Mishap::Slow(Duration::from_millis(1)));
         faults.script(Some(CallKind::Observe), None, 1, Mishap::Unreachable);
     });
-    let (deleted, grown) = tokio::join!(bed.delete("g", &victim), bed.increase("g", 2));
+    let (deleted, grown) = tokio::join!(fixture.delete("g", &victim), fixture.increase("g", 2));
     deleted.expect("accepted");
     grown.expect("accepted");
-    assert_eq!((bed.target("g"), bed.capacity("g")), (7, 7));
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (7, 7));
 }

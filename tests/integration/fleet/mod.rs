@@ -1,7 +1,7 @@
 //! The real fleet over the simulated cloud, on a paused clock: what CA is told, and what is written, in each situation.
 
-mod bed;
 mod deadline;
+mod fixture;
 mod growth;
 mod missing;
 mod reading;

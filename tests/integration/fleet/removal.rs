@@ -3,37 +3,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::simulated::{
+use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
+use headcount::clouds::simulated::{
     Accounting, CallKind, DeleteOutcome, Distortion, GroupPlan, LaunchOutcome, Mishap, Overlap, Pick, PlannedFailure,
 };
-use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::fleet::{Ask, Fleet, FleetError, Policies, Refusal, Settings};
 use headcount::instance_types::Catalog;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::bed::{Bed, kinds, limit, named, no_capacity, seconds};
+use super::fixture::{Fixture, kinds, limit, named, no_capacity, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn fifty_concurrent_deletes_of_one_node_are_a_few_calls_and_take_just_those() {
     for (kind, plan) in kinds() {
-        let bed = Bed::with([plan.sized(0, 100, 80)]).await;
-        let running = bed.instances("g", InstanceState::Running);
+        let fixture = Fixture::with([plan.sized(0, 100, 80)]).await;
+        let running = fixture.instances("g", InstanceState::Running);
         let (victims, survivors) = running.split_at(50);
         let mut calls = JoinSet::new();
         for victim in victims.iter().cloned() {
-            let fleet = Arc::clone(&bed.fleet);
+            let fleet = Arc::clone(&fixture.fleet);
             calls.spawn(async move { fleet.mutate("g", Ask::Delete(named(&[victim])), limit(5)).await });
         }
         for outcome in calls.join_all().await {
             outcome.expect(kind);
         }
-        assert_eq!(bed.target("g"), 30, "{kind}");
-        assert!(bed.calls(CallKind::DeleteInstances) <= 2, "{kind}");
-        bed.until("they are gone", |bed| bed.instances("g", InstanceState::Deleting).is_empty()).await;
-        assert_eq!(bed.instances("g", InstanceState::Running), survivors, "{kind}");
-        assert_eq!((bed.target("g"), bed.capacity("g")), (30, 30), "{kind}");
-        bed.nobody_was_killed();
+        assert_eq!(fixture.target("g"), 30, "{kind}");
+        assert!(fixture.calls(CallKind::DeleteInstances) <= 2, "{kind}");
+        fixture.until("they are gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
+        assert_eq!(fixture.instances("g", InstanceState::Running), survivors, "{kind}");
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (30, 30), "{kind}");
+        fixture.nobody_was_killed();
     }
 }
 
@@ -42,93 +42,93 @@ async fn deletes_that_fail_later_leave_no_wrong_count_behind() {
     for habit in [Accounting::WhenGone, Accounting::OnAccept] {
         let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
         let plan = GroupPlan::azure("g").sized(1, 200, 86).accounting(habit);
-        let bed = Bed::with([plan.deletions(Pick::Always, DeleteOutcome::FailsLater(failure))]).await;
+        let fixture = Fixture::with([plan.deletions(Pick::Always, DeleteOutcome::FailsLater(failure))]).await;
         for round in 0..3 {
-            let victims = bed.instances("g", InstanceState::Running)[..38].to_vec();
-            bed.delete("g", &victims).await.expect("accepted");
-            assert_eq!(bed.target("g"), 48, "{habit:?}, round {round}");
-            bed.until("all run again", |bed| bed.instances("g", InstanceState::Running).len() == 86).await;
-            assert_eq!(bed.target("g"), 86, "{habit:?}, round {round}");
+            let victims = fixture.instances("g", InstanceState::Running)[..38].to_vec();
+            fixture.delete("g", &victims).await.expect("accepted");
+            assert_eq!(fixture.target("g"), 48, "{habit:?}, round {round}");
+            fixture.until("all run again", |fixture| fixture.instances("g", InstanceState::Running).len() == 86).await;
+            assert_eq!(fixture.target("g"), 86, "{habit:?}, round {round}");
         }
-        bed.increase("g", 5).await.expect("accepted");
-        assert_eq!((bed.target("g"), bed.capacity("g")), (91, 91), "{habit:?}");
-        bed.nobody_was_killed();
+        fixture.increase("g", 5).await.expect("accepted");
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (91, 91), "{habit:?}");
+        fixture.nobody_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nodes_of_other_groups_and_clouds_are_refused_and_nothing_is_done() {
-    let bed = Bed::with([GroupPlan::azure("g").sized(0, 9, 3), GroupPlan::azure("h").sized(0, 9, 3)]).await;
-    let own = bed.instances("g", InstanceState::Running)[0].clone();
-    let other = bed.instances("h", InstanceState::Running)[0].clone();
+    let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 9, 3), GroupPlan::azure("h").sized(0, 9, 3)]).await;
+    let own = fixture.instances("g", InstanceState::Running)[0].clone();
+    let other = fixture.instances("h", InstanceState::Running)[0].clone();
     for foreign in [other, ProviderId::from(""), ProviderId::from("gce://p/z/i"), ProviderId::from("garbage")] {
-        let error = bed.delete("g", &[own.clone(), foreign.clone()]).await.expect_err("foreign");
+        let error = fixture.delete("g", &[own.clone(), foreign.clone()]).await.expect_err("foreign");
         assert!(matches!(error, FleetError::Malformed(_)), "{foreign}: {error}");
     }
     let many: Vec<ProviderId> = std::iter::repeat_n(own, 10_000).collect();
-    assert!(matches!(bed.delete("g", &many).await, Err(FleetError::Malformed(_))));
-    assert_eq!((bed.target("g"), bed.target("h"), bed.calls(CallKind::DeleteInstances)), (3, 3, 0));
+    assert!(matches!(fixture.delete("g", &many).await, Err(FleetError::Malformed(_))));
+    assert_eq!((fixture.target("g"), fixture.target("h"), fixture.calls(CallKind::DeleteInstances)), (3, 3, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn deletes_are_judged_whole_in_the_order_of_arrival_while_there_is_room() {
-    let bed = Bed::with([GroupPlan::aws("g").sized(3, 9, 5)]).await;
-    let running = bed.instances("g", InstanceState::Running);
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(3, 9, 5)]).await;
+    let running = fixture.instances("g", InstanceState::Running);
     let (three, two) = running.split_at(3);
-    let (whole, fits) = tokio::join!(bed.delete("g", three), bed.delete("g", two));
+    let (whole, fits) = tokio::join!(fixture.delete("g", three), fixture.delete("g", two));
     let refused = matches!(whole, Err(FleetError::Refused { refusal: Refusal::BelowMin { .. }, .. }));
     assert!(refused && fits.is_ok(), "{whole:?} {fits:?}");
-    assert_eq!(bed.target("g"), 3);
-    bed.until("two are gone", |bed| bed.instances("g", InstanceState::Running).len() == 3).await;
-    assert_eq!(bed.instances("g", InstanceState::Running), three);
+    assert_eq!(fixture.target("g"), 3);
+    fixture.until("two are gone", |fixture| fixture.instances("g", InstanceState::Running).len() == 3).await;
+    assert_eq!(fixture.instances("g", InstanceState::Running), three);
 }
 
 #[tokio::test(start_paused = true)]
 async fn single_deletes_that_together_would_break_the_minimum_stop_at_it() {
     for (kind, plan) in kinds() {
-        let bed = Bed::with([plan.sized(3, 9, 5)]).await;
-        let running = bed.instances("g", InstanceState::Running);
-        let outcomes = futures_util::future::join_all(running.chunks(1).map(|one| bed.delete("g", one))).await;
+        let fixture = Fixture::with([plan.sized(3, 9, 5)]).await;
+        let running = fixture.instances("g", InstanceState::Running);
+        let outcomes = futures_util::future::join_all(running.chunks(1).map(|one| fixture.delete("g", one))).await;
         let is_done: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
         assert_eq!(is_done, [true, true, false, false, false], "{kind}: in the order of arrival");
-        assert_eq!(bed.target("g"), 3, "{kind}");
-        bed.until("two are gone", |bed| bed.instances("g", InstanceState::Deleting).is_empty()).await;
-        assert_eq!(bed.instances("g", InstanceState::Running), running[2..], "{kind}");
+        assert_eq!(fixture.target("g"), 3, "{kind}");
+        fixture.until("two are gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
+        assert_eq!(fixture.instances("g", InstanceState::Running), running[2..], "{kind}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_cloud_says_is_gone_is_told_so_though_reads_lag_behind() {
     for (kind, plan) in kinds() {
-        let bed = Bed::with([plan.sized(0, 9, 5)]).await;
+        let fixture = Fixture::with([plan.sized(0, 9, 5)]).await;
         let lag = Distortion::Stale(Duration::from_secs(3));
-        bed.cloud().faults(|faults| faults.distort(Some(CallKind::Observe), "g", 2, lag));
+        fixture.cloud().faults(|faults| faults.distort(Some(CallKind::Observe), "g", 2, lag));
         sleep(Duration::from_secs(6)).await;
-        let gone = bed.cloud().evict("g", 1).expect("exists");
-        assert!(bed.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}: nobody has looked");
-        bed.delete("g", &gone).await.expect(kind);
-        assert!(!bed.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}");
+        let gone = fixture.cloud().evict("g", 1).expect("exists");
+        assert!(fixture.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}: nobody has looked");
+        fixture.delete("g", &gone).await.expect(kind);
+        assert!(!fixture.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn part_of_a_batch_that_the_cloud_refuses_is_named_and_the_rest_is_done() {
     let refused = DeleteOutcome::Refused(PlannedFailure::other("ResourceContention", "busy"));
-    let bed = Bed::with([GroupPlan::aws("g").sized(0, 9, 5).deletions(Pick::First(1), refused)]).await;
-    let running = bed.instances("g", InstanceState::Running);
-    let error = bed.delete("g", &running[..3]).await.expect_err("one is refused");
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 9, 5).deletions(Pick::First(1), refused)]).await;
+    let running = fixture.instances("g", InstanceState::Running);
+    let error = fixture.delete("g", &running[..3]).await.expect_err("one is refused");
     assert!(matches!(&error, FleetError::PartlyRefused { refused, .. } if refused.len() == 1), "{error}");
     assert!(error.to_string().contains(running[0].as_str()), "{error}");
-    assert_eq!(bed.target("g"), 3);
+    assert_eq!(fixture.target("g"), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_the_middle_of_deletions_tells_the_truth_from_the_first_answer() {
     for (kind, plan) in kinds() {
-        let bed = Bed::with([plan.sized(0, 100, 40).delete_time(seconds(300))]).await;
-        let victims = bed.instances("g", InstanceState::Running)[..15].to_vec();
-        bed.delete("g", &victims).await.expect(kind);
-        let Bed { fleet, clouds } = bed;
+        let fixture = Fixture::with([plan.sized(0, 100, 40).delete_time(seconds(300))]).await;
+        let victims = fixture.instances("g", InstanceState::Running)[..15].to_vec();
+        fixture.delete("g", &victims).await.expect(kind);
+        let Fixture { fleet, clouds } = fixture;
         drop(fleet);
         let settings = Settings {
             sources: vec![(Arc::from("sim"), Arc::clone(&clouds[0]) as SharedCloud)],
@@ -136,32 +136,37 @@ async fn a_restart_in_the_middle_of_deletions_tells_the_truth_from_the_first_ans
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
         };
-        let bed = Bed { fleet: Arc::new(Fleet::start(settings)), clouds };
-        bed.ready().await;
-        assert_eq!(bed.target("g"), 25, "{kind}");
-        assert_eq!(bed.instances("g", InstanceState::Deleting).len(), 15, "{kind}");
-        bed.increase("g", 1).await.expect(kind);
-        assert_eq!(bed.target("g"), 26, "{kind}");
-        bed.nobody_was_killed();
+        let fixture = Fixture { fleet: Arc::new(Fleet::start(settings)), clouds };
+        fixture.ready().await;
+        assert_eq!(fixture.target("g"), 25, "{kind}");
+        assert_eq!(fixture.instances("g", InstanceState::Deleting).len(), 15, "{kind}");
+        fixture.increase("g", 1).await.expect(kind);
+        assert_eq!(fixture.target("g"), 26, "{kind}");
+        fixture.nobody_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn deletions_that_were_preempted_are_asked_for_again_together() {
     let plan = GroupPlan::azure("g").sized(0, 20, 6).overlap(Overlap::Preempt).delete_time(seconds(10));
-    let bed = Bed::with([plan]).await;
-    let running = bed.instances("g", InstanceState::Running);
+    let fixture = Fixture::with([plan]).await;
+    let running = fixture.instances("g", InstanceState::Running);
     for victim in &running[..2] {
-        bed.delete("g", std::slice::from_ref(victim)).await.expect("accepted");
+        fixture.delete("g", std::slice::from_ref(victim)).await.expect("accepted");
     }
     // The second has made the first void, and this makes the second void.
-    bed.cloud().set_desired_externally("g", 7).expect("exists");
-    let of_first =
-        |bed: &Bed| bed.instances("g", InstanceState::Running).iter().filter(|id| running.contains(id)).count();
+    fixture.cloud().set_desired_externally("g", 7).expect("exists");
+    let of_first = |fixture: &Fixture| {
+        fixture.instances("g", InstanceState::Running).iter().filter(|id| running.contains(id)).count()
+    };
     sleep(Duration::from_secs(60)).await;
-    bed.until("the other one runs", |bed| bed.instances("g", InstanceState::Running).len() == 5).await;
-    assert_eq!((of_first(&bed), bed.calls(CallKind::DeleteInstances)), (4, 3), "two deletions, and one of both");
-    assert_eq!((bed.target("g"), bed.capacity("g")), (5, 5));
+    fixture.until("the other one runs", |fixture| fixture.instances("g", InstanceState::Running).len() == 5).await;
+    assert_eq!(
+        (of_first(&fixture), fixture.calls(CallKind::DeleteInstances)),
+        (4, 3),
+        "two deletions, and one of both"
+    );
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (5, 5));
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,18 +175,18 @@ async fn how_a_deletion_is_counted_is_seen_even_where_the_reading_after_it_fails
         // Two are missing, so that the numbers alone do not tell the habit.
         let failing = LaunchOutcome::fails(no_capacity(), seconds(4));
         let plan = GroupPlan::azure("g").accounting(accounting).overlap(Overlap::Together).sized(0, 7, 5);
-        let bed = Bed::with([plan.launches(Pick::Always, failing)]).await;
-        bed.increase("g", 2).await.expect("accepted");
-        bed.until("two have failed", |bed| bed.failed("g").len() == 2).await;
-        let victims = bed.instances("g", InstanceState::Running)[..2].to_vec();
+        let fixture = Fixture::with([plan.launches(Pick::Always, failing)]).await;
+        fixture.increase("g", 2).await.expect("accepted");
+        fixture.until("two have failed", |fixture| fixture.failed("g").len() == 2).await;
+        let victims = fixture.instances("g", InstanceState::Running)[..2].to_vec();
         // The first reading is the one before the deletion.
-        bed.cloud().faults(|faults| {
+        fixture.cloud().faults(|faults| {
             faults.script(Some(CallKind::Observe), None, 1, Mishap::Slow(Duration::from_millis(1)));
             faults.script(Some(CallKind::Observe), None, 1, Mishap::Unreachable);
         });
-        bed.delete("g", &victims).await.expect("accepted");
-        assert_eq!((bed.target("g"), bed.capacity("g")), (5, capacity));
-        let refused = bed.increase("g", 3).await;
+        fixture.delete("g", &victims).await.expect("accepted");
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (5, capacity));
+        let refused = fixture.increase("g", 3).await;
         let refusal = Refusal::AboveMax { delta: 3, target: 5, max: 7 };
         assert!(matches!(&refused, Err(FleetError::Refused { refusal: told, .. }) if *told == refusal), "{refused:?}");
     }

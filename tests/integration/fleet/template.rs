@@ -2,29 +2,31 @@
 
 use std::time::Duration;
 
-use headcount::cloud::simulated::{CallKind, GroupPlan, Mishap, Simulated};
+use headcount::clouds::simulated::{CallKind, GroupPlan, Mishap, Simulated};
 use headcount::fleet::TemplateState;
 use tokio::time::Instant;
 
-use super::bed::Bed;
+use super::fixture::Fixture;
 
 /// A fleet whose first such call meets this.
-fn bed(kind: CallKind, mishap: Mishap) -> Bed {
-    let bed = Bed::cold([("sim", Simulated::with_groups(7, [GroupPlan::aws("g").sized(0, 10, 0)]))]);
-    bed.cloud().faults(|faults| faults.script(Some(kind), None, 1, mishap));
-    bed
+fn fixture(kind: CallKind, mishap: Mishap) -> Fixture {
+    let fixture = Fixture::cold([("sim", Simulated::with_groups(7, [GroupPlan::aws("g").sized(0, 10, 0)]))]);
+    fixture.cloud().faults(|faults| faults.script(Some(kind), None, 1, mishap));
+    fixture
 }
 
-async fn until_template(bed: &Bed, what: &str, is: impl Fn(&TemplateState) -> bool) {
-    bed.until(what, |bed| bed.fleet.snapshot().group("g").is_some_and(|(_, view)| is(&view.template))).await;
+async fn until_template(fixture: &Fixture, what: &str, is: impl Fn(&TemplateState) -> bool) {
+    fixture
+        .until(what, |fixture| fixture.fleet.snapshot().group("g").is_some_and(|(_, view)| is(&view.template)))
+        .await;
 }
 
 /// How long a group has no template if its machine cannot be asked for at first.
 async fn without_template(mishap: Mishap) -> Duration {
-    let bed = bed(CallKind::Machine, mishap);
-    until_template(&bed, "none can be built", |state| matches!(state, TemplateState::Unavailable(_))).await;
+    let fixture = fixture(CallKind::LaunchSpec, mishap);
+    until_template(&fixture, "none can be built", |state| matches!(state, TemplateState::Unavailable(_))).await;
     let since = Instant::now();
-    until_template(&bed, "it is built", |state| matches!(state, TemplateState::Ready(_))).await;
+    until_template(&fixture, "it is built", |state| matches!(state, TemplateState::Ready(_))).await;
     since.elapsed()
 }
 
@@ -41,9 +43,9 @@ async fn a_machine_that_could_not_be_asked_for_is_asked_for_again_soon_and_one_t
 
 #[tokio::test(start_paused = true)]
 async fn a_template_from_the_tables_alone_is_built_anew_once_the_cloud_can_be_asked() {
-    let bed = bed(CallKind::InstanceTypes, Mishap::Unreachable);
-    until_template(&bed, "it is built", |state| matches!(state, TemplateState::Ready(_))).await;
+    let fixture = fixture(CallKind::InstanceTypes, Mishap::Unreachable);
+    until_template(&fixture, "it is built", |state| matches!(state, TemplateState::Ready(_))).await;
     let since = Instant::now();
-    bed.until("it is looked up", |bed| bed.calls(CallKind::InstanceTypes) == 2).await;
+    fixture.until("it is looked up", |fixture| fixture.calls(CallKind::InstanceTypes) == 2).await;
     assert!(since.elapsed() < Duration::from_secs(2 * 60), "{:?}", since.elapsed());
 }

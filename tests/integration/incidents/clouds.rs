@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::simulated::{GroupPlan, Simulated};
+use headcount::clouds::simulated::{GroupPlan, Simulated};
 use tonic::Code;
 
-use crate::faces::Face;
-use crate::faces::arm::Arm;
-use crate::faces::aws::Aws;
+use crate::emulators::Emulator;
+use crate::emulators::arm::Arm;
+use crate::emulators::aws::Aws;
 use crate::peers::headcount::{ConfigFile, Server, refused};
 
-fn source(name: &str, face: &impl Face, group: &str) -> String {
-    let settings: String = face.settings().iter().map(|line| format!("      {line}\n")).collect();
-    format!("  - name: {name}\n    {}:\n{settings}      nodeGroups: [\"0:10:{group}\"]\n", face.cloud())
+fn source(name: &str, emulator: &impl Emulator, group: &str) -> String {
+    let settings: String = emulator.settings().iter().map(|line| format!("      {line}\n")).collect();
+    format!("  - name: {name}\n    {}:\n{settings}      nodeGroups: [\"0:10:{group}\"]\n", emulator.cloud())
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Incidents that other providers had, replayed through the real server, the real clients and the faces of the simulated
+//! Incidents that other providers had, replayed through the real server, the real clients and the emulators of the simulated
 //! cloud. The numbers are those of kubernetes/autoscaler issues.
 
 mod aws;

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use headcount::cloud::simulated::{GroupPlan, Simulated};
+use headcount::clouds::simulated::{GroupPlan, Simulated};
 
-use super::bed::{CONFIG_MAP, NAMESPACE};
+use super::fixture::{CONFIG_MAP, NAMESPACE};
 use super::{HIGH, LOW, seen};
-use crate::faces::aws::Aws;
-use crate::faces::kubernetes::{ApiServer, mk_node};
-use crate::faces::scene::Scene;
+use crate::emulators::aws::Aws;
+use crate::emulators::kubernetes::{ApiServer, mk_node};
+use crate::emulators::scene::Scene;
 use crate::peers::headcount::run;
 
 const LEARN: &str = "learn: {kubernetes: true, kubeconfig: kubeconfig}";
 
-fn face() -> Aws {
+fn emulator() -> Aws {
     Aws::start(Arc::new(Simulated::with_groups(7, [GroupPlan::aws("web").sized(0, 10, 1)])))
 }
 
-/// Headcount before both faces.
+/// Headcount before both emulators.
 async fn scene(kubeconfig: String) -> Scene<Aws> {
-    Scene::with(face(), |setting| {
+    Scene::with(emulator(), |setting| {
         setting.more = LEARN.to_owned();
         setting.files.push(("kubeconfig".to_owned(), kubeconfig));
     })

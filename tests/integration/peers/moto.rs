@@ -22,7 +22,7 @@ def serve(environment, start_response):
 run_simple('127.0.0.1', int(sys.argv[1]), serve, threaded=True)
 ";
 
-/// A running moto server with a launch template for each machine type that was asked for.
+/// A running moto server with a launch template for each instance type that was asked for.
 pub(crate) struct Moto {
     process: Child,
     address: SocketAddr,
@@ -74,7 +74,7 @@ impl Moto {
         format!("http://{}", self.address)
     }
 
-    /// Makes an Auto Scaling group of one machine type, with these tags.
+    /// Makes an Auto Scaling group of one instance type, with these tags.
     pub(crate) async fn group(
         &self,
         name: &str,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::future::join_all;
-use headcount::cloud::simulated::{Call, CallKind, Overlap};
 use headcount::cloud::{CloudError, InstanceState, ProviderId};
+use headcount::clouds::simulated::{Call, CallKind, Overlap};
 use headcount::fleet::{Ask, FleetError, NamedNode, Refusal, TimeLimit};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use headcount::cloud::simulated::Simulated;
 use headcount::cloud::{
-    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, Listing,
-    Machine, OperationHandle, Progress, ProviderId, Recognition,
+    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
+    Listing, OperationHandle, Progress, ProviderId, Recognition,
 };
+use headcount::clouds::simulated::Simulated;
 use tokio::sync::watch;
 
 /// A process' end of the line.
@@ -66,8 +66,8 @@ impl Cloud for Line {
         self.carry(self.cloud.follow(handle)).await
     }
 
-    async fn machine(&self, reading: &GroupReading) -> Result<Machine, CloudError> {
-        self.carry(self.cloud.machine(reading)).await
+    async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
+        self.carry(self.cloud.launch_spec(reading)).await
     }
 
     async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {

@@ -7,10 +7,10 @@
 //! `HEADCOUNT_LOG=1` then shows what happened.
 
 mod autoscaler;
+mod faults;
 mod line;
+mod oracle;
 mod schedule;
-mod truth;
-mod weather;
 mod world;
 
 use std::ops::Range;

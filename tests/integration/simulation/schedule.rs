@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use headcount::cloud::simulated::Simulated;
+use headcount::clouds::simulated::Simulated;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::autoscaler::Autoscaler;
-use super::truth::Truth;
-use super::weather::{Kind, Weather};
+use super::faults::{FaultPlan, Kind};
+use super::oracle::Oracle;
 use super::world::World;
 use super::{Violation, is_told};
 
@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub(super) struct Schedule {
     pub(super) seed: u64,
     steps: u32,
-    /// Weather that is left out: it draws its chances all the same, so that the rest stays as it is.
+    /// Faults that are left out: it draws its chances all the same, so that the rest stays as it is.
     muted: BTreeSet<Kind>,
 }
 
@@ -47,7 +47,7 @@ impl Schedule {
         outcome.unwrap_or_else(|_| Err(Violation("it panicked".to_owned())))
     }
 
-    /// The same violation with fewer steps and less weather.
+    /// The same violation with fewer steps and less faults.
     pub(super) fn shrunk(self, mut violation: Violation) -> (Self, Violation) {
         let mut smallest = self;
         let shorter = (1..smallest.steps).map(|steps| Self { steps, ..smallest.clone() });
@@ -66,19 +66,19 @@ impl Schedule {
 
     async fn play(&self) -> Result<(), Violation> {
         let mut rng = Rng::with_seed(self.seed);
-        let (mut weather, plans) = Weather::over(&mut rng, &self.muted);
+        let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &self.muted);
         let mut world = World::start(Arc::new(Simulated::with_groups(self.seed, plans)));
         world.wait_ready(Duration::from_secs(120)).await?;
-        let mut autoscaler = Autoscaler::new(rng.fork(), weather.is_kind());
-        let mut truth = Truth::default();
+        let mut autoscaler = Autoscaler::new(rng.fork(), fault_plan.is_kind());
+        let mut oracle = Oracle::default();
         let outcome = async {
             for _ in 0..self.steps {
-                weather.change(&world);
-                let death = weather.death();
-                self.step(&mut world, &mut autoscaler, &mut truth, death).await?;
+                fault_plan.change(&world);
+                let death = fault_plan.death();
+                self.step(&mut world, &mut autoscaler, &mut oracle, death).await?;
                 world.check()?;
             }
-            weather.calm(&world);
+            fault_plan.calm(&world);
             world.wait_ready(Duration::from_secs(300)).await?;
             autoscaler.tidy_up(&world).await;
             world.check_agreement().await?;
@@ -97,7 +97,7 @@ impl Schedule {
         &self,
         world: &mut World,
         autoscaler: &mut Autoscaler,
-        truth: &mut Truth,
+        oracle: &mut Oracle,
         death: Option<Duration>,
     ) -> Result<(), Violation> {
         let death_at = death.map(|after| Instant::now() + after);
@@ -105,7 +105,7 @@ impl Schedule {
             let step = autoscaler.step(world);
             tokio::pin!(step);
             loop {
-                truth.look(world)?;
+                oracle.look(world)?;
                 tokio::select! {
                     biased;
                     outcome = &mut step => { outcome?; break false }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::SharedCloud;
-use headcount::cloud::simulated::{CallKind, Faults, Simulated};
+use headcount::clouds::simulated::{CallKind, Faults, Simulated};
 use headcount::fleet::{Fleet, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::sync::watch;

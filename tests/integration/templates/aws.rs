@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use headcount::cloud::simulated::{GroupPlan, Simulated};
 use headcount::cloud::{Taint, TaintEffect};
+use headcount::clouds::simulated::{GroupPlan, Simulated};
 
 use super::assert_golden;
-use crate::faces::aws::{Aws, Look, Override, Requirements};
-use crate::faces::scene::Scene;
+use crate::emulators::aws::{Aws, Look, Override, Requirements};
+use crate::emulators::scene::Scene;
 
 /// A corrected table, as a user would write it.
 const TABLE: &str = "aws:\n  c5d.large: {memory: 16Gi}\n";

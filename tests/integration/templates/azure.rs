@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use headcount::cloud::simulated::{GroupPlan, Simulated};
+use headcount::clouds::simulated::{GroupPlan, Simulated};
 
 use super::assert_golden;
-use crate::faces::arm::{Arm, Look};
-use crate::faces::scene::Scene;
+use crate::emulators::arm::{Arm, Look};
+use crate::emulators::scene::Scene;
 
 const UBUNTU: &str = "AKSUbuntu/images/2204gen2containerd/versions/202509.23.0";
 

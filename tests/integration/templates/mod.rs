@@ -8,12 +8,12 @@ mod aws;
 mod azure;
 mod reads;
 
-use crate::faces::Face;
-use crate::faces::scene::Scene;
+use crate::emulators::Emulator;
+use crate::emulators::scene::Scene;
 use crate::peers::headcount::run;
 
 /// Compares what `headcount template` says of a group with the golden file of that name.
-fn assert_golden<F: Face>(scene: &Scene<F>, group: &str, output: &str) {
+fn assert_golden<F: Emulator>(scene: &Scene<F>, group: &str, output: &str) {
     let answer = run(&["template", group, "--config", &scene.config(), "--output", output]);
     assert!(answer.status.success(), "{group}: {}", String::from_utf8_lossy(&answer.stderr));
     let shown = String::from_utf8(answer.stdout).expect("text");

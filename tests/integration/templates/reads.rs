@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use headcount::cloud::simulated::{GroupPlan, Simulated};
+use headcount::clouds::simulated::{GroupPlan, Simulated};
 
-use crate::faces::Face;
-use crate::faces::arm::Arm;
-use crate::faces::aws::Aws;
-use crate::faces::scene::Scene;
+use crate::emulators::Emulator;
+use crate::emulators::arm::Arm;
+use crate::emulators::aws::Aws;
+use crate::emulators::scene::Scene;
 
 const ASKED: usize = 200;
 
-async fn assert_templates_cost_no_request(face: impl Face) {
+async fn assert_templates_cost_no_request(emulator: impl Emulator) {
     // Once it has started, nothing is read again by itself before the test is over.
-    let mut scene = Scene::with(face, |setting| setting.refresh = "10m".to_owned()).await;
+    let mut scene = Scene::with(emulator, |setting| setting.refresh = "10m".to_owned()).await;
     let first = scene.client.template("g").await.expect("built").node_info;
-    scene.face.forget_requests();
+    scene.emulator.forget_requests();
     for _ in 0..ASKED {
         assert_eq!(scene.client.template("g").await.expect("built").node_info, first);
     }
-    let requests: Vec<_> = scene.face.requests().into_iter().map(|request| request.path + &request.body).collect();
+    let requests: Vec<_> = scene.emulator.requests().into_iter().map(|request| request.path + &request.body).collect();
     assert!(requests.is_empty(), "{requests:?}");
 }
 

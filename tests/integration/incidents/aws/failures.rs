@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use headcount::cloud::simulated::{Activity, ActivityStatus, Distortion, GroupPlan, PlannedFailure};
+use headcount::clouds::simulated::{Activity, ActivityStatus, Distortion, GroupPlan, PlannedFailure};
 
 use super::{aws, desired_written, errors, exhausted, failing, group, instance_id, open, texts};
-use crate::faces::Face;
-use crate::faces::aws::{Aws, Past};
-use crate::faces::scene::Scene;
+use crate::emulators::Emulator;
+use crate::emulators::aws::{Aws, Past};
+use crate::emulators::scene::Scene;
 use crate::peers::headcount::eventually;
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -35,19 +35,19 @@ async fn asg_stale_failed_activity() {
     miss_one(&aws, "web", 3);
     let mut scene = Scene::open(aws).await;
     let client = &mut scene.client;
-    client.until("the activities are read", async |_| activities_read(&scene.face) > 1).await;
+    client.until("the activities are read", async |_| activities_read(&scene.emulator) > 1).await;
     assert_eq!((client.target("web").await, client.nodes_in("web", 2).await.len()), (3, 1));
     assert_eq!(errors(client, "web").await, [], "a failure from before the shortfall");
 
     scene.restart().await;
-    scene.face.forget_requests();
+    scene.emulator.forget_requests();
     let client = &mut scene.client;
-    client.until("the activities are read", async |_| activities_read(&scene.face) > 1).await;
+    client.until("the activities are read", async |_| activities_read(&scene.emulator) > 1).await;
     assert_eq!((client.nodes_in("web", 2).await.len(), errors(client, "web").await), (1, Vec::new()));
 
     let message = "Could not launch Spot Instances. InsufficientInstanceCapacity - this one's.";
     let recent = failed("Launching a new EC2 instance", Duration::ZERO, message);
-    scene.face.look("web", |look| look.past.insert(0, recent));
+    scene.emulator.look("web", |look| look.past.insert(0, recent));
     client.until("a new failure counts", async |client| errors(client, "web").await.len() == 1).await;
     assert!(errors(client, "web").await[0].2.contains("this one's"));
 }
@@ -60,12 +60,12 @@ async fn asg_failed_terminate_activity() {
     // A termination that fails while an instance is missing, again and again.
     let message = "InsufficientInstanceCapacity - as if it were. Terminating EC2 instance failed.";
     let past = failed(&format!("Terminating EC2 instance: {}", instance_id(&instance)), Duration::ZERO, message);
-    scene.face.look("web", |look| look.past = vec![past]);
-    scene.face.forget_requests();
-    miss_one(&scene.face, "web", 4);
+    scene.emulator.look("web", |look| look.past = vec![past]);
+    scene.emulator.forget_requests();
+    miss_one(&scene.emulator, "web", 4);
     client.until("one is missing", async |client| client.nodes_in("web", 2).await.len() == 1).await;
-    let read = activities_read(&scene.face);
-    client.until("the activities are read again", async |_| activities_read(&scene.face) > read + 1).await;
+    let read = activities_read(&scene.emulator);
+    client.until("the activities are read again", async |_| activities_read(&scene.emulator) > read + 1).await;
     assert_eq!(errors(client, "web").await, []);
 }
 
@@ -134,7 +134,7 @@ async fn asg_retry_backs_off_again() {
     for round in 0..3 {
         client.increase("spot", 2).await.expect("accepted");
         let asked = client.nodes_in("spot", 2).await;
-        eventually("both have failed", || failures(&scene.face, "spot") == 2 * (round + 1)).await;
+        eventually("both have failed", || failures(&scene.emulator, "spot") == 2 * (round + 1)).await;
         client.until("that is told", async |client| errors(client, "spot").await.len() == 2).await;
         for _ in 0..3 {
             client.refresh().await.expect("refreshed");
@@ -145,5 +145,5 @@ async fn asg_retry_backs_off_again() {
         seen.extend(asked);
         assert_eq!(seen.len(), 2 * (round + 1), "others for each scale-up");
     }
-    assert_eq!(desired_written(&scene.face, "spot"), [3, 1, 3, 1, 3, 1]);
+    assert_eq!(desired_written(&scene.emulator, "spot"), [3, 1, 3, 1, 3, 1]);
 }

@@ -6,9 +6,9 @@ use prost::Message;
 use tonic::Code;
 
 use super::{aws, desired_written, group, open};
-use crate::faces::Face;
-use crate::faces::aws::Launch;
-use crate::faces::scene::Scene;
+use crate::emulators::Emulator;
+use crate::emulators::aws::Launch;
+use crate::emulators::scene::Scene;
 use crate::peers::headcount::{Client, refused};
 
 const GIB: u64 = 1 << 30;
@@ -42,7 +42,7 @@ async fn asg_broken_template() {
     assert_eq!(client.target("broken").await, 1, "it is served all the same");
     allocatable(client, "web").await;
     client.increase("web", 1).await.expect("the others go on");
-    assert_eq!((client.target("web").await, desired_written(&scene.face, "web")), (2, vec![2]));
+    assert_eq!((client.target("web").await, desired_written(&scene.emulator, "web")), (2, vec![2]));
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn asg_unknown_type() {
     let (cpus, memory) = allocatable(client, "new").await;
     assert_eq!(cpus, "6", "no table has it: EC2 was asked");
     assert!((9 * GIB..12 * GIB).contains(&memory), "{memory}");
-    let asked = scene.face.requests_with("POST", "Action=DescribeInstanceTypes");
+    let asked = scene.emulator.requests_with("POST", "Action=DescribeInstanceTypes");
     assert!(asked.iter().any(|request| request.fields("InstanceType") == ["m99.large"]));
 
     let (code, message) = refused(client.template("unheard").await);
@@ -89,7 +89,7 @@ async fn asg_two_discovery_specs() {
     let mut ids: Vec<String> = scene.client.node_groups().await.into_iter().map(|group| group.id).collect();
     ids.sort();
     assert_eq!(ids, ["a", "b", "both"], "any of the specifications, all tags of one");
-    assert_eq!(scene.face.requests_with("POST", "Action=DescribeTags").len(), 0);
+    assert_eq!(scene.emulator.requests_with("POST", "Action=DescribeTags").len(), 0);
 }
 
 #[tokio::test]
@@ -124,6 +124,6 @@ async fn asg_c5d_large_16gi() {
     assert_eq!(cpus, "2");
     assert!((8 * GIB..16 * GIB).contains(&memory), "a pod of 8 GiB fits: {memory}");
     client.increase("c5d", 1).await.expect("from zero");
-    assert_eq!((client.target("c5d").await, desired_written(&scene.face, "c5d")), (1, vec![1]));
+    assert_eq!((client.target("c5d").await, desired_written(&scene.emulator, "c5d")), (1, vec![1]));
     client.until("it runs", async |client| client.nodes_in("c5d", 1).await.len() == 1).await;
 }

@@ -9,11 +9,11 @@ mod sizes;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::simulated::{GroupPlan, LaunchOutcome, Pick, PlannedFailure, Simulated, Span};
+use headcount::clouds::simulated::{GroupPlan, LaunchOutcome, Pick, PlannedFailure, Simulated, Span};
 
-use crate::faces::aws::Aws;
-use crate::faces::scene::Scene;
-use crate::faces::{Face, Request};
+use crate::emulators::aws::Aws;
+use crate::emulators::scene::Scene;
+use crate::emulators::{Emulator, Request};
 use crate::peers::headcount::Client;
 
 /// Instances that do not go, and launches that are not tried again, as long as a test lasts.

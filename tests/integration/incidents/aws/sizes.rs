@@ -4,9 +4,9 @@ use headcount::cloud::Permit;
 use tonic::Code;
 
 use super::{aws, capacity, desired_written, group, open, open_sleepy, terminations};
-use crate::faces::Face;
-use crate::faces::aws::{Aws, Override};
-use crate::faces::scene::Scene;
+use crate::emulators::Emulator;
+use crate::emulators::aws::{Aws, Override};
+use crate::emulators::scene::Scene;
 use crate::peers::headcount::{Client, refused};
 
 async fn bounds(client: &mut Client, name: &str) -> (i32, i32) {
@@ -19,12 +19,12 @@ async fn bounds(client: &mut Client, name: &str) -> (i32, i32) {
 async fn asg_external_growth() {
     let mut scene = open_sleepy([group("web", (0, 20, 4))]).await;
     assert_eq!(scene.client.target("web").await, 4);
-    scene.face.simulated().set_desired_externally("web", 9).expect("it exists");
+    scene.emulator.simulated().set_desired_externally("web", 9).expect("it exists");
     assert_eq!(scene.client.target("web").await, 4, "not read again yet");
     scene.client.increase("web", 2).await.expect("computed from a fresh reading");
-    assert_eq!(desired_written(&scene.face, "web"), [11]);
-    assert_eq!((scene.client.target("web").await, capacity(&scene.face, "web")), (11, 11));
-    assert!(scene.face.simulated().killed_unnamed().is_empty());
+    assert_eq!(desired_written(&scene.emulator, "web"), [11]);
+    assert_eq!((scene.client.target("web").await, capacity(&scene.emulator, "web")), (11, 11));
+    assert!(scene.emulator.simulated().killed_unnamed().is_empty());
 }
 
 #[tokio::test]
@@ -42,12 +42,12 @@ async fn asg_launch_suspended() {
          2026-01-01T00:00:00Z); resume it with: aws autoscaling resume-processes --auto-scaling-group-name web \
          --scaling-processes Launch"
     );
-    assert!(desired_written(&scene.face, "web").is_empty());
+    assert!(desired_written(&scene.emulator, "web").is_empty());
     let victim = client.nodes_in("web", 1).await.remove(0);
     client.delete("web", &[&victim]).await.expect("it can still shrink");
-    assert_eq!((client.target("web").await, terminations(&scene.face).len()), (2, 1));
+    assert_eq!((client.target("web").await, terminations(&scene.emulator).len()), (2, 1));
 
-    scene.face.simulated().replan("web", |plan| plan.growth = Permit::Granted).expect("it exists");
+    scene.emulator.simulated().replan("web", |plan| plan.growth = Permit::Granted).expect("it exists");
     client.until("it is offered again", async |client| bounds(client, "web").await == (1, 10)).await;
     client.increase("web", 1).await.expect("resumed");
     assert_eq!(client.target("web").await, 3);
@@ -75,12 +75,12 @@ async fn asg_weighted_capacity() {
     // 8 units of at most 40 are 2 nodes of at most 10.
     assert_eq!((bounds(client, "heavy").await, client.target("heavy").await), ((1, 10), 2));
     client.increase("heavy", 3).await.expect("in nodes");
-    assert_eq!(desired_written(&scene.face, "heavy"), [20], "in units");
+    assert_eq!(desired_written(&scene.emulator, "heavy"), [20], "in units");
     assert_eq!(client.target("heavy").await, 5);
     client.until("they run", async |client| client.nodes_in("heavy", 1).await.len() == 5).await;
     let victim = client.nodes_in("heavy", 1).await.remove(0);
     client.delete("heavy", &[&victim]).await.expect("one node");
-    assert_eq!((client.target("heavy").await, capacity(&scene.face, "heavy")), (4, 4));
+    assert_eq!((client.target("heavy").await, capacity(&scene.emulator, "heavy")), (4, 4));
     let (code, _) = refused(client.increase("heavy", 7).await);
     assert_eq!(code, Code::FailedPrecondition, "the maximum is in nodes too");
 
@@ -89,5 +89,5 @@ async fn asg_weighted_capacity() {
     let (code, message) = refused(client.increase("uneven", 1).await);
     assert_eq!(code, Code::FailedPrecondition);
     assert!(message.contains("instances have different weights") && message.contains("the same weight"), "{message}");
-    assert!(desired_written(&scene.face, "uneven").is_empty());
+    assert!(desired_written(&scene.emulator, "uneven").is_empty());
 }

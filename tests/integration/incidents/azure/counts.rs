@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use headcount::cloud::simulated::{Accounting, CallKind, DeleteOutcome, Distortion, Mishap, Pick, PlannedFailure};
+use headcount::clouds::simulated::{Accounting, CallKind, DeleteOutcome, Distortion, Mishap, Pick, PlannedFailure};
 use serde_json::json;
 use tonic::Code;
 
 use super::{arm, capacities_written, pool};
-use crate::faces::arm::Arm;
-use crate::faces::scene::Scene;
-use crate::faces::{Answer, Face};
+use crate::emulators::arm::Arm;
+use crate::emulators::scene::Scene;
+use crate::emulators::{Answer, Emulator};
 use crate::peers::headcount::{Client, ConfigFile, Server, refused};
 
 #[tokio::test]
@@ -31,8 +31,8 @@ async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
             client.until("it is gone", async |client| client.nodes("pool").await.len() == 2).await;
             assert_eq!(client.nodes_in("pool", 1).await, [running[0].clone(), running[2].clone()]);
             assert_eq!(client.target("pool").await, 2);
-            assert_eq!(capacities_written(&scene.face, "pool"), [3]);
-            assert!(scene.face.simulated().killed_unnamed().is_empty());
+            assert_eq!(capacities_written(&scene.emulator, "pool"), [3]);
+            assert!(scene.emulator.simulated().killed_unnamed().is_empty());
         }
     }
 }
@@ -51,7 +51,7 @@ async fn vmss_86_believed_48() {
     assert_eq!(client.target("pool").await, 86);
     client.increase("pool", 5).await.expect("accepted");
     assert_eq!(client.target("pool").await, 91);
-    assert_eq!(capacities_written(&scene.face, "pool"), [91]);
+    assert_eq!(capacities_written(&scene.emulator, "pool"), [91]);
 }
 
 #[tokio::test]
@@ -59,13 +59,13 @@ async fn vmss_capacity_reads_zero() {
     let mut scene = Scene::open(arm([pool("pool", (0, 200, 90))])).await;
     let client = &mut scene.client;
     assert_eq!(client.target("pool").await, 90);
-    let once = |faults: &mut headcount::cloud::simulated::Faults| {
+    let once = |faults: &mut headcount::clouds::simulated::Faults| {
         faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(0));
     };
-    scene.face.simulated().faults(once);
+    scene.emulator.simulated().faults(once);
     client.increase("pool", 1).await.expect("after a second reading");
     assert_eq!(client.target("pool").await, 91);
-    assert_eq!(capacities_written(&scene.face, "pool"), [91]);
+    assert_eq!(capacities_written(&scene.emulator, "pool"), [91]);
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn vmss_spot_eviction() {
     arm.look("pool", |look| look.spot = true);
     let mut scene = Scene::open(arm).await;
     assert_eq!(scene.client.target("pool").await, 9);
-    scene.face.simulated().evict("pool", 2).expect("it exists");
+    scene.emulator.simulated().evict("pool", 2).expect("it exists");
     scene.client.until("seven", async |client| client.target("pool").await == 7).await;
 }
 
@@ -82,7 +82,7 @@ async fn vmss_spot_eviction() {
 async fn vmss_gone() {
     let mut scene = Scene::open(arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))])).await;
     assert_eq!(scene.client.node_groups().await.len(), 2);
-    scene.face.simulated().remove_group("pool");
+    scene.emulator.simulated().remove_group("pool");
     scene.client.until("it is gone", async |client| client.node_groups().await.len() == 1).await;
     scene.client.increase("other", 1).await.expect("the others go on");
     assert_eq!(scene.client.target("other").await, 4);
@@ -92,18 +92,18 @@ async fn vmss_gone() {
 async fn vmss_etag_conflict() {
     let mut scene = Scene::open(arm([pool("pool", (0, 100, 4))])).await;
     let slow = Mishap::Slow(Duration::from_secs(1));
-    scene.face.simulated().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
-    let (mut client, face) = (scene.client.clone(), &scene.face);
+    scene.emulator.simulated().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let (mut client, emulator) = (scene.client.clone(), &scene.emulator);
     let somebody_else = async {
-        while face.requests_with("PATCH", "virtualMachineScaleSets/pool").is_empty() {
+        while emulator.requests_with("PATCH", "virtualMachineScaleSets/pool").is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        face.simulated().set_desired_externally("pool", 9).expect("it exists");
+        emulator.simulated().set_desired_externally("pool", 9).expect("it exists");
     };
     let (outcome, ()) = tokio::join!(client.increase("pool", 2), somebody_else);
     outcome.expect("read again, computed again");
     assert_eq!(scene.client.target("pool").await, 11);
-    assert_eq!(capacities_written(&scene.face, "pool"), [6, 11], "the first one met a 412");
+    assert_eq!(capacities_written(&scene.emulator, "pool"), [6, 11], "the first one met a 412");
 }
 
 #[tokio::test]
@@ -112,10 +112,10 @@ async fn vmss_bad_item() {
     arm.look("pool", |look| look.undecodable = true);
     let mut scene = Scene::open(arm).await;
     assert_eq!(scene.client.node_groups().await.len(), 1, "the other one is served from the start");
-    scene.face.look("pool", |look| look.undecodable = false);
+    scene.emulator.look("pool", |look| look.undecodable = false);
     scene.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
     assert_eq!(scene.client.target("pool").await, 2);
-    scene.face.look("pool", |look| look.undecodable = true);
+    scene.emulator.look("pool", |look| look.undecodable = true);
     scene.client.increase("other", 1).await.expect("that group alone is concerned");
     assert_eq!((scene.client.target("other").await, scene.client.target("pool").await), (4, 2));
 }
@@ -125,13 +125,13 @@ async fn a_machine_without_an_id_costs_its_own_set_only() {
     let mut scene = Scene::open(arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))])).await;
     assert_eq!(scene.client.target("pool").await, 2);
     let nameless = json!({"value": [{"name": "pool_0"}, {"name": "pool_1"}]});
-    scene.face.script("GET", "virtualMachineScaleSets/pool/virtualMachines", 1_000, Answer::json(200, &nameless));
+    scene.emulator.script("GET", "virtualMachineScaleSets/pool/virtualMachines", 1_000, Answer::json(200, &nameless));
     let (code, message) = refused(scene.client.increase("pool", 1).await);
     assert_eq!(code, Code::Unavailable, "{message}");
     assert!(message.contains("it has no id"), "{message}");
     scene.client.increase("other", 1).await.expect("that set alone is concerned");
     assert_eq!((scene.client.target("other").await, scene.client.target("pool").await), (4, 2));
-    assert!(capacities_written(&scene.face, "pool").is_empty());
+    assert!(capacities_written(&scene.emulator, "pool").is_empty());
 }
 
 #[tokio::test]
@@ -140,31 +140,34 @@ async fn vmss_scale_up_from_min() {
     assert_eq!(scene.client.target("pool").await, 40);
 
     // The size is blank: there is none to add to, and min is none either.
-    scene.face.look("pool", |look| look.undecodable = true);
+    scene.emulator.look("pool", |look| look.undecodable = true);
     scene.server().logged("cannot be understood");
     let (code, message) = refused(scene.client.increase("pool", 1).await);
     assert_eq!(code, Code::Unavailable, "{message}");
     assert_eq!(scene.client.target("pool").await, 40);
-    scene.face.look("pool", |look| look.undecodable = false);
+    scene.emulator.look("pool", |look| look.undecodable = false);
 
     // The size is stale after a refresh, and when the set itself is read: it is read again before it is believed.
-    scene.face.simulated().faults(|faults| {
+    scene.emulator.simulated().faults(|faults| {
         faults.distort(Some(CallKind::List), "pool", 1, Distortion::Capacity(3));
         faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3));
     });
     scene.server().logged("contradicts itself");
-    scene.face.forget_requests();
+    scene.emulator.forget_requests();
     let read_again =
-        async |_: &mut Client| !scene.face.requests_with("GET", "virtualMachineScaleSets/pool?").is_empty();
+        async |_: &mut Client| !scene.emulator.requests_with("GET", "virtualMachineScaleSets/pool?").is_empty();
     scene.client.until("it is read again", read_again).await;
     assert_eq!(scene.client.target("pool").await, 40);
 
     // And so it is where it is the write's own reading that is stale.
-    scene.face.simulated().faults(|faults| faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3)));
+    scene
+        .emulator
+        .simulated()
+        .faults(|faults| faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3)));
     scene.client.increase("pool", 1).await.expect("after a reading that is right");
     assert_eq!(scene.client.target("pool").await, 41);
-    assert_eq!(capacities_written(&scene.face, "pool"), [41]);
-    assert!(scene.face.simulated().killed_unnamed().is_empty());
+    assert_eq!(capacities_written(&scene.emulator, "pool"), [41]);
+    assert!(scene.emulator.simulated().killed_unnamed().is_empty());
 }
 
 #[tokio::test]

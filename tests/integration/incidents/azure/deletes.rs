@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use headcount::cloud::simulated::{Accounting, DeleteOutcome, Overlap, Pick, PlannedFailure};
+use headcount::clouds::simulated::{Accounting, DeleteOutcome, Overlap, Pick, PlannedFailure};
 use tonic::Code;
 
 use super::{arm, capacities_written, capacity, deletions, endless, pool, quick, refs};
-use crate::faces::Face;
-use crate::faces::arm::MissingInstance;
-use crate::faces::scene::Scene;
+use crate::emulators::Emulator;
+use crate::emulators::arm::MissingInstance;
+use crate::emulators::scene::Scene;
 use crate::peers::headcount::refused;
 
 #[tokio::test]
@@ -24,7 +24,7 @@ async fn vmss_twenty_single_deletes() {
         outcome.expect("deleted");
     }
     assert_eq!(scene.client.target("pool").await, 20);
-    assert!(scene.face.requests_with("POST", "/delete").len() <= 2);
+    assert!(scene.emulator.requests_with("POST", "/delete").len() <= 2);
     scene.client.until("they are gone", async |client| client.nodes("pool").await.len() == 20).await;
     assert_eq!(scene.client.target("pool").await, 20);
 }
@@ -56,20 +56,20 @@ async fn vmss_delete_already_gone() {
         let client = &mut scene.client;
         let before = client.nodes_in("pool", 1).await;
         // What the deletion goes by is older than the eviction.
-        scene.face.repeat_itself(&["/virtualMachineScaleSets/pool", "/virtualMachines"]).await;
-        scene.face.simulated().evict("pool", 1).expect("it exists");
-        scene.face.forget_requests();
+        scene.emulator.repeat_itself(&["/virtualMachineScaleSets/pool", "/virtualMachines"]).await;
+        scene.emulator.simulated().evict("pool", 1).expect("it exists");
+        scene.emulator.forget_requests();
         client.delete("pool", &refs(&before)[..4]).await.expect("one is gone, and that is what was wanted");
         client.until("four are gone", async |client| client.nodes("pool").await.len() == 1).await;
         assert_eq!(client.nodes_in("pool", 1).await, before[4..]);
-        let named: Vec<usize> = deletions(&scene.face).iter().map(Vec::len).collect();
+        let named: Vec<usize> = deletions(&scene.emulator).iter().map(Vec::len).collect();
         let expected = if habit == MissingInstance::Tolerated { vec![4] } else { vec![4, 3] };
         assert_eq!(named, expected, "{habit:?}");
-        assert_eq!((client.target("pool").await, capacity(&scene.face, "pool")), (1, Some(1)), "{habit:?}");
-        assert!(scene.face.simulated().killed_unnamed().is_empty());
-        let again = deletions(&scene.face).len();
+        assert_eq!((client.target("pool").await, capacity(&scene.emulator, "pool")), (1, Some(1)), "{habit:?}");
+        assert!(scene.emulator.simulated().killed_unnamed().is_empty());
+        let again = deletions(&scene.emulator).len();
         client.delete("pool", &refs(&before)[..4]).await.expect("deleting what is gone is done at once");
-        assert_eq!(deletions(&scene.face).len(), again);
+        assert_eq!(deletions(&scene.emulator).len(), again);
     }
 }
 
@@ -79,7 +79,7 @@ async fn vmss_batch_breaks_min() {
     let nodes = scene.client.nodes_in("pool", 1).await;
     let (code, message) = refused(scene.client.delete("pool", &refs(&nodes)[..3]).await);
     assert_eq!(code, Code::FailedPrecondition, "{message}");
-    assert_eq!((deletions(&scene.face).len(), scene.client.target("pool").await), (0, 4), "refused whole");
+    assert_eq!((deletions(&scene.emulator).len(), scene.client.target("pool").await), (0, 4), "refused whole");
 
     // Calls that come together are judged one by one, while there is room.
     let mut calls = tokio::task::JoinSet::new();
@@ -92,10 +92,10 @@ async fn vmss_batch_breaks_min() {
     let refusals = outcomes.into_iter().filter_map(Result::err);
     assert!(refusals.map(|status| status.code()).all(|code| code == Code::FailedPrecondition));
     assert_eq!(done, 1);
-    assert_eq!(deletions(&scene.face).concat().len(), 1);
+    assert_eq!(deletions(&scene.emulator).concat().len(), 1);
     assert_eq!(scene.client.target("pool").await, 3);
     scene.client.until("it is gone", async |client| client.nodes("pool").await.len() == 3).await;
-    assert_eq!(capacity(&scene.face, "pool"), Some(3));
+    assert_eq!(capacity(&scene.emulator, "pool"), Some(3));
 }
 
 #[tokio::test]
@@ -112,11 +112,11 @@ async fn vmss_partial_delete() {
         client.until("two run again", async |client| client.nodes_in("pool", 1).await.len() == 7).await;
         assert_eq!(client.nodes_in("pool", 1).await, nodes[3..], "{habit:?}");
         assert_eq!((client.nodes("pool").await.len(), client.target("pool").await), (7, 7), "{habit:?}");
-        scene.face.simulated().replan("pool", |plan| plan.deletions_fine()).expect("it exists");
+        scene.emulator.simulated().replan("pool", |plan| plan.deletions_fine()).expect("it exists");
         client.delete("pool", &refs(&nodes)[3..5]).await.expect("named again, they are tried again");
         client.until("they are gone", async |client| client.nodes("pool").await.len() == 5).await;
-        assert_eq!((client.target("pool").await, capacity(&scene.face, "pool")), (5, Some(5)), "{habit:?}");
-        assert!(capacities_written(&scene.face, "pool").is_empty());
+        assert_eq!((client.target("pool").await, capacity(&scene.emulator, "pool")), (5, Some(5)), "{habit:?}");
+        assert!(capacities_written(&scene.emulator, "pool").is_empty());
     }
 }
 
@@ -128,13 +128,13 @@ async fn a_deletion_that_a_newer_operation_made_void_is_asked_for_once_more() {
     let nodes = client.nodes_in("pool", 1).await;
     client.delete("pool", &refs(&nodes)[..2]).await.expect("accepted");
     assert_eq!(client.target("pool").await, 4);
-    scene.face.simulated().replan("pool", |plan| plan.delete_time = quick()).expect("it exists");
-    scene.face.simulated().set_desired_externally("pool", 7).expect("it exists");
+    scene.emulator.simulated().replan("pool", |plan| plan.delete_time = quick()).expect("it exists");
+    scene.emulator.simulated().set_desired_externally("pool", 7).expect("it exists");
     client.until("they are gone", async |client| client.nodes("pool").await.len() == 5).await;
     assert_eq!(client.nodes_in("pool", 1).await[..4], nodes[2..]);
-    let [first, second] = &deletions(&scene.face)[..] else { panic!("{:?}", deletions(&scene.face)) };
+    let [first, second] = &deletions(&scene.emulator)[..] else { panic!("{:?}", deletions(&scene.emulator)) };
     assert_eq!(first, second);
-    assert_eq!((client.target("pool").await, capacity(&scene.face, "pool")), (5, Some(5)));
+    assert_eq!((client.target("pool").await, capacity(&scene.emulator, "pool")), (5, Some(5)));
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! Machines that never become nodes, and refusals that only their messages tell apart.
 
-use headcount::cloud::simulated::{LaunchOutcome, Pick, PlannedFailure};
+use headcount::clouds::simulated::{LaunchOutcome, Pick, PlannedFailure};
 use serde_json::json;
 use tonic::Code;
 
 use super::{arm, capacities_written, capacity, deletions, errors, pool, quick, refs};
-use crate::faces::scene::Scene;
-use crate::faces::{Answer, Face};
+use crate::emulators::scene::Scene;
+use crate::emulators::{Answer, Emulator};
 use crate::peers::headcount::refused;
 
 #[tokio::test]
@@ -25,8 +25,13 @@ async fn vmss_allocation_fails_later() {
         let failed = client.nodes_in("pool", 2).await;
         client.delete("pool", &refs(&failed)).await.expect("accepted");
         assert_eq!(client.target("pool").await, 2);
-        client.until("the capacity is back at what lives", async |_| capacity(&scene.face, "pool") == Some(2)).await;
-        assert!(capacities_written(&scene.face, "pool").iter().all(|written| *written >= 2), "never below what lives");
+        client
+            .until("the capacity is back at what lives", async |_| capacity(&scene.emulator, "pool") == Some(2))
+            .await;
+        assert!(
+            capacities_written(&scene.emulator, "pool").iter().all(|written| *written >= 2),
+            "never below what lives"
+        );
     }
 }
 
@@ -40,11 +45,11 @@ async fn vmss_quota_message() {
     let (code, message) = refused(scene.client.increase("pool", 3).await);
     assert_eq!(code, Code::ResourceExhausted, "{message}");
     assert!(message.contains("standardDSv5Family Cores quota"), "{message}");
-    assert_eq!((scene.client.target("pool").await, capacities_written(&scene.face, "pool")), (2, vec![5]));
+    assert_eq!((scene.client.target("pool").await, capacities_written(&scene.emulator, "pool")), (2, vec![5]));
 
     // Refused later: the missing are told to have failed for want of resources.
     let outcome = LaunchOutcome::fails(failure, quick());
-    scene.face.simulated().replan("pool", |plan| plan.launches_now(Pick::Always, outcome)).expect("it exists");
+    scene.emulator.simulated().replan("pool", |plan| plan.launches_now(Pick::Always, outcome)).expect("it exists");
     scene.client.increase("pool", 2).await.expect("accepted");
     scene.client.until("both have failed", async |client| errors(client, "pool").await.len() == 2).await;
     for (class, code, message) in errors(&mut scene.client, "pool").await {
@@ -57,13 +62,13 @@ async fn vmss_quota_message() {
         {"code": "TooManyRequests", "target": "UpdateVMScaleSetResource", "message": "{}"},
     ]}});
     let throttled = Answer::json(429, &throttled).header("retry-after", 60);
-    scene.face.script("PATCH", "virtualMachineScaleSets/pool", 1_000, throttled);
-    scene.face.forget_requests();
+    scene.emulator.script("PATCH", "virtualMachineScaleSets/pool", 1_000, throttled);
+    scene.emulator.forget_requests();
     for _ in 0..2 {
         let (code, message) = refused(scene.client.increase("pool", 1).await);
         assert_eq!(code, Code::Unavailable, "{message}");
     }
-    assert_eq!(capacities_written(&scene.face, "pool").len(), 1);
+    assert_eq!(capacities_written(&scene.emulator, "pool").len(), 1);
 }
 
 #[tokio::test]
@@ -74,8 +79,12 @@ async fn a_refusal_of_force_is_no_quota_either() {
     let nodes = scene.client.nodes_in("pool", 1).await;
     scene.client.delete("pool", &refs(&nodes)[..1]).await.expect("deleted without force");
     scene.client.delete("pool", &refs(&nodes)[1..2]).await.expect("deleted without force");
-    let forced: Vec<_> =
-        scene.face.requests_with("POST", "/delete").iter().map(|request| request.parameter("forceDeletion")).collect();
+    let forced: Vec<_> = scene
+        .emulator
+        .requests_with("POST", "/delete")
+        .iter()
+        .map(|request| request.parameter("forceDeletion"))
+        .collect();
     assert_eq!(forced, ["true", "false", "false"].map(|force| Some(force.to_owned())));
     scene.client.until("they are gone", async |client| client.nodes("pool").await.len() == 1).await;
 }
@@ -91,7 +100,7 @@ async fn vmss_failed_nodes_at_min() {
     client.until("both have failed", async |client| errors(client, "pool").await.len() == 2).await;
     let failed = client.nodes_in("pool", 2).await;
     // Someone deletes healthy ones: with those that failed the set is at its min.
-    scene.face.simulated().evict("pool", 2).expect("it exists");
+    scene.emulator.simulated().evict("pool", 2).expect("it exists");
     client.until("three are left", async |client| client.nodes("pool").await.len() == 3).await;
     let left = client.nodes_in("pool", 1).await;
     assert!(left.len() == 1 && healthy.contains(&left[0]) && client.target("pool").await == 3);
@@ -100,8 +109,8 @@ async fn vmss_failed_nodes_at_min() {
     client.delete("pool", &refs(&failed)).await.expect("those that failed can always be removed");
     client.until("they are gone", async |client| client.nodes("pool").await.len() == 1).await;
     assert_eq!(client.nodes_in("pool", 1).await, left);
-    assert_eq!((client.target("pool").await, capacity(&scene.face, "pool")), (1, Some(1)));
-    assert!(scene.face.simulated().killed_unnamed().is_empty());
+    assert_eq!((client.target("pool").await, capacity(&scene.emulator, "pool")), (1, Some(1)));
+    assert!(scene.emulator.simulated().killed_unnamed().is_empty());
 }
 
 #[tokio::test]
@@ -119,10 +128,10 @@ async fn vmss_failed_flex_vm() {
     assert_eq!((*class, code.as_str()), (99, "OSProvisioningTimedOut"), "{message}");
     let failed = client.nodes_in("flex", 2).await;
     assert_eq!((failed.len(), client.target("flex").await), (1, 4));
-    let lists = scene.face.requests_with("GET", "/virtualMachines?");
+    let lists = scene.emulator.requests_with("GET", "/virtualMachines?");
     assert!(lists.iter().all(|list| list.parameter("$expand").as_deref() == Some("instanceView")));
     assert!(lists.iter().all(|list| list.parameter("$filter").is_some_and(|filter| filter.contains("/flex'"))));
     client.delete("flex", &refs(&failed)).await.expect("deleted");
     client.until("it is gone", async |client| client.nodes("flex").await.len() == 3).await;
-    assert_eq!((client.target("flex").await, deletions(&scene.face).concat().len()), (3, 1));
+    assert_eq!((client.target("flex").await, deletions(&scene.emulator).concat().len()), (3, 1));
 }

@@ -8,10 +8,10 @@ mod throttling;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::simulated::{GroupPlan, Simulated, Span};
+use headcount::clouds::simulated::{GroupPlan, Simulated, Span};
 
-use crate::faces::Face;
-use crate::faces::arm::Arm;
+use crate::emulators::Emulator;
+use crate::emulators::arm::Arm;
 use crate::peers::headcount::Client;
 
 fn quick() -> Span {

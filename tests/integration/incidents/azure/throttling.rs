@@ -4,15 +4,15 @@ use serde_json::json;
 use tonic::Code;
 
 use super::{arm, capacities_written, pool};
-use crate::faces::arm::{self as face, Arm};
-use crate::faces::scene::Scene;
-use crate::faces::{Answer, Face};
+use crate::emulators::arm::{self as emulator, Arm};
+use crate::emulators::scene::Scene;
+use crate::emulators::{Answer, Emulator};
 use crate::peers::headcount::{ConfigFile, Server, refused};
 
 #[tokio::test]
 async fn vmss_throttled_at_start() {
     let arm = arm([pool("pool", (3, 300, 200))]);
-    let throttled = face::error(429, "TooManyRequests", "too many").header("retry-after", 120);
+    let throttled = emulator::error(429, "TooManyRequests", "too many").header("retry-after", 120);
     arm.script("GET", "virtualMachineScaleSets", 1_000, throttled);
     let config = ConfigFile::new(&format!(
         "sources:\n  - name: eu\n    azure:\n{}\n      nodeGroups: [\"3:300:pool\"]\n",
@@ -32,19 +32,19 @@ async fn vmss_429_retry_after() {
     let mut scene = Scene::open(arm([pool("pool", (0, 10, 2))])).await;
     assert_eq!(scene.client.target("pool").await, 2);
     let throttled = Answer::json(429, &json!({"error": {"code": "TooManyRequests", "message": "slow down"}}));
-    scene.face.script("GET", "", 1_000, throttled.header("retry-after", 120));
+    scene.emulator.script("GET", "", 1_000, throttled.header("retry-after", 120));
     scene.server().logged("cannot be listed");
     let shown = scene.server().logged("\"calls\":\"lists of scale sets\"");
     assert!(shown.contains("azure asks for a pause") && shown.contains("\"seconds\":120"), "{shown}");
     assert!(shown.contains("LowCostGetVMScaleSetSubscriptionMaximum: 2399"), "what remains is shown: {shown}");
-    scene.face.forget_requests();
+    scene.emulator.forget_requests();
     for _ in 0..3 {
         scene.client.refresh().await.expect("what was read last is fresh enough");
         assert_eq!(scene.client.target("pool").await, 2, "warm data is served");
     }
     let (code, message) = refused(scene.client.increase("pool", 1).await);
     assert_eq!(code, Code::Unavailable, "{message}");
-    let listings = scene.face.requests();
+    let listings = scene.emulator.requests();
     let listings = listings.iter().filter(|request| request.path.to_lowercase().ends_with("virtualmachinescalesets"));
     assert_eq!(listings.count(), 0, "no call on that bucket before Retry-After");
 }
@@ -54,19 +54,19 @@ async fn while_nothing_changes_a_refresh_is_one_call_whatever_the_number_of_sets
     let plans = ["a", "b", "c"].map(|name| pool(name, (0, 10, 2)));
     let mut scene = Scene::open(arm(plans)).await;
     scene.client.until("all are served", async |client| client.node_groups().await.len() == 3).await;
-    let lists = |face: &Arm| {
-        let paths = face.requests().into_iter().map(|request| request.path.to_ascii_lowercase());
+    let lists = |emulator: &Arm| {
+        let paths = emulator.requests().into_iter().map(|request| request.path.to_ascii_lowercase());
         paths.filter(|path| !path.ends_with("/skus")).partition(|path| path.ends_with("/virtualmachinescalesets"))
     };
     // What was under way when the last set was served may still come.
-    let (before, _): (Vec<String>, Vec<String>) = lists(&scene.face);
-    scene.client.until("a whole refresh", async |_| lists(&scene.face).0.len() > before.len() + 1).await;
-    scene.face.forget_requests();
-    scene.client.until("three more", async |_| lists(&scene.face).0.len() >= 3).await;
-    assert_eq!(lists(&scene.face).1, Vec::<String>::new());
+    let (before, _): (Vec<String>, Vec<String>) = lists(&scene.emulator);
+    scene.client.until("a whole refresh", async |_| lists(&scene.emulator).0.len() > before.len() + 1).await;
+    scene.emulator.forget_requests();
+    scene.client.until("three more", async |_| lists(&scene.emulator).0.len() >= 3).await;
+    assert_eq!(lists(&scene.emulator).1, Vec::<String>::new());
 
-    scene.face.simulated().set_desired_externally("b", 3).expect("it exists");
+    scene.emulator.simulated().set_desired_externally("b", 3).expect("it exists");
     scene.client.until("it is seen", async |client| client.nodes_in("b", 1).await.len() == 3).await;
-    let (_, others) = lists(&scene.face);
+    let (_, others) = lists(&scene.emulator);
     assert!(!others.is_empty() && others.iter().all(|path| path.contains("/b")), "{others:?}");
 }

@@ -1,12 +1,12 @@
 //! Killed while the group grows, or while growth that came to nothing is taken back.
 
-use headcount::cloud::simulated::Accounting::{OnAccept, WhenGone};
+use headcount::clouds::simulated::Accounting::{OnAccept, WhenGone};
 
 use super::{Launches, Stage, over_aws, over_azure};
-use crate::faces::{Face, Moment};
+use crate::emulators::{Emulator, Moment};
 use crate::peers::headcount::eventually;
 
-async fn accepted_scale_up(mut stage: Stage<impl Face>) {
+async fn accepted_scale_up(mut stage: Stage<impl Emulator>) {
     stage.scene.client.increase("pool", 3).await.expect("accepted");
     stage.scene.kill();
     stage.start().await;
@@ -24,7 +24,7 @@ async fn killed_after_a_scale_up_was_accepted() {
     }
 }
 
-async fn scale_up_on_its_way(mut stage: Stage<impl Face>, moment: Moment) {
+async fn scale_up_on_its_way(mut stage: Stage<impl Emulator>, moment: Moment) {
     stage.hold(stage.wire.resize, moment);
     let call = stage.begin(|mut client| async move { client.increase("pool", 3).await });
     stage.until_sent(stage.wire.resize, 1).await;
@@ -35,7 +35,7 @@ async fn scale_up_on_its_way(mut stage: Stage<impl Face>, moment: Moment) {
     stage.start().await;
     let seen = if moment == Moment::Done { 9 } else { 6 };
     assert_eq!(stage.scene.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
-    stage.scene.face.let_go();
+    stage.scene.emulator.let_go();
     stage.scene.client.until("it shows", async |client| client.target("pool").await == 9).await;
     stage.assert_true().await;
     assert_eq!(stage.sent(stage.wire.resize), 1);
@@ -49,7 +49,7 @@ async fn killed_while_a_scale_up_is_on_its_way() {
     }
 }
 
-async fn decrease_on_its_way(mut stage: Stage<impl Face>, moment: Moment) {
+async fn decrease_on_its_way(mut stage: Stage<impl Emulator>, moment: Moment) {
     stage.scene.client.increase("pool", 3).await.expect("accepted");
     stage.until_failed(3).await;
     stage.hold(stage.wire.resize, moment);
@@ -62,7 +62,7 @@ async fn decrease_on_its_way(mut stage: Stage<impl Face>, moment: Moment) {
     stage.start().await;
     let seen = if moment == Moment::Done { 6 } else { 9 };
     assert_eq!(stage.scene.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
-    stage.scene.face.let_go();
+    stage.scene.emulator.let_go();
     stage.scene.client.until("it shows", async |client| client.target("pool").await == 6).await;
     stage.scene.client.decrease("pool", -3).await.expect("nothing is missing any more");
     stage.assert_true().await;

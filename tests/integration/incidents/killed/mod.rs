@@ -7,17 +7,17 @@ mod removal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::simulated::{
+use headcount::clouds::simulated::{
     Accounting, Group, GroupPlan, LaunchOutcome, Member, Phase, Pick, PlannedFailure, Simulated,
 };
 use headcount::grpc::proto::Instance;
 use tokio::task::JoinHandle;
 use tonic::Status;
 
-use crate::faces::arm::Arm;
-use crate::faces::aws::Aws;
-use crate::faces::scene::Scene;
-use crate::faces::{Face, Moment};
+use crate::emulators::arm::Arm;
+use crate::emulators::aws::Aws;
+use crate::emulators::scene::Scene;
+use crate::emulators::{Emulator, Moment};
 use crate::peers::headcount::{Client, eventually};
 
 /// Longer than any of these tests lasts: machines neither come nor go meanwhile.
@@ -85,16 +85,16 @@ async fn over_azure(accounting: Accounting, launches: Launches) -> Stage<Arm> {
     Stage::open(Arm::start(Arc::new(simulated)), wire).await
 }
 
-impl<F: Face> Stage<F> {
-    async fn open(face: F, wire: Wire) -> Self {
-        let mut scene = Scene::open(face).await;
+impl<F: Emulator> Stage<F> {
+    async fn open(emulator: F, wire: Wire) -> Self {
+        let mut scene = Scene::open(emulator).await;
         let first = scene.client.nodes_in("pool", 1).await;
         assert_eq!(first.len(), usize::try_from(RUNNING).expect("a few"));
         Self { scene, wire, first }
     }
 
     fn pool<R>(&self, look: impl FnOnce(&Group) -> R) -> R {
-        self.scene.face.simulated().world(|world, _| look(world.view("pool").expect("it exists")))
+        self.scene.emulator.simulated().world(|world, _| look(world.view("pool").expect("it exists")))
     }
 
     fn capacity(&self) -> u32 {
@@ -114,11 +114,11 @@ impl<F: Face> Stage<F> {
 
     /// How many such requests were sent.
     fn sent(&self, sign: Sign) -> usize {
-        self.scene.face.requests_with(sign.0, sign.1).len()
+        self.scene.emulator.requests_with(sign.0, sign.1).len()
     }
 
     fn hold(&self, sign: Sign, moment: Moment) {
-        self.scene.face.hold(sign.0, sign.1, moment);
+        self.scene.emulator.hold(sign.0, sign.1, moment);
     }
 
     /// Makes a call that Headcount is killed under.
@@ -154,7 +154,7 @@ impl<F: Face> Stage<F> {
         assert_eq!(numbers(client.nodes_in("pool", 3).await), deleting);
         let missing = usize::try_from(target).expect("not negative") - running.len();
         assert_eq!(client.nodes_in("pool", 2).await.len(), missing);
-        assert!(self.scene.face.simulated().killed_unnamed().is_empty());
+        assert!(self.scene.emulator.simulated().killed_unnamed().is_empty());
         let of_first = running.len() + deleting.len();
         assert_eq!(of_first, self.first.len(), "nobody who ran is gone, as deletions take for ever");
     }

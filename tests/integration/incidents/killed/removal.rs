@@ -1,13 +1,13 @@
 //! Killed while instances are deleted.
 
-use headcount::cloud::simulated::Accounting::{OnAccept, WhenGone};
-use headcount::cloud::simulated::Phase;
+use headcount::clouds::simulated::Accounting::{OnAccept, WhenGone};
+use headcount::clouds::simulated::Phase;
 
 use super::{Launches, Stage, delete, over_aws, over_azure};
-use crate::faces::{Face, Moment};
+use crate::emulators::{Emulator, Moment};
 use crate::peers::headcount::eventually;
 
-async fn open_batch(mut stage: Stage<impl Face>) {
+async fn open_batch(mut stage: Stage<impl Emulator>) {
     // No reading ends before the kill, so that nothing can be sent by then however slow this machine is.
     stage.hold(stage.wire.read, Moment::Arrived);
     let calls = stage.victims().into_iter().map(|victim| stage.begin(|client| delete(client, vec![victim])));
@@ -18,7 +18,7 @@ async fn open_batch(mut stage: Stage<impl Face>) {
     for call in calls {
         call.await.expect("no panic").expect_err("nobody is there to answer it");
     }
-    stage.scene.face.let_go();
+    stage.scene.emulator.let_go();
     stage.start().await;
     assert_eq!((stage.scene.client.target("pool").await, stage.sent(stage.wire.delete)), (6, 0));
     delete(stage.scene.client.clone(), stage.victims()).await.expect("asked again");
@@ -32,7 +32,7 @@ async fn killed_while_a_batch_of_deletions_is_open() {
     open_batch(over_azure(WhenGone, Launches::Slow).await).await;
 }
 
-async fn deletion_on_its_way(mut stage: Stage<impl Face>, moment: Moment) {
+async fn deletion_on_its_way(mut stage: Stage<impl Emulator>, moment: Moment) {
     stage.hold(stage.wire.delete, moment);
     let victims = stage.victims();
     let call = stage.begin(|client| delete(client, victims));
@@ -45,7 +45,7 @@ async fn deletion_on_its_way(mut stage: Stage<impl Face>, moment: Moment) {
     stage.start().await;
     let seen = if moment == Moment::Done { 4 } else { 6 };
     assert_eq!(stage.scene.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
-    stage.scene.face.let_go();
+    stage.scene.emulator.let_go();
     stage.assert_two_are_going().await;
     delete(stage.scene.client.clone(), stage.victims()).await.expect("again is fine");
     stage.assert_two_are_going().await;
@@ -62,7 +62,7 @@ async fn killed_while_a_deletion_is_on_its_way() {
     }
 }
 
-async fn accepted_deletion(mut stage: Stage<impl Face>) {
+async fn accepted_deletion(mut stage: Stage<impl Emulator>) {
     delete(stage.scene.client.clone(), stage.victims()).await.expect("accepted");
     for _ in 0..2 {
         stage.scene.kill();
@@ -84,7 +84,7 @@ async fn killed_while_machines_are_still_going() {
 
 /// Two are missing and two are going, which the capacity does not count any more: as long as they are listed, it cannot
 /// be lowered by those missing. `afterwards` is what the next Headcount makes of that.
-async fn owed_reduction(mut stage: Stage<impl Face>, afterwards: i32) {
+async fn owed_reduction(mut stage: Stage<impl Emulator>, afterwards: i32) {
     stage.scene.client.increase("pool", 2).await.expect("accepted");
     stage.until_failed(2).await;
     delete(stage.scene.client.clone(), stage.victims()).await.expect("accepted");
@@ -102,7 +102,7 @@ async fn owed_reduction(mut stage: Stage<impl Face>, afterwards: i32) {
     stage.scene.client.decrease("pool", -2).await.expect("taken back again");
     assert_eq!(stage.scene.client.target("pool").await, 4);
     assert_eq!((stage.sent(stage.wire.resize), stage.sent(stage.wire.delete)), (1, 1), "still owed");
-    assert!(stage.scene.face.simulated().killed_unnamed().is_empty());
+    assert!(stage.scene.emulator.simulated().killed_unnamed().is_empty());
 }
 
 #[tokio::test]

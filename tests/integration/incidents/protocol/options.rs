@@ -4,8 +4,8 @@ use headcount::grpc::proto::{
     KubernetesDuration, NodeGroupAutoscalingOptions as Options, NodeGroupAutoscalingOptionsRequest,
 };
 
-use crate::faces::aws::Aws;
-use crate::faces::scene::Scene;
+use crate::emulators::aws::Aws;
+use crate::emulators::scene::Scene;
 use crate::incidents::aws::{aws, group};
 use crate::peers::headcount::Client;
 

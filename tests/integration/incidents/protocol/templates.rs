@@ -5,9 +5,9 @@ use k8s_pb::api::core::v1::Node;
 use prost::Message;
 use tonic::{Code, Request};
 
-use crate::faces::aws::Launch;
-use crate::faces::scene::Scene;
-use crate::faces::{Face, Moment};
+use crate::emulators::aws::Launch;
+use crate::emulators::scene::Scene;
+use crate::emulators::{Emulator, Moment};
 use crate::incidents::aws::{aws, group};
 use crate::peers::headcount::{Client, refused};
 
@@ -58,7 +58,7 @@ async fn template_never_empty() {
             assert!(!old.is_empty() && !new.is_empty(), "{group}");
         }
     }
-    scene.face.let_go();
+    scene.emulator.let_go();
     client.until("it is built", async |client| ask(client, "slow").await.is_ok()).await;
     ask(client, "web").await.expect("the others were never concerned");
 }

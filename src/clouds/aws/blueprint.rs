@@ -1,0 +1,121 @@
+//! What a group says of the machines it launches, before any of it is looked up.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_autoscaling::types::{AutoScalingGroup, LaunchTemplateOverrides, LaunchTemplateSpecification};
+use aws_sdk_ec2::types::InstanceRequirementsRequest;
+
+use super::api::TemplateKey;
+use super::nodegroups::NodegroupKey;
+use super::tags::EKSCTL;
+use super::{groups, requirements};
+
+/// Either says that a group's nodes are of EKS. `kubernetes.io/cluster/…` does not: kops and others set it as well.
+const EKS_TAGS: [&str; 2] = ["eks:cluster-name", "eks:nodegroup-name"];
+/// What eksctl writes on a group and on its nodes alike.
+const EKSCTL_LABELS: [&str; 2] = ["cluster-name", "nodegroup-name"];
+
+/// A group's instructions for a new machine.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Blueprint {
+    /// [`crate::cloud::GroupReading::launch_fingerprint`] of the reading it came with.
+    pub(super) launch_fingerprint: u64,
+    pub(super) launch: Launch,
+    /// Sorted, none twice.
+    pub(super) zones: Vec<String>,
+    pub(super) nodegroup: Option<NodegroupKey>,
+    /// Tags say that its nodes are of EKS.
+    pub(super) eks: bool,
+    /// What eksctl, by its tags, labels the nodes with.
+    pub(super) labels: BTreeMap<String, String>,
+}
+
+/// Where a group has the description of its machines.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Launch {
+    /// In a launch configuration.
+    Configuration(String),
+    /// In a launch template, overridden in several ways; in one way that overrides nothing where it is not mixed.
+    Template(Vec<Variant>),
+    /// Nowhere.
+    Nowhere,
+}
+
+/// A launch template, and what overrides it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Variant {
+    pub(super) template: Option<TemplateRef>,
+    pub(super) instance_type: Option<String>,
+    pub(super) requirements: Option<InstanceRequirementsRequest>,
+    pub(super) image: Option<String>,
+}
+
+/// A version of a launch template.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TemplateRef {
+    pub(super) key: TemplateKey,
+    pub(super) version: String,
+}
+
+impl TemplateRef {
+    fn of(specification: &LaunchTemplateSpecification) -> Option<Self> {
+        let id = specification.launch_template_id.clone().map(TemplateKey::Id);
+        let key = id.or_else(|| specification.launch_template_name.clone().map(TemplateKey::Name))?;
+        // No version means the default one (#1728).
+        let version = specification.version.clone().filter(|version| !version.is_empty());
+        Some(Self { key, version: version.unwrap_or_else(|| "$Default".to_owned()) })
+    }
+
+    /// Whether the version always is the same one.
+    pub(super) fn is_fixed(&self) -> bool {
+        !self.version.starts_with('$')
+    }
+}
+
+impl Blueprint {
+    /// Reads a group.
+    pub(super) fn of(group: &AutoScalingGroup) -> Self {
+        let mut zones = group.availability_zones().to_vec();
+        zones.sort();
+        zones.dedup();
+        let tags = || group.tags().iter().filter_map(groups::pair);
+        let is_label = |key: &str| EKSCTL_LABELS.iter().any(|name| key.strip_prefix(EKSCTL) == Some(*name));
+        let labels = tags().filter(|(key, value)| is_label(key) && !value.is_empty());
+        Self {
+            launch_fingerprint: groups::launch_fingerprint(group),
+            launch: Launch::of(group),
+            zones,
+            nodegroup: NodegroupKey::of(tags()),
+            eks: tags().any(|(key, _)| EKS_TAGS.contains(&key) || key.starts_with(EKSCTL)),
+            labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        }
+    }
+}
+
+impl Launch {
+    fn of(group: &AutoScalingGroup) -> Self {
+        let mixed = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
+        let base = mixed.and_then(|mixed| mixed.launch_template_specification.as_ref());
+        let base = base.or(group.launch_template.as_ref()).and_then(TemplateRef::of);
+        match (mixed, base, &group.launch_configuration_name) {
+            (Some(mixed), base, _) if !mixed.overrides().is_empty() => {
+                Self::Template(mixed.overrides().iter().map(|over| Variant::of(over, base.as_ref())).collect())
+            }
+            (_, Some(base), _) => Self::Template(vec![Variant { template: Some(base), ..Variant::default() }]),
+            (_, None, Some(configuration)) => Self::Configuration(configuration.clone()),
+            (_, None, None) => Self::Nowhere,
+        }
+    }
+}
+
+impl Variant {
+    fn of(over: &LaunchTemplateOverrides, base: Option<&TemplateRef>) -> Self {
+        let own = over.launch_template_specification.as_ref().and_then(TemplateRef::of);
+        Self {
+            template: own.or_else(|| base.cloned()),
+            instance_type: over.instance_type.clone(),
+            requirements: over.instance_requirements.as_ref().map(requirements::of_group),
+            image: over.image_id.clone(),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Finding Auto Scaling groups by their tags.
+
+use aws_sdk_autoscaling::types::Filter;
+
+use super::TagQuery;
+
+/// The query as DescribeAutoScalingGroups takes it; several filters must all hold.
+pub(super) fn filters(query: &TagQuery) -> Vec<Filter> {
+    let filter = |(key, value): &(String, Option<String>)| match value {
+        Some(value) => Filter::builder().name(format!("tag:{key}")).values(value).build(),
+        None => Filter::builder().name("tag-key").values(key).build(),
+    };
+    query.tags.iter().map(filter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(tags: &[(&str, Option<&str>)]) -> TagQuery {
+        let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), value.map(str::to_owned)));
+        TagQuery { tags: tags.collect() }
+    }
+
+    #[test]
+    fn a_value_filters_by_tag_and_its_absence_by_key() {
+        let filters = filters(&query(&[("a", Some("1")), ("b", None)]));
+        let plain: Vec<_> = filters.iter().map(|filter| (filter.name(), filter.values().to_vec())).collect();
+        assert_eq!(plain, [(Some("tag:a"), vec!["1".to_owned()]), (Some("tag-key"), vec!["b".to_owned()])]);
+    }
+}

@@ -1,0 +1,240 @@
+//! What AWS's error codes mean. The only file that knows them.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_autoscaling::config::http::HttpResponse;
+use aws_sdk_autoscaling::error::{ProvideErrorMetadata, SdkError};
+
+use crate::cloud::{CloudError, FailureClass, Fault};
+
+/// Longest message kept of an error or of a failed launch; CA repeats it in events and in its status.
+pub(super) const MESSAGE_LENGTH_MAX: usize = 200;
+
+const THROTTLED: [&str; 9] = [
+    "BandwidthLimitExceeded",
+    "PriorRequestNotComplete",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "ThrottledException",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+];
+
+const DENIED: [&str; 19] = [
+    "AccessDenied",
+    "AccessDeniedException",
+    "AuthFailure",
+    "Blocked",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "InvalidToken",
+    "MissingAuthenticationToken",
+    "NotAuthorized",
+    "OptInRequired",
+    "PendingVerification",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnauthorizedAccess",
+    "UnauthorizedOperation",
+    "UnrecognizedClientException",
+];
+
+// ResourceContention comes with HTTP 500, and yet says that nothing was done.
+const CONFLICT: [&str; 5] = [
+    "ResourceContention",
+    "ResourceContentionFault",
+    "ResourceInUse",
+    "ScalingActivityInProgress",
+    "ScalingActivityInProgressFault",
+];
+
+/// Codes of launches and calls that fail for want of capacity, quota, addresses or a high enough price.
+const OUT_OF_RESOURCES: [&str; 17] = [
+    "AddressLimitExceeded",
+    "InstanceLimitExceeded",
+    "InsufficientCapacity",
+    "InsufficientCapacityOnHost",
+    "InsufficientFreeAddressesInSubnet",
+    "InsufficientHostCapacity",
+    "InsufficientInstanceCapacity",
+    "InsufficientReservedInstanceCapacity",
+    "InsufficientVolumeCapacity",
+    "MaxFleetCountExceeded",
+    "MaxSpotInstanceCountExceeded",
+    "ReservationCapacityExceeded",
+    "SpotInstanceTermination",
+    "SpotMaxPriceTooLow",
+    "UnfulfillableCapacity",
+    "VcpuLimitExceeded",
+    "VolumeLimitExceeded",
+];
+
+const SERVER_FAULT: [&str; 7] = [
+    "InternalError",
+    "InternalFailure",
+    "RequestTimeout",
+    "RequestTimeoutException",
+    "ServerException",
+    "ServiceUnavailable",
+    "Unavailable",
+];
+
+/// Codes that mean the thing is not there although they do not end in `NotFound`.
+const NOT_FOUND: [&str; 2] = ["InvalidAMIID.Unavailable", "InvalidInstanceType"];
+
+/// What is known of a failed call, apart from any SDK type.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Evidence {
+    pub(super) code: Option<String>,
+    pub(super) message: String,
+    /// The HTTP status, where there was an answer.
+    pub(super) status: Option<u16>,
+    pub(super) retry_after: Option<Duration>,
+    /// The request was not sent, and this is not the network's doing.
+    pub(super) not_sent: bool,
+    /// There are no usable credentials.
+    pub(super) no_credentials: bool,
+}
+
+/// Turns a failed call of the SDK into what can be decided on.
+pub(super) fn classify<E>(operation: &'static str, subject: &str, error: SdkError<E, HttpResponse>) -> CloudError
+where
+    E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+{
+    let evidence = gather(&error);
+    verdict(operation, subject, evidence, Some(Arc::new(error)))
+}
+
+fn gather<E>(error: &SdkError<E, HttpResponse>) -> Evidence
+where
+    E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+{
+    let raw = error.raw_response();
+    let header = |name| raw.and_then(|raw| raw.headers().get(name)).and_then(|value| value.parse::<u64>().ok());
+    let retry_after = header("retry-after")
+        .map(Duration::from_secs)
+        .or_else(|| header("x-amz-retry-after").map(Duration::from_millis))
+        .map(|wait| wait.min(Duration::from_secs(300)));
+    let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
+    // The SDK's own words for "not sent"; what matters follows them.
+    let chain = chain(error);
+    let chain = chain.trim_start_matches("dispatch failure: other: ");
+    let status = raw.map(|raw| raw.status().as_u16());
+    let untold = status.map_or_else(|| chain.to_owned(), |status| format!("HTTP {status}: {chain}"));
+    Evidence {
+        code: metadata.and_then(|meta| meta.code()).map(str::to_owned),
+        message: metadata.and_then(|meta| meta.message()).map_or_else(|| shorten(&untold), shorten),
+        status,
+        retry_after,
+        not_sent: matches!(error, SdkError::ConstructionFailure(_)),
+        no_credentials: matches!(error, SdkError::DispatchFailure(failure) if failure.is_other())
+            && lacks_credentials(chain),
+    }
+}
+
+// The SDK reports missing credentials as a request that could not be dispatched. Those that could not be had because STS
+// or the metadata service is out of reach may come back by themselves.
+fn lacks_credentials(chain: &str) -> bool {
+    let text = chain.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    says(&["credential", "identity"]) && !says(&["timed out", "timeout", "io error", "dispatch failure"])
+}
+
+/// Decides what a failed call was.
+pub(super) fn verdict(
+    operation: &'static str,
+    subject: &str,
+    evidence: Evidence,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+) -> CloudError {
+    let Evidence { code, message, status, retry_after, not_sent, no_credentials } = evidence;
+    let text = message.to_ascii_lowercase();
+    let name = code.as_deref().unwrap_or_default();
+    let is = |codes: &[&str]| codes.contains(&name);
+    let fault =
+        |message| Box::new(Fault { operation, subject: subject.to_owned(), code: code.clone(), message, source });
+
+    if is(&THROTTLED) || status == Some(429) || text.contains("rate exceeded") {
+        CloudError::Throttled { retry_after, fault: fault(message) }
+    } else if is(&CONFLICT) {
+        CloudError::Conflict(fault(message))
+    } else if no_credentials || is(&DENIED) || matches!(status, Some(401 | 403)) {
+        CloudError::Denied(fault(message))
+    } else if is(&OUT_OF_RESOURCES) || name.starts_with("LimitExceeded") {
+        CloudError::OutOfResources(fault(message))
+    } else if is(&SERVER_FAULT) || status.is_some_and(|status| status >= 500) {
+        CloudError::Unreachable(fault(message))
+    } else if is_not_found(name, &text) {
+        CloudError::NotFound(fault(message))
+    } else if not_sent || status.is_some_and(|status| (400..500).contains(&status)) {
+        CloudError::Refused(fault(message))
+    } else if status.is_some() {
+        CloudError::Unintelligible(fault(message))
+    } else {
+        CloudError::Unreachable(fault(message))
+    }
+}
+
+// EC2 Auto Scaling answers ValidationError for whatever is missing; only its text tells.
+fn is_not_found(code: &str, text: &str) -> bool {
+    NOT_FOUND.contains(&code)
+        || code.ends_with("NotFound")
+        || code.ends_with("NotFoundException")
+        || (code == "ValidationError"
+            && ["not found", "no managed instance", "does not exist"].iter().any(|words| text.contains(words)))
+}
+
+/// What CA makes of a launch that failed with this code.
+pub(super) fn class_of(code: &str) -> FailureClass {
+    let code = code.rsplit('.').next().unwrap_or(code);
+    let quota = code.ends_with("LimitExceeded") && !THROTTLED.contains(&code);
+    if quota || OUT_OF_RESOURCES.contains(&code) { FailureClass::OutOfResources } else { FailureClass::Other }
+}
+
+/// Whether a token of a message is a code that this file knows.
+pub(super) fn is_known(token: &str) -> bool {
+    [&THROTTLED[..], &DENIED, &OUT_OF_RESOURCES, &SERVER_FAULT, &NOT_FOUND].iter().any(|codes| codes.contains(&token))
+}
+
+/// Whether a batch form of a call was refused for what it is, and not for what it was about.
+pub(super) fn is_unknown_form(error: &CloudError) -> bool {
+    match error {
+        CloudError::Refused(fault) => !fault.message.to_ascii_lowercase().contains("size constraint"),
+        other => other.outcome_unknown(),
+    }
+}
+
+/// Cuts a text to [`MESSAGE_LENGTH_MAX`] characters, on one line.
+pub(super) fn shorten(text: &str) -> String {
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(MESSAGE_LENGTH_MAX) {
+        let end = line[..end].char_indices().next_back().map_or(0, |(start, _)| start);
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

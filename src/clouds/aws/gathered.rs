@@ -1,0 +1,173 @@
+//! From everything that a group may launch to the one machine of its template: what all of it has in common, and the
+//! least of what differs.
+
+use std::collections::BTreeMap;
+
+use super::blueprint::Blueprint;
+use super::nodegroups::NodegroupFacts;
+use crate::cloud::{LaunchSpec, OperatingSystem, ReservedProfile, Taint};
+
+const EFA: &str = "vpc.amazonaws.com/efa";
+
+/// What one way to launch comes to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub(super) types: Vec<String>,
+    pub(super) windows: bool,
+    /// Image or user data say that it becomes a node of EKS.
+    pub(super) eks: bool,
+    pub(super) ephemeral: Option<u64>,
+    pub(super) joins_local_disks: bool,
+    pub(super) cpus_max: Option<u32>,
+    pub(super) max_pods: Option<u32>,
+    pub(super) efa_interfaces: u32,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) taints: Vec<Taint>,
+}
+
+/// What all ways to launch come to.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// `types` of all, none twice; else as [`Gathered::add`] merges them.
+    found: Option<Found>,
+}
+
+impl Gathered {
+    /// Adds a way to launch. An estimate may be low and never high, so what one way leaves unknown is unknown.
+    pub(super) fn add(&mut self, mut other: Found) {
+        let Some(one) = &mut self.found else {
+            dedup(&mut other.types);
+            self.found = Some(other);
+            return;
+        };
+        one.types.append(&mut other.types);
+        dedup(&mut one.types);
+        one.windows |= other.windows;
+        // Nodes of EKS keep more for themselves than others.
+        one.eks |= other.eks;
+        let ephemeral = one.ephemeral.zip(other.ephemeral).map(|(one, other)| one.min(other));
+        // Whether the volume or the disks are the lesser depends on the type.
+        one.ephemeral = ephemeral.filter(|_| one.joins_local_disks == other.joins_local_disks);
+        one.joins_local_disks &= other.joins_local_disks;
+        one.cpus_max = one.cpus_max.into_iter().chain(other.cpus_max).min();
+        one.max_pods = one.max_pods.zip(other.max_pods).map(|(one, other)| one.min(other));
+        one.efa_interfaces = one.efa_interfaces.min(other.efa_interfaces);
+        one.labels.retain(|key, value| other.labels.get(key) == Some(value));
+        one.taints.append(&mut other.taints);
+    }
+
+    /// Every instance type.
+    pub(super) fn types(&self) -> &[String] {
+        self.found.as_ref().map(|found| found.types.as_slice()).unwrap_or_default()
+    }
+
+    /// The machine, with what tags and EKS say of the group.
+    pub(super) fn machine(
+        self,
+        region: &str,
+        blueprint: &Blueprint,
+        nodegroup: Option<&NodegroupFacts>,
+        tagged_windows: bool,
+    ) -> LaunchSpec {
+        let found = self.found.unwrap_or_default();
+        let facts = nodegroup.cloned().unwrap_or_default();
+        let windows = facts.windows || found.windows || tagged_windows;
+        let mut labels = blueprint.labels.clone();
+        labels.extend(found.labels);
+        labels.extend(facts.labels);
+        if let [zone] = blueprint.zones.as_slice() {
+            labels.insert("topology.ebs.csi.aws.com/zone".to_owned(), zone.clone());
+        }
+        let mut taints = facts.taints;
+        for taint in found.taints {
+            if !taints.iter().any(|known| known.key == taint.key && known.effect == taint.effect) {
+                taints.push(taint);
+            }
+        }
+        taints.sort();
+        let disk = facts.disk_gib.and_then(|gib| gib.checked_mul(1 << 30));
+        LaunchSpec {
+            types: found.types,
+            region: region.to_owned(),
+            zones: blueprint.zones.clone(),
+            operating_system: if windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
+            labels,
+            taints,
+            resources: facts.resources,
+            cpus_max: found.cpus_max,
+            max_pods: found.max_pods,
+            caps_pods: nodegroup.is_some_and(|facts| !facts.custom_image),
+            devices: (found.efa_interfaces > 0).then(|| (EFA.to_owned(), found.efa_interfaces)).into_iter().collect(),
+            ephemeral_storage_bytes: found.ephemeral.or(disk),
+            joins_local_disks: found.joins_local_disks,
+            reserved: (found.eks || blueprint.eks).then_some(ReservedProfile::Eks),
+        }
+    }
+}
+
+/// Keeps the first of each.
+fn dedup(types: &mut Vec<String>) {
+    let mut seen = std::collections::HashSet::new();
+    types.retain(|name| seen.insert(name.clone()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::TaintEffect;
+
+    fn found(name: &str) -> Found {
+        Found { types: vec![name.to_owned()], ..Found::default() }
+    }
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn merged(ways: impl IntoIterator<Item = Found>) -> Found {
+        let mut gathered = Gathered::default();
+        ways.into_iter().for_each(|way| gathered.add(way));
+        gathered.found.expect("a way")
+    }
+
+    #[test]
+    fn what_differs_is_the_least_and_what_one_leaves_unknown_is_unknown() {
+        let taint = Taint { key: "gpu".into(), value: String::new(), effect: TaintEffect::NoSchedule };
+        let one = Found {
+            ephemeral: Some(50),
+            cpus_max: Some(8),
+            max_pods: Some(58),
+            efa_interfaces: 4,
+            labels: labels(&[("team", "a"), ("only", "here")]),
+            taints: vec![taint.clone()],
+            ..found("a")
+        };
+        let other = Found {
+            ephemeral: Some(20),
+            max_pods: Some(29),
+            efa_interfaces: 1,
+            eks: true,
+            labels: labels(&[("team", "a"), ("only", "there")]),
+            ..found("b")
+        };
+        let both = merged([one.clone(), other, one.clone()]);
+        assert_eq!(both.types, ["a", "b"]);
+        assert_eq!(
+            (both.ephemeral, both.max_pods, both.cpus_max, both.efa_interfaces),
+            (Some(20), Some(29), Some(8), 1)
+        );
+        assert_eq!((both.labels, both.taints.first(), both.eks), (labels(&[("team", "a")]), Some(&taint), true));
+        let unknown = merged([one, found("c")]);
+        assert_eq!((unknown.ephemeral, unknown.max_pods, unknown.efa_interfaces), (None, None, 0));
+    }
+
+    #[test]
+    fn volumes_and_joined_disks_are_not_compared() {
+        let volume = Found { ephemeral: Some(500), ..found("a") };
+        let disks = Found { joins_local_disks: true, ..volume.clone() };
+        let mixed = merged([volume, disks.clone()]);
+        assert_eq!((mixed.ephemeral, mixed.joins_local_disks), (None, false));
+        let both = merged([disks.clone(), disks]);
+        assert_eq!((both.ephemeral, both.joins_local_disks), (Some(500), true));
+    }
+}

@@ -1,0 +1,286 @@
+//! From an Auto Scaling group as AWS describes it to a reading.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use aws_sdk_autoscaling::types::{AutoScalingGroup, TagDescription};
+
+use super::sizes::Sizes;
+use super::weights::Unit;
+use super::{lifecycle, tags};
+use crate::cloud::{CAPACITY_MAX, GroupReading, NodeGroupSpec, Permit};
+
+/// A reading, and what the operator should be told about the group.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) reading: GroupReading,
+    pub(super) remarks: Vec<String>,
+}
+
+/// Reads a group. `Err` says what could not be understood; nothing is made up in its place.
+pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Result<Read, String> {
+    let name = group.auto_scaling_group_name.as_deref().ok_or("a group without a name")?;
+    let mut remarks = Vec::new();
+    let mut instances = Vec::with_capacity(group.instances().len());
+    for described in group.instances() {
+        instances.extend(lifecycle::instance(described)?);
+    }
+    let unit = Unit::of(group);
+    let sizes = Sizes::read(group)?;
+    let (sizes, unfit) = match &unit {
+        Unit::PerNode(units) => sizes.in_nodes(*units, spec, &mut remarks),
+        Unit::Untranslatable(reason) => sizes.as_live(&instances, spec, reason),
+    };
+    if sizes.desired > CAPACITY_MAX {
+        return Err(format!("a desired capacity of {} nodes, more than a group can have", sizes.desired));
+    }
+    let leaving = leaving(group);
+    let growth = suspended(group, "Launch").or_else(|| leaving.clone()).or(unfit);
+    let removal = suspended(group, "Terminate").or(leaving);
+    let hints = tags::hints(group.tags().iter().filter_map(pair), &mut remarks);
+    let reading = GroupReading {
+        name: name.into(),
+        min: sizes.min,
+        max: sizes.max,
+        floor: sizes.floor,
+        desired: sizes.desired,
+        etag: None,
+        units_per_node: unit.per_node(),
+        is_detail_outdated: false,
+        growth: growth.map_or(Permit::Granted, Permit::Withheld),
+        removal: removal.map_or(Permit::Granted, Permit::Withheld),
+        instances: Some(instances),
+        hints: Arc::new(hints),
+        launch_fingerprint: launch_fingerprint(group),
+    };
+    Ok(Read { reading, remarks })
+}
+
+/// A tag's key and value.
+pub(super) fn pair(tag: &TagDescription) -> Option<(&str, &str)> {
+    Some((tag.key.as_deref()?, tag.value.as_deref().unwrap_or_default()))
+}
+
+fn suspended(group: &AutoScalingGroup, process: &str) -> Option<String> {
+    let suspended = group.suspended_processes().iter().find(|suspended| suspended.process_name() == Some(process))?;
+    let because = suspended.suspension_reason().filter(|reason| !reason.is_empty());
+    let because = because.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    Some(format!(
+        "the group's {process} process is suspended{because}; resume it with: aws autoscaling resume-processes \
+         --auto-scaling-group-name {} --scaling-processes {process}",
+        group.auto_scaling_group_name().unwrap_or_default()
+    ))
+}
+
+fn leaving(group: &AutoScalingGroup) -> Option<String> {
+    let status = group.status().filter(|status| status.to_ascii_lowercase().contains("delete"))?;
+    Some(format!("the group is being deleted (status {status:?})"))
+}
+
+/// A number that changes with whatever a new machine is made from, and with nothing else.
+pub(super) fn launch_fingerprint(group: &AutoScalingGroup) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let sorted = |texts: &[String]| {
+        let mut texts = texts.to_vec();
+        texts.sort();
+        texts
+    };
+    group.launch_configuration_name.hash(&mut hasher);
+    format!("{:?}", group.launch_template).hash(&mut hasher);
+    let template = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
+    format!("{template:?}").hash(&mut hasher);
+    sorted(group.availability_zones()).hash(&mut hasher);
+    group.vpc_zone_identifier.hash(&mut hasher);
+    let mut shaping: Vec<_> = group.tags().iter().filter_map(pair).filter(|(key, _)| tags::shapes_nodes(key)).collect();
+    shaping.sort_unstable();
+    shaping.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests {
+    use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
+    use aws_sdk_autoscaling::types::{
+        Instance as AsgInstance, LaunchTemplate, LaunchTemplateOverrides, LaunchTemplateSpecification, LifecycleState,
+        MixedInstancesPolicy, SuspendedProcess,
+    };
+
+    use super::*;
+    use crate::cloud::{Counts, InstanceState};
+
+    fn group(min: i32, desired: i32, max: i32) -> AutoScalingGroupBuilder {
+        AutoScalingGroup::builder()
+            .auto_scaling_group_name("asg")
+            .min_size(min)
+            .desired_capacity(desired)
+            .max_size(max)
+            .availability_zones("us-east-1a")
+    }
+
+    fn asg_instance(number: usize, lifecycle: &str, weight: Option<&str>) -> AsgInstance {
+        AsgInstance::builder()
+            .instance_id(format!("i-{number}"))
+            .availability_zone("us-east-1b")
+            .lifecycle_state(LifecycleState::from(lifecycle))
+            .set_weighted_capacity(weight.map(str::to_owned))
+            .build()
+    }
+
+    fn weighted(builder: AutoScalingGroupBuilder, weights: &[&str]) -> AutoScalingGroupBuilder {
+        let over = |weight: &&str| LaunchTemplateOverrides::builder().weighted_capacity(*weight).build();
+        let template = LaunchTemplate::builder().set_overrides(Some(weights.iter().map(over).collect())).build();
+        builder.mixed_instances_policy(MixedInstancesPolicy::builder().launch_template(template).build())
+    }
+
+    fn spec(min: u32, max: u32) -> NodeGroupSpec {
+        NodeGroupSpec { min, max, name: "asg".into() }
+    }
+
+    fn sizes(reading: &GroupReading) -> (u32, u32, u32, u32) {
+        (reading.floor, reading.min, reading.desired, reading.max)
+    }
+
+    #[test]
+    fn a_group_is_read_with_its_instances() {
+        let lifecycles = ["InService", "Pending:Wait", "Terminating:Wait", "Standby", "Warmed:Stopped", "Terminated"];
+        let instances =
+            lifecycles.iter().enumerate().map(|(number, state)| asg_instance(number, state, None)).collect();
+        let read = read(&group(1, 3, 5).set_instances(Some(instances)).build(), None).expect("a good group");
+        assert_eq!(sizes(&read.reading), (1, 1, 3, 5));
+        assert_eq!((&read.reading.growth, &read.reading.removal), (&Permit::Granted, &Permit::Granted));
+        let listed = read.reading.instances.expect("listed");
+        let plain: Vec<_> =
+            listed.iter().map(|instance| (instance.id.as_str(), instance.state, instance.counts)).collect();
+        assert_eq!(
+            plain,
+            [
+                ("aws:///us-east-1b/i-0", InstanceState::Running, Counts::Yes),
+                ("aws:///us-east-1b/i-1", InstanceState::Creating, Counts::Yes),
+                ("aws:///us-east-1b/i-2", InstanceState::Deleting, Counts::No),
+                ("aws:///us-east-1b/i-3", InstanceState::Running, Counts::No),
+            ]
+        );
+        assert!(read.remarks.is_empty());
+    }
+
+    #[test]
+    fn what_is_missing_is_not_made_up() {
+        let nameless = AutoScalingGroup::builder().min_size(0).max_size(1).desired_capacity(0);
+        let stateless = AsgInstance::builder().instance_id("i-1").availability_zone("us-east-1a").build();
+        let zoneless = AsgInstance::builder().instance_id("i-1").lifecycle_state(LifecycleState::InService).build();
+        for (builder, complaint) in [
+            (nameless, "without a name"),
+            (group(0, 0, 1).set_desired_capacity(None), "no desired capacity"),
+            (group(0, 0, 1).set_max_size(None), "no max size"),
+            (group(0, -1, 1), "desired capacity -1 is negative"),
+            (group(2, 2, 1), "min size 2 is greater than max size 1"),
+            (group(0, 1, 1).instances(stateless), "without a lifecycle state"),
+            (group(0, 1, 1).instances(zoneless), "without an availability zone"),
+        ] {
+            let complaints = read(&builder.build(), None).expect_err(complaint);
+            assert!(complaints.contains(complaint), "{complaints}");
+        }
+    }
+
+    #[test]
+    fn the_bounds_are_what_configuration_and_group_have_in_common() {
+        for (configured, bounds, remark) in [
+            (spec(1, 10), (1, 10), None),
+            (spec(3, 20), (3, 10), Some("3:10 is used")),
+            (spec(0, 5), (1, 5), Some("1:5 is used")),
+            (spec(11, 20), (1, 10), Some("nothing in common")),
+        ] {
+            let read = read(&group(1, 2, 10).build(), Some(&configured)).expect("a good group");
+            assert_eq!((read.reading.min, read.reading.max), bounds, "{configured:?}");
+            assert_eq!(read.reading.floor, 1, "what the cloud itself accepts does not depend on the configuration");
+            assert_eq!(read.remarks.len(), usize::from(remark.is_some()));
+            assert!(read.remarks.iter().all(|text| text.contains(remark.unwrap_or_default())), "{:?}", read.remarks);
+        }
+    }
+
+    #[test]
+    fn suspended_processes_and_deletion_withhold_what_they_prevent() {
+        let suspend =
+            |process: &str| SuspendedProcess::builder().process_name(process).suspension_reason("user").build();
+        let permits = |builder: AutoScalingGroupBuilder| {
+            let reading = read(&builder.build(), None).expect("a good group").reading;
+            (reading.growth, reading.removal)
+        };
+        let withheld =
+            |permit: &Permit, text: &str| matches!(permit, Permit::Withheld(reason) if reason.contains(text));
+        let (growth, removal) = permits(group(0, 1, 2).suspended_processes(suspend("Launch")));
+        assert!(
+            withheld(&growth, "resume-processes --auto-scaling-group-name asg --scaling-processes Launch"),
+            "{growth:?}"
+        );
+        assert_eq!(removal, Permit::Granted);
+        let (growth, removal) = permits(group(0, 1, 2).suspended_processes(suspend("Terminate")));
+        assert_eq!(growth, Permit::Granted);
+        assert!(withheld(&removal, "Terminate process is suspended (user)"), "{removal:?}");
+        let (growth, removal) = permits(group(0, 1, 2).status("Delete in progress"));
+        assert!(withheld(&growth, "being deleted") && withheld(&removal, "being deleted"));
+        let (growth, removal) = permits(group(0, 1, 2).suspended_processes(suspend("AZRebalance")));
+        assert_eq!((growth, removal), (Permit::Granted, Permit::Granted));
+    }
+
+    #[test]
+    fn equal_weights_make_all_sizes_nodes() {
+        let reading = read(&weighted(group(3, 5, 9), &["2", "2"]).build(), None).expect("a good group").reading;
+        assert_eq!(sizes(&reading), (2, 2, 3, 4));
+        assert_eq!(reading.growth, Permit::Granted);
+        let reading = read(&weighted(group(1, 1, 1), &["2"]).build(), None).expect("a good group").reading;
+        assert_eq!(sizes(&reading), (1, 1, 1, 1));
+        assert!(matches!(reading.growth, Permit::Withheld(reason) if reason.contains("2 units each")));
+    }
+
+    #[test]
+    fn unequal_weights_leave_a_group_as_large_as_it_is() {
+        let instances = vec![
+            asg_instance(1, "InService", Some("1")),
+            asg_instance(2, "Pending", Some("2")),
+            asg_instance(3, "Terminating", Some("2")),
+        ];
+        let builder = weighted(group(2, 40, 100), &["1", "2"]).set_instances(Some(instances));
+        let reading = read(&builder.build(), None).expect("a good group").reading;
+        assert_eq!(sizes(&reading), (1, 1, 2, 2));
+        assert!(matches!(reading.growth, Permit::Withheld(reason) if reason.contains("different weights")));
+        assert_eq!(reading.removal, Permit::Granted);
+    }
+
+    #[test]
+    fn the_recipe_changes_with_the_machine_and_with_nothing_else() {
+        let tag = |key: &str, value: &str| TagDescription::builder().key(key).value(value).build();
+        let template =
+            |version: &str| LaunchTemplateSpecification::builder().launch_template_id("lt-1").version(version).build();
+        let base = || group(1, 2, 3).launch_template(template("1"));
+        let launch_fingerprint = |builder: AutoScalingGroupBuilder| super::launch_fingerprint(&builder.build());
+        let original = launch_fingerprint(base());
+        let cpu = "k8s.io/cluster-autoscaler/node-template/resources/cpu";
+        for same in [
+            base().desired_capacity(3).min_size(0).max_size(9),
+            base().instances(asg_instance(1, "InService", None)),
+            base().tags(tag("Owner", "me")),
+            base().status("Delete in progress"),
+        ] {
+            assert_eq!(launch_fingerprint(same), original);
+        }
+        for other in [
+            base().launch_template(template("2")),
+            base().availability_zones("us-east-1b"),
+            base().vpc_zone_identifier("subnet-1"),
+            base().tags(tag(cpu, "1")),
+            base().tags(tag(cpu, "2")),
+            base().tags(tag("alpha.eksctl.io/cluster-name", "c")),
+            base().launch_configuration_name("lc"),
+            weighted(base(), &["1"]),
+        ] {
+            assert_ne!(launch_fingerprint(other), original);
+        }
+        let tags = [tag(cpu, "1"), tag("eks:cluster-name", "c")];
+        let [one, other] = tags.clone();
+        let order = |tags: Vec<TagDescription>| launch_fingerprint(base().set_tags(Some(tags)));
+        assert_eq!(order(vec![one.clone(), other.clone()]), order(vec![other, one]));
+    }
+}

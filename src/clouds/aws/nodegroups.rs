@@ -1,0 +1,171 @@
+//! EKS managed node groups: what EKS itself sets on the nodes of an Auto Scaling group it made.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aws_sdk_eks::types::Nodegroup;
+
+use super::Aws;
+use super::cache::{FAILED_TTL, NODEGROUP_TTL};
+use super::tags;
+use super::volumes::is_bottlerocket;
+use crate::cloud::{Taint, TaintEffect};
+use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
+
+/// The managed node group that an Auto Scaling group belongs to, by the tags EKS gives it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct NodegroupKey {
+    pub(super) cluster: String,
+    pub(super) nodegroup: String,
+}
+
+impl NodegroupKey {
+    /// Reads the tags.
+    pub(super) fn of<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
+        let (mut cluster, mut nodegroup) = (None, None);
+        for (key, value) in tags.filter(|(_, value)| !value.is_empty()) {
+            match key {
+                "eks:cluster-name" => cluster = Some(value.to_owned()),
+                "eks:nodegroup-name" => nodegroup = Some(value.to_owned()),
+                _ => {}
+            }
+        }
+        Some(Self { cluster: cluster?, nodegroup: nodegroup? })
+    }
+}
+
+/// What EKS says of the nodes of a managed node group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodegroupFacts {
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) taints: Vec<Taint>,
+    pub(super) resources: BTreeMap<String, String>,
+    pub(super) windows: bool,
+    pub(super) bottlerocket: bool,
+    pub(super) disk_gib: Option<u64>,
+    /// Its image is the user's own: EKS does not cap its pods.
+    pub(super) custom_image: bool,
+}
+
+impl Aws {
+    /// Asks EKS. A failure costs the group its newest labels and taints, or all of them, but not its template.
+    pub(super) async fn nodegroup(&self, key: &NodegroupKey) -> Arc<NodegroupFacts> {
+        if let Some(facts) = self.nodegroups.get(key) {
+            return facts;
+        }
+        let (facts, ttl) = match self.eks.describe_nodegroup(&key.cluster, &key.nodegroup).await {
+            Ok(described) => {
+                (Arc::new(described.map(|described| facts(&described)).unwrap_or_default()), NODEGROUP_TTL)
+            }
+            Err(error) => {
+                let (cluster, nodegroup) = (&key.cluster, &key.nodegroup);
+                tracing::warn!(%cluster, %nodegroup, %error, "labels and taints of the managed node group are not up to date");
+                (self.nodegroups.get_aged(key).unwrap_or_default(), FAILED_TTL)
+            }
+        };
+        self.nodegroups.put(key.clone(), Arc::clone(&facts), ttl);
+        facts
+    }
+}
+
+/// Reads a managed node group. The in-tree provider adds `diskSize`, `amiType` and `k8sVersion` as labels, which no
+/// real node has, and drops taints without a value (#4998); this does neither.
+pub(super) fn facts(nodegroup: &Nodegroup) -> NodegroupFacts {
+    let ami = nodegroup.ami_type.as_ref().map_or("", |ami| ami.as_str());
+    let tags = nodegroup.tags.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
+    let hints = tags::hints(tags, &mut Vec::new());
+    let mut labels = hints.labels;
+    labels.extend(nodegroup.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+    if let Some(name) = &nodegroup.nodegroup_name {
+        labels.insert("eks.amazonaws.com/nodegroup".to_owned(), name.clone());
+    }
+    if let Some(capacity_type) = &nodegroup.capacity_type {
+        labels.insert("eks.amazonaws.com/capacityType".to_owned(), capacity_type.as_str().to_owned());
+    }
+    let windows = ami.starts_with("WINDOWS");
+    if let Some(build) = windows_build(ami).filter(|_| windows) {
+        labels.insert(WINDOWS_BUILD_LABEL.to_owned(), build.to_owned());
+    }
+    let mut taints: Vec<Taint> = nodegroup.taints().iter().filter_map(taint).collect();
+    let is_new = |tagged: &Taint| !taints.iter().any(|taint| taint.key == tagged.key && taint.effect == tagged.effect);
+    let tagged: Vec<Taint> = hints.taints.into_iter().filter(is_new).collect();
+    taints.extend(tagged);
+    taints.sort();
+    NodegroupFacts {
+        labels,
+        taints,
+        resources: hints.resources,
+        windows,
+        bottlerocket: is_bottlerocket(ami),
+        disk_gib: nodegroup.disk_size.and_then(|gib| u64::try_from(gib).ok()).filter(|gib| *gib > 0),
+        custom_image: ami == "CUSTOM",
+    }
+}
+
+fn taint(taint: &aws_sdk_eks::types::Taint) -> Option<Taint> {
+    let effect = match taint.effect.as_ref()?.as_str() {
+        "NO_SCHEDULE" => TaintEffect::NoSchedule,
+        "NO_EXECUTE" => TaintEffect::NoExecute,
+        "PREFER_NO_SCHEDULE" => TaintEffect::PreferNoSchedule,
+        other => {
+            tracing::warn!(effect = other, "a taint of a managed node group has an effect that is not known");
+            return None;
+        }
+    };
+    Some(Taint { key: taint.key.clone()?, value: taint.value.clone().unwrap_or_default(), effect })
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_eks::types as eks;
+
+    use super::*;
+
+    fn eks_taint(key: &str, value: Option<&str>, effect: &str) -> eks::Taint {
+        let builder = eks::Taint::builder().key(key).set_value(value.map(str::to_owned));
+        builder.effect(eks::TaintEffect::from(effect)).build()
+    }
+
+    #[test]
+    fn labels_taints_and_resources_of_a_managed_node_group() {
+        let nodegroup = Nodegroup::builder()
+            .nodegroup_name("workers")
+            .capacity_type(eks::CapacityTypes::Spot)
+            .ami_type(eks::AmiTypes::BottlerocketX8664)
+            .disk_size(80)
+            .labels("L1", "v1")
+            .labels("L2", "from-eks")
+            .tags("k8s.io/cluster-autoscaler/node-template/label/L2", "from-tag")
+            .tags("k8s.io/cluster-autoscaler/node-template/resources/ephemeral-storage", "80Gi")
+            .tags("k8s.io/cluster-autoscaler/node-template/taint/tagged", "x:NoSchedule")
+            .tags("k8s.io/cluster-autoscaler/node-template/taint/a", "other:NoSchedule")
+            .taints(eks_taint("a", Some("1"), "NO_SCHEDULE"))
+            .taints(eks_taint("b", None, "NO_EXECUTE"))
+            .taints(eks_taint("c", Some(""), "PREFER_NO_SCHEDULE"))
+            .taints(eks_taint("d", Some("x"), "SOMETHING_NEW"))
+            .build();
+        let facts = facts(&nodegroup);
+        let label = |key: &str| facts.labels.get(key).map(String::as_str);
+        assert_eq!(label("eks.amazonaws.com/nodegroup"), Some("workers"));
+        assert_eq!(label("eks.amazonaws.com/capacityType"), Some("SPOT"));
+        assert_eq!((label("L1"), label("L2")), (Some("v1"), Some("from-eks")), "eks itself wins over tags");
+        assert_eq!(facts.labels.len(), 4);
+        assert_eq!(facts.resources.get("ephemeral-storage").map(String::as_str), Some("80Gi"));
+        let taints =
+            facts.taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str()));
+        let taints: Vec<_> = taints.collect();
+        assert_eq!(taints, ["a=1:NoSchedule", "b=:NoExecute", "c=:PreferNoSchedule", "tagged=x:NoSchedule"]);
+        assert_eq!((facts.windows, facts.bottlerocket, facts.disk_gib), (false, true, Some(80)));
+        assert!(
+            !facts.custom_image && super::facts(&Nodegroup::builder().ami_type("CUSTOM".into()).build()).custom_image
+        );
+    }
+
+    #[test]
+    fn both_tags_make_a_managed_node_group() {
+        let tags = [("eks:cluster-name", "c"), ("eks:nodegroup-name", "n"), ("x", "y")];
+        let key = NodegroupKey { cluster: "c".into(), nodegroup: "n".into() };
+        assert_eq!(NodegroupKey::of(tags.into_iter()), Some(key));
+        assert_eq!(NodegroupKey::of(tags.into_iter().take(1)), None);
+    }
+}

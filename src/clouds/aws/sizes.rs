@@ -1,0 +1,76 @@
+//! How large a group is and may be, in nodes.
+
+use aws_sdk_autoscaling::types::AutoScalingGroup;
+
+use crate::cloud::{Counts, Instance, NodeGroupSpec};
+use crate::clouds::bounds::Bounds;
+
+/// The sizes of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// The least the group itself accepts.
+    pub(super) floor: u32,
+    /// The bounds in force.
+    pub(super) min: u32,
+    pub(super) max: u32,
+    pub(super) desired: u32,
+}
+
+impl Sizes {
+    /// The group's own sizes, in its own units.
+    pub(super) fn read(group: &AutoScalingGroup) -> Result<Self, String> {
+        let size = |what: &str, value: Option<i32>| {
+            let value = value.ok_or_else(|| format!("no {what}"))?;
+            u32::try_from(value).map_err(|_| format!("{what} {value} is negative"))
+        };
+        let min = size("min size", group.min_size)?;
+        let max = size("max size", group.max_size)?;
+        let desired = size("desired capacity", group.desired_capacity)?;
+        if min > max {
+            return Err(format!("min size {min} is greater than max size {max}"));
+        }
+        Ok(Self { floor: min, min, max, desired })
+    }
+
+    /// Sizes in nodes of so many units, within the bounds of the configuration; and why it cannot grow, if so.
+    pub(super) fn in_nodes(
+        self,
+        units: u32,
+        spec: Option<&NodeGroupSpec>,
+        remarks: &mut Vec<String>,
+    ) -> (Self, Option<String>) {
+        // Up, because the group launches until its capacity is reached; the bounds so that what is written is in them.
+        let floor = self.min.div_ceil(units);
+        let max = self.max / units;
+        let own = Self { floor, min: floor, max: max.max(floor), desired: self.desired.div_ceil(units) };
+        let unfit = (max < floor).then(|| {
+            format!(
+                "no whole number of nodes of {units} units each is between min size {} and max size {}",
+                self.min, self.max
+            )
+        });
+        (own.within(spec, remarks), unfit)
+    }
+
+    fn within(self, spec: Option<&NodeGroupSpec>, remarks: &mut Vec<String>) -> Self {
+        let Some(spec) = spec else { return self };
+        let own = Bounds { min: self.min, max: self.max };
+        let (Bounds { min, max }, differ) = own.within(spec, "the Auto Scaling group itself says");
+        remarks.extend(differ);
+        Self { min, max, ..self }
+    }
+
+    /// Sizes of a group whose units say nothing of nodes: it is as large as what lives in it, and stays so.
+    pub(super) fn as_live(
+        self,
+        instances: &[Instance],
+        spec: Option<&NodeGroupSpec>,
+        why: &str,
+    ) -> (Self, Option<String>) {
+        let live = instances.iter().filter(|instance| instance.counts == Counts::Yes).count();
+        let live = u32::try_from(live).unwrap_or(u32::MAX);
+        // Any lower bound in units needs one node at least; AWS itself refuses a removal that breaks it.
+        let min = u32::from(self.min > 0).max(spec.map_or(0, |spec| spec.min));
+        (Self { floor: u32::from(self.min > 0), min, max: live.max(min), desired: live }, Some(why.to_owned()))
+    }
+}

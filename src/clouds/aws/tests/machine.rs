@@ -1,0 +1,314 @@
+//! What a group launches.
+
+use super::*;
+
+fn version(data: ResponseLaunchTemplateData) -> LaunchTemplateVersion {
+    LaunchTemplateVersion::builder().launch_template_data(data).build()
+}
+
+fn of_type(name: &str) -> LaunchTemplateVersion {
+    version(ResponseLaunchTemplateData::builder().instance_type(Ec2Type::from(name)).build())
+}
+
+fn template(name: &str, version: Option<&str>) -> LaunchTemplateSpecification {
+    let builder = LaunchTemplateSpecification::builder().launch_template_name(name);
+    builder.set_version(version.map(str::to_owned)).build()
+}
+
+fn mixed(base: Option<LaunchTemplateSpecification>, overrides: Vec<LaunchTemplateOverrides>) -> MixedInstancesPolicy {
+    let template = LaunchTemplate::builder().set_launch_template_specification(base);
+    MixedInstancesPolicy::builder().launch_template(template.set_overrides(Some(overrides)).build()).build()
+}
+
+fn over(name: &str) -> LaunchTemplateOverrides {
+    LaunchTemplateOverrides::builder().instance_type(name).build()
+}
+
+async fn machine(fake: &Fake, name: &str) -> Result<LaunchSpec, CloudError> {
+    let aws = fake.aws(Settings::default());
+    aws.launch_spec(&observed(&aws, name).await).await
+}
+
+async fn types(fake: &Fake, name: &str) -> Vec<String> {
+    machine(fake, name).await.expect("a machine").types
+}
+
+#[tokio::test]
+async fn the_types_come_from_wherever_the_group_has_them() {
+    let own = LaunchTemplateOverrides::builder().launch_template_specification(template("arm", Some("3"))).build();
+    let fake = Fake::with(vec![
+        group("configuration").launch_configuration_name("lc").build(),
+        group("template").launch_template(template("lt", None)).build(),
+        group("latest").launch_template(template("lt", Some("$Latest"))).build(),
+        group("numbered").launch_template(template("lt", Some("1"))).build(),
+        group("mixed")
+            .mixed_instances_policy(mixed(Some(template("lt", None)), vec![over("b"), over("a"), over("b")]))
+            .build(),
+        group("base").mixed_instances_policy(mixed(Some(template("lt", None)), vec![])).build(),
+        group("own").mixed_instances_policy(mixed(Some(template("lt", None)), vec![over("a"), own])).build(),
+    ]);
+    fake.state(|state| {
+        let configuration = LaunchConfiguration::builder().instance_type("from-lc").build();
+        state.configurations.insert("lc".into(), configuration);
+        for (key, name) in
+            [("lt@$Default", "default"), ("lt@$Latest", "latest"), ("lt@1", "one"), ("arm@3", "m6g.large")]
+        {
+            state.templates.insert(key.into(), of_type(name));
+        }
+    });
+    assert_eq!(types(&fake, "configuration").await, ["from-lc"]);
+    assert_eq!(types(&fake, "template").await, ["default"]);
+    assert_eq!(types(&fake, "latest").await, ["latest"]);
+    assert_eq!(types(&fake, "numbered").await, ["one"]);
+    assert_eq!(types(&fake, "mixed").await, ["b", "a"]);
+    assert_eq!(types(&fake, "base").await, ["default"]);
+    assert_eq!(types(&fake, "own").await, ["a", "m6g.large"]);
+}
+
+#[tokio::test]
+async fn a_machine_that_is_not_described_is_an_error_of_its_group_alone() {
+    let fake = Fake::with(vec![
+        group("nowhere").build(),
+        group("missing").launch_template(template("gone", None)).build(),
+        group("typeless").launch_template(template("empty", None)).build(),
+        group("zoneless").set_availability_zones(None).launch_template(template("lt", None)).build(),
+        group("bare-policy").mixed_instances_policy(MixedInstancesPolicy::builder().build()).build(),
+        group("bare-override")
+            .mixed_instances_policy(mixed(None, vec![LaunchTemplateOverrides::builder().build()]))
+            .build(),
+    ]);
+    fake.state(|state| {
+        state.templates.insert("lt@$Default".into(), of_type("m5.large"));
+        state.templates.insert("empty@$Default".into(), version(ResponseLaunchTemplateData::builder().build()));
+    });
+    for (name, complaint) in [
+        ("nowhere", "neither a launch template nor a launch configuration"),
+        ("missing", "no version $Default of this launch template"),
+        ("typeless", "names an instance type"),
+        ("zoneless", "no availability zones"),
+        ("bare-policy", "neither a launch template nor a launch configuration"),
+        ("bare-override", "names an instance type"),
+    ] {
+        let error = machine(&fake, name).await.expect_err(name).to_string();
+        assert!(error.contains(complaint), "{name}: {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_is_looked_up_once_and_a_moving_version_again_later() {
+    let fake = Fake::with(vec![group("asg").launch_template(template("lt", None)).build()]);
+    fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("old")));
+    let aws = fake.aws(Settings::default());
+    let reading = observed(&aws, "asg").await;
+    for _ in 0..3 {
+        assert_eq!(aws.launch_spec(&reading).await.expect("a machine").types, ["old"]);
+    }
+    assert_eq!(fake.calls("DescribeLaunchTemplateVersions").len(), 1);
+    assert_eq!(fake.calls("DescribeAutoScalingGroups").len(), 1, "the reading was remembered");
+    fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("new")));
+    tokio::time::advance(crate::clouds::aws::cache::RESOLVED_TTL).await;
+    assert_eq!(aws.launch_spec(&reading).await.expect("a machine").types, ["new"]);
+}
+
+#[tokio::test]
+async fn a_reading_that_is_out_of_date_is_read_again() {
+    let fake = Fake::with(vec![group("asg").launch_template(template("lt", Some("2"))).build()]);
+    fake.state(|state| state.templates.insert("lt@2".into(), of_type("two")));
+    let aws = fake.aws(Settings::default());
+    let reading = GroupReading { launch_fingerprint: 7, ..observed(&aws, "asg").await };
+    assert_eq!(aws.launch_spec(&reading).await.expect("a machine").types, ["two"]);
+    assert_eq!(fake.calls("DescribeAutoScalingGroups").len(), 2);
+}
+
+#[tokio::test]
+async fn requirements_are_asked_with_the_images_architecture() {
+    let needs = || {
+        let memory = MemoryMiBRequest::builder().min(4096).build();
+        LaunchTemplateOverrides::builder()
+            .instance_requirements(InstanceRequirements::builder().memory_mib(memory).build())
+            .build()
+    };
+    let imageless = template("imageless", None);
+    let fake = Fake::with(vec![
+        group("arm").mixed_instances_policy(mixed(Some(template("arm", None)), vec![needs()])).build(),
+        group("imageless").mixed_instances_policy(mixed(Some(imageless), vec![needs(), needs()])).build(),
+    ]);
+    fake.state(|state| {
+        state.page = 2;
+        state.types = ["m5.large", "c5.large", "m5.xlarge", "a1.large", "c5.large"].map(str::to_owned).to_vec();
+        let data = ResponseLaunchTemplateData::builder().image_id("ami-1").build();
+        state.templates.insert("arm@$Default".into(), version(data));
+        state.templates.insert("imageless@$Default".into(), version(ResponseLaunchTemplateData::builder().build()));
+        let image = Image::builder().image_id("ami-1").architecture(ArchitectureValues::Arm64).build();
+        state.images.insert("ami-1".into(), image);
+    });
+    assert_eq!(types(&fake, "arm").await, ["a1.large", "c5.large", "m5.large", "m5.xlarge"]);
+    assert_eq!(types(&fake, "imageless").await, ["a1.large", "c5.large", "m5.large", "m5.xlarge"]);
+    let asked = fake.state(|state| state.requirements.clone());
+    assert_eq!(asked.len(), 6, "three pages each, the second override from memory");
+    assert_eq!(asked[0].0, [ArchitectureType::Arm64]);
+    assert_eq!(asked[0].1.memory_mib().and_then(|range| range.min), Some(4096));
+    assert_eq!(asked[3].0, [ArchitectureType::Arm64, ArchitectureType::X8664]);
+    fake.state(|state| state.types.clear());
+    let error = machine(&fake, "arm").await.expect_err("no types").to_string();
+    assert!(error.contains("no instance type satisfies"), "{error}");
+}
+
+#[tokio::test]
+async fn zones_region_and_volume() {
+    let mapping = |gib| {
+        let ebs = LaunchTemplateEbsBlockDevice::builder().volume_size(gib).build();
+        LaunchTemplateBlockDeviceMapping::builder().device_name("/dev/xvda").ebs(ebs).build()
+    };
+    let data = ResponseLaunchTemplateData::builder().instance_type(Ec2Type::M5Large);
+    let fake = Fake::with(vec![
+        group("sized").launch_template(template("sized", None)).build(),
+        group("by-image").launch_template(template("by-image", None)).build(),
+        group("local")
+            .set_availability_zones(Some(vec!["us-east-1-bos-1a".into()]))
+            .launch_template(template("sized", None))
+            .build(),
+    ]);
+    fake.state(|state| {
+        let sized = data.clone().block_device_mappings(mapping(50)).build();
+        state.templates.insert("sized@$Default".into(), version(sized));
+        state.templates.insert("by-image@$Default".into(), version(data.image_id("ami-1").build()));
+        let ebs = EbsBlockDevice::builder().volume_size(20).build();
+        let mapping = BlockDeviceMapping::builder().device_name("/dev/xvda").ebs(ebs).build();
+        let image = Image::builder().root_device_name("/dev/xvda").block_device_mappings(mapping).build();
+        state.images.insert("ami-1".into(), image);
+    });
+    let sized = machine(&fake, "sized").await.expect("a machine");
+    assert_eq!(sized.zones, ["us-east-1a", "us-east-1b"], "sorted");
+    assert_eq!((sized.region.as_str(), sized.operating_system), ("us-east-1", OperatingSystem::Linux));
+    assert_eq!(sized.ephemeral_storage_bytes, Some(50 << 30));
+    assert!(sized.labels.is_empty() && sized.reserved.is_none());
+    let by_image = machine(&fake, "by-image").await.expect("a machine");
+    assert_eq!(by_image.ephemeral_storage_bytes, Some(20 << 30));
+    let local = machine(&fake, "local").await.expect("a machine");
+    assert_eq!(local.region, "us-east-1");
+    let zone = local.labels.get("topology.ebs.csi.aws.com/zone").map(String::as_str);
+    assert_eq!(zone, Some("us-east-1-bos-1a"));
+}
+
+fn managed(name: &str) -> AutoScalingGroup {
+    group(name)
+        .launch_template(template("lt", None))
+        .tags(tag("eks:cluster-name", "prod"))
+        .tags(tag("eks:nodegroup-name", "workers"))
+        .build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_managed_node_group_adds_its_labels_and_taints() {
+    let fake = Fake::with(vec![managed("eks-workers-1")]);
+    let taint = eks::Taint::builder().key("k").effect(eks::TaintEffect::NoSchedule).build();
+    let nodegroup = Nodegroup::builder().nodegroup_name("workers").labels("team", "a").taints(taint).disk_size(80);
+    fake.state(|state| {
+        state.templates.insert("lt@$Default".into(), of_type("m5.large"));
+        state.nodegroups.insert("prod/workers".into(), nodegroup.build());
+    });
+    let aws = fake.aws(Settings::default());
+    let reading = observed(&aws, "eks-workers-1").await;
+    let first = aws.launch_spec(&reading).await.expect("a machine");
+    assert_eq!(first.reserved, Some(ReservedProfile::Eks));
+    assert_eq!(first.labels.get("eks.amazonaws.com/nodegroup").map(String::as_str), Some("workers"));
+    assert!(!first.labels.contains_key("nodegroup-name"));
+    assert_eq!((first.taints.len(), first.taints[0].value.as_str()), (1, ""));
+    assert_eq!(first.ephemeral_storage_bytes, Some(80 << 30));
+    assert_eq!(aws.launch_spec(&reading).await.expect("a machine"), first);
+    assert_eq!(fake.calls("DescribeNodegroup").len(), 1);
+    tokio::time::advance(crate::clouds::aws::cache::NODEGROUP_TTL).await;
+    fake.fail("DescribeNodegroup", "ThrottlingException", "slow down", 429);
+    assert_eq!(aws.launch_spec(&reading).await.expect("a machine"), first, "the last answer stays in force");
+}
+
+#[tokio::test]
+async fn a_managed_node_group_that_cannot_be_read_costs_no_template() {
+    let fake = Fake::with(vec![managed("eks-workers-1")]);
+    fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
+    fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
+    let machine = machine(&fake, "eks-workers-1").await.expect("a machine");
+    assert_eq!((machine.reserved, machine.labels.len()), (Some(ReservedProfile::Eks), 0));
+}
+
+#[tokio::test]
+async fn a_launch_template_says_what_starts_a_node_and_with_what() {
+    let user_data = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  instance:\n    localStorage:\n      \
+                     strategy: RAID0\n  kubelet:\n    config:\n      maxPods: 58\n    flags:\n    - \
+                     --node-labels=team=ml\n    - --register-with-taints=gpu=true:NoSchedule\n";
+    let interface =
+        |kind: &str| LaunchTemplateInstanceNetworkInterfaceSpecification::builder().interface_type(kind).build();
+    let cpus = LaunchTemplateCpuOptions::builder().core_count(4).threads_per_core(1).build();
+    let fake = Fake::with(vec![group("asg").launch_template(template("lt", None)).build()]);
+    fake.state(|state| {
+        let data = ResponseLaunchTemplateData::builder()
+            .instance_type(Ec2Type::from("p4d.24xlarge"))
+            .user_data(aws_smithy_types::base64::encode(user_data))
+            .network_interfaces(interface("efa"))
+            .network_interfaces(interface("efa-only"))
+            .network_interfaces(interface("interface"))
+            .cpu_options(cpus);
+        state.templates.insert("lt@$Default".into(), version(data.build()));
+    });
+    let machine = machine(&fake, "asg").await.expect("a machine");
+    assert_eq!((machine.reserved, machine.max_pods), (Some(ReservedProfile::Eks), Some(58)));
+    assert_eq!((machine.cpus_max, machine.joins_local_disks), (Some(4), true));
+    assert_eq!(machine.devices, [("vpc.amazonaws.com/efa".to_owned(), 2)].into());
+    assert_eq!(machine.labels.get("team").map(String::as_str), Some("ml"));
+    let taint = Taint { key: "gpu".into(), value: "true".into(), effect: TaintEffect::NoSchedule };
+    assert_eq!(machine.taints, [taint]);
+}
+
+#[tokio::test]
+async fn nodes_are_of_eks_where_tags_image_or_user_data_say_so() {
+    let tagged = |name: &str, key: &str| group(name).launch_template(template("lt", None)).tags(tag(key, "x")).build();
+    let fake = Fake::with(vec![
+        tagged("nodegroup", "eks:nodegroup-name"),
+        tagged("cluster", "eks:cluster-name"),
+        tagged("eksctl", "alpha.eksctl.io/cluster-name"),
+        tagged("kops", "kubernetes.io/cluster/mine"),
+        group("image").launch_template(template("image", None)).build(),
+        group("configuration").launch_configuration_name("lc").build(),
+    ]);
+    fake.state(|state| {
+        state.templates.insert("lt@$Default".into(), of_type("m5.large"));
+        let data = ResponseLaunchTemplateData::builder().instance_type(Ec2Type::M5Large).image_id("ami-1").build();
+        state.templates.insert("image@$Default".into(), version(data));
+        let image = Image::builder().name("amazon-eks-node-al2023-x86_64-standard-1.31-v20250103").build();
+        state.images.insert("ami-1".into(), image);
+        let user_data = aws_smithy_types::base64::encode("#!/bin/bash\n/etc/eks/bootstrap.sh c\n");
+        let configuration = LaunchConfiguration::builder().instance_type("m5.large").user_data(user_data);
+        state.configurations.insert("lc".into(), configuration.build());
+    });
+    for (name, reserved) in [
+        ("nodegroup", Some(ReservedProfile::Eks)),
+        ("cluster", Some(ReservedProfile::Eks)),
+        ("eksctl", Some(ReservedProfile::Eks)),
+        ("kops", None),
+        ("image", Some(ReservedProfile::Eks)),
+        ("configuration", Some(ReservedProfile::Eks)),
+    ] {
+        let machine = machine(&fake, name).await.expect(name);
+        assert_eq!(machine.reserved, reserved, "{name}");
+        let label = machine.labels.get("alpha.eksctl.io/cluster-name").map(String::as_str);
+        assert_eq!(label, (name == "eksctl").then_some("x"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn eks_caps_the_pods_of_managed_node_groups_unless_their_image_is_the_users() {
+    let fake = Fake::with(vec![managed("eks-workers-1")]);
+    fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
+    let with_image = |ami: &str| {
+        let nodegroup = Nodegroup::builder().nodegroup_name("workers").ami_type(ami.into()).build();
+        fake.state(|state| state.nodegroups.insert("prod/workers".into(), nodegroup));
+    };
+    for (ami, caps) in [("AL2023_x86_64_STANDARD", true), ("CUSTOM", false)] {
+        with_image(ami);
+        assert_eq!(machine(&fake, "eks-workers-1").await.expect("a machine").caps_pods, caps, "{ami}");
+    }
+    fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
+    let unread = machine(&fake, "eks-workers-1").await.expect("a machine");
+    assert!(unread.caps_pods, "the lower figure, where EKS cannot be asked");
+}

@@ -1,0 +1,147 @@
+//! Setting capacities and terminating instances.
+
+use super::*;
+
+#[tokio::test]
+async fn capacity_is_set_once_and_in_units() {
+    let over = LaunchTemplateOverrides::builder().instance_type("m5.large").weighted_capacity("3").build();
+    let policy = |overrides| {
+        let template = LaunchTemplate::builder().set_overrides(Some(overrides)).build();
+        MixedInstancesPolicy::builder().launch_template(template).build()
+    };
+    let unequal = LaunchTemplateOverrides::builder().instance_type("m5.xlarge").weighted_capacity("6").build();
+    let fake = Fake::with(vec![
+        group("plain").build(),
+        group("weighted").mixed_instances_policy(policy(vec![over.clone()])).build(),
+        group("unequal").mixed_instances_policy(policy(vec![over, unequal])).build(),
+    ]);
+    let aws = fake.aws(Settings::default());
+    aws.set_capacity(&observed(&aws, "plain").await, 3).await.expect("accepted");
+    aws.set_capacity(&observed(&aws, "weighted").await, 3).await.expect("accepted");
+    let refused = aws.set_capacity(&observed(&aws, "unequal").await, 3).await;
+    assert!(matches!(refused, Err(CloudError::Refused(_))), "{refused:?}");
+    assert_eq!(fake.calls("SetDesiredCapacity"), ["plain=3", "weighted=9"]);
+}
+
+#[tokio::test]
+async fn a_failed_write_is_not_sent_again() {
+    let fake = Fake::with(vec![group("asg").build()]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    fake.fail("SetDesiredCapacity", "ScalingActivityInProgress", "busy", 400);
+    assert!(matches!(aws.set_capacity(&basis, 3).await, Err(CloudError::Conflict(_))));
+    fake.fail("SetDesiredCapacity", "ValidationError", "AutoScalingGroup name not found", 400);
+    assert!(matches!(aws.set_capacity(&basis, 3).await, Err(CloudError::NotFound(_))));
+    assert_eq!(fake.calls("SetDesiredCapacity").len(), 2);
+}
+
+#[tokio::test]
+async fn one_instance_is_terminated_alone_and_several_in_one_call() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 150])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let deletion = aws.delete_instances(&basis, &[id(0)]).await.expect("accepted");
+    assert_eq!(deletion.accepted, [id(0)]);
+    let ids: Vec<_> = (0..120).map(id).collect();
+    let deletion = aws.delete_instances(&basis, &ids).await.expect("accepted");
+    assert_eq!(deletion.accepted, ids);
+    assert_eq!(fake.calls("TerminateInstance"), ["i-0"]);
+    let batches: Vec<_> = fake.calls("TerminateInstances").iter().map(|call| call.split(',').count()).collect();
+    assert_eq!(batches, [100, 20]);
+}
+
+#[tokio::test]
+async fn what_is_going_gone_or_not_of_the_group_costs_no_call() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService", "Terminating:Wait", "Terminated"])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let foreign: ProviderId = "eks-hybrid:///x".into();
+    let ids = [id(1), id(2), id(99), id(0), id(0), "AWS:///us-east-1a/I-0".into(), foreign.clone()];
+    let deletion = aws.delete_instances(&basis, &ids).await.expect("accepted");
+    assert_eq!(deletion.accepted, [id(0)]);
+    assert_eq!(deletion.already_gone, [id(1), id(2), id(99)]);
+    assert_eq!(deletion.refused.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&foreign]);
+    assert_eq!(fake.calls("TerminateInstance"), ["i-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_aws_does_not_know_falls_back_to_single_calls() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 20])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let ids: Vec<_> = (0..20).map(id).collect();
+    fake.fail("TerminateInstances", "ValidationError", "Value null at 'instanceId' failed to satisfy constraint", 400);
+    let mut deletion = aws.delete_instances(&basis, &ids).await.expect("accepted");
+    deletion.accepted.sort_by_key(|id| ids.iter().position(|one| one == id));
+    assert_eq!(deletion.accepted, ids);
+    aws.delete_instances(&basis, &ids[..2]).await.expect("accepted");
+    assert_eq!(fake.calls("TerminateInstances").len(), 1, "not tried again at once");
+    assert_eq!(fake.calls("TerminateInstance").len(), 22);
+    tokio::time::advance(crate::clouds::aws::cache::UNKNOWN_FORM_TTL).await;
+    aws.delete_instances(&basis, &ids).await.expect("accepted");
+    assert_eq!(fake.calls("TerminateInstances").len(), 2, "tried again later");
+}
+
+#[tokio::test]
+async fn a_batch_with_an_open_outcome_is_the_callers_to_settle() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 2])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    fake.fail("TerminateInstances", "", "<!doctype html>", 500);
+    let error = aws.delete_instances(&basis, &[id(0), id(1)]).await.expect_err("unknown");
+    assert!(error.outcome_unknown());
+    assert!(fake.calls("TerminateInstance").is_empty(), "nothing is sent before the group is read again");
+    aws.delete_instances(&basis, &[id(0), id(1)]).await.expect("accepted");
+    assert_eq!(fake.calls("TerminateInstances").len(), 1);
+    assert_eq!(fake.calls("TerminateInstance").len(), 2);
+}
+
+#[tokio::test]
+async fn a_busy_group_or_a_missing_instance_says_nothing_of_the_batch_form() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 3])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let ids = [id(0), id(1), id(2)];
+    fake.fail("TerminateInstances", "ResourceContention", "busy", 500);
+    assert!(matches!(aws.delete_instances(&basis, &ids).await, Err(CloudError::Conflict(_))));
+    fake.fail("TerminateInstances", "ValidationError", "No managed instance found for instance ID: i-1", 400);
+    fake.fail("TerminateInstance i-1", "ValidationError", "No managed instance found for instance ID: i-1", 400);
+    let deletion = aws.delete_instances(&basis, &ids).await.expect("accepted");
+    assert_eq!((deletion.accepted.len(), deletion.already_gone), (2, vec![id(1)]));
+    aws.delete_instances(&basis, &ids).await.expect("accepted");
+    assert_eq!(fake.calls("TerminateInstances").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_busy_instance_is_tried_three_times_and_the_others_go_on() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 3])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    fake.fail("TerminateInstances", "ValidationError", "InstanceId is required", 400);
+    for _ in 0..3 {
+        fake.fail("TerminateInstance i-1", "ResourceContention", "busy", 500);
+    }
+    fake.fail("TerminateInstance i-2", "ScalingActivityInProgress", "busy", 400);
+    let mut deletion = aws.delete_instances(&basis, &[id(0), id(1), id(2)]).await.expect("accepted");
+    deletion.accepted.sort();
+    assert_eq!(deletion.accepted, [id(0), id(2)]);
+    assert!(matches!(deletion.refused.as_slice(), [(refused, CloudError::Conflict(_))] if *refused == id(1)));
+    assert_eq!(fake.calls("TerminateInstance").len(), 6);
+}
+
+#[tokio::test]
+async fn throttling_stops_what_is_not_sent_yet() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 40])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let ids: Vec<_> = (0..40).map(id).collect();
+    fake.fail("TerminateInstances", "ValidationError", "InstanceId is required", 400);
+    fake.fail("TerminateInstance i-9", "Throttling", "Rate exceeded", 400);
+    let deletion = aws.delete_instances(&basis, &ids).await.expect("some accepted");
+    assert_eq!(deletion.accepted.len() + deletion.refused.len(), 40);
+    assert!(fake.calls("TerminateInstance").len() < 40);
+    assert!(deletion.refused.iter().all(|(_, error)| matches!(error, CloudError::Throttled { .. })));
+    fake.fail("TerminateInstance", "AccessDenied", "no", 403);
+    let denied = aws.delete_instances(&basis, &[id(0)]).await;
+    assert!(matches!(denied, Err(CloudError::Denied(_))), "nothing was accepted");
+}

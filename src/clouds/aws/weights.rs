@@ -1,0 +1,95 @@
+//! A group may count in units of its own: weights, virtual processors, memory. Nodes are nodes (#4851), so its sizes are
+//! translated where every node is worth the same, and where none can be added otherwise.
+
+use aws_sdk_autoscaling::types::AutoScalingGroup;
+
+/// What a group counts its capacity in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// So many units to a node; 1 for nearly every group.
+    PerNode(u32),
+    /// No number of units makes a node, for this reason.
+    Untranslatable(String),
+}
+
+impl Unit {
+    /// What the group counts in.
+    pub(super) fn of(group: &AutoScalingGroup) -> Self {
+        if let Some(kind) = group.desired_capacity_type.as_deref().filter(|kind| !matches!(*kind, "" | "units")) {
+            return Self::Untranslatable(format!(
+                "the group's capacity is counted in {kind}, which does not say how many nodes that is: \
+                 set its desired capacity type to units"
+            ));
+        }
+        let overrides = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
+        let overrides = overrides.map(|template| template.overrides()).unwrap_or_default();
+        let weights = overrides.iter().map(|over| over.weighted_capacity.as_deref().unwrap_or("1"));
+        // An instance may have another weight than the policy as it is now; one without a weight says nothing new.
+        let weights = weights.chain(group.instances().iter().filter_map(|instance| instance.weighted_capacity()));
+        let mut common = None;
+        for text in weights {
+            let Ok(weight) = text.trim().parse::<u32>() else {
+                return Self::Untranslatable(format!("the weight {text:?} is not a whole number"));
+            };
+            if *common.get_or_insert(weight) != weight {
+                return Self::Untranslatable(
+                    "the group's instances have different weights, so its capacity does not say how many nodes that \
+                     is: give its instance types the same weight, or none"
+                        .to_owned(),
+                );
+            }
+        }
+        // AWS allows 1 to 999.
+        Self::PerNode(common.unwrap_or(1).max(1))
+    }
+
+    /// Units that make one node; `None` where no number of them does.
+    pub(super) fn per_node(&self) -> Option<u32> {
+        match self {
+            Self::PerNode(units) => Some(*units),
+            Self::Untranslatable(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_autoscaling::types::{
+        Instance, LaunchTemplate, LaunchTemplateOverrides, LifecycleState, MixedInstancesPolicy,
+    };
+
+    use super::*;
+
+    fn group(overrides: &[Option<&str>], instances: &[Option<&str>]) -> AutoScalingGroup {
+        let overriding = |weight: &Option<&str>| {
+            LaunchTemplateOverrides::builder().set_weighted_capacity(weight.map(str::to_owned)).build()
+        };
+        let template = LaunchTemplate::builder().set_overrides(Some(overrides.iter().map(overriding).collect()));
+        let instance = |weight: &Option<&str>| {
+            let builder = Instance::builder().lifecycle_state(LifecycleState::InService);
+            builder.set_weighted_capacity(weight.map(str::to_owned)).build()
+        };
+        AutoScalingGroup::builder()
+            .mixed_instances_policy(MixedInstancesPolicy::builder().launch_template(template.build()).build())
+            .set_instances(Some(instances.iter().map(instance).collect()))
+            .build()
+    }
+
+    #[test]
+    fn equal_weights_translate_and_unequal_ones_do_not() {
+        assert_eq!(Unit::of(&AutoScalingGroup::builder().build()), Unit::PerNode(1));
+        assert_eq!(Unit::of(&group(&[None, None], &[None])), Unit::PerNode(1));
+        assert_eq!(Unit::of(&group(&[Some("2"), Some("2")], &[Some("2"), None])), Unit::PerNode(2));
+        for (overrides, instances) in [
+            (vec![Some("1"), Some("2")], vec![]),
+            (vec![Some("2"), None], vec![]),
+            (vec![Some("2")], vec![Some("4")]),
+            (vec![Some("heavy")], vec![]),
+        ] {
+            let unit = Unit::of(&group(&overrides, &instances));
+            assert!(matches!(unit, Unit::Untranslatable(_)), "{overrides:?} {instances:?}: {unit:?}");
+        }
+        let vcpu = AutoScalingGroup::builder().desired_capacity_type("vcpu").build();
+        assert!(matches!(Unit::of(&vcpu), Unit::Untranslatable(reason) if reason.contains("vcpu")));
+    }
+}

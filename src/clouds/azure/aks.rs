@@ -1,0 +1,164 @@
+//! Node pools of AKS: what AKS itself sets on the nodes of a scale set that it made, as far as the scale set shows it.
+
+use std::collections::BTreeMap;
+
+use super::api::ScaleSet;
+use super::{sizes, tags};
+use crate::cloud::{ReservedProfile, Taint, TaintEffect};
+use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
+
+/// AKS allows no limit below this, so fewer addresses are not for pods: one is the node's, a second one IPv6's.
+const PODS_MIN: u32 = 10;
+/// What AKS sets with an overlay network where a pool does not say otherwise.
+const OVERLAY_PODS: u32 = 250;
+/// Kubernetes 1.29 is the first whose nodes AKS reserves for by pods.
+const BY_PODS_SINCE: u32 = 29;
+const SPOT: &str = "kubernetes.azure.com/scalesetpriority";
+
+/// How nodes of the pool reserve for themselves.
+pub(super) fn reserved(set: &ScaleSet) -> ReservedProfile {
+    let is_legacy = tags::aks_minor_version(&set.tags).is_some_and(|minor| minor < BY_PODS_SINCE);
+    if is_legacy { ReservedProfile::AksLegacy } else { ReservedProfile::Aks }
+}
+
+/// The kubelet's limit of pods, where it shows. With Azure CNI on the nodes' own subnet an interface has an address for the
+/// node and one for each pod. With an overlay the limit is AKS's default, unless the pool has another: nothing shows that.
+/// With kubenet and with subnets for pods nothing shows at all.
+pub(super) fn max_pods(set: &ScaleSet) -> Option<u32> {
+    match set.addresses.map(|addresses| addresses.saturating_sub(1)) {
+        Some(pods) if pods >= PODS_MIN => Some(pods),
+        _ if tags::has_overlay(&set.tags) => Some(OVERLAY_PODS),
+        _ => None,
+    }
+}
+
+/// The labels of the pool's nodes. Not among them, for nothing shows them: the pool's mode and its own labels.
+pub(super) fn labels(set: &ScaleSet, types: &[String]) -> BTreeMap<String, String> {
+    let mut labels: Vec<(&str, &str)> = vec![("role", "agent"), ("nodepool-type", "VirtualMachineScaleSets")];
+    let system = set.image.as_deref().and_then(system);
+    labels.extend(system.map(|system| ("os-sku", system)));
+    labels.extend(tags::has_overlay(&set.tags).then_some(("podnetwork-type", "overlay")));
+    labels.extend(set.spot.then_some(("scalesetpriority", "spot")));
+    let both = in_both_forms(set, types);
+    let build = system.and_then(windows_build).map(|build| (WINDOWS_BUILD_LABEL.to_owned(), build.to_owned()));
+    let older = both.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let newer =
+        labels.iter().chain(&both).map(|(name, value)| (format!("kubernetes.azure.com/{name}"), (*value).to_owned()));
+    newer.chain(older).chain(build).collect()
+}
+
+/// Labels that AKS gives in an older and in a newer form.
+fn in_both_forms<'a>(set: &'a ScaleSet, types: &[String]) -> Vec<(&'a str, &'a str)> {
+    let mut labels = Vec::new();
+    labels.extend(tags::aks_pool(&set.tags).map(|pool| ("agentpool", pool)));
+    // Nodes with Windows have none of their disks.
+    if !set.windows {
+        labels.push(("storageprofile", if set.ephemeral_os_disk { "ephemeral" } else { "managed" }));
+        let tier = set.storage_account_type.as_deref().filter(|tier| !tier.is_empty());
+        labels.extend(tier.map(|tier| ("storagetier", tier)));
+    }
+    labels.extend(types.iter().all(|size| sizes::is_nvidia(size)).then_some(("accelerator", "nvidia")));
+    labels
+}
+
+/// The operating system as `os-sku` has it, where the ID of the image (`…/galleries/AKSUbuntu/images/2204gen2containerd/…`)
+/// says so beyond doubt.
+fn system(image: &str) -> Option<&'static str> {
+    let image = image.to_ascii_lowercase();
+    let (gallery, name) = image.split_once("/galleries/")?.1.split_once("/images/")?;
+    match gallery {
+        "aksubuntu" => Some("Ubuntu"),
+        "aksazurelinux" => Some("AzureLinux"),
+        "akswindows" if name.contains("2019") => Some("Windows2019"),
+        "akswindows" if name.contains("2022") => Some("Windows2022"),
+        "akswindows" if name.contains("2025") => Some("Windows2025"),
+        _ => None,
+    }
+}
+
+/// The taints of the pool's nodes: those that AKS sets of its own accord.
+pub(super) fn taints(set: &ScaleSet) -> Vec<Taint> {
+    let spot = || Taint { key: SPOT.to_owned(), value: "spot".to_owned(), effect: TaintEffect::NoSchedule };
+    set.spot.then(spot).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(tags: &[(&str, &str)]) -> ScaleSet {
+        let tags = [("aks-managed-poolName", "pool")].iter().chain(tags);
+        let tags = tags.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        ScaleSet { tags: tags.collect(), ..ScaleSet::default() }
+    }
+
+    fn label(set: &ScaleSet, name: &str) -> Option<String> {
+        labels(set, &["Standard_D2s_v5".to_owned()]).remove(name)
+    }
+
+    #[test]
+    fn pools_before_1_29_reserve_as_they_used_to() {
+        for (version, profile) in [
+            ("Kubernetes:1.28.12", ReservedProfile::AksLegacy),
+            ("Kubernetes:1.29.0", ReservedProfile::Aks),
+            ("Kubernetes:1.33.3", ReservedProfile::Aks),
+            ("unreadable", ReservedProfile::Aks),
+        ] {
+            assert_eq!(reserved(&pool(&[("aks-managed-orchestrator", version)])), profile, "{version}");
+        }
+        assert_eq!(reserved(&pool(&[])), ReservedProfile::Aks);
+    }
+
+    #[test]
+    fn the_limit_of_pods_shows_in_addresses_or_in_an_overlay() {
+        let overlay = [("aks-managed-azure-cni-overlay", "true")];
+        for (addresses, tags, limit) in [
+            (Some(31), &[][..], Some(30)),
+            (Some(111), &[], Some(110)),
+            (Some(11), &overlay, Some(10)),
+            (Some(1), &overlay, Some(250)),
+            (None, &overlay, Some(250)),
+            (Some(1), &[], None),
+            (Some(2), &[], None),
+            (None, &[("aks-managed-azure-cni-overlay", "false")], None),
+        ] {
+            assert_eq!(max_pods(&ScaleSet { addresses, ..pool(tags) }), limit, "{addresses:?} {tags:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_of_a_spot_pool_have_its_label_and_taint() {
+        let spot = ScaleSet { spot: true, ..pool(&[]) };
+        assert_eq!(label(&spot, SPOT).as_deref(), Some("spot"));
+        let taint = Taint { key: SPOT.into(), value: "spot".into(), effect: TaintEffect::NoSchedule };
+        assert_eq!(taints(&spot), [taint]);
+        assert_eq!((label(&pool(&[]), SPOT), taints(&pool(&[]))), (None, vec![]));
+    }
+
+    #[test]
+    fn the_operating_system_is_that_of_the_image() {
+        for (gallery, system) in [
+            ("AKSUbuntu/images/2204gen2containerd/versions/202509.23.0", Some("Ubuntu")),
+            ("AKSAzureLinux/images/V3gen2/versions/202509.23.0", Some("AzureLinux")),
+            ("AKSWindows/images/windows-2022-containerd-gen2/versions/20348.2655.240814", Some("Windows2022")),
+            ("AKSCBLMariner/images/V2gen2/versions/1", None),
+            ("ours/images/node/versions/1", None),
+        ] {
+            let id = format!("/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/{gallery}");
+            let set = ScaleSet { image: Some(id), ..pool(&[]) };
+            assert_eq!(label(&set, "kubernetes.azure.com/os-sku").as_deref(), system, "{gallery}");
+            let build = (system == Some("Windows2022")).then_some("10.0.20348");
+            assert_eq!(label(&set, "node.kubernetes.io/windows-build").as_deref(), build, "{gallery}");
+        }
+        assert_eq!(label(&pool(&[]), "kubernetes.azure.com/os-sku"), None);
+    }
+
+    #[test]
+    fn nodes_with_windows_have_no_labels_of_their_disks() {
+        let windows = ScaleSet { windows: true, storage_account_type: Some("Premium_LRS".into()), ..pool(&[]) };
+        let keys: Vec<_> = labels(&windows, &["Standard_D2s_v5".to_owned()]).into_keys().collect();
+        let expected = ["agentpool", "kubernetes.azure.com/agentpool", "kubernetes.azure.com/nodepool-type"];
+        assert_eq!(keys[..3], expected);
+        assert_eq!(keys[3..], ["kubernetes.azure.com/role"]);
+    }
+}

@@ -1,0 +1,77 @@
+//! From a scale set to a reading.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use super::api::ScaleSet;
+use super::tags;
+use crate::cloud::{CAPACITY_MAX, GroupName, GroupReading, Permit};
+use crate::clouds::bounds::Bounds;
+
+/// A reading without instances, and what the operator should be told about the group.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) reading: GroupReading,
+    pub(super) remarks: Vec<String>,
+}
+
+/// Reads a scale set. `Err` says what could not be understood; nothing is made up in its place.
+pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option<String>) -> Result<Read, String> {
+    // Once a capacity that could not be read was taken for 0, and 89 of 90 nodes died of the write after it (#9452).
+    let desired = set.capacity.ok_or("its capacity is not known")?;
+    if desired > CAPACITY_MAX {
+        return Err(format!("its capacity is said to be {desired}, more than a scale set can have"));
+    }
+    let mut remarks = Vec::new();
+    if set.overprovision {
+        remarks.push("overprovision is on, so machines come and go while it grows; set it to false".to_owned());
+    }
+    let hints = tags::hints(&set.tags, &mut remarks);
+    let permit = leaving(set).map_or(Permit::Granted, Permit::Withheld);
+    let reading = GroupReading {
+        name,
+        min: bounds.min,
+        max: bounds.max,
+        floor: 0,
+        desired,
+        etag,
+        units_per_node: Some(1),
+        is_detail_outdated: false,
+        growth: permit.clone(),
+        removal: permit,
+        instances: None,
+        hints: Arc::new(hints),
+        launch_fingerprint: launch_fingerprint(set),
+    };
+    Ok(Read { reading, remarks })
+}
+
+// Whoever deletes a node pool must not have to race an autoscaler that repairs it. Everything else is no obstacle: a
+// scale set that is being updated, or whose last update failed, can be scaled.
+fn leaving(set: &ScaleSet) -> Option<String> {
+    let state = set.provisioning_state.as_deref()?;
+    state.eq_ignore_ascii_case("Deleting").then(|| "the scale set is being deleted".to_owned())
+}
+
+/// A number that changes with whatever a new machine is made from, and with nothing else.
+pub(super) fn launch_fingerprint(set: &ScaleSet) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let sorted = |texts: &[String]| {
+        let mut texts = texts.to_vec();
+        texts.sort();
+        texts
+    };
+    set.size.hash(&mut hasher);
+    sorted(&set.mixed_sizes).hash(&mut hasher);
+    set.location.hash(&mut hasher);
+    sorted(&set.zones).hash(&mut hasher);
+    set.windows.hash(&mut hasher);
+    set.os_disk_gb.hash(&mut hasher);
+    set.ephemeral_os_disk.hash(&mut hasher);
+    set.storage_account_type.hash(&mut hasher);
+    set.image.hash(&mut hasher);
+    (set.spot, set.cpus_available, set.addresses).hash(&mut hasher);
+    let shaping: Vec<_> = set.tags.iter().filter(|(key, _)| tags::shapes_nodes(key)).collect();
+    shaping.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,214 @@
+//! From a machine to an instance: what its provisioning state and its instance view mean.
+
+use std::collections::HashMap;
+use std::time::SystemTime;
+
+use super::Settings;
+use super::api::{ScaleSet, VirtualMachine};
+use super::ids::provider_id;
+use super::known::{KnownMachine, Machines};
+use crate::cloud::{Counts, Failure, FailureClass, Instance, InstanceState, ProviderId};
+
+/// The code of a failed machine that does not say why; where the operation that made it does, its reason takes the place.
+const UNEXPLAINED: &str = "provisioning-state-failed";
+const UNEXPLAINED_MESSAGE: &str = "Azure failed to provision a node for this node group";
+/// The extension that makes a node of a machine, in AKS and in clusters that go by its example.
+const NODE_EXTENSION: &str = "vmssCSE";
+const EXTENSION_FAILED: &str = "VMExtensionProvisioningFailed";
+const DEALLOCATED: &str = "deallocated";
+/// Longest message kept of a failure; CA repeats it in events and in its status.
+const MESSAGE_LENGTH_MAX: usize = 400;
+
+/// Codes of failures that no other machine, size or zone would mend. All others are taken for want of capacity or quota,
+/// as in-tree, so that another group gets its chance.
+const NOT_FOR_WANT_OF_RESOURCES: [&str; 9] = [
+    "VMExtension",
+    "VMAgent",
+    "OSProvisioning",
+    "ProvisioningFailed",
+    "Invalid",
+    "Image",
+    "AuthorizationFailed",
+    "LinkedAuthorizationFailed",
+    "ReferencedResourceNotProvisioned",
+];
+
+/// What machines are read with.
+pub(super) struct View<'a> {
+    pub(super) set: &'a ScaleSet,
+    pub(super) settings: &'a Settings,
+    /// The machines as they were read before.
+    pub(super) before: Option<&'a Machines>,
+}
+
+/// Reads the machines of a scale set.
+pub(super) fn read(view: &View<'_>, machines: &[VirtualMachine], now: SystemTime) -> (Vec<Instance>, Machines) {
+    let mut known: HashMap<ProviderId, KnownMachine> = HashMap::with_capacity(machines.len());
+    let mut instances = Vec::with_capacity(machines.len());
+    for machine in machines {
+        let instance = view.instance(machine, now);
+        let entry = KnownMachine { delete_by: machine.delete_by.clone(), instance: instance.clone() };
+        if known.insert(instance.id.clone(), entry).is_none() {
+            instances.push(instance);
+        }
+    }
+    if view.set.overprovision {
+        discount_extra(&mut instances, view.set.capacity);
+    }
+    (instances, Machines(known))
+}
+
+// Overprovisioning makes more machines than asked for and deletes those that come last; they are no part of the capacity.
+fn discount_extra(instances: &mut [Instance], capacity: Option<u32>) {
+    let Some(capacity) = capacity.and_then(|capacity| usize::try_from(capacity).ok()) else { return };
+    let staying = instances.iter().filter(|instance| instance.state != InstanceState::Deleting).count();
+    let extra = staying.saturating_sub(capacity);
+    let coming = |instance: &&mut Instance| instance.state == InstanceState::Creating && instance.failure.is_none();
+    for instance in instances.iter_mut().rev().filter(coming).take(extra) {
+        instance.counts = Counts::No;
+    }
+}
+
+/// What a machine's power state comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Power {
+    On,
+    Off,
+    Unknown,
+}
+
+impl View<'_> {
+    fn instance(&self, machine: &VirtualMachine, now: SystemTime) -> Instance {
+        let id = provider_id(&machine.id);
+        let before = self.before.and_then(|before| before.get(&id)).map(|known| &known.instance);
+        let (state, failure) = self.state(machine, before, now);
+        // The same failure is the same at the next read, its time included.
+        let earlier = before.and_then(|before| before.failure.as_ref());
+        let failure = failure.map(|failure| match earlier {
+            Some(earlier) if earlier.code == failure.code => Failure { at: earlier.at, ..failure },
+            _ => failure,
+        });
+        Instance { id, state, counts: Counts::UntilDeleted, failure }
+    }
+
+    fn state(
+        &self,
+        machine: &VirtualMachine,
+        before: Option<&Instance>,
+        now: SystemTime,
+    ) -> (InstanceState, Option<Failure>) {
+        let state = machine.provisioning_state.as_deref().unwrap_or_default().to_ascii_lowercase();
+        if state == "deleting" {
+            return (InstanceState::Deleting, None);
+        }
+        if self.settings.detailed_extension_messages
+            && let Some(failure) = node_extension_failure(machine, now)
+        {
+            return (InstanceState::Creating, Some(failure));
+        }
+        match (state.as_str(), power(machine)) {
+            ("creating", _) => (InstanceState::Creating, None),
+            ("updating" | "", _) => kept(before),
+            ("failed", Power::On) => (InstanceState::Running, None),
+            ("failed", Power::Off | Power::Unknown) => (InstanceState::Creating, Some(failure(machine, now))),
+            // Evicted and kept: it is part of the capacity, and never a node unless somebody starts it.
+            (_, Power::Off) if self.set.spot => (InstanceState::Creating, Some(evicted(now))),
+            _ => (InstanceState::Running, None),
+        }
+    }
+}
+
+// An update says nothing of what the machine was. That it is no longer being deleted it does say, though: what Headcount
+// itself deletes is known to be going by the operation, and nothing that may live is to be missing from the target.
+fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
+    match before {
+        Some(before) if before.state != InstanceState::Deleting => (before.state, before.failure.clone()),
+        _ => (InstanceState::Running, None),
+    }
+}
+
+// Nothing is killed for want of data: without an instance view a machine is on.
+fn power(machine: &VirtualMachine) -> Power {
+    let Some(statuses) = &machine.statuses else { return Power::On };
+    let codes = statuses.iter().map(|status| status.code.to_ascii_lowercase());
+    let powers = codes.filter_map(|code| match code.strip_prefix("powerstate/")? {
+        "running" | "starting" => Some(Power::On),
+        "stopping" | "stopped" | "deallocating" | "deallocated" => Some(Power::Off),
+        "unknown" => Some(Power::Unknown),
+        _ => None,
+    });
+    powers.into_iter().next().unwrap_or(Power::Unknown)
+}
+
+fn evicted(now: SystemTime) -> Failure {
+    Failure {
+        class: FailureClass::OutOfResources,
+        code: DEALLOCATED.to_owned(),
+        message: "the spot machine was evicted and is deallocated".to_owned(),
+        at: now,
+        is_explained: true,
+    }
+}
+
+/// Why a machine failed, as well as its instance view says.
+fn failure(machine: &VirtualMachine, now: SystemTime) -> Failure {
+    const FAILED: &str = "provisioningstate/failed";
+    let statuses = machine.statuses.as_deref().unwrap_or_default();
+    let told = statuses
+        .iter()
+        .find(|status| status.code.get(..FAILED.len()).is_some_and(|start| start.eq_ignore_ascii_case(FAILED)));
+    let code = told.and_then(|status| status.code.get(FAILED.len()..)?.strip_prefix('/'));
+    let message = told.and_then(|status| status.message.as_deref()).filter(|message| !message.is_empty());
+    if let Some(code) = code.filter(|code| !code.is_empty()) {
+        let message = message.unwrap_or(UNEXPLAINED_MESSAGE);
+        return Failure {
+            class: class(code),
+            code: code.to_owned(),
+            message: short(message),
+            at: now,
+            is_explained: true,
+        };
+    }
+    if let Some(extension) = machine.failed_extensions.first() {
+        let said = extension.message.as_deref().unwrap_or("failed");
+        return Failure {
+            class: FailureClass::Other,
+            code: EXTENSION_FAILED.to_owned(),
+            message: short(&format!("{}: {said}", extension.code)),
+            at: now,
+            is_explained: true,
+        };
+    }
+    Failure {
+        class: FailureClass::OutOfResources,
+        code: UNEXPLAINED.to_owned(),
+        message: short(message.unwrap_or(UNEXPLAINED_MESSAGE)),
+        at: now,
+        is_explained: false,
+    }
+}
+
+fn node_extension_failure(machine: &VirtualMachine, now: SystemTime) -> Option<Failure> {
+    let failed = machine.failed_extensions.iter().filter(|status| status.code.eq_ignore_ascii_case(NODE_EXTENSION));
+    let messages: Vec<&str> = failed.map(|status| status.message.as_deref().unwrap_or_default()).collect();
+    if messages.is_empty() {
+        return None;
+    }
+    let name = machine.id.rsplit('/').next().unwrap_or_default();
+    Some(Failure {
+        class: FailureClass::Other,
+        code: EXTENSION_FAILED.to_owned(),
+        message: short(&format!("{name}: [{}]", messages.join(", "))),
+        at: now,
+        is_explained: true,
+    })
+}
+
+fn class(code: &str) -> FailureClass {
+    let is_other = NOT_FOR_WANT_OF_RESOURCES.iter().any(|start| code.starts_with(start));
+    if is_other { FailureClass::Other } else { FailureClass::OutOfResources }
+}
+
+fn short(message: &str) -> String {
+    message.chars().take(MESSAGE_LENGTH_MAX).collect()
+}

@@ -1,0 +1,180 @@
+//! Azure VM scale sets, uniform and flexible ones.
+//!
+//! A scale set says its capacity and not its machines, so listing a source is one call (and one for each spot set), and
+//! the machines are read where something has changed. The calls made are those of `api`; everything else turns what
+//! Azure answers into the words of [`crate::cloud`]. Bounds are the configuration's or the tags', for a scale set has none.
+
+mod aks;
+mod api;
+mod arm;
+#[cfg(test)]
+mod awaits;
+mod bridge;
+mod budget;
+mod certificate;
+mod channel;
+mod conflicts;
+mod connect;
+mod credentials;
+mod decode;
+mod discovery;
+mod errors;
+#[cfg(test)]
+mod fake;
+mod federated;
+mod gate;
+mod groups;
+mod ids;
+mod instances;
+mod known;
+mod ledger;
+mod listing;
+#[cfg(test)]
+mod loopback;
+mod lro;
+mod machine;
+mod metadata;
+mod offers;
+mod proxy;
+mod sizes;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod transport;
+mod writes;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+
+use self::api::{Orchestration, ScaleSetApi};
+use self::arm::Arm;
+use self::ids::{Named, Parsed};
+use self::known::Memory;
+use self::offers::Offers;
+use super::remarks::Remarks;
+use crate::cloud::{
+    Acceptance, Budget, Cloud, CloudError, Conflicts, Deletion, Family, GroupName, GroupReading, InstanceType,
+    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition,
+};
+
+pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Secret, Settings};
+pub use api::ROLE_ACTIONS;
+pub use connect::ConnectError;
+
+/// One Azure subscription and resource group.
+pub struct Azure {
+    settings: Settings,
+    subscription: String,
+    api: Arc<dyn ScaleSetApi>,
+    memory: Memory,
+    remarks: Remarks,
+    offers: Offers,
+}
+
+impl Azure {
+    /// Connects to one subscription, that of the machine this runs on where none is configured, and resource group.
+    ///
+    /// # Errors
+    ///
+    /// If the settings cannot be used. Azure Resource Manager is not called yet.
+    pub async fn connect(mut settings: Settings) -> Result<Self, ConnectError> {
+        if settings.subscription_id.as_deref().is_none_or(|id| id.trim().is_empty()) {
+            settings.subscription_id = metadata::subscription().await;
+        }
+        let subscription = settings.subscription_id.clone().ok_or(ConnectError::NoSubscription)?;
+        let arm = Arm::connect(&settings)?;
+        Ok(Self::over(settings, subscription, Arc::new(arm)))
+    }
+
+    fn over(settings: Settings, subscription: String, api: Arc<dyn ScaleSetApi>) -> Self {
+        Self {
+            settings,
+            subscription,
+            api,
+            memory: Memory::default(),
+            remarks: Remarks::default(),
+            offers: Offers::default(),
+        }
+    }
+
+    /// Whether an ID is of this subscription and resource group.
+    fn is_ours(&self, id: &Parsed<'_>) -> bool {
+        id.subscription.eq_ignore_ascii_case(&self.subscription)
+            && id.resource_group.eq_ignore_ascii_case(&self.settings.resource_group)
+    }
+}
+
+#[async_trait]
+impl Cloud for Azure {
+    async fn list(&self) -> Result<Listing, CloudError> {
+        self.list_all().await
+    }
+
+    async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.observe_one(group).await
+    }
+
+    async fn launch_activity(&self, _group: &GroupName) -> Result<LaunchActivity, CloudError> {
+        // Azure keeps no record of launches: machines and operations say themselves that they failed.
+        Ok(LaunchActivity::default())
+    }
+
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.resize(basis, to).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.delete(basis, ids).await
+    }
+
+    async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        self.api.poll(handle).await
+    }
+
+    async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
+        self.machine_of(reading).await
+    }
+
+    async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+        self.types_named(names).await
+    }
+
+    async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
+        self.types_all().await
+    }
+
+    fn remarks(&self) -> Vec<(GroupName, String)> {
+        self.remarks.all()
+    }
+
+    async fn conflicts(&self) -> Conflicts {
+        self.all_conflicts().await
+    }
+
+    fn recognise(&self, id: &str) -> Recognition {
+        match ids::parse(id).filter(|parsed| self.is_ours(parsed)).map(|parsed| parsed.machine) {
+            Some(Named::InSet(set, _)) => Recognition::OursInGroup(self.served_name(set).unwrap_or_else(|| set.into())),
+            Some(Named::ByName(_)) => Recognition::Ours,
+            None => Recognition::Foreign,
+        }
+    }
+
+    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
+        let kind = self.memory.set(&reading.name).map_or(Orchestration::Uniform, |set| set.orchestration);
+        ids::placeholder(kind, &self.subscription, &self.settings.resource_group, &reading.name, label)
+    }
+
+    fn budgets(&self) -> Vec<Budget> {
+        self.api.budgets()
+    }
+
+    fn family(&self) -> Family {
+        Family::Azure
+    }
+
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+}

@@ -1,0 +1,143 @@
+//! LaunchSpec sizes: what Azure sells in a location, and what their names say.
+
+use super::api::Size;
+use crate::cloud::{Accelerator, Architecture, InstanceType};
+
+const NVIDIA: &str = "nvidia.com/gpu";
+const AMD: &str = "amd.com/gpu";
+
+/// Sizes that have a host of their own, and are not deleted by force: the in-tree provider's list.
+const ISOLATED: [&str; 12] = [
+    "Standard_E80ids_v4",
+    "Standard_E80is_v4",
+    "Standard_E104i_v5",
+    "Standard_E104id_v5",
+    "Standard_E104ids_v5",
+    "Standard_E104is_v5",
+    "Standard_F72s_v2",
+    "Standard_M128ms",
+    "Standard_M192idms_v2",
+    "Standard_M192ids_v2",
+    "Standard_M192ims_v2",
+    "Standard_M192is_v2",
+];
+
+/// Whether machines of this size have a host of their own.
+pub(super) fn is_isolated(size: &str) -> bool {
+    ISOLATED.iter().any(|isolated| isolated.eq_ignore_ascii_case(size))
+}
+
+/// The name of a size in lower case, without what marks a promotional price: the machine is the same.
+pub(super) fn fold(size: &str) -> String {
+    let folded = size.to_ascii_lowercase();
+    match folded.strip_suffix("_promo") {
+        Some(plain) => plain.to_owned(),
+        None => folded,
+    }
+}
+
+/// Whether the name is that of machines with GPUs of NVIDIA.
+pub(super) fn is_nvidia(size: &str) -> bool {
+    let folded = fold(size);
+    let series = folded.strip_prefix("standard_").and_then(|name| name.get(..2));
+    series.is_some_and(|series| ["nc", "nd", "nv"].contains(&series)) && gpu(&folded) == Some(NVIDIA)
+}
+
+/// The resource that the GPUs of a size are; its name alone says whose they are.
+fn gpu(size: &str) -> Option<&'static str> {
+    let folded = fold(size);
+    let name = folded.strip_prefix("standard_").unwrap_or(&folded);
+    // FPGAs and transcoders are counted as GPUs.
+    if name.starts_with("np") || name.starts_with("nm") {
+        return None;
+    }
+    let is_nvv4 = name.starts_with("nv") && name.ends_with("as_v4");
+    let is_amd =
+        is_nvv4 || name.starts_with("ng") || ["_mi", "_v620", "_v710"].iter().any(|model| name.contains(model));
+    Some(if is_amd { AMD } else { NVIDIA })
+}
+
+/// Reads a size; `None` where what a node is made of is missing.
+pub(super) fn instance_type(size: &Size) -> Option<InstanceType> {
+    let capability = |name: &str| size.capabilities.get(name).map(|value| value.trim());
+    let number = |name: &str| capability(name).and_then(|value| value.parse::<u32>().ok()).filter(|number| *number > 0);
+    // Of a constrained size a part of the processors is available: E8-4ds_v5 has 4.
+    let cpus = number("vCPUsAvailable").or_else(|| number("vCPUs"))?;
+    let memory_mib = capability("MemoryGB").and_then(mebibytes).filter(|memory| *memory > 0)?;
+    let is_arm = capability("CpuArchitectureType").is_some_and(|name| name.eq_ignore_ascii_case("Arm64"));
+    let accelerator = |count| Some(Accelerator { resource: gpu(&size.name)?.to_owned(), count });
+    Some(InstanceType {
+        name: size.name.clone(),
+        cpus,
+        memory_mib,
+        architecture: if is_arm { Architecture::Arm64 } else { Architecture::Amd64 },
+        accelerators: number("GPUs").and_then(accelerator).into_iter().collect(),
+        // The pods of a node are the pool's to limit, whatever its size.
+        network_pods: None,
+        local_disk_bytes: None,
+    })
+}
+
+/// `MemoryGB` is in GiB and may have a fraction: B1ls has 0.5, of which the in-tree provider makes 0.
+fn mebibytes(text: &str) -> Option<u64> {
+    const DIGITS: u32 = 6;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole: u64 = whole.parse().ok()?;
+    let fraction: String = fraction.chars().chain(std::iter::repeat('0')).take(usize::try_from(DIGITS).ok()?).collect();
+    let fraction: u64 = fraction.parse().ok()?;
+    whole.checked_mul(1024)?.checked_add(fraction * 1024 / 10_u64.pow(DIGITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(name: &str, capabilities: &[(&str, &str)]) -> Size {
+        let capabilities = capabilities.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Size { name: name.to_owned(), capabilities: capabilities.collect() }
+    }
+
+    #[test]
+    fn processors_are_those_available_and_memory_may_have_a_fraction() {
+        let read = |name: &str, capabilities: &[(&str, &str)]| {
+            instance_type(&size(name, capabilities)).map(|read| (read.cpus, read.memory_mib, read.architecture))
+        };
+        let constrained = [("vCPUs", "8"), ("vCPUsAvailable", "4"), ("MemoryGB", "64")];
+        assert_eq!(read("Standard_E8-4ds_v5", &constrained), Some((4, 65_536, Architecture::Amd64)));
+        let small = [("vCPUs", "1"), ("MemoryGB", "0.5"), ("CpuArchitectureType", "x64")];
+        assert_eq!(read("Standard_B1ls", &small), Some((1, 512, Architecture::Amd64)));
+        let arm = [("vCPUs", "32"), ("MemoryGB", "128"), ("CpuArchitectureType", "Arm64")];
+        assert_eq!(read("Standard_D32ps_v5", &arm), Some((32, 131_072, Architecture::Arm64)));
+        assert_eq!(mebibytes("3.75"), Some(3840));
+        for missing in [&[("vCPUs", "1")][..], &[("MemoryGB", "1")], &[("vCPUs", "x"), ("MemoryGB", "1")]] {
+            assert_eq!(read("Standard_X", missing), None);
+        }
+        assert_eq!((mebibytes(""), mebibytes("1.x"), mebibytes("-1")), (None, None, None));
+    }
+
+    #[test]
+    fn gpus_are_whose_they_are_and_fpgas_are_none() {
+        for (name, resource) in [
+            ("Standard_NC24ads_A100_v4", Some(NVIDIA)),
+            ("Standard_NC4as_T4_v3", Some(NVIDIA)),
+            ("Standard_NV6ads_A10_v5", Some(NVIDIA)),
+            ("Standard_NV12s_v3", Some(NVIDIA)),
+            ("Standard_NC6_Promo", Some(NVIDIA)),
+            ("Standard_ND96isr_H100_v5", Some(NVIDIA)),
+            ("Standard_NV4as_v4", Some(AMD)),
+            ("Standard_ND96isr_MI300X_v5", Some(AMD)),
+            ("Standard_NG32ads_V620_v1", Some(AMD)),
+            ("Standard_NV8ads_V710_v5", Some(AMD)),
+            ("Standard_NP10s", None),
+        ] {
+            let read =
+                instance_type(&size(name, &[("vCPUs", "4"), ("MemoryGB", "1"), ("GPUs", "2")])).expect("complete");
+            let found = read.accelerators.first().map(|found| (found.resource.as_str(), found.count));
+            assert_eq!(found, resource.map(|resource| (resource, 2)), "{name}");
+            assert_eq!(is_nvidia(name), resource == Some(NVIDIA), "{name}");
+        }
+        let none = instance_type(&size("Standard_D2_v2", &[("vCPUs", "2"), ("MemoryGB", "7"), ("GPUs", "0")]));
+        assert!(none.expect("complete").accelerators.is_empty());
+        assert!(!is_nvidia("Standard_D2_v2") && is_isolated("standard_f72S_v2") && !is_isolated("Standard_F64s_v2"));
+    }
+}

@@ -1,0 +1,179 @@
+//! What the states of machines mean.
+
+use super::*;
+use crate::clouds::azure::api::VirtualMachine;
+
+/// A set of one machine, and what the machine is read as.
+async fn read(settings: Settings, set: ScaleSet, change: impl FnOnce(&mut VirtualMachine)) -> Instance {
+    let name = set.name.clone();
+    let fake = Fake::with(vec![set]);
+    fake.change_machine(&name, 0, change);
+    instances(&fake.azure(settings), &name).await.remove(0)
+}
+
+fn state(provisioning: &str, statuses: Option<&[&str]>) -> impl FnOnce(&mut VirtualMachine) {
+    let provisioning = provisioning.to_owned();
+    let statuses = statuses.map(|codes| codes.iter().map(|code| status(code)).collect());
+    move |machine| {
+        machine.provisioning_state = Some(provisioning);
+        machine.statuses = statuses;
+    }
+}
+
+fn summary(instance: &Instance) -> (InstanceState, Option<(FailureClass, &str)>) {
+    (instance.state, instance.failure.as_ref().map(|failure| (failure.class, failure.code.as_str())))
+}
+
+const UNEXPLAINED: (FailureClass, &str) = (FailureClass::OutOfResources, "provisioning-state-failed");
+
+#[tokio::test]
+async fn a_failed_machine_is_a_failure_unless_it_is_on_or_nothing_is_known_of_it() {
+    use InstanceState::{Creating, Deleting, Running};
+    for kind in [|set| set, flexible] {
+        for (provisioning, statuses, expected) in [
+            ("Failed", Some(&[][..]), (Creating, Some(UNEXPLAINED))),
+            ("Failed", Some(&["PowerState/stopped"]), (Creating, Some(UNEXPLAINED))),
+            ("Failed", Some(&["PowerState/deallocated"]), (Creating, Some(UNEXPLAINED))),
+            ("Failed", Some(&["PowerState/invalid"]), (Creating, Some(UNEXPLAINED))),
+            ("Failed", Some(&["PowerState/running"]), (Running, None)),
+            ("failed", Some(&["PowerState/Starting"]), (Running, None)),
+            ("Failed", None, (Running, None)),
+            ("Creating", Some(&["PowerState/running"]), (Creating, None)),
+            ("Deleting", Some(&["PowerState/running"]), (Deleting, None)),
+            ("Succeeded", Some(&["PowerState/deallocated"]), (Running, None)),
+            ("Succeeded", None, (Running, None)),
+            ("Migrating", Some(&[]), (Running, None)),
+            ("Updating", None, (Running, None)),
+        ] {
+            let instance = read(named(&["pool"]), kind(set("pool", 1)), state(provisioning, statuses)).await;
+            assert_eq!(summary(&instance), expected, "{provisioning} {statuses:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failed_machine_says_why_where_its_instance_view_does() {
+    use FailureClass::{Other, OutOfResources};
+    for (code, class) in [
+        ("ZonalAllocationFailed", OutOfResources),
+        ("SkuNotAvailable", OutOfResources),
+        ("QuotaExceeded", OutOfResources),
+        ("OSProvisioningTimedOut", Other),
+        ("VMExtensionHandlerNonTransientError", Other),
+        ("InvalidParameter", Other),
+    ] {
+        let told = Status { code: format!("ProvisioningState/failed/{code}"), message: Some("because".to_owned()) };
+        let instance = read(named(&["pool"]), set("pool", 1), |machine| {
+            machine.provisioning_state = Some("Failed".to_owned());
+            machine.statuses = Some(vec![told, status("PowerState/stopped")]);
+        });
+        let failure = instance.await.failure.expect("failed");
+        assert_eq!((failure.class, failure.code.as_str(), failure.message.as_str()), (class, code, "because"));
+    }
+}
+
+#[tokio::test]
+async fn an_evicted_spot_machine_can_be_removed() {
+    let spot = ScaleSet { spot: true, ..set("pool", 1) };
+    for code in ["PowerState/deallocated", "PowerState/deallocating", "PowerState/stopped"] {
+        let evicted = read(named(&["pool"]), spot.clone(), state("Succeeded", Some(&[code]))).await;
+        let expected = (InstanceState::Creating, Some((FailureClass::OutOfResources, "deallocated")));
+        assert_eq!(summary(&evicted), expected, "{code}");
+    }
+    let on = read(named(&["pool"]), spot, state("Succeeded", Some(&["PowerState/running"]))).await;
+    assert_eq!(summary(&on), (InstanceState::Running, None));
+}
+
+#[tokio::test]
+async fn a_failed_node_extension_is_a_failure_where_it_is_asked_for() {
+    for kind in [|set| set, flexible] {
+        for (detailed, extension, failed) in
+            [(true, "VMSScse", true), (true, "other", false), (false, "vmssCSE", false)]
+        {
+            let settings = Settings { detailed_extension_messages: detailed, ..named(&["pool"]) };
+            let error = Status { code: extension.to_owned(), message: Some("exit status 50".to_owned()) };
+            let instance = read(settings, kind(set("pool", 1)), |machine| machine.failed_extensions = vec![error]);
+            let instance = instance.await;
+            let expected = failed.then_some((FailureClass::Other, "VMExtensionProvisioningFailed"));
+            let state = if failed { InstanceState::Creating } else { InstanceState::Running };
+            assert_eq!(summary(&instance), (state, expected), "{detailed} {extension}");
+            if let Some(Failure { message, .. }) = instance.failure {
+                assert!(message.ends_with(": [exit status 50]"), "{message}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_failed_by_an_extension_says_so_in_any_case() {
+    let error = Status { code: "monitoring".to_owned(), message: Some("no disk".to_owned()) };
+    let instance = read(named(&["pool"]), set("pool", 1), |machine| {
+        state("Failed", Some(&["PowerState/stopped"]))(machine);
+        machine.failed_extensions = vec![error];
+    });
+    let failure = instance.await.failure.expect("failed");
+    assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Other, "VMExtensionProvisioningFailed"));
+    assert_eq!(failure.message, "monitoring: no disk");
+}
+
+#[tokio::test]
+async fn an_update_says_nothing_of_what_the_machine_was() {
+    let fake = Fake::with(vec![set("pool", 4)]);
+    let azure = fake.azure(named(&["pool"]));
+    let all = |states: [&str; 4]| {
+        for (number, name) in states.iter().enumerate() {
+            fake.change_machine("pool", number, state(name, Some(&[])));
+        }
+    };
+    all(["Creating", "Failed", "Succeeded", "Deleting"]);
+    let before = instances(&azure, "pool").await;
+    all(["Updating"; 4]);
+    fake.change_machine("pool", 0, |machine| machine.provisioning_state = None);
+    let after = instances(&azure, "pool").await;
+    assert_eq!(after[..3], before[..3], "the failure and its time included");
+    assert_eq!(after[3].state, InstanceState::Running, "what is updated is no longer being deleted");
+}
+
+#[tokio::test]
+async fn a_failure_keeps_its_time_from_read_to_read() {
+    let fake = Fake::with(vec![set("pool", 1)]);
+    fake.change_machine("pool", 0, state("Failed", Some(&[])));
+    let azure = fake.azure(named(&["pool"]));
+    assert_eq!(instances(&azure, "pool").await, instances(&azure, "pool").await);
+}
+
+#[tokio::test]
+async fn a_failed_deletion_shows_the_machine_again() {
+    let fake = Fake::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    fake.change_machine("pool", 0, state("Deleting", Some(&["PowerState/running"])));
+    assert_eq!(states(&azure, "pool").await, [InstanceState::Deleting]);
+    fake.change_machine("pool", 0, state("Failed", Some(&["PowerState/running"])));
+    assert_eq!(states(&azure, "pool").await, [InstanceState::Running]);
+}
+
+#[tokio::test]
+async fn a_machine_listed_twice_is_one() {
+    let fake = Fake::with(vec![set("pool", 2)]);
+    fake.change_machine("pool", 1, |machine| machine.id = id("POOL", 0).as_str().replace("azure://", ""));
+    assert_eq!(instances(&fake.azure(named(&["pool"])), "pool").await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_overprovisioning_makes_too_many_is_not_counted() {
+    let fake = Fake::with(vec![ScaleSet { overprovision: true, ..set("pool", 6) }]);
+    for (number, name) in ["Succeeded", "Succeeded", "Deleting", "Creating", "Creating", "Creating"].iter().enumerate()
+    {
+        fake.change_machine("pool", number, state(name, None));
+    }
+    fake.change("pool", |set| set.capacity = Some(3));
+    let azure = fake.azure(named(&["pool"]));
+    let counted = async || -> Vec<_> {
+        instances(&azure, "pool").await.iter().map(|instance| instance.counts == Counts::UntilDeleted).collect()
+    };
+    assert_eq!(counted().await, [true, true, true, true, false, false]);
+    fake.change("pool", |set| set.overprovision = false);
+    assert_eq!(counted().await, [true; 6], "without it nobody knows of machines to spare");
+    fake.change("pool", |set| (set.overprovision, set.capacity) = (true, Some(0)));
+    assert_eq!(counted().await, [true, true, true, false, false, false], "what runs counts, whatever the capacity");
+}

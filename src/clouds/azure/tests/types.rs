@@ -1,0 +1,117 @@
+//! LaunchSpec sizes and the machines of groups.
+
+use std::time::Duration;
+
+use super::super::api::AutoscaleSetting;
+use super::*;
+
+fn size(name: &str) -> Size {
+    let capabilities = [("vCPUs", "4"), ("MemoryGB", "16")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Size { name: name.to_owned(), capabilities: capabilities.into() }
+}
+
+async fn found(azure: &Azure, sizes: &[&str]) -> Vec<String> {
+    let sizes: Vec<String> = sizes.iter().map(|name| (*name).to_owned()).collect();
+    let found = azure.instance_types(&sizes).await.expect("looked up");
+    found.into_iter().map(|size| size.name).collect()
+}
+
+async fn after(time: Duration) {
+    tokio::time::advance(time).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sizes_are_looked_up_once_a_day_and_seldom_on_a_miss() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let fake = Fake::with(vec![set("pool", 1)]);
+    fake.state(|state| state.sizes = vec![size("Standard_D4s_v3"), size("Standard_DS2_v2")]);
+    let azure = fake.azure(named(&["pool"]));
+    azure.list().await.expect("listed");
+    assert_eq!(found(&azure, &["standard_d4S_v3", "Standard_New"]).await, ["standard_d4S_v3"], "as it was asked for");
+    assert_eq!(found(&azure, &["Standard_DS2_v2_Promo"]).await, ["Standard_DS2_v2_Promo"]);
+    after(9 * MINUTE).await;
+    assert!(found(&azure, &["Standard_New"]).await.is_empty());
+    assert_eq!(fake.calls("sizes"), ["eastus"]);
+    fake.state(|state| state.sizes.push(size("Standard_New")));
+    after(2 * MINUTE).await;
+    assert_eq!(found(&azure, &["Standard_New"]).await, ["Standard_New"]);
+    after(23 * 60 * MINUTE).await;
+    assert_eq!(azure.all_instance_types().await.expect("looked up").len(), 3);
+    assert_eq!(fake.calls("sizes").len(), 2);
+    after(2 * 60 * MINUTE).await;
+    fake.fail("sizes", CloudError::Unreachable(fault("", "reset")));
+    assert_eq!(found(&azure, &["Standard_New"]).await, ["Standard_New"], "an old list is better than none");
+    assert_eq!(fake.calls("sizes").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sizes_that_cannot_be_looked_up_are_not_asked_for_at_every_turn() {
+    let fake = Fake::default();
+    fake.state(|state| state.sizes = vec![size("A")]);
+    let azure = fake.azure(Settings { location: Some("West US".to_owned()), ..settings() });
+    fake.fail("sizes", CloudError::Denied(fault("AuthorizationFailed", "no")));
+    assert!(matches!(azure.all_instance_types().await, Err(CloudError::Denied(_))));
+    assert!(matches!(azure.all_instance_types().await, Err(CloudError::Unreachable(_))));
+    assert_eq!(fake.calls("sizes"), ["westus"]);
+    after(Duration::from_secs(61)).await;
+    assert_eq!(azure.all_instance_types().await.expect("looked up").len(), 1);
+}
+
+#[tokio::test]
+async fn without_a_location_those_of_the_scale_sets_are_asked_for() {
+    let west = ScaleSet { location: "westus".to_owned(), ..set("west", 1) };
+    let fake = Fake::with(vec![set("east", 1), west]);
+    fake.state(|state| state.sizes = vec![size("A")]);
+    let azure = fake.azure(settings());
+    assert_eq!(azure.all_instance_types().await.expect("looked up").len(), 1);
+    assert_eq!(fake.calls("sizes"), ["eastus", "westus"]);
+    let nowhere = Fake::default().azure(settings()).all_instance_types().await;
+    assert!(matches!(nowhere, Err(CloudError::Refused(_))), "{nowhere:?}");
+}
+
+#[tokio::test]
+async fn a_machine_is_made_from_what_was_read_last() {
+    let fake = Fake::with(vec![set("pool", 1), ScaleSet { size: None, ..set("sizeless", 1) }]);
+    let azure = fake.azure(named(&["pool", "sizeless"]));
+    let reading = observed(&azure, "pool").await;
+    fake.state(|state| state.calls.clear());
+    let machine = azure.launch_spec(&reading).await.expect("described");
+    assert_eq!((machine.types, machine.region.as_str()), (vec!["Standard_D4s_v3".to_owned()], "eastus"));
+    assert!(fake.state(|state| state.calls.is_empty()));
+    let sizeless = observed(&azure, "sizeless").await;
+    assert!(
+        matches!(azure.launch_spec(&sizeless).await, Err(CloudError::Refused(_))),
+        "one group's trouble is its own"
+    );
+    fake.state(|state| state.sets.clear());
+    assert!(azure.observe(&"pool".into()).await.expect("readable").is_none());
+    assert!(matches!(azure.launch_spec(&reading).await, Err(CloudError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn autoscale_settings_of_the_groups_are_conflicts_and_others_are_not() {
+    let fake = Fake::with(vec![set("Pool", 1), set("other", 1)]);
+    let of = |name: &str, target: String, enabled| AutoscaleSetting { name: name.to_owned(), target, enabled };
+    let elsewhere = set("pool", 1).id.replace(super::super::fake::RESOURCE_GROUP, "elsewhere");
+    fake.state(|state| {
+        state.autoscale = vec![
+            of("cpu", set("pool", 1).id.to_uppercase(), true),
+            of("off", set("pool", 1).id, false),
+            of("other", set("other", 1).id, true),
+            of("elsewhere", elsewhere, true),
+            of(
+                "plan",
+                "/subscriptions/Sub-1/resourceGroups/MC_Group/providers/Microsoft.Web/serverfarms/p".into(),
+                true,
+            ),
+        ];
+    });
+    let azure = fake.azure(named(&["pool"]));
+    azure.list().await.expect("listed");
+    let conflicts = azure.conflicts().await;
+    let found: Vec<_> = conflicts.found.iter().map(|found| (found.group.as_str(), found.what.as_str())).collect();
+    assert_eq!(found, [("pool", "its size is also set by the autoscale setting cpu")]);
+    fake.fail("autoscale", CloudError::Denied(fault("AuthorizationFailed", "no")));
+    let conflicts = azure.conflicts().await;
+    assert!(conflicts.found.is_empty() && matches!(conflicts.unread[..], [CloudError::Denied(_)]));
+}

@@ -1,0 +1,236 @@
+//! Setting capacities and deleting machines.
+
+use super::*;
+use crate::clouds::azure::errors::FORCE_DELETE_NOT_ALLOWED;
+
+fn forcing(names: &[&str]) -> Settings {
+    Settings { enable_force_delete: true, ..named(names) }
+}
+
+async fn delete(azure: &Azure, group: &str, ids: &[ProviderId]) -> Result<crate::cloud::Deletion, CloudError> {
+    let basis = observed(azure, group).await;
+    azure.delete_instances(&basis, ids).await
+}
+
+fn forbidden() -> CloudError {
+    CloudError::Refused(fault(FORCE_DELETE_NOT_ALLOWED, "Operation 'ForceDelete' is not allowed on VM 'x'."))
+}
+
+#[tokio::test]
+async fn a_capacity_is_set_once_and_against_the_etag_that_was_read() {
+    let fake = Fake::with(vec![set("pool", 3), set("empty", 0)]);
+    let azure = fake.azure(named(&["pool", "empty"]));
+    let basis = observed(&azure, "pool").await;
+    let accepted = azure.set_capacity(&basis, 5).await.expect("accepted");
+    assert!(accepted.handle.is_some());
+    assert_eq!(observed(&azure, "pool").await.desired, 5);
+    azure.set_capacity(&observed(&azure, "empty").await, 2).await.expect("accepted");
+    assert_eq!(fake.calls("patch"), ["pool=5 if \"0\"", "empty=2 if \"0\""]);
+}
+
+#[tokio::test]
+async fn a_change_under_the_write_is_a_conflict_that_changes_nothing() {
+    let fake = Fake::with(vec![set("pool", 3)]);
+    let azure = fake.azure(named(&["pool"]));
+    let basis = observed(&azure, "pool").await;
+    fake.change("pool", |set| set.capacity = Some(90));
+    assert!(matches!(azure.set_capacity(&basis, 5).await, Err(CloudError::Conflict(_))));
+    let fresh = observed(&azure, "pool").await;
+    assert_eq!(fresh.desired, 90);
+    azure.set_capacity(&fresh, 92).await.expect("accepted");
+    assert_eq!(fake.calls("patch"), ["pool=5 if \"0\"", "pool=92 if \"1\""]);
+}
+
+#[tokio::test]
+async fn nothing_is_written_without_an_etag() {
+    let fake = Fake::with(vec![ScaleSet { etag: None, ..set("pool", 3) }]);
+    let azure = fake.azure(named(&["pool"]));
+    let mut basis = observed(&azure, "pool").await;
+    assert!(matches!(azure.set_capacity(&basis, 5).await, Err(CloudError::Refused(_))));
+    basis.etag = Some(String::new());
+    assert!(matches!(azure.set_capacity(&basis, 5).await, Err(CloudError::Refused(_))));
+    assert!(fake.calls("patch").is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_is_one_call_in_both_kinds_of_sets_with_force_or_without() {
+    for force in [false, true] {
+        let fake = Fake::with(vec![set("pool", 3), flexible(set("flex", 3))]);
+        let azure = fake.azure(Settings { enable_force_delete: force, ..named(&["POOL", "flex"]) });
+        let ids = [id("pool", 0), id("pool", 2)];
+        let deletion = delete(&azure, "POOL", &ids).await.expect("accepted");
+        assert_eq!((&deletion.accepted[..], deletion.handle.is_some()), (&ids[..], true));
+        let ids = [vm("flex_0"), vm("flex_2")];
+        assert_eq!(delete(&azure, "flex", &ids).await.expect("accepted").accepted, ids);
+        let expected = [format!("POOL: 0,2 force={force}"), format!("flex: flex_0,flex_2 force={force}")];
+        assert_eq!(fake.calls("delete"), expected);
+        for group in ["POOL", "flex"] {
+            use InstanceState::{Deleting, Running};
+            let reading = observed(&azure, group).await;
+            let states: Vec<_> = reading.instances.iter().flatten().map(|instance| instance.state).collect();
+            assert_eq!((reading.desired, &states[..]), (1, &[Deleting, Running, Deleting][..]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_gone_or_going_costs_no_call() {
+    let fake = Fake::with(vec![set("pool", 3)]);
+    let azure = fake.azure(named(&["pool"]));
+    delete(&azure, "pool", &[id("pool", 1)]).await.expect("accepted");
+    let again = [id("pool", 1), id("pool", 77), vm("never")];
+    let deletion = delete(&azure, "pool", &again).await.expect("answered");
+    assert_eq!((deletion.already_gone.len(), deletion.accepted.len(), deletion.handle), (3, 0, None));
+    assert_eq!(fake.calls("delete").len(), 1);
+}
+
+#[tokio::test]
+async fn ids_are_matched_in_any_case_and_a_machine_named_twice_is_deleted_once() {
+    let fake = Fake::with(vec![flexible(set("flex", 2))]);
+    let azure = fake.azure(named(&["flex"]));
+    let upper: ProviderId = vm("flex_0").as_str().to_ascii_uppercase().into();
+    let deletion = delete(&azure, "flex", &[upper.clone(), vm("flex_0")]).await.expect("accepted");
+    assert_eq!(deletion.accepted, [upper]);
+    assert_eq!(fake.calls("delete"), ["flex: flex_0 force=false"], "by the name that Azure has for it");
+}
+
+#[tokio::test]
+async fn what_is_not_of_the_group_is_refused_and_the_rest_is_done() {
+    let fake = Fake::with(vec![set("pool", 3), set("other", 3)]);
+    let azure = fake.azure(named(&["pool", "other"]));
+    let ids = [id("other", 0), "aws:///us-east-1a/i-1".into(), "".into(), id("pool", 0)];
+    let deletion = delete(&azure, "pool", &ids).await.expect("accepted");
+    assert_eq!((deletion.refused.len(), &deletion.accepted[..]), (3, &[id("pool", 0)][..]));
+    assert_eq!(fake.calls("delete"), ["pool: 0 force=false"]);
+}
+
+#[tokio::test]
+async fn a_placeholder_is_never_named_to_azure() {
+    let fake = Fake::with(vec![set("pool", 1), flexible(set("flex", 1))]);
+    let azure = fake.azure(named(&["pool", "flex"]));
+    for group in ["pool", "flex"] {
+        let basis = observed(&azure, group).await;
+        let placeholder = azure.placeholder(&basis, "1-1");
+        let deletion = azure.delete_instances(&basis, &[placeholder]).await.expect("answered");
+        assert!(deletion.accepted.is_empty());
+    }
+    assert!(fake.calls("delete").is_empty());
+}
+
+#[tokio::test]
+async fn one_machine_that_is_gone_does_not_spoil_the_batch() {
+    for kind in [|set| set, flexible] {
+        let fake = Fake::with(vec![kind(set("pool", 3))]);
+        let azure = fake.azure(named(&["pool"]));
+        let basis = observed(&azure, "pool").await;
+        let ids: Vec<_> = basis.instances.iter().flatten().map(|instance| instance.id.clone()).collect();
+        fake.state(|state| state.machines.get_mut("pool").expect("there").remove(1));
+        let deletion = azure.delete_instances(&basis, &ids).await.expect("accepted");
+        assert_eq!((&deletion.already_gone[..], deletion.accepted.len()), (&ids[1..2], 2));
+        assert_eq!(fake.calls("delete").len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_of_which_all_are_gone_is_done_without_a_second_call() {
+    let fake = Fake::with(vec![set("pool", 2)]);
+    let azure = fake.azure(named(&["pool"]));
+    let basis = observed(&azure, "pool").await;
+    fake.state(|state| state.machines.get_mut("pool").expect("there").clear());
+    let deletion = azure.delete_instances(&basis, &[id("pool", 0), id("pool", 1)]).await.expect("answered");
+    assert_eq!((deletion.already_gone.len(), deletion.handle, fake.calls("delete").len()), (2, None, 1));
+}
+
+#[tokio::test]
+async fn not_found_for_machines_that_are_there_is_an_error_after_one_call() {
+    let fake = Fake::with(vec![set("pool", 2)]);
+    let azure = fake.azure(named(&["pool"]));
+    fake.fail("delete", CloudError::NotFound(fault("ResourceNotFound", "?")));
+    assert!(matches!(delete(&azure, "pool", &[id("pool", 0)]).await, Err(CloudError::NotFound(_))));
+    assert_eq!(fake.calls("delete").len(), 1);
+}
+
+#[tokio::test]
+async fn where_force_is_not_allowed_machines_are_shut_down_first_from_then_on() {
+    let fake = Fake::with(vec![set("pool", 3), set("other", 3)]);
+    let azure = fake.azure(forcing(&["pool", "other"]));
+    // Which of Azure's answers mean that is told in `errors`.
+    fake.fail("delete", forbidden());
+    delete(&azure, "pool", &[id("pool", 0)]).await.expect("accepted");
+    azure.list().await.expect("listed");
+    delete(&azure, "pool", &[id("pool", 1)]).await.expect("accepted");
+    delete(&azure, "other", &[id("other", 1)]).await.expect("accepted");
+    let calls = ["pool: 0 force=true", "pool: 0 force=false", "pool: 1 force=false", "other: 1 force=true"];
+    assert_eq!(fake.calls("delete"), calls);
+}
+
+#[tokio::test]
+async fn a_quota_is_no_reason_to_ask_again_without_force() {
+    let fake = Fake::with(vec![set("pool", 3)]);
+    let azure = fake.azure(forcing(&["pool"]));
+    let quota = fault("OperationNotAllowed", "exceeding approved Total Regional Cores quota");
+    fake.fail("delete", CloudError::OutOfResources(quota));
+    assert!(matches!(delete(&azure, "pool", &[id("pool", 0)]).await, Err(CloudError::OutOfResources(_))));
+    assert_eq!(fake.calls("delete"), ["pool: 0 force=true"]);
+}
+
+#[tokio::test]
+async fn machines_with_a_host_of_their_own_are_not_deleted_by_force() {
+    let sized = |name, size: &str| ScaleSet { size: Some(size.to_owned()), ..set(name, 1) };
+    let hosted = ScaleSet { has_host_group: true, ..set("hosted", 1) };
+    let mixed = ScaleSet { mixed_sizes: vec!["Standard_M128ms".to_owned()], ..sized("mixed", "Mix") };
+    let fake = Fake::with(vec![sized("isolated", "standard_f72s_V2"), hosted, mixed, set("normal", 1)]);
+    let names = ["isolated", "hosted", "mixed", "normal"];
+    let azure = fake.azure(forcing(&names));
+    for name in names {
+        delete(&azure, name, &[id(name, 0)]).await.expect("accepted");
+    }
+    let calls = ["isolated: 0 force=false", "hosted: 0 force=false", "mixed: 0 force=false", "normal: 0 force=true"];
+    assert_eq!(fake.calls("delete"), calls);
+}
+
+#[tokio::test]
+async fn an_error_that_leaves_the_outcome_open_is_passed_on_after_one_call() {
+    let fake = Fake::with(vec![set("pool", 2)]);
+    let azure = fake.azure(forcing(&["pool"]));
+    fake.fail("delete", CloudError::Unreachable(fault("", "reset")));
+    let error = delete(&azure, "pool", &[id("pool", 0)]).await.expect_err("lost");
+    assert!(error.outcome_unknown());
+    fake.fail("patch", CloudError::Unreachable(fault("", "reset")));
+    let basis = observed(&azure, "pool").await;
+    assert!(azure.set_capacity(&basis, 3).await.expect_err("lost").outcome_unknown());
+    assert_eq!((fake.calls("delete").len(), fake.calls("patch").len()), (1, 1));
+}
+
+#[tokio::test]
+async fn operations_are_followed_by_their_handles() {
+    let fake = Fake::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    let basis = observed(&azure, "pool").await;
+    let handle = azure.set_capacity(&basis, 3).await.expect("accepted").handle.expect("followed");
+    assert!(matches!(azure.follow(&handle).await, Ok(Progress::Running { .. })));
+    fake.state(|state| state.progress.insert(handle.0.clone(), Progress::Preempted));
+    assert_eq!(azure.follow(&handle).await.expect("answered"), Progress::Preempted);
+}
+
+#[tokio::test]
+async fn after_a_restart_what_is_going_is_seen_to_be_going() {
+    let fake = Fake::with(vec![set("pool", 3)]);
+    delete(&fake.azure(named(&["pool"])), "pool", &[id("pool", 2)]).await.expect("accepted");
+    let azure = fake.azure(named(&["pool"]));
+    let states = states(&azure, "pool").await;
+    assert_eq!(states, [InstanceState::Running, InstanceState::Running, InstanceState::Deleting]);
+    let deletion = delete(&azure, "pool", &[id("pool", 2)]).await.expect("answered");
+    assert_eq!((deletion.already_gone.len(), fake.calls("delete").len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_machine_can_be_deleted_by_whoever_has_not_read_the_group() {
+    let fake = Fake::with(vec![set("pool", 1)]);
+    let basis = observed(&fake.azure(named(&["pool"])), "pool").await;
+    let azure = fake.azure(named(&["pool"]));
+    assert_eq!(azure.delete_instances(&basis, &[id("pool", 0)]).await.expect("accepted").accepted.len(), 1);
+    fake.state(|state| state.sets.clear());
+    let azure = fake.azure(named(&["pool"]));
+    assert!(matches!(azure.delete_instances(&basis, &[id("pool", 0)]).await, Err(CloudError::NotFound(_))));
+}

@@ -1,0 +1,172 @@
+//! Setting a capacity and deleting machines: exactly those named, with one call.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::api::ScaleSet;
+use super::errors::FORCE_DELETE_NOT_ALLOWED;
+use super::ids::{self, Named, provider_id};
+use super::known::Machines;
+use super::{Azure, sizes};
+use crate::cloud::{
+    Acceptance, CloudError, Deletion, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
+};
+
+const UPDATE: &str = "virtualMachineScaleSets.update";
+const DELETE: &str = "virtualMachineScaleSets.deleteInstances";
+
+/// A machine to delete: the ID the caller knows, and what Azure calls it.
+#[derive(Clone, Debug)]
+struct Target {
+    id: ProviderId,
+    name: String,
+}
+
+impl Azure {
+    /// Sets the capacity, provided that the scale set still is as it was read.
+    pub(super) async fn resize(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        let group = basis.name.as_str();
+        // A capacity is an absolute number: without a precondition it undoes whatever happened in between (#9452).
+        let Some(etag) = basis.etag.as_deref().filter(|etag| !etag.is_empty()) else {
+            return Err(CloudError::refused(
+                UPDATE,
+                group,
+                "Azure gave no etag to write against, so nothing is written",
+            ));
+        };
+        let handle = self.api.set_capacity(group, etag, to).await?;
+        Ok(Acceptance { handle })
+    }
+
+    /// Deletes the named machines.
+    pub(super) async fn delete(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        let group = &basis.name;
+        let mut deletion = Deletion::default();
+        let machines = self.known_machines(group).await?;
+        let mut targets = self.targets(group, &machines, ids, &mut deletion);
+        let outcome = match self.post(group, &targets).await {
+            // One machine that is gone fails the call for all.
+            Err(error) if names_what_is_gone(&error) => {
+                targets = self.still_there(group, targets, error, &mut deletion).await?;
+                self.post(group, &targets).await
+            }
+            outcome => outcome,
+        };
+        deletion.handle = outcome?;
+        deletion.accepted.extend(targets.into_iter().map(|target| target.id));
+        Ok(deletion)
+    }
+
+    async fn known_machines(&self, group: &GroupName) -> Result<Arc<Machines>, CloudError> {
+        if let Some(machines) = self.memory.machines(group) {
+            return Ok(machines);
+        }
+        self.observe_one(group).await?;
+        let gone = || CloudError::not_found(DELETE, group.as_str(), "there is no such scale set");
+        self.memory.machines(group).ok_or_else(gone)
+    }
+
+    // What is going is not deleted again, for each deletion is counted against a small budget, and what the group does not
+    // list is not named at all. Machines protected from scale-in are deleted as well: the protection is from the scale
+    // set's own choice, and this is no choice of its.
+    fn targets(
+        &self,
+        group: &GroupName,
+        machines: &Machines,
+        ids: &[ProviderId],
+        deletion: &mut Deletion,
+    ) -> Vec<Target> {
+        let mut targets: Vec<Target> = Vec::with_capacity(ids.len());
+        for id in ids {
+            if !self.may_be_in(group, id) {
+                let message = format!("the ID is not of the form that machines of {group} have");
+                deletion.refused.push((id.clone(), CloudError::refused(DELETE, id.as_str(), message)));
+                continue;
+            }
+            match machines.get(id) {
+                None => deletion.already_gone.push(id.clone()),
+                Some(known) if known.instance.state == InstanceState::Deleting => {
+                    deletion.already_gone.push(id.clone());
+                }
+                Some(known) if targets.iter().any(|target| target.name == known.delete_by) => {}
+                Some(known) => targets.push(Target { id: id.clone(), name: known.delete_by.clone() }),
+            }
+        }
+        targets
+    }
+
+    fn may_be_in(&self, group: &GroupName, id: &ProviderId) -> bool {
+        match ids::parse(id.as_str()).filter(|parsed| self.is_ours(parsed)).map(|parsed| parsed.machine) {
+            Some(Named::InSet(set, _)) => set.eq_ignore_ascii_case(group.as_str()),
+            Some(Named::ByName(_)) => true,
+            None => false,
+        }
+    }
+
+    /// Asks for the deletion, with force where that is wanted and allowed.
+    async fn post(&self, group: &GroupName, targets: &[Target]) -> Result<Option<OperationHandle>, CloudError> {
+        // Azure takes a list of none for a list of all.
+        if targets.is_empty() {
+            return Ok(None);
+        }
+        let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
+        let force = self.may_force(group);
+        match self.api.delete_machines(group.as_str(), &names, force).await {
+            Err(error) if force && forbids_force(&error) => {
+                tracing::info!(%group, %error, "deletion by force is not allowed here; machines are shut down first");
+                self.memory.learn_unforced(group);
+                self.api.delete_machines(group.as_str(), &names, false).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn may_force(&self, group: &GroupName) -> bool {
+        let allowed = |set: Arc<ScaleSet>| {
+            let mut of_set = set.size.iter().chain(&set.mixed_sizes);
+            !set.has_host_group && !of_set.any(|size| sizes::is_isolated(size))
+        };
+        self.settings.enable_force_delete
+            && !self.memory.is_unforced(group)
+            && self.memory.set(group).is_some_and(allowed)
+    }
+
+    /// Of these, the machines that a new list has and that are not going. `Err` where none is missing after all.
+    async fn still_there(
+        &self,
+        group: &GroupName,
+        targets: Vec<Target>,
+        error: CloudError,
+        deletion: &mut Deletion,
+    ) -> Result<Vec<Target>, CloudError> {
+        let Some(set) = self.memory.set(group) else { return Err(error) };
+        // The first error says more than that this did not help either. Nothing was done.
+        let Ok(machines) = self.machines_of(&set).await else { return Err(error) };
+        let is_going = |state: Option<&str>| state.is_some_and(|state| state.eq_ignore_ascii_case("Deleting"));
+        let staying = machines.iter().filter(|machine| !is_going(machine.provisioning_state.as_deref()));
+        let staying: HashSet<ProviderId> = staying.map(|machine| provider_id(&machine.id)).collect();
+        let (there, gone): (Vec<_>, Vec<_>) = targets.into_iter().partition(|target| staying.contains(&target.id));
+        if gone.is_empty() {
+            return Err(error);
+        }
+        deletion.already_gone.extend(gone.into_iter().map(|target| target.id));
+        Ok(there)
+    }
+}
+
+// Uniform sets answer 400 InvalidParameter, "The provided instanceId 5 is not an active Virtual Machine Scale Set VM
+// instanceId.", with the target instanceIds.
+fn names_what_is_gone(error: &CloudError) -> bool {
+    match error {
+        CloudError::NotFound(_) => true,
+        CloudError::Refused(fault) => {
+            fault.code.as_deref() == Some("InvalidParameter")
+                && fault.message.to_ascii_lowercase().contains("instanceid")
+        }
+        _ => false,
+    }
+}
+
+fn forbids_force(error: &CloudError) -> bool {
+    error.fault().code.as_deref() == Some(FORCE_DELETE_NOT_ALLOWED)
+}

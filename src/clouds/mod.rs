@@ -1,0 +1,13 @@
+//! The implementations of [`crate::cloud::Cloud`]. Only `cli` and the tests name them.
+
+#[cfg(feature = "aws")]
+pub mod aws;
+#[cfg(feature = "azure")]
+pub mod azure;
+#[cfg(any(feature = "aws", feature = "azure"))]
+mod bounds;
+#[cfg(any(feature = "aws", feature = "azure"))]
+mod remarks;
+pub mod simulated;
+#[cfg(any(feature = "aws", feature = "azure"))]
+mod windows;

@@ -1,0 +1,211 @@
+//! The simulated source as a [`Cloud`].
+
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+
+use super::call::{CallKind, Distortion};
+use super::group::Group;
+use super::member::Member;
+use super::plan::Kind;
+use super::record::{Ending, Operation, Receipt};
+use super::source::Simulated;
+use super::world::{World, short, wall_clock};
+use super::{errors, ids, types};
+use crate::cloud::{
+    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
+    Listing, OperationHandle, Progress, ProviderId, Recognition,
+};
+
+/// How long a caller is asked to wait before it asks about an operation again.
+const ASK_AFTER: Duration = Duration::from_secs(1);
+
+#[async_trait]
+impl Cloud for Simulated {
+    async fn list(&self) -> Result<Listing, CloudError> {
+        // Like the real ones: a listing of Auto Scaling groups includes instances, one of scale sets does not.
+        let list = |group: &Group| match group.plan().kind {
+            Kind::AwsLike => group.reading(),
+            Kind::AzureLike => group.outline(),
+        };
+        let kind = CallKind::List;
+        let readings =
+            self.call(kind, "", String::new(), |world, _| Ok(world.groups().map(list).collect::<Vec<_>>())).await?;
+        let mut listing = Listing::default();
+        for reading in readings {
+            let name = reading.name.clone();
+            let listed_in_full = reading.instances.is_some();
+            match self.distort(kind, &name, Some(reading)) {
+                Ok(Some(reading)) if listed_in_full => listing.groups.push(reading),
+                Ok(Some(reading)) => listing.groups.push(GroupReading { instances: None, ..reading }),
+                Ok(None) => {}
+                Err(error) => listing.broken.push((name, error.to_string())),
+            }
+        }
+        Ok(listing)
+    }
+
+    async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        let kind = CallKind::Observe;
+        let read =
+            |world: &mut World, _| Ok(world.view(group.as_str()).map(|group| (group.plan().kind, group.reading())));
+        let reading = match self.call(kind, group.as_str(), String::new(), read).await? {
+            // Two calls on a scale set, the instances first: the capacity is as it is when the answer comes.
+            Some((Kind::AzureLike, reading)) => self.world(|world, _| {
+                let outline = world.view(group.as_str()).map(Group::outline)?;
+                Some(GroupReading { instances: reading.instances, ..outline })
+            }),
+            Some((Kind::AwsLike, reading)) => Some(reading),
+            None => None,
+        };
+        self.distort(kind, group, reading)
+    }
+
+    async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError> {
+        let kind = CallKind::LaunchActivity;
+        self.call(kind, group.as_str(), String::new(), |world, _| {
+            world
+                .view(group.as_str())
+                .map(Group::launch_activity)
+                .ok_or_else(|| errors::not_found(kind, group.as_str()))
+        })
+        .await
+    }
+
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        let (kind, name) = (CallKind::SetCapacity, basis.name.as_str());
+        self.call(kind, name, format!("{} → {to}", basis.desired), |world, now| {
+            let operation = world.set_capacity(now, name, to, basis.etag.as_deref());
+            let operation = operation.map_err(|refusal| errors::refused(kind, name, refusal))?;
+            Ok(Acceptance { handle: operation.map(|number| handle(name, number)) })
+        })
+        .await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        let (kind, name) = (CallKind::DeleteInstances, basis.name.as_str());
+        let detail = ids.iter().map(short).collect::<Vec<_>>().join(" ");
+        self.call(kind, name, detail, |world, now| {
+            // Found by the whole ID: two scale sets both have an instance 7.
+            let group = world.view(name).ok_or_else(|| errors::not_found(kind, name))?;
+            let found: Vec<Option<String>> =
+                ids.iter().map(|id| find(group, id).map(|member| member.id.clone())).collect();
+            let instances: Vec<&str> = found.iter().flatten().map(String::as_str).collect();
+            let receipt = world.delete_instances(now, name, &instances);
+            let receipt = receipt.map_err(|refusal| errors::refused(kind, name, refusal))?;
+            Ok(deletion(name, ids, &found, receipt))
+        })
+        .await
+    }
+
+    async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        let kind = CallKind::Follow;
+        let (group, number) = handle.0.rsplit_once('#').unwrap_or_default();
+        self.call(kind, group, number.to_owned(), |world, _| {
+            let operation = number.parse().ok().and_then(|number| world.operation(group, number));
+            operation.map(progress).ok_or_else(|| errors::not_found(kind, &handle.0))
+        })
+        .await
+    }
+
+    async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
+        let (kind, name) = (CallKind::LaunchSpec, reading.name.as_str());
+        self.call(kind, name, String::new(), |world, _| {
+            world.view(name).map(Group::launch_spec).ok_or_else(|| errors::not_found(kind, name))
+        })
+        .await
+    }
+
+    async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+        let known =
+            |_: &mut World, _| Ok(types::all().into_iter().filter(|known| names.contains(&known.name)).collect());
+        self.call(CallKind::InstanceTypes, "", names.join(" "), known).await
+    }
+
+    async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
+        self.call(CallKind::InstanceTypes, "", "all".to_owned(), |_, _| Ok(types::all())).await
+    }
+
+    fn recognise(&self, id: &str) -> Recognition {
+        ids::recognise(id)
+    }
+
+    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
+        let name = reading.name.as_str();
+        self.world(|world, _| world.view(name).map(|group| group.placeholder(label))).unwrap_or_else(|| {
+            // The group is gone, and its reading still tells its kind: only scale sets have etags.
+            let kind = if reading.etag.is_some() { Kind::AzureLike } else { Kind::AwsLike };
+            ids::placeholder(kind, name, "us-east-1a", label)
+        })
+    }
+
+    fn family(&self) -> Family {
+        self.family
+    }
+
+    fn now(&self) -> SystemTime {
+        wall_clock(self.elapsed())
+    }
+}
+
+impl Simulated {
+    /// What an answer says of a group after all that befell it.
+    fn distort(
+        &self,
+        kind: CallKind,
+        group: &GroupName,
+        reading: Option<GroupReading>,
+    ) -> Result<Option<GroupReading>, CloudError> {
+        let distortion = self.look_at_faults().distortion(kind, group.as_str());
+        let Some(distortion) = distortion else { return Ok(reading) };
+        match distortion {
+            Distortion::Capacity(desired) => Ok(reading.map(|reading| GroupReading { desired, ..reading })),
+            Distortion::NoInstances => {
+                Ok(reading.map(|reading| GroupReading { instances: Some(Vec::new()), ..reading }))
+            }
+            Distortion::Missing => Ok(None),
+            Distortion::Stale(ago) => Ok(self.world(|world, _| world.recall(group.as_str(), ago))),
+            Distortion::Broken => Err(errors::garbled(kind, group.as_str())),
+        }
+    }
+}
+
+fn handle(group: &str, number: u64) -> OperationHandle {
+    OperationHandle(format!("{group}#{number}"))
+}
+
+fn find<'a>(group: &'a Group, id: &ProviderId) -> Option<&'a Member> {
+    group.members().find(|member| member.provider_id.as_str().eq_ignore_ascii_case(id.as_str()))
+}
+
+/// A receipt in the IDs that were asked about; `found` holds the cloud's ID of each, where there is one.
+fn deletion(group: &str, ids: &[ProviderId], found: &[Option<String>], mut receipt: Receipt) -> Deletion {
+    let mut deletion =
+        Deletion { handle: receipt.operation.map(|number| handle(group, number)), ..Deletion::default() };
+    for (id, found) in ids.iter().zip(found) {
+        let Some(instance) = found else {
+            deletion.already_gone.push(id.clone());
+            continue;
+        };
+        let refusal = receipt.refused.iter().position(|(refused, _)| refused == instance);
+        if let Some(refusal) = refusal {
+            let (_, refusal) = receipt.refused.swap_remove(refusal);
+            let error = errors::refused(CallKind::DeleteInstances, id.as_str(), refusal);
+            deletion.refused.push((id.clone(), error));
+        } else if receipt.accepted.contains(instance) && !deletion.accepted.contains(id) {
+            deletion.accepted.push(id.clone());
+        } else {
+            deletion.already_gone.push(id.clone());
+        }
+    }
+    deletion
+}
+
+fn progress(operation: &Operation) -> Progress {
+    match &operation.ending {
+        None => Progress::Running { ask_after: Some(ASK_AFTER) },
+        Some((_, Ending::Succeeded)) => Progress::Succeeded,
+        Some((at, Ending::Failed(failure))) => Progress::Failed(failure.at(*at)),
+        Some((_, Ending::Preempted)) => Progress::Preempted,
+    }
+}

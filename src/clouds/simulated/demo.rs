@@ -1,0 +1,116 @@
+//! Ready-made simulated sources: the demo's, and large ones for measurements.
+
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::chance::{Pick, seconds};
+use super::faults::Faults;
+use super::plan::{Accounting, GroupPlan};
+use super::source::Simulated;
+use super::trouble::{LaunchOutcome, PlannedFailure};
+use crate::cloud::{Taint, TaintEffect};
+use crate::config::settings::simulated::Settings;
+
+/// How often the demo looks whether something has fallen due, so that it is told in time.
+const TICK: Duration = Duration::from_millis(500);
+
+impl Simulated {
+    /// What the configuration asks for: the demo's groups, or so many of both kinds, behind an API that fails as often as
+    /// it says.
+    pub fn configured(settings: &Settings) -> Self {
+        let source = match settings.groups {
+            0 => Self::demo(settings),
+            groups => Self::with_groups(settings.seed, (0..groups).map(|number| spread(settings, number))),
+        };
+        source.faults(|faults| fail(faults, settings.error_rate));
+        source
+    }
+
+    /// What `serve --demo` serves: groups of both kinds, one of which never gets what it asks for.
+    pub fn demo(settings: &Settings) -> Self {
+        Self::with_groups(settings.seed, [web(), batch_spot(), gpu(), arm(), aks_pool(), no_capacity()])
+    }
+
+    /// Lets the demo's world go on by itself, for ever: without it things only happen when somebody calls.
+    pub async fn run_demo(&self) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.world(|_, _| ());
+        }
+    }
+
+    /// A source with so many groups, each with so many running instances and room for as many again.
+    pub fn large(groups: u32, instances_per_group: u32) -> Self {
+        let plan = |number| {
+            let max = instances_per_group.saturating_mul(2).max(1);
+            GroupPlan::aws(&format!("group-{number:04}")).sized(0, max, instances_per_group)
+        };
+        Self::with_groups(0, (0..groups).map(plan))
+    }
+}
+
+/// One of many groups: every other one a scale set, with its share of the instances and room for as many again.
+fn spread(settings: &Settings, number: u32) -> GroupPlan {
+    let Settings { groups, instances, .. } = *settings;
+    let share = instances / groups + u32::from(number < instances % groups);
+    let name = format!("group-{number:04}");
+    let plan = match number % 4 {
+        1 => GroupPlan::azure(&name).accounting(Accounting::WhenGone),
+        3 => GroupPlan::azure(&name).accounting(Accounting::OnAccept),
+        _ => GroupPlan::aws(&name),
+    };
+    let max = share.saturating_mul(2).max(10);
+    plan.sized(share / 2, max, share).launch_time(seconds(1, 3)).delete_time(seconds(1, 3))
+}
+
+/// Shares the errors out among the ways in which both clouds fail.
+fn fail(faults: &mut Faults, rate: f64) {
+    faults.chances.throttled = rate * 0.3;
+    faults.chances.unreachable = rate * 0.3;
+    faults.chances.lost_answer = rate * 0.2;
+    faults.chances.conflict = rate * 0.2;
+}
+
+fn web() -> GroupPlan {
+    GroupPlan::aws("web").sized(2, 10, 2).machines(&["m5.large"])
+}
+
+fn batch_spot() -> GroupPlan {
+    GroupPlan::aws("batch-spot")
+        .sized(0, 20, 3)
+        .machines(&["m5.large", "m5a.large", "m5.xlarge"])
+        .label("node.kubernetes.io/lifecycle", "spot")
+        .evicted_every(seconds(90, 240))
+}
+
+fn gpu() -> GroupPlan {
+    let mut plan = GroupPlan::aws("gpu")
+        .sized(0, 4, 0)
+        .machines(&["g4dn.xlarge"])
+        .label("k8s.amazonaws.com/accelerator", "nvidia-tesla-t4");
+    let taint = Taint { key: "nvidia.com/gpu".to_owned(), value: "true".to_owned(), effect: TaintEffect::NoSchedule };
+    plan.taints.push(taint);
+    plan
+}
+
+fn arm() -> GroupPlan {
+    GroupPlan::aws("arm").sized(0, 10, 1).machines(&["m6g.large"])
+}
+
+fn aks_pool() -> GroupPlan {
+    GroupPlan::azure("aks-pool").sized(1, 10, 2).accounting(Accounting::WhenGone).delete_time(seconds(10, 20))
+}
+
+fn no_capacity() -> GroupPlan {
+    let failure = PlannedFailure::out_of_resources(
+        "InsufficientInstanceCapacity",
+        "We currently do not have sufficient p4d.24xlarge capacity in the Availability Zone you requested.",
+    );
+    GroupPlan::aws("no-capacity")
+        .sized(0, 5, 0)
+        .machines(&["p4d.24xlarge"])
+        .launches(Pick::Always, LaunchOutcome::fails(failure, seconds(9, 11)))
+}

@@ -1,0 +1,109 @@
+//! A simulated group in the terms of the [`Cloud`](crate::cloud::Cloud) trait.
+
+use super::group::Group;
+use super::ids;
+use super::member::{Member, Phase};
+use super::plan::Kind;
+use super::record::{ActivityKind, ActivityStatus};
+use super::world::wall_clock;
+use crate::cloud::{
+    Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, LaunchSpec, ProviderId, ReservedProfile,
+};
+
+const GIB: u64 = 1 << 30;
+
+impl Group {
+    /// What a read of the group says, its instances included.
+    pub fn reading(&self) -> GroupReading {
+        GroupReading { instances: Some(self.instances()), ..self.outline() }
+    }
+
+    /// What a read of the group says that does not list its instances.
+    pub fn outline(&self) -> GroupReading {
+        GroupReading {
+            name: GroupName(self.name.clone()),
+            min: self.plan.min,
+            max: self.plan.max,
+            floor: if self.plan.kind == Kind::AwsLike { self.plan.min } else { 0 },
+            desired: self.capacity,
+            etag: self.etag(),
+            units_per_node: Some(1),
+            is_detail_outdated: false,
+            growth: self.plan.growth.clone(),
+            removal: self.plan.removal.clone(),
+            instances: None,
+            hints: self.hints.clone(),
+            launch_fingerprint: self.launch_fingerprint(),
+        }
+    }
+
+    /// Its listed instances.
+    pub fn instances(&self) -> Vec<Instance> {
+        self.members().map(|member| instance(self.plan.kind, member)).collect()
+    }
+
+    /// What the cloud says of recent launches. A scale set has nothing to say: its operations do.
+    pub fn launch_activity(&self) -> LaunchActivity {
+        if self.plan.kind == Kind::AzureLike {
+            return LaunchActivity::default();
+        }
+        let failures = self.activities().filter_map(|activity| match &activity.status {
+            ActivityStatus::Failed(failure) if activity.kind == ActivityKind::Launch => {
+                // AWS's activities are told apart by when they began.
+                Some(failure.at(activity.started))
+            }
+            _ => None,
+        });
+        let latest = self.activities().find(|activity| {
+            activity.kind == ActivityKind::Launch && !matches!(activity.status, ActivityStatus::Failed(_))
+        });
+        LaunchActivity {
+            failures: failures.collect(),
+            under_way: self.launching(),
+            latest: latest.map(|activity| wall_clock(activity.started)),
+        }
+    }
+
+    /// What a new instance would be made from.
+    pub fn launch_spec(&self) -> LaunchSpec {
+        let plan = &self.plan;
+        let (region, disk, reserved) = match plan.kind {
+            Kind::AwsLike => ("us-east-1", 20 * GIB, ReservedProfile::Eks),
+            Kind::AzureLike => ("eastus", 128 * GIB, ReservedProfile::Aks),
+        };
+        let mut zones = plan.zones.clone();
+        zones.sort();
+        LaunchSpec {
+            types: plan.instance_types.clone(),
+            region: region.to_owned(),
+            zones,
+            labels: plan.labels.clone(),
+            taints: plan.taints.clone(),
+            ephemeral_storage_bytes: Some(disk),
+            reserved: Some(reserved),
+            ..LaunchSpec::default()
+        }
+    }
+
+    /// An ID for an instance that does not exist.
+    pub fn placeholder(&self, label: &str) -> ProviderId {
+        let zone = self.plan.zones.first().map(String::as_str).unwrap_or_default();
+        ids::placeholder(self.plan.kind, &self.name, zone, label)
+    }
+}
+
+fn instance(kind: Kind, member: &Member) -> Instance {
+    let state = match member.phase {
+        // A machine that failed is never a node.
+        Phase::Requested | Phase::Creating | Phase::Broken => InstanceState::Creating,
+        Phase::Running | Phase::Standby => InstanceState::Running,
+        Phase::Deleting => InstanceState::Deleting,
+    };
+    let counts = match (kind, member.phase) {
+        (Kind::AwsLike, Phase::Deleting | Phase::Standby) => Counts::No,
+        (Kind::AwsLike, _) => Counts::Yes,
+        (Kind::AzureLike, _) => Counts::UntilDeleted,
+    };
+    let failure = member.failure.as_ref().map(|(failure, at)| failure.at(*at));
+    Instance { id: member.provider_id.clone(), state, counts, failure }
+}

@@ -1,0 +1,139 @@
+//! Which request is about what.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use headcount::clouds::simulated::{RESOURCE_GROUP, SUBSCRIPTION, Simulated};
+
+use super::super::backstage::{Backstage, lock};
+use super::super::exchange::{Answer, Outcome, Request, decoded};
+use super::super::port::Front;
+use super::errors::error;
+use super::habits::{Habits, Look};
+use super::operations::Ticket;
+use super::tokens::Issued;
+
+/// What is behind the port.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) backstage: Backstage,
+    pub(super) habits: Mutex<Habits>,
+    pub(super) looks: Mutex<BTreeMap<String, Look>>,
+    /// The operations that can be asked about, by their IDs.
+    pub(super) tickets: Mutex<BTreeMap<String, Ticket>>,
+    /// The tokens that were given out, oldest first.
+    pub(super) issued: Mutex<Vec<Issued>>,
+    numbers: AtomicU64,
+}
+
+impl Window {
+    pub(super) fn new(simulated: Arc<Simulated>) -> Self {
+        Self {
+            backstage: Backstage::new(simulated),
+            habits: Mutex::default(),
+            looks: Mutex::default(),
+            tickets: Mutex::default(),
+            issued: Mutex::default(),
+            numbers: AtomicU64::new(1),
+        }
+    }
+
+    pub(super) fn habits(&self) -> Habits {
+        lock(&self.habits).clone()
+    }
+
+    pub(super) fn look(&self, scale_set: &str) -> Look {
+        lock(&self.looks).get(scale_set).cloned().unwrap_or_default()
+    }
+
+    /// A number that was not given out before.
+    pub(super) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    async fn compute(&self, request: &Request, path: &[&str]) -> Outcome {
+        let written: Vec<String> = path.iter().map(|segment| decoded(segment)).collect();
+        let lower: Vec<String> = written.iter().map(|segment| segment.to_ascii_lowercase()).collect();
+        let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
+        let name = |at: usize| written.get(at).map(String::as_str).unwrap_or_default();
+        match (request.method.as_str(), lower.as_slice()) {
+            (_, ["resourcegroups", group, ..]) if !group.eq_ignore_ascii_case(RESOURCE_GROUP) => {
+                let message = format!("Resource group '{}' could not be found.", name(1));
+                Ok(error(404, "ResourceGroupNotFound", &message))
+            }
+            (method, ["resourcegroups", _, "providers", "microsoft.compute", rest @ ..]) => match (method, rest) {
+                ("GET", ["virtualmachinescalesets"]) => self.list_scale_sets(request).await,
+                ("GET", ["virtualmachines"]) => self.list_flexible_machines(request).await,
+                ("GET", ["virtualmachinescalesets", _]) => self.get_scale_set(name(5)).await,
+                ("PATCH" | "PUT", ["virtualmachinescalesets", _]) => self.resize(request, name(5)).await,
+                ("POST", ["virtualmachinescalesets", _, "delete"]) => self.delete(request, name(5)).await,
+                ("GET", ["virtualmachinescalesets", _, "virtualmachines"]) => {
+                    self.list_uniform_machines(request, name(5)).await
+                }
+                _ => Ok(nothing_there(request)),
+            },
+            ("GET", ["resourcegroups", _, "providers", "microsoft.insights", "autoscalesettings"]) => {
+                Ok(self.list_autoscale_settings(request))
+            }
+            ("GET", ["providers", "microsoft.compute", "locations", _, "operations", _]) => {
+                self.follow(request, name(5)).await
+            }
+            ("GET", ["providers", "microsoft.compute", "skus"]) => self.list_sizes(request).await,
+            _ => Ok(nothing_there(request)),
+        }
+    }
+
+    async fn route(&self, request: &Request) -> Outcome {
+        let path: Vec<&str> = request.path.split('/').filter(|segment| !segment.is_empty()).collect();
+        match path.as_slice() {
+            [a, subscription, rest @ ..] if a.eq_ignore_ascii_case("subscriptions") => {
+                if let Some(answer) = self.turned_away(request) {
+                    return Ok(answer);
+                }
+                if request.parameter("api-version").is_none() {
+                    let message = "The api-version query parameter (?api-version=) is required for all requests.";
+                    return Ok(error(400, "MissingApiVersionParameter", message));
+                }
+                if !subscription.eq_ignore_ascii_case(SUBSCRIPTION) {
+                    let message = format!("The subscription '{subscription}' could not be found.");
+                    return Ok(error(404, "SubscriptionNotFound", &message));
+                }
+                self.compute(request, rest).await
+            }
+            [tenant, "oauth2", "v2.0", "token"] if request.method == "POST" => Ok(self.issue_token(request, tenant)),
+            ["msi", "token"] if request.method == "GET" => Ok(self.app_service_token(request)),
+            ["metadata", rest @ ..] if request.method == "GET" => Ok(self.metadata(request, rest)),
+            _ => Ok(nothing_there(request)),
+        }
+    }
+}
+
+#[async_trait]
+impl Front for Window {
+    fn backstage(&self) -> &Backstage {
+        &self.backstage
+    }
+
+    async fn answer(&self, request: &Request) -> Outcome {
+        let number = self.number();
+        let tagged = |answer: Answer| {
+            let remaining = "Microsoft.Compute/LowCostGetVMScaleSetSubscriptionMaximum;2399,\
+                             Microsoft.Compute/LowCostGetVMScaleSetResource;35";
+            let throttled = answer.headers.iter().any(|(name, _)| name == "x-ms-ratelimit-remaining-resource");
+            let answer = answer.header("x-ms-request-id", format!("00000000-0000-4000-9000-{number:012x}"));
+            if throttled { answer } else { answer.header("x-ms-ratelimit-remaining-resource", remaining) }
+        };
+        match self.route(request).await {
+            Ok(answer) => Ok(tagged(answer)),
+            Err(super::super::exchange::Instead::Answer(answer)) => Ok(tagged(answer)),
+            Err(silence) => Err(silence),
+        }
+    }
+}
+
+fn nothing_there(request: &Request) -> Answer {
+    let message = format!("No route for {} {}.", request.method, request.path);
+    error(404, "InvalidResourceType", &message)
+}

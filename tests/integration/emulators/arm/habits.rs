@@ -1,0 +1,106 @@
+//! How the ARM emulator behaves, and what the simulated cloud does not know of its scale sets.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How the emulator behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct Habits {
+    /// Items of a page.
+    pub(crate) page: usize,
+    /// Whether lists spell the resource group in capitals, as ARM does now and then.
+    pub(crate) lists_shout: bool,
+    /// Whether the items of a list have etags.
+    pub(crate) etag_in_list: bool,
+    /// What a deletion does about an instance that is not there.
+    pub(crate) missing_instance: MissingInstance,
+    /// How a new capacity is answered.
+    pub(crate) write_answer: WriteAnswer,
+    /// How an operation can be followed.
+    pub(crate) tracking: Tracking,
+    /// `Retry-After` of operations under way, in seconds.
+    pub(crate) retry_after: Option<u64>,
+    /// How long tokens are good for.
+    pub(crate) token_life: Duration,
+}
+
+impl Default for Habits {
+    fn default() -> Self {
+        Self {
+            page: 100,
+            lists_shout: true,
+            etag_in_list: true,
+            missing_instance: MissingInstance::Tolerated,
+            write_answer: WriteAnswer::Ok,
+            tracking: Tracking::AsyncOperation,
+            retry_after: Some(1),
+            token_life: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// What a deletion does about an instance that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MissingInstance {
+    /// Nothing; the others are deleted.
+    Tolerated,
+    /// It is refused as a whole: 404 ResourceNotFound.
+    NotFound,
+    /// It is refused as a whole: 400 InvalidParameter.
+    Invalid,
+}
+
+/// How a new capacity is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteAnswer {
+    /// 200 with the scale set, which is `Updating`.
+    Ok,
+    /// 202 without a body.
+    Accepted,
+}
+
+/// How an operation can be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tracking {
+    /// By `Azure-AsyncOperation`; `Location` is there as well.
+    AsyncOperation,
+    /// By `Location` alone.
+    Location,
+    /// Not at all.
+    None,
+}
+
+/// What the simulated cloud does not know of a scale set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Look {
+    /// `orchestrationMode` is `Flexible`: machines have names, and are listed beside the scale set.
+    pub(crate) flexible: bool,
+    /// `sku.name` is `Mix`, and all the instance types are in `skuProfile`.
+    pub(crate) mix: bool,
+    pub(crate) overprovision: bool,
+    /// The name of an autoscale setting that scales it.
+    pub(crate) autoscale: Option<String>,
+    /// `virtualMachineProfile.priority` is `Spot`.
+    pub(crate) spot: bool,
+    pub(crate) windows: bool,
+    /// It is on a dedicated host group.
+    pub(crate) host_group: bool,
+    pub(crate) os_disk_gb: Option<u32>,
+    pub(crate) ephemeral_os_disk: bool,
+    pub(crate) storage_account_type: Option<String>,
+    /// The image's gallery, name and version: `AKSUbuntu/images/2204gen2containerd/versions/1`.
+    pub(crate) image: Option<String>,
+    /// Addresses of the network interface, one where this is 0.
+    pub(crate) addresses: u32,
+    /// Its item in a list, and its own answer, have a capacity that is no number.
+    pub(crate) undecodable: bool,
+    /// `forceDeletion=true` is refused.
+    pub(crate) force_refused: bool,
+    /// Instances (IDs or machine names) that are protected from scale-in.
+    pub(crate) protected: BTreeSet<String>,
+    /// The power state of failed machines, such as `stopped`; by default it is `running` where an extension failed, and
+    /// none otherwise: such a machine never was.
+    pub(crate) power_of_failed: Option<String>,
+    /// Instances whose instance view is left out.
+    pub(crate) viewless: BTreeSet<String>,
+}

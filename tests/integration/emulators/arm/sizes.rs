@@ -1,0 +1,70 @@
+//! LaunchSpec sizes: the SKU list of a location.
+
+use headcount::clouds::simulated::CallKind;
+use serde_json::{Value, json};
+
+use super::super::exchange::{Outcome, Request};
+use super::errors;
+use super::front::Window;
+use super::paging::page;
+
+/// Name, family and capabilities.
+type Size = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+/// What is sold. `MemoryGB` is in GiB, and `vCPUsAvailable` less than `vCPUs` in constrained sizes.
+const SIZES: [Size; 7] = [
+    ("Standard_D2s_v5", "standardDSv5Family", &[("vCPUs", "2"), ("vCPUsAvailable", "2"), ("MemoryGB", "8")]),
+    ("Standard_D4s_v5", "standardDSv5Family", &[("vCPUs", "4"), ("vCPUsAvailable", "4"), ("MemoryGB", "16")]),
+    (
+        "Standard_D4ps_v5",
+        "standardDPSv5Family",
+        &[("vCPUs", "4"), ("vCPUsAvailable", "4"), ("MemoryGB", "16"), ("CpuArchitectureType", "Arm64")],
+    ),
+    (
+        "Standard_NC24ads_A100_v4",
+        "StandardNCADSA100v4Family",
+        &[
+            ("vCPUs", "24"),
+            ("vCPUsAvailable", "24"),
+            ("MemoryGB", "220"),
+            ("GPUs", "1"),
+            ("CachedDiskBytes", "274877906944"),
+        ],
+    ),
+    ("Standard_E8-4ds_v5", "standardEDSv5Family", &[("vCPUs", "8"), ("vCPUsAvailable", "4"), ("MemoryGB", "64")]),
+    ("Standard_B1ls", "standardBSFamily", &[("vCPUs", "1"), ("vCPUsAvailable", "1"), ("MemoryGB", "0.5")]),
+    ("Standard_F72s_v2", "standardFSv2Family", &[("vCPUs", "72"), ("vCPUsAvailable", "72"), ("MemoryGB", "144")]),
+];
+
+impl Window {
+    pub(super) async fn list_sizes(&self, request: &Request) -> Outcome {
+        let filter = request.parameter("$filter").unwrap_or_default();
+        let kind = CallKind::InstanceTypes;
+        self.backstage.call(kind, None, filter.clone(), errors::mishap, |_, _| ()).await?;
+        let location = filter.split_once(" eq ").map_or("eastus", |(_, value)| value.trim().trim_matches('\''));
+        let mut items: Vec<Value> = SIZES.iter().map(|size| item(size, location)).collect();
+        // The real list has all that is sold; machines are a part of it.
+        let disk = json!({"resourceType": "disks", "name": "Premium_LRS", "locations": [location], "capabilities": []});
+        items.insert(2, disk);
+        Ok(page(request, &items, self.habits().page))
+    }
+}
+
+fn item((name, family, capabilities): &Size, location: &str) -> Value {
+    let has = |wanted: &str| capabilities.iter().any(|(name, _)| *name == wanted);
+    let defaults = [("CpuArchitectureType", "x64"), ("PremiumIO", "True"), ("EphemeralOSDiskSupported", "True")];
+    let defaults = defaults.iter().filter(|(name, _)| !has(name));
+    let capabilities = capabilities.iter().chain(defaults);
+    let capabilities: Vec<Value> = capabilities.map(|(name, value)| json!({"name": name, "value": value})).collect();
+    json!({
+        "resourceType": "virtualMachines",
+        "name": name,
+        "tier": "Standard",
+        "size": name.trim_start_matches("Standard_"),
+        "family": family,
+        "locations": [location],
+        "locationInfo": [{"location": location, "zones": ["1", "2", "3"], "zoneDetails": []}],
+        "capabilities": capabilities,
+        "restrictions": [],
+    })
+}

@@ -1,0 +1,105 @@
+//! DescribeScalingActivities.
+
+use std::time::Duration;
+
+use headcount::clouds::simulated::{Activity, ActivityKind, ActivityStatus, CallKind, Group};
+
+use super::super::exchange::{Answer, Outcome, Request};
+use super::errors;
+use super::front::{Counter, Service};
+use super::habits::{Look, Past};
+use super::xml::{members, perhaps, scaling_answer, text};
+
+impl Counter {
+    /// Those in progress first, then the newest.
+    pub(super) async fn describe_activities(&self, request: &Request) -> Outcome {
+        let name = request.field("AutoScalingGroupName").unwrap_or_default();
+        let kind = CallKind::LaunchActivity;
+        let known = self.call(Service::AutoScaling, kind, Some(&name), String::new(), |world, _| {
+            let group = world.view(&name)?;
+            Some((group.activities().cloned().collect::<Vec<_>>(), zone(group)))
+        });
+        let Some((mut activities, zone)) = known.await? else { return Ok(errors::no_group(&name)) };
+        activities.sort_by_key(|activity| activity.ended.is_some());
+        let look = self.look(&name);
+        let shown = activities.iter().map(|activity| self.activity(&name, activity, &zone, &look));
+        let past = look.past.iter().map(|past| self.past(&name, past));
+        let (page, next) = self.page(request, "MaxRecords", 100, shown.chain(past).collect());
+        let result = members("Activities", page) + &perhaps("NextToken", next);
+        Ok(Answer::xml(200, scaling_answer("DescribeScalingActivities", result)))
+    }
+
+    pub(super) fn activity(&self, group: &str, activity: &Activity, zone: &str, look: &Look) -> String {
+        let failed = matches!(activity.status, ActivityStatus::Failed(_));
+        let instance = activity.instance.as_deref().filter(|_| !failed || activity.kind == ActivityKind::Terminate);
+        let subject = instance.map(|id| format!(": {id}")).unwrap_or_default();
+        let (description, cause) = match activity.kind {
+            ActivityKind::Launch => (
+                format!("Launching a new EC2 instance{subject}"),
+                "an instance was started in response to a difference between desired and actual capacity, increasing \
+                 the capacity.",
+            ),
+            ActivityKind::Terminate => (
+                format!("Terminating EC2 instance{subject}"),
+                "an instance was taken out of service in response to a user request.",
+            ),
+        };
+        let started = self.backstage.timestamp(activity.started);
+        let cause = format!("At {started} {cause}");
+        [
+            text("ActivityId", format!("00000000-0000-4000-a000-{:012x}", activity.number)),
+            text("AutoScalingGroupName", group),
+            text("Description", description),
+            text("Cause", cause),
+            text("StartTime", started),
+            perhaps("EndTime", activity.ended.map(|at| self.backstage.timestamp(at))),
+            text("StatusCode", status(&activity.status)),
+            perhaps("StatusMessage", message(activity, look)),
+            text("Progress", if activity.ended.is_some() { 100 } else { 30 }),
+            text("Details", format!(r#"{{"Subnet ID":"subnet-1","Availability Zone":"{zone}"}}"#)),
+        ]
+        .concat()
+    }
+
+    fn past(&self, group: &str, past: &Past) -> String {
+        let at = |ago: Duration| humantime::format_rfc3339_seconds(std::time::SystemTime::now() - ago).to_string();
+        [
+            text("ActivityId", format!("00000000-0000-4000-b000-{:012x}", past.ago.as_millis())),
+            text("AutoScalingGroupName", group),
+            text("Description", &past.description),
+            text("Cause", "An instance was started in response to a difference between desired and actual capacity."),
+            text("StartTime", at(past.ago)),
+            text("EndTime", at(past.ago)),
+            text("StatusCode", &past.status),
+            text("StatusMessage", &past.message),
+            text("Progress", 100),
+        ]
+        .concat()
+    }
+}
+
+/// The zone that a group's activities are said to be in.
+pub(super) fn zone(group: &Group) -> String {
+    group.plan().zones.first().cloned().unwrap_or_default()
+}
+
+fn status(status: &ActivityStatus) -> &'static str {
+    match status {
+        ActivityStatus::InProgress => "InProgress",
+        ActivityStatus::Successful => "Successful",
+        ActivityStatus::Cancelled => "Cancelled",
+        ActivityStatus::Failed(_) => "Failed",
+    }
+}
+
+/// What AWS says of a failure. One that is planned without a code is told in its message alone, as many of the real
+/// ones are.
+fn message(activity: &Activity, look: &Look) -> Option<String> {
+    if let ActivityStatus::Failed(failure) = &activity.status
+        && failure.code.is_empty()
+    {
+        return Some(format!("{} Launching EC2 instance failed.", failure.message));
+    }
+    let usual = activity.status_message()?;
+    Some(if look.spot { usual.replace("On-Demand Instances", "Spot Instances") } else { usual })
+}

@@ -1,0 +1,99 @@
+//! Headcount, for real, in front of an emulator, and a client that speaks to it as the Cluster Autoscaler does.
+
+use headcount::clouds::simulated::Group;
+
+use super::Emulator;
+use crate::peers::headcount::{Client, ConfigFile, Server};
+
+/// An emulator, Headcount in front of it, and a client of Headcount's.
+pub(crate) struct Scene<F> {
+    pub(crate) emulator: F,
+    server: Option<Server>,
+    pub(crate) client: Client,
+    config: ConfigFile,
+}
+
+/// What Headcount is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    /// `refreshInterval`
+    pub(crate) refresh: String,
+    /// `nodeGroups` of the source, `min:max:name`.
+    pub(crate) node_groups: Vec<String>,
+    /// `autoDiscovery` of the source.
+    pub(crate) auto_discovery: Vec<String>,
+    /// Further settings of the source, a line each.
+    pub(crate) source: Vec<String>,
+    /// Further sections of `headcount.yaml`.
+    pub(crate) more: String,
+    /// Further files beside it: names and texts.
+    pub(crate) files: Vec<(String, String)>,
+}
+
+impl<F: Emulator> Scene<F> {
+    /// Headcount serves every group of the simulated cloud by its name, within the group's own bounds.
+    pub(crate) async fn open(emulator: F) -> Self {
+        Self::with(emulator, |_| {}).await
+    }
+
+    /// The same, but for what is changed.
+    pub(crate) async fn with(emulator: F, change: impl FnOnce(&mut Setting)) -> Self {
+        let spec = |group: &Group| format!("{}:{}:{}", group.plan().min, group.plan().max, group.name());
+        let mut setting = Setting {
+            refresh: "1s".to_owned(),
+            node_groups: emulator.simulated().world(|world, _| world.groups().map(spec).collect()),
+            auto_discovery: Vec::new(),
+            source: Vec::new(),
+            more: String::new(),
+            files: Vec::new(),
+        };
+        change(&mut setting);
+        let mut config = ConfigFile::new(&setting.written(&emulator));
+        for (name, text) in &setting.files {
+            config = config.beside(name, text);
+        }
+        let server = Server::with_config(&config);
+        let client = server.client().await;
+        Self { emulator, server: Some(server), client, config }
+    }
+
+    /// Headcount is killed, and starts again knowing nothing.
+    pub(crate) async fn restart(&mut self) {
+        self.kill();
+        self.start().await;
+    }
+
+    /// Headcount is killed (SIGKILL).
+    pub(crate) fn kill(&mut self) {
+        drop(self.server.take());
+    }
+
+    /// It starts again, knowing nothing.
+    pub(crate) async fn start(&mut self) {
+        let server = Server::with_config(&self.config);
+        self.client = server.client().await;
+        self.server = Some(server);
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        self.server.as_ref().expect("it runs")
+    }
+
+    /// Where its configuration is, for commands.
+    pub(crate) fn config(&self) -> String {
+        self.config.path()
+    }
+}
+
+impl Setting {
+    fn written(&self, emulator: &impl Emulator) -> String {
+        let mut lines = vec![format!("refreshInterval: {}", self.refresh), self.more.clone()];
+        lines.push(format!("sources:\n  - name: here\n    {}:", emulator.cloud()));
+        let list = |name: &str, items: &[String]| (!items.is_empty()).then(|| format!("{name}: {items:?}"));
+        let groups = [list("nodeGroups", &self.node_groups), list("autoDiscovery", &self.auto_discovery)];
+        let settings =
+            emulator.settings().into_iter().chain(self.source.iter().cloned()).chain(groups.into_iter().flatten());
+        lines.extend(settings.map(|line| format!("      {line}")));
+        lines.join("\n") + "\n"
+    }
+}

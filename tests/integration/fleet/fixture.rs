@@ -1,0 +1,123 @@
+//! A fleet over simulated clouds, and short words for what is asked of it and seen of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
+use headcount::clouds::simulated::{Accounting, CallKind, GroupPlan, PlannedFailure, Simulated};
+use headcount::fleet::{Ask, Fleet, FleetError, NamedNode, Policies, Settings, TimeLimit};
+use headcount::instance_types::Catalog;
+use tokio::time::{Instant, sleep, timeout};
+
+/// A fleet over simulated sources.
+pub(super) struct Fixture {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) clouds: Vec<Arc<Simulated>>,
+}
+
+impl Fixture {
+    /// A fleet over one source with these groups, ready to be asked.
+    pub(super) async fn with(plans: impl IntoIterator<Item = GroupPlan>) -> Self {
+        let fixture = Self::cold([("sim", Simulated::with_groups(7, plans))]);
+        fixture.ready().await;
+        fixture
+    }
+
+    pub(super) fn cold(sources: impl IntoIterator<Item = (&'static str, Simulated)>) -> Self {
+        let sources: Vec<_> = sources.into_iter().map(|(name, cloud)| (name, Arc::new(cloud))).collect();
+        let settings = Settings {
+            sources: sources.iter().map(|(name, cloud)| (Arc::from(*name), Arc::clone(cloud) as SharedCloud)).collect(),
+            refresh_interval: Duration::from_secs(5),
+            catalog: Arc::new(Catalog::new(Vec::new())),
+            policies: Arc::new(Policies::default()),
+        };
+        let clouds = sources.into_iter().map(|(_, cloud)| cloud).collect();
+        Self { fleet: Arc::new(Fleet::start(settings)), clouds }
+    }
+
+    pub(super) async fn ready(&self) {
+        self.fleet.wait_ready(Instant::now() + Duration::from_secs(90)).await.expect("ready in time");
+    }
+
+    pub(super) fn cloud(&self) -> &Simulated {
+        &self.clouds[0]
+    }
+
+    pub(super) fn target(&self, group: &str) -> u32 {
+        self.fleet.snapshot().group(group).expect("served").1.tally.target
+    }
+
+    pub(super) fn instances(&self, group: &str, state: InstanceState) -> Vec<ProviderId> {
+        let snapshot = self.fleet.snapshot();
+        let (_, view) = snapshot.group(group).expect("served");
+        view.tally.instances.iter().filter(|one| one.state == state).map(|one| one.id.clone()).collect()
+    }
+
+    pub(super) fn failed(&self, group: &str) -> Vec<ProviderId> {
+        let snapshot = self.fleet.snapshot();
+        let (_, view) = snapshot.group(group).expect("served");
+        view.tally.instances.iter().filter(|one| one.failure.is_some()).map(|one| one.id.clone()).collect()
+    }
+
+    pub(super) async fn increase(&self, group: &str, delta: u32) -> Result<(), FleetError> {
+        self.fleet.mutate(group, Ask::Increase(delta), limit(5)).await
+    }
+
+    pub(super) async fn decrease(&self, group: &str, number: u32) -> Result<(), FleetError> {
+        self.fleet.mutate(group, Ask::Decrease(number), limit(5)).await
+    }
+
+    pub(super) async fn delete(&self, group: &str, ids: &[ProviderId]) -> Result<(), FleetError> {
+        self.fleet.mutate(group, Ask::Delete(named(ids)), limit(5)).await
+    }
+
+    pub(super) fn calls(&self, kind: CallKind) -> usize {
+        self.cloud().calls().iter().filter(|call| call.kind == kind).count()
+    }
+
+    pub(super) fn capacity(&self, group: &str) -> u32 {
+        self.cloud().world(|world, _| world.view(group).expect("exists").capacity())
+    }
+
+    /// Lets simulated time pass until something holds.
+    pub(super) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let wait = async {
+            while !holds(self) {
+                sleep(Duration::from_millis(200)).await;
+            }
+        };
+        timeout(Duration::from_secs(600), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+    }
+
+    pub(super) fn nobody_was_killed(&self) {
+        for cloud in &self.clouds {
+            assert_eq!(cloud.killed_unnamed(), [], "a write cost instances their life that nobody named");
+        }
+    }
+}
+
+pub(super) fn limit(seconds: u64) -> TimeLimit {
+    let answer_by = Instant::now() + Duration::from_secs(seconds);
+    TimeLimit { send_by: answer_by - Duration::from_millis(500), answer_by }
+}
+
+pub(super) fn named(ids: &[ProviderId]) -> Vec<NamedNode> {
+    ids.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect()
+}
+
+pub(super) fn no_capacity() -> PlannedFailure {
+    PlannedFailure::out_of_resources("InsufficientInstanceCapacity", "no capacity here")
+}
+
+pub(super) fn seconds(seconds: u64) -> headcount::clouds::simulated::Span {
+    Duration::from_secs(seconds)..=Duration::from_secs(seconds)
+}
+
+/// A group of each kind and accounting habit.
+pub(super) fn kinds() -> [(&'static str, GroupPlan); 3] {
+    [
+        ("an Auto Scaling group", GroupPlan::aws("g")),
+        ("a scale set that counts what it deletes", GroupPlan::azure("g").accounting(Accounting::WhenGone)),
+        ("a scale set that does not", GroupPlan::azure("g").accounting(Accounting::OnAccept)),
+    ]
+}

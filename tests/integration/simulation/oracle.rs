@@ -1,0 +1,62 @@
+//! What is true of the cloud, remembered for a while and held against what is published.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::cloud::InstanceState;
+use tokio::time::Instant;
+
+use super::Violation;
+use super::world::World;
+
+/// How far a reading may lie behind: the slowest answer, of a replica that is behind.
+const BEHIND: Duration = Duration::from_secs(45);
+
+/// The last few looks.
+#[derive(Default)]
+pub(super) struct Oracle {
+    /// The fewest instances that each group kept since the look before.
+    looks: VecDeque<(Instant, BTreeMap<Arc<str>, u32>)>,
+    /// The groups that were published with something in them when last looked at.
+    filled: BTreeSet<String>,
+}
+
+impl Oracle {
+    /// Law 5: no 0 and no empty list is published because something could not be read, or one reading got it wrong.
+    pub(super) fn look(&mut self, world: &World) -> Result<(), Violation> {
+        self.remember(world);
+        let spans = self.looks.front().zip(self.looks.back()).is_some_and(|((first, _), (last, _))| {
+            last.saturating_duration_since(*first) > BEHIND - Duration::from_secs(2)
+        });
+        let snapshot = world.fleet.snapshot();
+        let mut filled = BTreeSet::new();
+        for (id, view) in snapshot.groups() {
+            let (target, instances) = (view.tally.target, view.tally.instances.len());
+            let runs = view.tally.in_state(InstanceState::Running) > 0;
+            if instances > 0 && (target > 0 || !runs) {
+                filled.insert(id.to_string());
+            } else if spans && self.filled.contains(&**id) && self.least(id) > 0 {
+                let least = self.least(id);
+                let what = format!("{id} has a target of {target} and {instances} instances, while {least} live");
+                return Err(Violation::of("law 5", what));
+            }
+        }
+        self.filled = filled;
+        Ok(())
+    }
+
+    /// The fewest that stayed of late.
+    fn least(&self, group: &str) -> u32 {
+        self.looks.iter().map(|(_, lows)| lows.get(group).copied().unwrap_or_default()).min().unwrap_or_default()
+    }
+
+    fn remember(&mut self, world: &World) {
+        let now = Instant::now();
+        let lows = world.cloud.world(|world, _| world.take_lows());
+        self.looks.push_back((now, lows));
+        while self.looks.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) > BEHIND) {
+            self.looks.pop_front();
+        }
+    }
+}
