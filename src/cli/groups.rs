@@ -60,18 +60,18 @@ impl Groups {
 }
 
 fn row(id: &str, view: &GroupView) -> Row {
-    let tally = &view.tally;
+    let status = &view.status;
     Row {
         id: id.to_owned(),
         source: view.key.source.to_string(),
         min: view.min,
         max: view.max,
-        target: tally.target,
-        desired: tally.desired,
-        live: tally.live,
-        creating: tally.in_state(InstanceState::Creating) - tally.failed(),
-        deleting: tally.in_state(InstanceState::Deleting),
-        failed: tally.failed(),
+        target: status.target,
+        desired: status.desired,
+        live: status.live,
+        creating: status.in_state(InstanceState::Creating) - status.failed(),
+        deleting: status.in_state(InstanceState::Deleting),
+        failed: status.failed(),
         age_seconds: view.observed.elapsed().as_secs(),
     }
 }

@@ -44,7 +44,7 @@ pub trait Cloud: Send + Sync {
     /// Reads one group anew, its instances included. `None` where the cloud says that there is no such group.
     ///
     /// Where capacity and instances are two calls, the instances are read first: a capacity read later than the
-    /// instances can be too low by what was deleted in between, which the tally bounds, but never too high.
+    /// instances can be too low by what was deleted in between, which the status bounds, but never too high.
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError>;
 
     /// What the cloud says of recent launches; asked only for groups that miss instances.

@@ -43,7 +43,7 @@ pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 pub(crate) const OPERATIONS: usize = 256;
 /// Capacity that the cloud itself took back stays in the target this long if CA never deletes its placeholders: CA's own
 /// max-node-provision-time.
-pub(crate) const TAKEN_BACK_LIFE: Duration = Duration::from_secs(15 * 60);
+pub(crate) const ROLLED_BACK_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Instances are read again after this long even where nothing seems to have changed.
 pub(crate) const DETAIL_LIFE: Duration = Duration::from_secs(5 * 60);
 /// A node whose instance is gone keeps its group this long: the Node object lingers after the machine.

@@ -1,15 +1,16 @@
 //! The heart: which groups there are, how big they are, and every decision about changing that.
 //!
 //! ```text
-//!   source ──listing──▶ keeper (one per group) ──tally──▶ snapshot ◀── every read
+//!   source ──listing──▶ keeper (one per group) ──status──▶ snapshot ◀── every read
 //!                         ▲    │
 //!        every mutation ──┘    └── fresh reading, laws, one write ──▶ cloud
 //! ```
 //!
-//! What decides is pure and lives in `census`, `doubt`, `plan`, `slot`, `state` and `tally`; what drives it is in
+//! What decides is pure and lives in `census`, `doubt`, `plan`, `placeholder`, `state` and `status`; what drives it is in
 //! `keeper` and `source`. Clouds are seen only through [`crate::cloud::Cloud`].
 
 mod census;
+mod deadline;
 mod doubt;
 mod error;
 mod keeper;
@@ -18,14 +19,14 @@ mod limits;
 mod observation;
 mod operation;
 pub mod options;
+mod placeholder;
 mod plan;
 mod policy;
 mod request;
-mod slot;
 mod snapshot;
 mod source;
 mod state;
-mod tally;
+mod status;
 mod template_builder;
 #[cfg(test)]
 mod tests;
@@ -39,15 +40,16 @@ use futures_util::future::{join_all, select_all};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
+pub use deadline::Deadline;
 pub use error::{FleetError, Refusal};
 pub use learning::{Learner, recall};
 pub use limits::LEARN_EVERY;
 pub use plan::NamedNode;
 pub use policy::{Policies, Policy};
-pub use request::{Ask, TimeLimit};
+pub use request::Mutation;
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
 pub use source::Health;
-pub use tally::{Reported, Tally};
+pub use status::{GroupStatus, ReportedInstance};
 pub use template_builder::{Built, TemplateBuilder};
 
 use crate::cloud::{Recognition, SharedCloud};
@@ -189,7 +191,7 @@ impl Fleet {
     }
 
     /// Has a group's keeper do something, within the caller's time.
-    pub async fn mutate(&self, id: &str, ask: Ask, limit: TimeLimit) -> Result<(), FleetError> {
+    pub async fn mutate(&self, id: &str, mutation: Mutation, deadline: Deadline) -> Result<(), FleetError> {
         let (group, view) = {
             let snapshot = self.snapshot();
             let Some((id, view)) = snapshot.group(id) else {
@@ -197,9 +199,9 @@ impl Fleet {
             };
             (Arc::clone(id), Arc::clone(view))
         };
-        self.check(&group, &view, &ask)?;
+        self.check(&group, &view, &mutation)?;
         let Some(mailbox) = view.mailbox.upgrade() else { return Err(FleetError::NotServed { group }) };
-        let (request, pending) = Request::new(ask, limit);
+        let (request, pending) = Request::new(mutation, deadline);
         mailbox.try_send(Message::Mutate(request)).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => FleetError::Busy { group: Arc::clone(&group) },
             mpsc::error::TrySendError::Closed(_) => FleetError::NotServed { group: Arc::clone(&group) },
@@ -208,8 +210,8 @@ impl Fleet {
     }
 
     /// Refuses what makes no sense before anything is done (and whole: a call that names one foreign node does nothing).
-    fn check(&self, group: &Arc<str>, view: &GroupView, ask: &Ask) -> Result<(), FleetError> {
-        let Ask::Delete(nodes) = ask else { return Ok(()) };
+    fn check(&self, group: &Arc<str>, view: &GroupView, mutation: &Mutation) -> Result<(), FleetError> {
+        let Mutation::Delete(nodes) = mutation else { return Ok(()) };
         if nodes.len() > NODES_PER_CALL {
             let named = nodes.len();
             return Err(FleetError::Malformed(format!(

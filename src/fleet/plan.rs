@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::error::Refusal;
 use super::observation::{Observation, count};
 use super::operation::Operation;
-use super::slot::Slot;
+use super::placeholder::Placeholder;
 use super::state::GroupState;
-use super::tally::Reported;
+use super::status::ReportedInstance;
 use crate::cloud::{CAPACITY_MAX, Counts, Instance, InstanceState, Permit, ProviderId};
 
 /// A node that CA named.
@@ -33,14 +33,14 @@ pub(super) struct DeletePlan {
 pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation, under_way: u32) -> Option<u32> {
     let census = state.census()?;
     // A launch that failed has evidently begun.
-    let begun = state.slots().iter().any(|slot| slot.failure.is_some());
+    let begun = state.placeholders().iter().any(|placeholder| placeholder.failure.is_some());
     if !state.is_steady() || (!begun && state.has_just_grown(observation)) {
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
     let there = observation.listed().saturating_add(under_way).saturating_add(unlisted_going(state, observation));
     let lowest = there.max(observation.reading.min).max(observation.reading.floor);
-    let wanted = census.desired.saturating_sub(state.forgone()).max(lowest);
+    let wanted = census.desired.saturating_sub(state.cancelled()).max(lowest);
     // The capacity as read, too, has to be above: where a read lags, nothing is lowered on the strength of a guess.
     (wanted < census.desired && wanted < observation.reading.desired).then_some(wanted)
 }
@@ -58,11 +58,11 @@ fn unlisted_going(state: &GroupState, observation: &Observation) -> u32 {
 /// youngest.
 /// `claimed` is what earlier calls of the same batch take back already.
 pub(super) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) -> BTreeSet<ProviderId> {
-    let free = |slot: &&Slot| slot.in_target() && !claimed.placeholders.contains(&slot.id);
-    let mut missing: Vec<_> = state.slots().iter().rev().filter(free).collect();
-    missing.sort_by_key(|slot| slot.failure.is_none());
+    let free = |placeholder: &&Placeholder| placeholder.in_target() && !claimed.placeholders.contains(&placeholder.id);
+    let mut missing: Vec<_> = state.placeholders().iter().rev().filter(free).collect();
+    missing.sort_by_key(|placeholder| placeholder.failure.is_none());
     let number = usize::try_from(number).unwrap_or(usize::MAX);
-    missing.into_iter().take(number).map(|slot| slot.id.clone()).collect()
+    missing.into_iter().take(number).map(|placeholder| placeholder.id.clone()).collect()
 }
 
 /// Judges one DeleteNodes call whole (law 6). `claimed` is what earlier calls of the same batch delete already.
@@ -72,11 +72,11 @@ pub(super) fn delete(
     nodes: &[NamedNode],
     claimed: &DeletePlan,
 ) -> Result<DeletePlan, Refusal> {
-    let Some(tally) = state.tally() else { return Err(Refusal::NotObserved) };
+    let Some(status) = state.status() else { return Err(Refusal::NotObserved) };
     let mut plan = DeletePlan::default();
     let mut healthy = 0;
     for node in nodes {
-        let Some(reported) = tally.instances.iter().find(|reported| reported.id == node.id) else {
+        let Some(reported) = status.instances.iter().find(|reported| reported.id == node.id) else {
             // Gone already: deleting it again is OK and costs nothing (law 7).
             continue;
         };
@@ -97,7 +97,7 @@ pub(super) fn delete(
     if let Permit::Withheld(reason) = &observation.reading.removal {
         return Err(Refusal::RemovalWithheld { reason: reason.clone() });
     }
-    let room = room_above_min(&tally.instances, tally.target, observation, claimed);
+    let room = room_above_min(&status.instances, status.target, observation, claimed);
     if healthy > room {
         return Err(Refusal::BelowMin { asked: healthy, room, min: observation.reading.min });
     }
@@ -106,7 +106,7 @@ pub(super) fn delete(
 
 /// How many healthy nodes may go before the group is below its minimum. Nodes that failed to be created are no part of
 /// this sum, neither as nodes that could go nor as nodes that fill the minimum (law 6).
-fn room_above_min(reported: &[Reported], target: u32, observation: &Observation, claimed: &DeletePlan) -> u32 {
+fn room_above_min(reported: &[ReportedInstance], target: u32, observation: &Observation, claimed: &DeletePlan) -> u32 {
     let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
     let claimed_healthy = claimed.instances.iter().filter(|id| !failed.iter().any(|reported| reported.id == **id));
     target
@@ -115,7 +115,7 @@ fn room_above_min(reported: &[Reported], target: u32, observation: &Observation,
         .saturating_sub(observation.reading.min)
 }
 
-fn failed(reported: &Reported, node: &NamedNode) -> bool {
+fn failed(reported: &ReportedInstance, node: &NamedNode) -> bool {
     reported.failure.is_some() || node.create_error
 }
 
@@ -134,11 +134,11 @@ impl DeletePlan {
 
 /// Judges one IncreaseSize call. `claimed` is what earlier calls of the same batch add already.
 pub(super) fn increase(state: &GroupState, observation: &Observation, delta: u32, claimed: u32) -> Result<(), Refusal> {
-    let Some(tally) = state.tally() else { return Err(Refusal::NotObserved) };
+    let Some(status) = state.status() else { return Err(Refusal::NotObserved) };
     if let Permit::Withheld(reason) = &observation.reading.growth {
         return Err(Refusal::GrowthWithheld { reason: reason.clone() });
     }
-    let target = tally.target.saturating_add(claimed);
+    let target = status.target.saturating_add(claimed);
     let wanted = target.saturating_add(delta);
     let max = observation.reading.max.min(CAPACITY_MAX);
     if wanted > max {

@@ -9,21 +9,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use super::deadline::Deadline;
 use super::error::FleetError;
 use super::plan::NamedNode;
 
-/// The moments that bound a mutation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeLimit {
-    /// Not sent by then: dropped.
-    pub send_by: Instant,
-    /// Not finished by then: answered as still running.
-    pub answer_by: Instant,
-}
-
 /// What is asked of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum Mutation {
     /// More nodes.
     Increase(u32),
     /// Take back capacity that has not become a node.
@@ -36,9 +28,9 @@ pub enum Ask {
 #[derive(Debug)]
 pub struct Request {
     /// What is asked.
-    pub ask: Ask,
+    pub mutation: Mutation,
     /// The time it has.
-    pub limit: TimeLimit,
+    pub deadline: Deadline,
     stage: Arc<AtomicU8>,
     reply: oneshot::Sender<Result<(), FleetError>>,
 }
@@ -46,7 +38,7 @@ pub struct Request {
 /// A mutation, as its caller has it.
 #[derive(Debug)]
 pub struct Pending {
-    limit: TimeLimit,
+    deadline: Deadline,
     stage: Arc<AtomicU8>,
     outcome: oneshot::Receiver<Result<(), FleetError>>,
 }
@@ -57,10 +49,10 @@ const DROPPED: u8 = 2;
 
 impl Request {
     /// A new mutation, and the end to wait for it on.
-    pub fn new(ask: Ask, limit: TimeLimit) -> (Self, Pending) {
+    pub fn new(mutation: Mutation, deadline: Deadline) -> (Self, Pending) {
         let stage = Arc::new(AtomicU8::new(WAITING));
         let (reply, outcome) = oneshot::channel();
-        (Self { ask, limit, stage: Arc::clone(&stage), reply }, Pending { limit, stage, outcome })
+        (Self { mutation, deadline, stage: Arc::clone(&stage), reply }, Pending { deadline, stage, outcome })
     }
 
     /// Whether it may be sent now; from then on its caller no longer can call it off.
@@ -68,7 +60,7 @@ impl Request {
         if self.stage.load(Ordering::Acquire) == SENT {
             return true;
         }
-        Instant::now() < self.limit.send_by
+        Instant::now() < self.deadline.send_by
             && self.stage.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
@@ -81,7 +73,7 @@ impl Request {
 impl Pending {
     /// Waits for the outcome, within the limit.
     pub async fn outcome(mut self, group: &Arc<str>) -> Result<(), FleetError> {
-        let send_by = self.limit.send_by;
+        let send_by = self.deadline.send_by;
         // The keeper drops a request whose time ran out; it drops all of them where it ends.
         let not_served = |_| {
             let group = Arc::clone(group);
@@ -98,7 +90,7 @@ impl Pending {
         tokio::select! {
             biased;
             outcome = &mut self.outcome => outcome.unwrap_or_else(not_served),
-            () = sleep_until(self.limit.answer_by) => Err(FleetError::StillRunning { group: Arc::clone(group) }),
+            () = sleep_until(self.deadline.answer_by) => Err(FleetError::StillRunning { group: Arc::clone(group) }),
         }
     }
 }

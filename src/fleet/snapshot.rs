@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::keeper::Message;
 use super::limits::GONE_NODE_LIFE;
 use super::options::Options;
-use super::tally::{Reported, Tally};
+use super::status::{GroupStatus, ReportedInstance};
 use crate::cloud::{Family, GroupName, ProviderId};
 use crate::template::NodeTemplate;
 
@@ -46,7 +46,7 @@ pub struct GroupView {
     /// The greatest number of nodes; the target size where the group cannot grow, so that CA does not choose it.
     pub max: u32,
     /// Target size and instances.
-    pub tally: Arc<Tally>,
+    pub status: Arc<GroupStatus>,
     /// The node it would grow by.
     pub template: TemplateState,
     /// Options that override CA's flags.
@@ -180,26 +180,26 @@ impl Draft {
         if previous.is_none() {
             self.admit(&key);
         }
-        self.reindex(&key, previous.as_ref().map(|view| view.tally.as_ref()), &view.tally);
+        self.reindex(&key, previous.as_ref().map(|view| view.status.as_ref()), &view.status);
         let id = self.served_id(&key);
         self.snapshot.groups.insert(id, Arc::new(view));
     }
 
-    fn reindex(&mut self, key: &Arc<GroupKey>, before: Option<&Tally>, after: &Tally) {
+    fn reindex(&mut self, key: &Arc<GroupKey>, before: Option<&GroupStatus>, after: &GroupStatus) {
         let stay: BTreeSet<&ProviderId> = after.instances.iter().map(|reported| &reported.id).collect();
         let were: BTreeSet<&ProviderId> =
-            before.into_iter().flat_map(|tally| &tally.instances).map(|reported| &reported.id).collect();
+            before.into_iter().flat_map(|status| &status.instances).map(|reported| &reported.id).collect();
         for id in stay.difference(&were) {
             let listed = Listed { group: Arc::clone(key), gone: None };
             self.snapshot.index.insert((*id).clone(), listed);
         }
-        let gone = |reported: &&Reported| !stay.contains(&reported.id);
-        for reported in before.into_iter().flat_map(|tally| &tally.instances).filter(gone) {
+        let gone = |reported: &&ReportedInstance| !stay.contains(&reported.id);
+        for reported in before.into_iter().flat_map(|status| &status.instances).filter(gone) {
             self.remember_gone(key, reported);
         }
     }
 
-    fn remember_gone(&mut self, key: &Arc<GroupKey>, reported: &Reported) {
+    fn remember_gone(&mut self, key: &Arc<GroupKey>, reported: &ReportedInstance) {
         let id = reported.id.clone();
         if reported.exists {
             let now = Instant::now();
@@ -226,7 +226,7 @@ impl Draft {
         let Some((id, view)) = self.snapshot.served(key).map(|(id, view)| (Arc::clone(id), Arc::clone(view))) else {
             return;
         };
-        for reported in &view.tally.instances {
+        for reported in &view.status.instances {
             self.snapshot.index.remove(&reported.id);
         }
         self.snapshot.groups.remove(&id);

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tonic::metadata::MetadataMap;
+
+use crate::fleet::Deadline;
 
 /// The header of a call's timeout, as the gRPC protocol names it.
 const TIMEOUT_HEADER: &str = "grpc-timeout";
@@ -18,45 +19,11 @@ const TIMEOUT_DIGITS_MAX: usize = 8;
 /// client often do not. Longer than any one cloud call takes, and short enough that nothing hangs on a forgotten client.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// How much earlier than the caller's deadline a call is answered. The caller's clock started earlier than ours, by the
-/// way of the request, and the answer has to travel too; our own answer says more than the caller's `DEADLINE_EXCEEDED`.
-const ANSWER_MARGIN: Duration = Duration::from_millis(50);
-
-/// The answer's margin is at most the timeout divided by this: a short timeout must leave time to do something.
-const ANSWER_MARGIN_DIVISOR: u32 = 10;
-
-/// How much earlier than the caller's deadline a write must have been sent: the time in which a cloud usually accepts
-/// one, so that the caller still hears what became of it.
-const SEND_MARGIN: Duration = Duration::from_millis(500);
-
-/// Below this timeout [`SEND_MARGIN`] would leave less than half of it, so half of it is the margin.
-const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// What the caller's timeout leaves us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadline {
-    /// When the caller must be answered, one way or the other.
-    pub answer_by: Instant,
-    /// The last moment at which a write may still be sent to a cloud; never after `answer_by`.
-    pub send_by: Instant,
-}
-
-impl Deadline {
-    /// The deadline of a call that has just come in with this metadata.
-    ///
-    /// A malformed timeout counts as none, as it does in other gRPC servers.
-    pub fn of(metadata: &MetadataMap) -> Self {
-        let timeout = metadata.get(TIMEOUT_HEADER).and_then(|value| parse_timeout(value.as_bytes()));
-        Self::within(timeout.unwrap_or(TIMEOUT_DEFAULT))
-    }
-
-    /// The deadline of a call that has just come in and that the caller waits this long for.
-    pub fn within(timeout: Duration) -> Self {
-        let now = Instant::now();
-        let answer_margin = ANSWER_MARGIN.min(timeout / ANSWER_MARGIN_DIVISOR);
-        let send_margin = if timeout < SHORT_TIMEOUT { timeout / 2 } else { SEND_MARGIN };
-        Self { answer_by: now + (timeout - answer_margin), send_by: now + (timeout - send_margin) }
-    }
+/// The deadline of a call that has just come in with this metadata. A malformed timeout counts as none, as it does in other
+/// gRPC servers.
+pub fn deadline_of(metadata: &MetadataMap) -> Deadline {
+    let timeout = metadata.get(TIMEOUT_HEADER).and_then(|value| parse_timeout(value.as_bytes()));
+    Deadline::within(timeout.unwrap_or(TIMEOUT_DEFAULT))
 }
 
 /// Reads `TimeoutValue TimeoutUnit`: up to eight digits and one letter.
@@ -82,6 +49,8 @@ fn parse_timeout(text: &[u8]) -> Option<Duration> {
 mod properties;
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant;
+
     use super::*;
 
     fn mk_metadata(timeout: &'static str) -> MetadataMap {
@@ -116,7 +85,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_usual_timeout_leaves_all_but_the_margins() {
-        let deadline = Deadline::of(&mk_metadata("5S"));
+        let deadline = deadline_of(&mk_metadata("5S"));
         assert_eq!(left(deadline), (Duration::from_millis(4950), Duration::from_millis(4500)));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(left(deadline), (Duration::from_millis(2950), Duration::from_millis(2500)));
@@ -124,25 +93,25 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_short_timeout_leaves_half_of_it_to_send() {
-        assert_eq!(left(Deadline::of(&mk_metadata("200m"))), (Duration::from_millis(180), Duration::from_millis(100)));
+        assert_eq!(left(deadline_of(&mk_metadata("200m"))), (Duration::from_millis(180), Duration::from_millis(100)));
         assert_eq!(
-            left(Deadline::of(&mk_metadata("999m"))),
+            left(deadline_of(&mk_metadata("999m"))),
             (Duration::from_millis(949), Duration::from_micros(499_500))
         );
-        assert_eq!(left(Deadline::of(&mk_metadata("1S"))), (Duration::from_millis(950), Duration::from_millis(500)));
-        assert_eq!(left(Deadline::of(&mk_metadata("0n"))), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(left(deadline_of(&mk_metadata("1S"))), (Duration::from_millis(950), Duration::from_millis(500)));
+        assert_eq!(left(deadline_of(&mk_metadata("0n"))), (Duration::ZERO, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
     async fn without_a_timeout_that_can_be_read_the_default_is_taken() {
         let default = (Duration::from_millis(29_950), Duration::from_millis(29_500));
-        assert_eq!(left(Deadline::of(&MetadataMap::new())), default);
-        assert_eq!(left(Deadline::of(&mk_metadata("soon"))), default);
+        assert_eq!(left(deadline_of(&MetadataMap::new())), default);
+        assert_eq!(left(deadline_of(&mk_metadata("soon"))), default);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_timeout_the_protocol_knows_does_not_overflow() {
-        let deadline = Deadline::of(&mk_metadata("99999999H"));
+        let deadline = deadline_of(&mk_metadata("99999999H"));
         assert!(deadline.send_by < deadline.answer_by);
     }
 }

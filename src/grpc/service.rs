@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tonic::{Request, Response, Status};
 
-use super::deadline::Deadline;
+use super::deadline::deadline_of;
 use super::dialect::{self, Dialect, SendPolicy};
 use super::gpu::Gpu;
 use super::proto::cloud_provider_server::CloudProvider;
@@ -14,7 +14,7 @@ use super::proto::instance_status::InstanceState as ProtoState;
 use super::proto::{self, *};
 use super::status::{invalid, status};
 use crate::cloud::{FailureClass, InstanceState, ProviderId};
-use crate::fleet::{Ask, Fleet, FleetError, GroupView, NamedNode, Reported, TimeLimit};
+use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, ReportedInstance};
 
 /// How CA says why a node that it names is to go.
 const REASON_ANNOTATION: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
@@ -42,7 +42,7 @@ type Answer<T> = Result<Response<T>, Status>;
 impl Service {
     /// Waits for the first good observations, within the caller's time.
     async fn ready<T>(&self, request: &Request<T>) -> Result<Deadline, Status> {
-        let deadline = Deadline::of(request.metadata());
+        let deadline = deadline_of(request.metadata());
         self.fleet.wait_ready(deadline.answer_by).await.map_err(|error| status(&error))?;
         Ok(deadline)
     }
@@ -66,12 +66,11 @@ impl Service {
         );
     }
 
-    async fn mutate(&self, id: &str, ask: Ask, deadline: Deadline) -> Result<(), Status> {
+    async fn mutate(&self, id: &str, mutation: Mutation, deadline: Deadline) -> Result<(), Status> {
         if id.is_empty() {
             return Err(Status::invalid_argument("the request names no node group: its id is empty"));
         }
-        let limit = TimeLimit { send_by: deadline.send_by, answer_by: deadline.answer_by };
-        self.fleet.mutate(id, ask, limit).await.map_err(|error| status(&error))
+        self.fleet.mutate(id, mutation, deadline).await.map_err(|error| status(&error))
     }
 }
 
@@ -97,13 +96,13 @@ impl CloudProvider for Service {
     ) -> Answer<NodeGroupTargetSizeResponse> {
         self.ready(&request).await?;
         let view = self.view(&request.into_inner().id)?;
-        Ok(Response::new(NodeGroupTargetSizeResponse { target_size: int32(view.tally.target) }))
+        Ok(Response::new(NodeGroupTargetSizeResponse { target_size: int32(view.status.target) }))
     }
 
     async fn node_group_nodes(&self, request: Request<NodeGroupNodesRequest>) -> Answer<NodeGroupNodesResponse> {
         self.ready(&request).await?;
         let view = self.view(&request.into_inner().id)?;
-        let instances = view.tally.instances.iter().map(instance).collect();
+        let instances = view.status.instances.iter().map(instance).collect();
         Ok(Response::new(NodeGroupNodesResponse { instances }))
     }
 
@@ -143,7 +142,7 @@ impl CloudProvider for Service {
             .ok()
             .filter(|delta| *delta > 0)
             .ok_or_else(|| invalid(format!("node group {id}: cannot grow by {delta}; the delta must be positive")))?;
-        self.mutate(&id, Ask::Increase(delta), deadline).await?;
+        self.mutate(&id, Mutation::Increase(delta), deadline).await?;
         Ok(Response::new(NodeGroupIncreaseSizeResponse {}))
     }
 
@@ -157,7 +156,7 @@ impl CloudProvider for Service {
             let complaint = format!("node group {id}: cannot decrease by {delta}; the delta must be negative");
             return Err(invalid(complaint));
         }
-        self.mutate(&id, Ask::Decrease(delta.unsigned_abs()), deadline).await?;
+        self.mutate(&id, Mutation::Decrease(delta.unsigned_abs()), deadline).await?;
         Ok(Response::new(NodeGroupDecreaseTargetSizeResponse {}))
     }
 
@@ -171,7 +170,7 @@ impl CloudProvider for Service {
             return Err(invalid(format!("node group {id}: the request names no node to delete")));
         }
         let nodes = nodes.into_iter().map(named).collect();
-        self.mutate(&id, Ask::Delete(nodes), deadline).await?;
+        self.mutate(&id, Mutation::Delete(nodes), deadline).await?;
         Ok(Response::new(NodeGroupDeleteNodesResponse {}))
     }
 
@@ -219,10 +218,10 @@ fn node_group(id: &Arc<str>, view: &GroupView) -> NodeGroup {
 
 /// A short line for CA's log.
 fn debug(view: &GroupView) -> String {
-    format!("{} target {} desired {}", view.key.source, view.tally.target, view.tally.desired)
+    format!("{} target {} desired {}", view.key.source, view.status.target, view.status.desired)
 }
 
-fn instance(reported: &Reported) -> proto::Instance {
+fn instance(reported: &ReportedInstance) -> proto::Instance {
     let state = match reported.state {
         InstanceState::Creating => ProtoState::InstanceCreating,
         InstanceState::Running => ProtoState::InstanceRunning,

@@ -160,7 +160,7 @@ fn a_line_that_breaks_the_order_is_found() {
         ("fleet/keeper.rs", "use crate::grpc::service::Service;", "`fleet` names `grpc::service::Service`"),
         ("fleet/mod.rs", "use crate::{cloud::Cloud, grpc::{self, dialect}};", "`fleet` names `grpc::self`"),
         ("fleet/mod.rs", "use crate::{cloud::Cloud, grpc::{self, dialect}};", "`fleet` names `grpc::dialect`"),
-        ("fleet/tally/pure.rs", "use super::super::super::config::Config;", "`fleet` names `config::Config`"),
+        ("fleet/status/pure.rs", "use super::super::super::config::Config;", "`fleet` names `config::Config`"),
         ("fleet/mod.rs", "fn f(_: super::admin::Readiness) {}", "`fleet` names `admin::Readiness`"),
         ("fleet/mod.rs", "mod tests { use super::super::cli; }", "`fleet` names `cli`"),
         ("admin/mod.rs", "pub(in crate::grpc) fn f() {}", "`admin` names `grpc`"),

@@ -107,7 +107,7 @@ impl Within {
         let snapshot = self.fleet.snapshot();
         self.cloud.world(|world, _| {
             world.groups().find_map(|group| {
-                let target = snapshot.group(group.name()).map(|(_, view)| view.tally.target);
+                let target = snapshot.group(group.name()).map(|(_, view)| view.status.target);
                 let (capacity, live) = (group.capacity(), group.live());
                 let agrees = target == Some(live) && capacity == live && live >= group.plan().min;
                 (!agrees).then(|| format!("{}: target {target:?}, capacity {capacity}, live {live}", group.name()))

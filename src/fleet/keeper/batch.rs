@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Keeper, Message};
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::{BATCH_IDLE, BATCH_OPEN_MAX};
-use crate::fleet::request::{Ask, Request};
+use crate::fleet::request::{Mutation, Request};
 
 impl Keeper {
     /// Serves a request, and whatever others are waiting.
@@ -19,7 +19,7 @@ impl Keeper {
             return answer_all(batch, &error);
         }
         let (growth, removal): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|request| matches!(request.ask, Ask::Increase(_)));
+            batch.into_iter().partition(|request| matches!(request.mutation, Mutation::Increase(_)));
         let removals = self.judge_removals(removal);
         let removals = self.take_back(removals).await;
         self.delete(removals).await;
@@ -35,7 +35,7 @@ impl Keeper {
             while let Ok(message) = self.inbox.try_recv() {
                 self.join(message, &mut batch);
             }
-            if !batch.iter().all(|request| matches!(request.ask, Ask::Delete(_))) {
+            if !batch.iter().all(|request| matches!(request.mutation, Mutation::Delete(_))) {
                 return batch;
             }
             let idle = closes.min(Instant::now() + BATCH_IDLE);

@@ -131,7 +131,7 @@ impl Keeper {
 
     /// Whether a reduction is owed that nothing but time stands in the way of. The next listing may be ten minutes away.
     fn owes_for_a_moment(&self) -> bool {
-        let Some(observation) = self.state.observation().filter(|_| self.state.forgone() > 0) else { return false };
+        let Some(observation) = self.state.observation().filter(|_| self.state.cancelled() > 0) else { return false };
         !self.state.is_steady() || self.state.has_just_grown(observation)
     }
 
@@ -140,7 +140,7 @@ impl Keeper {
         let owed = |keeper: &Self| {
             let observation = keeper.state.observation()?;
             let under_way = observation.activity.under_way;
-            plan::reduced_capacity(&keeper.state, observation, under_way).filter(|_| keeper.state.forgone() > 0)
+            plan::reduced_capacity(&keeper.state, observation, under_way).filter(|_| keeper.state.cancelled() > 0)
         };
         if owed(self).is_none() {
             return;

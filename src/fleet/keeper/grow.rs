@@ -4,7 +4,7 @@ use super::Keeper;
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::RECOMPUTE;
 use crate::fleet::plan;
-use crate::fleet::request::{Ask, Request};
+use crate::fleet::request::{Mutation, Request};
 
 impl Keeper {
     /// Grows the group by all that is asked and allowed, with one write.
@@ -39,7 +39,7 @@ impl Keeper {
         granted
     }
 
-    /// Raises the target. What is forgone is capacity that is there already and only has to be wanted again.
+    /// Raises the target. What is cancelled is capacity that is there already and only has to be wanted again.
     async fn raise(&mut self, delta: u32) -> Result<(), FleetError> {
         for attempt in 0..=RECOMPUTE {
             if attempt > 0 {
@@ -48,33 +48,33 @@ impl Keeper {
                 self.fresh_since_the_last_write().await?;
             }
             let Some(observation) = self.state.observation() else { return Err(self.contended()) };
-            let regained = delta.min(self.state.forgone());
-            if regained == delta {
-                self.want_again(regained);
+            let reinstated = delta.min(self.state.cancelled());
+            if reinstated == delta {
+                self.reinstate(reinstated);
                 return Ok(());
             }
-            let Some(to) = plan::raised_capacity(&self.state, observation, delta - regained) else {
+            let Some(to) = plan::raised_capacity(&self.state, observation, delta - reinstated) else {
                 tracing::warn!(group = %self.group_id(), delta, "the reading does not allow a scale-up; reading again");
                 continue;
             };
             if self.write_capacity(to).await? {
-                self.want_again(regained);
+                self.reinstate(reinstated);
                 return Ok(());
             }
         }
         Err(self.contended())
     }
 
-    fn want_again(&mut self, number: u32) {
+    fn reinstate(&mut self, number: u32) {
         let names = self.placeholder_names();
-        self.state.want_again(number, self.around.cloud.now(), &names);
+        self.state.reinstate(number, self.around.cloud.now(), &names);
         self.publish();
     }
 }
 
 fn asked_growth(request: &Request) -> u32 {
-    match request.ask {
-        Ask::Increase(delta) => delta,
-        Ask::Decrease(_) | Ask::Delete(_) => 0,
+    match request.mutation {
+        Mutation::Increase(delta) => delta,
+        Mutation::Decrease(_) | Mutation::Delete(_) => 0,
     }
 }

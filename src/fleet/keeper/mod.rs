@@ -196,12 +196,12 @@ impl Keeper {
     }
 
     fn publish(&self) {
-        let (Some(observation), Some(tally)) = (self.state.observation(), self.state.tally()) else { return };
+        let (Some(observation), Some(status)) = (self.state.observation(), self.state.status()) else { return };
         let reading = &observation.reading;
         let max = match reading.growth {
             Permit::Granted => reading.max,
             // CA chooses no group that is at its maximum.
-            Permit::Withheld(_) => tally.target.max(reading.min),
+            Permit::Withheld(_) => status.target.max(reading.min),
         };
         let policy = self.around.policies.of(&self.group_id());
         let tagged = self.hinted.as_ref().map(|(_, options)| *options).unwrap_or_default();
@@ -210,7 +210,7 @@ impl Keeper {
             family: self.around.cloud.family(),
             min: reading.min,
             max,
-            tally: Arc::new(tally),
+            status: Arc::new(status),
             template: self.template.clone(),
             options: tagged.merge(&policy.options),
             observed: observation.begun,

@@ -44,7 +44,7 @@ impl Keeper {
             || reading.is_detail_outdated
             || known.detailed.elapsed() > DETAIL_LIFE
             || !self.state.operations().is_empty()
-            || !self.state.slots().is_empty()
+            || !self.state.placeholders().is_empty()
             || known.instances.iter().any(|instance| instance.state != InstanceState::Running)
     }
 

@@ -12,7 +12,7 @@ use crate::fleet::census;
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::{RECOMPUTE, WRITE_LIMIT};
 use crate::fleet::plan::{self, DeletePlan};
-use crate::fleet::request::{Ask, Request};
+use crate::fleet::request::{Mutation, Request};
 
 /// A DeleteNodes or DecreaseTargetSize call and what it comes to.
 pub(super) struct Removal {
@@ -27,13 +27,13 @@ impl Keeper {
         let mut claimed = DeletePlan::default();
         let mut removals = Vec::new();
         for request in requests {
-            let judged = match &request.ask {
-                Ask::Delete(nodes) => plan::delete(&self.state, observation, nodes, &claimed),
-                Ask::Decrease(number) => {
+            let judged = match &request.mutation {
+                Mutation::Delete(nodes) => plan::delete(&self.state, observation, nodes, &claimed),
+                Mutation::Decrease(number) => {
                     let placeholders = plan::decrease(&self.state, *number, &claimed);
                     Ok(DeletePlan { placeholders, ..DeletePlan::default() })
                 }
-                Ask::Increase(_) => Ok(DeletePlan::default()),
+                Mutation::Increase(_) => Ok(DeletePlan::default()),
             };
             match judged {
                 Ok(plan) => {
@@ -59,14 +59,14 @@ impl Keeper {
         if names.is_empty() {
             return others;
         }
-        self.state.forgo(&names);
+        self.state.cancel(&names);
         match self.lower().await {
             Ok(()) => {
                 others.extend(takes);
                 others
             }
             Err(error) => {
-                self.state.regain(&names);
+                self.state.undo_cancel(&names);
                 self.publish();
                 takes.into_iter().for_each(|take| take.request.answer(Err(error.clone())));
                 others
@@ -74,7 +74,7 @@ impl Keeper {
         }
     }
 
-    /// Lowers the capacity by what is forgone, as far as that is safe at this moment; the rest stays owed.
+    /// Lowers the capacity by what is cancelled, as far as that is safe at this moment; the rest stays owed.
     pub(super) async fn lower(&mut self) -> Result<(), FleetError> {
         if !self.state.is_steady() {
             self.fresh().await?;
@@ -104,7 +104,7 @@ impl Keeper {
         let (kills, rest): (Vec<_>, Vec<_>) =
             removals.into_iter().partition(|removal| !removal.plan.instances.is_empty());
         for removal in rest {
-            if matches!(removal.request.ask, Ask::Decrease(_)) && removal.plan.placeholders.is_empty() {
+            if matches!(removal.request.mutation, Mutation::Decrease(_)) && removal.plan.placeholders.is_empty() {
                 tracing::warn!(group = %self.group_id(), "asked to decrease the target size, but no capacity is missing");
             }
             removal.request.answer(Ok(()));

@@ -1,13 +1,13 @@
 //! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
 //!
-//! The keeper owns one of these and drives it; everything the readers see is derived from it by [`GroupState::tally`].
+//! The keeper owns one of these and drives it; everything the readers see is derived from it by [`GroupState::status`].
 //! `in_flight.rs` and `habit.rs` say what a reading shows of operations, `lowering.rs` when a capacity may be lowered,
-//! `missing.rs` keeps the slots of missing instances.
+//! `missing.rs` keeps the placeholders of missing instances.
 
-mod habit;
+mod accounting;
 mod in_flight;
 mod lowering;
-mod missing;
+mod placeholders;
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -15,13 +15,13 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 use super::census::{self, Census, census};
-use super::limits::{OPERATIONS, TAKEN_BACK_LIFE};
+use super::limits::{OPERATIONS, ROLLED_BACK_LIFE};
 use super::observation::{Observation, count};
 use super::operation::{Kind, Operation, OperationId};
-use super::slot::{Slot, Standing};
-use super::tally::{Tally, tally};
+use super::placeholder::{Placeholder, PlaceholderState};
+use super::status::{GroupStatus, status};
 use crate::cloud::{Acceptance, Failure, InstanceState, OperationHandle, ProviderId};
-use habit::Unseen;
+use accounting::Unseen;
 use lowering::Reduction;
 
 /// Makes the ID of a placeholder from a label that is unique in the group.
@@ -32,8 +32,8 @@ pub(super) type NamePlaceholder<'a> = &'a (dyn Fn(&str) -> ProviderId + Send + S
 pub(super) struct GroupState {
     observation: Option<Observation>,
     operations: Vec<Operation>,
-    slots: Vec<Slot>,
-    slots_made: u64,
+    placeholders: Vec<Placeholder>,
+    placeholders_made: u64,
     /// The last deletion, until a reading shows whether the capacity still counts what it names.
     unseen: Option<Unseen>,
     reduction: Option<Reduction>,
@@ -79,14 +79,14 @@ impl GroupState {
     /// A new reading, with what is known of the instances on their way out.
     pub(super) fn recall(&self, mut reading: Observation) -> Observation {
         if let Some(before) = &self.observation {
-            habit::carry_over(before, &mut reading);
+            accounting::carry_over(before, &mut reading);
         }
         reading
     }
 
     /// The missing instances.
-    pub(super) fn slots(&self) -> &[Slot] {
-        &self.slots
+    pub(super) fn placeholders(&self) -> &[Placeholder] {
+        &self.placeholders
     }
 
     /// The numbers of this moment; `None` before the first observation.
@@ -95,11 +95,11 @@ impl GroupState {
     }
 
     /// What CA is told; `None` before the first observation.
-    pub(super) fn tally(&self) -> Option<Tally> {
-        Some(tally(self.observation.as_ref()?, &self.operations, &self.slots))
+    pub(super) fn status(&self) -> Option<GroupStatus> {
+        Some(status(self.observation.as_ref()?, &self.operations, &self.placeholders))
     }
 
-    /// Takes an observation in: operations that it shows done drop out, and the slots follow the shortfall.
+    /// Takes an observation in: operations that it shows done drop out, and the placeholders follow the shortfall.
     pub(super) fn observe(&mut self, mut observation: Observation, name: NamePlaceholder<'_>) {
         let now = observation.begun;
         let before = self.census();
@@ -114,12 +114,12 @@ impl GroupState {
             self.raised = Some(observation.begun);
         }
         if self.is_steady {
-            habit::note_uncounted(&mut observation, &self.operations);
+            accounting::note_uncounted(&mut observation, &self.operations);
         }
         self.observation = Some(observation);
         self.follow_departures(before, &ran_before);
         let fell = before.zip(self.census()).map_or(0, |(old, new)| old.remaining.saturating_sub(new.remaining));
-        self.fit_slots(fell, began, now, name);
+        self.fit_placeholders(fell, began, now, name);
     }
 
     /// Where running instances left that nobody here deleted (an eviction), a running scale-up expects that much less.
@@ -178,7 +178,7 @@ impl GroupState {
             finished: None,
         });
         let fell = write.from.saturating_sub(write.to);
-        self.fit_slots(fell, write.sent, write.accepted, name);
+        self.fit_placeholders(fell, write.sent, write.accepted, name);
     }
 
     /// The cloud accepted the deletion of these instances.
@@ -237,16 +237,18 @@ impl GroupState {
         let Kind::Capacity { from, to, expected, .. } = operation.kind else { return };
         let share = to.saturating_sub(from);
         let remaining = self.census().map_or(expected, |census| census.remaining);
-        let taken_back = expected.saturating_sub(remaining).min(share);
-        self.lower_expectations(taken_back);
-        let made = self.slots.len();
-        self.add_slots(size(taken_back), since, name);
-        for slot in &mut self.slots[made..] {
-            slot.standing = Standing::TakenBack { until: now + TAKEN_BACK_LIFE };
+        let rolled_back = expected.saturating_sub(remaining).min(share);
+        self.lower_expectations(rolled_back);
+        let made = self.placeholders.len();
+        self.add_placeholders(size(rolled_back), since, name);
+        for placeholder in &mut self.placeholders[made..] {
+            placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
         }
         let unexplained = size(share);
-        for slot in self.slots.iter_mut().rev().filter(|slot| slot.in_target()).take(unexplained) {
-            slot.failure.get_or_insert_with(|| failure.clone());
+        for placeholder in
+            self.placeholders.iter_mut().rev().filter(|placeholder| placeholder.in_target()).take(unexplained)
+        {
+            placeholder.failure.get_or_insert_with(|| failure.clone());
         }
         self.explain_machines(failure, share);
     }

@@ -1,7 +1,7 @@
-//! The deciding code by itself: every rule of the tally on hand-made observations.
+//! The deciding code by itself: every rule of the status on hand-made observations.
 
 mod plans;
-mod tally;
+mod status;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -134,15 +134,15 @@ impl Group {
     }
 
     fn target(&self) -> u32 {
-        self.state.tally().expect("observed").target
+        self.state.status().expect("observed").target
     }
 
     fn reported(&self, state: InstanceState) -> u32 {
-        self.state.tally().expect("observed").in_state(state)
+        self.state.status().expect("observed").in_state(state)
     }
 
     fn failed(&self) -> u32 {
-        self.state.tally().expect("observed").failed()
+        self.state.status().expect("observed").failed()
     }
 
     fn observation(&self) -> &Observation {
@@ -150,6 +150,6 @@ impl Group {
     }
 
     fn placeholders(&self) -> Vec<ProviderId> {
-        self.state.slots().iter().map(|slot| slot.id.clone()).collect()
+        self.state.placeholders().iter().map(|placeholder| placeholder.id.clone()).collect()
     }
 }

@@ -147,7 +147,7 @@ fn a_capacity_that_falls_by_what_is_being_deleted_is_no_contradiction_to_the_rea
 fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
     let mut group = Group::new(7, running(0..6));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
+    group.state.cancel(&named);
     group.write(7, 6, None);
     assert_eq!(plan::healed_capacity(&group.state, group.observation()), None);
     let late = group.reading(6, running(0..7));
@@ -164,7 +164,7 @@ fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
     let mut group = Group::new(3, running(0..3));
     group.write(3, 7, None);
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
+    group.state.cancel(&named);
     group.see(7, running(0..3));
     assert_eq!(group.target(), 3, "the target shows it at once");
     assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
@@ -182,7 +182,7 @@ fn nothing_is_lowered_on_instances_that_were_read_before_the_capacity_was_raised
         observation.reading.etag = Some(etag.to_owned());
         group.state.observe(observation, &name);
         let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-        group.state.forgo(&named);
+        group.state.cancel(&named);
         plan::reduced_capacity(&group.state, group.observation(), 0)
     };
     assert_eq!(see(7, "1"), None);
@@ -194,7 +194,7 @@ fn nothing_is_lowered_on_instances_that_were_read_before_the_capacity_was_raised
 fn nothing_is_lowered_just_after_somebody_else_raised_the_capacity() {
     let mut group = Group::new(5, running(0..3));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
+    group.state.cancel(&named);
     group.see(9, running(0..3));
     assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
     group.now += Duration::from_secs(6);
@@ -208,7 +208,7 @@ fn nothing_is_lowered_below_what_a_reading_lost_of_a_deletion_under_way() {
     group.delete(2..3);
     group.see(4, running(0..2));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    assert_eq!(group.state.forgo(&named), 2, "one of them is only missing from the reading");
+    assert_eq!(group.state.cancel(&named), 2, "one of them is only missing from the reading");
     assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(3), "three are there");
 }
 
@@ -228,7 +228,7 @@ fn a_scale_up_that_undid_a_greater_one_of_somebody_else_is_healed() {
 fn a_reduction_is_healed_after_deletions_and_scale_ups_too() {
     let mut group = Group::new(7, running(0..6));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
+    group.state.cancel(&named);
     group.write(7, 6, None);
     group.see(6, running(0..6));
     group.delete(0..2);
@@ -271,7 +271,7 @@ fn what_the_cloud_says_is_going_already_is_going() {
 fn a_raise_that_was_refused_is_tried_again() {
     let mut group = Group::new(7, running(0..6));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
+    group.state.cancel(&named);
     group.write(7, 6, None);
     group.see(6, running(0..7));
     group.state.send_capacity(6, 7, false, group.now);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::clouds::simulated::{CallKind, GroupPlan, Mishap};
-use headcount::fleet::{Ask, FleetError};
+use headcount::fleet::{FleetError, Mutation};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fixture::{Fixture, limit};
@@ -30,7 +30,7 @@ async fn what_was_sent_is_finished_though_its_caller_has_gone() {
     assert!(matches!(error, FleetError::StillRunning { .. }), "{error}");
     fixture.until("it shows", |fixture| fixture.target("g") == 5).await;
 
-    let call = fixture.fleet.mutate("g", Ask::Increase(1), limit(5));
+    let call = fixture.fleet.mutate("g", Mutation::Increase(1), limit(5));
     let _gone = timeout(Duration::from_millis(1), call).await;
     fixture.until("it shows", |fixture| fixture.target("g") == 6).await;
 }

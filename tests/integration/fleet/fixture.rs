@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{Accounting, CallKind, GroupPlan, PlannedFailure, Simulated};
-use headcount::fleet::{Ask, Fleet, FleetError, NamedNode, Policies, Settings, TimeLimit};
+use headcount::fleet::{Deadline, Fleet, FleetError, Mutation, NamedNode, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -44,31 +44,31 @@ impl Fixture {
     }
 
     pub(super) fn target(&self, group: &str) -> u32 {
-        self.fleet.snapshot().group(group).expect("served").1.tally.target
+        self.fleet.snapshot().group(group).expect("served").1.status.target
     }
 
     pub(super) fn instances(&self, group: &str, state: InstanceState) -> Vec<ProviderId> {
         let snapshot = self.fleet.snapshot();
         let (_, view) = snapshot.group(group).expect("served");
-        view.tally.instances.iter().filter(|one| one.state == state).map(|one| one.id.clone()).collect()
+        view.status.instances.iter().filter(|one| one.state == state).map(|one| one.id.clone()).collect()
     }
 
     pub(super) fn failed(&self, group: &str) -> Vec<ProviderId> {
         let snapshot = self.fleet.snapshot();
         let (_, view) = snapshot.group(group).expect("served");
-        view.tally.instances.iter().filter(|one| one.failure.is_some()).map(|one| one.id.clone()).collect()
+        view.status.instances.iter().filter(|one| one.failure.is_some()).map(|one| one.id.clone()).collect()
     }
 
     pub(super) async fn increase(&self, group: &str, delta: u32) -> Result<(), FleetError> {
-        self.fleet.mutate(group, Ask::Increase(delta), limit(5)).await
+        self.fleet.mutate(group, Mutation::Increase(delta), limit(5)).await
     }
 
     pub(super) async fn decrease(&self, group: &str, number: u32) -> Result<(), FleetError> {
-        self.fleet.mutate(group, Ask::Decrease(number), limit(5)).await
+        self.fleet.mutate(group, Mutation::Decrease(number), limit(5)).await
     }
 
     pub(super) async fn delete(&self, group: &str, ids: &[ProviderId]) -> Result<(), FleetError> {
-        self.fleet.mutate(group, Ask::Delete(named(ids)), limit(5)).await
+        self.fleet.mutate(group, Mutation::Delete(named(ids)), limit(5)).await
     }
 
     pub(super) fn calls(&self, kind: CallKind) -> usize {
@@ -96,9 +96,9 @@ impl Fixture {
     }
 }
 
-pub(super) fn limit(seconds: u64) -> TimeLimit {
+pub(super) fn limit(seconds: u64) -> Deadline {
     let answer_by = Instant::now() + Duration::from_secs(seconds);
-    TimeLimit { send_by: answer_by - Duration::from_millis(500), answer_by }
+    Deadline { send_by: answer_by - Duration::from_millis(500), answer_by }
 }
 
 pub(super) fn named(ids: &[ProviderId]) -> Vec<NamedNode> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headcount::cloud::InstanceState;
 use headcount::clouds::simulated::{CallKind, GroupPlan, Mishap};
-use headcount::fleet::{Ask, FleetError, Refusal};
+use headcount::fleet::{FleetError, Mutation, Refusal};
 use tokio::task::JoinSet;
 
 use super::fixture::{Fixture, kinds, limit, seconds};
@@ -38,7 +38,7 @@ async fn fifty_concurrent_scale_ups_stop_exactly_at_the_maximum() {
         let mut calls = JoinSet::new();
         for _ in 0..50 {
             let fleet = Arc::clone(&fixture.fleet);
-            calls.spawn(async move { fleet.mutate("g", Ask::Increase(1), limit(5)).await });
+            calls.spawn(async move { fleet.mutate("g", Mutation::Increase(1), limit(5)).await });
         }
         let outcomes = calls.join_all().await;
         let accepted = outcomes.iter().filter(|outcome| outcome.is_ok()).count();

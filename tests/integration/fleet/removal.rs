@@ -7,7 +7,7 @@ use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{
     Accounting, CallKind, DeleteOutcome, Distortion, GroupPlan, LaunchOutcome, Mishap, Overlap, Pick, PlannedFailure,
 };
-use headcount::fleet::{Ask, Fleet, FleetError, Policies, Refusal, Settings};
+use headcount::fleet::{Fleet, FleetError, Mutation, Policies, Refusal, Settings};
 use headcount::instance_types::Catalog;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -23,7 +23,7 @@ async fn fifty_concurrent_deletes_of_one_node_are_a_few_calls_and_take_just_thos
         let mut calls = JoinSet::new();
         for victim in victims.iter().cloned() {
             let fleet = Arc::clone(&fixture.fleet);
-            calls.spawn(async move { fleet.mutate("g", Ask::Delete(named(&[victim])), limit(5)).await });
+            calls.spawn(async move { fleet.mutate("g", Mutation::Delete(named(&[victim])), limit(5)).await });
         }
         for outcome in calls.join_all().await {
             outcome.expect(kind);

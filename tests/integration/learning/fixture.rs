@@ -83,7 +83,7 @@ impl Fixture {
     pub(super) fn node(&self, group: &str, number: usize) -> String {
         let snapshot = self.fleet.snapshot();
         let (_, view) = snapshot.group(group).expect("served");
-        view.tally.instances[number].id.to_string()
+        view.status.instances[number].id.to_string()
     }
 
     async fn value(&self, group: &str, path: &str) -> (String, String) {

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use futures_util::future::join_all;
 use headcount::cloud::{CloudError, InstanceState, ProviderId};
 use headcount::clouds::simulated::{Call, CallKind, Overlap};
-use headcount::fleet::{Ask, FleetError, NamedNode, Refusal, TimeLimit};
+use headcount::fleet::{Deadline, FleetError, Mutation, NamedNode, Refusal};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Violation;
@@ -48,18 +48,18 @@ impl Autoscaler {
             _ => {
                 // With a delta that is far too large, as CA sends after a timed-out scale-up.
                 let number = self.rng.u32(1..20);
-                self.call(world, group, Ask::Decrease(number)).await.map(drop)
+                self.call(world, group, Mutation::Decrease(number)).await.map(drop)
             }
         }
     }
 
     /// Makes a call, with a deadline of any length, from which the caller may turn away. `None` where it did.
     /// Law 9: the answer is there by then. Law 8: it fails for the group's own trouble only.
-    async fn call(&mut self, world: &World, group: &str, ask: Ask) -> Result<Option<Answer>, Violation> {
+    async fn call(&mut self, world: &World, group: &str, mutation: Mutation) -> Result<Option<Answer>, Violation> {
         let limit = self.limit();
         let patience = (self.rng.u32(..8) == 0).then(|| Duration::from_millis(self.rng.u64(..800)));
         let began = world.cloud.elapsed();
-        let answer = timeout(patience.unwrap_or(Duration::MAX), world.fleet.mutate(group, ask, limit)).await;
+        let answer = timeout(patience.unwrap_or(Duration::MAX), world.fleet.mutate(group, mutation, limit)).await;
         let now = Instant::now();
         if answer.is_ok() && now > limit.answer_by + LATE {
             return Err(Violation::of("law 9", format!("{group}: answered {:?} late", now - limit.answer_by)));
@@ -74,11 +74,11 @@ impl Autoscaler {
     /// the maximum.
     async fn grow(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let (delta, kept_before) = (self.rng.u32(1..8), kept(world, group));
-        let Some(answer) = self.call(world, group, Ask::Increase(delta)).await? else { return Ok(()) };
+        let Some(answer) = self.call(world, group, Mutation::Increase(delta)).await? else { return Ok(()) };
         if answer.is_err() {
             return Ok(());
         }
-        let shown = world.fleet.snapshot().group(group).map(|(_, view)| (view.tally.target, view.max));
+        let shown = world.fleet.snapshot().group(group).map(|(_, view)| (view.status.target, view.max));
         let Some((target, max)) = shown else { return Ok(()) };
         // What was being deleted may live again for a moment, and is out of the target all the same.
         if target < delta.min(kept(world, group)) && !is_preempted(world, group) {
@@ -102,7 +102,7 @@ impl Autoscaler {
         let (limit, kept_before, began) = (self.limit(), kept(world, group), world.cloud.elapsed());
         let delete = |victim: &ProviderId| {
             let node = NamedNode { id: victim.clone(), create_error: false };
-            world.fleet.mutate(group, Ask::Delete(vec![node]), limit)
+            world.fleet.mutate(group, Mutation::Delete(vec![node]), limit)
         };
         let outcomes = join_all(victims.iter().map(delete)).await;
         let (_, still) = listed(world, group, InstanceState::Running).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Autoscaler {
         let Some((_, view)) = snapshot.group(group).filter(|_| self.is_alone && accepted > 0) else { return Ok(()) };
         let left = before.saturating_sub(u32::try_from(accepted).unwrap_or(u32::MAX));
         // One whose deletion fails meanwhile is still told as Deleting, and there all the same.
-        if view.tally.target < view.min && left < view.min && kept(world, group) < view.min {
+        if view.status.target < view.min && left < view.min && kept(world, group) < view.min {
             let what = format!("{group}: {accepted} deletions of {before} accepted, the minimum is {}", view.min);
             return Err(Violation::of("law 6", what));
         }
@@ -149,7 +149,7 @@ impl Autoscaler {
         }
         let nodes = going.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect();
         let before = deletions(world, group, &going);
-        let answer = world.fleet.mutate(group, Ask::Delete(nodes), self.limit()).await;
+        let answer = world.fleet.mutate(group, Mutation::Delete(nodes), self.limit()).await;
         // One that failed in the meantime lives again, and is rightly asked for again.
         let failed = going.iter().any(|id| lives(world, group, id));
         if answer.is_ok() && !failed && deletions(world, group, &going) > before {
@@ -160,7 +160,7 @@ impl Autoscaler {
 
     async fn delete_failed(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let Some(failed) = failed(world, group) else { return Ok(()) };
-        self.call(world, group, Ask::Delete(failed)).await.map(drop)
+        self.call(world, group, Mutation::Delete(failed)).await.map(drop)
     }
 
     /// Nodes that never registered: CA gives up on them, whether there is a machine or not.
@@ -171,10 +171,10 @@ impl Autoscaler {
         if nodes.is_empty() {
             return Ok(());
         }
-        self.call(world, group, Ask::Delete(nodes)).await.map(drop)
+        self.call(world, group, Mutation::Delete(nodes)).await.map(drop)
     }
 
-    fn limit(&mut self) -> TimeLimit {
+    fn limit(&mut self) -> Deadline {
         let time = if self.rng.u32(..4) == 0 { self.rng.u64(100..5_000) } else { 5_000 };
         limit(Duration::from_millis(time))
     }
@@ -187,10 +187,10 @@ impl Autoscaler {
             for group in groups {
                 let time = Duration::from_secs(5);
                 if let Some(failed) = failed(world, &group) {
-                    let _tried_again_later = world.fleet.mutate(&group, Ask::Delete(failed), limit(time)).await;
+                    let _tried_again_later = world.fleet.mutate(&group, Mutation::Delete(failed), limit(time)).await;
                 }
                 // As CA does when instances that it was promised have not come for long.
-                let _tried_again_later = world.fleet.mutate(&group, Ask::Decrease(100), limit(time)).await;
+                let _tried_again_later = world.fleet.mutate(&group, Mutation::Decrease(100), limit(time)).await;
             }
             sleep(Duration::from_secs(20)).await;
             if world.disagreement().is_none() {
@@ -202,9 +202,9 @@ impl Autoscaler {
 
 type Answer = Result<(), FleetError>;
 
-fn limit(time: Duration) -> TimeLimit {
+fn limit(time: Duration) -> Deadline {
     let answer_by = Instant::now() + time;
-    TimeLimit { send_by: answer_by - time.min(Duration::from_millis(500)) / 2, answer_by }
+    Deadline { send_by: answer_by - time.min(Duration::from_millis(500)) / 2, answer_by }
 }
 
 /// Law 8: where a call fails because the cloud cannot be reached or will not be asked, a call for this very group met that.
@@ -256,7 +256,8 @@ fn deletions(world: &World, group: &str, ids: &[ProviderId]) -> usize {
 fn listed(world: &World, group: &str, state: InstanceState) -> Option<(u32, Vec<ProviderId>)> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;
-    let in_state = view.tally.instances.iter().filter(|reported| reported.state == state && reported.failure.is_none());
+    let in_state =
+        view.status.instances.iter().filter(|reported| reported.state == state && reported.failure.is_none());
     Some((view.min, in_state.map(|reported| reported.id.clone()).collect()))
 }
 
@@ -264,7 +265,7 @@ fn listed(world: &World, group: &str, state: InstanceState) -> Option<(u32, Vec<
 fn failed(world: &World, group: &str) -> Option<Vec<NamedNode>> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;
-    let failed = view.tally.instances.iter().filter(|reported| reported.failure.is_some());
+    let failed = view.status.instances.iter().filter(|reported| reported.failure.is_some());
     let nodes: Vec<_> = failed.map(|reported| NamedNode { id: reported.id.clone(), create_error: true }).collect();
     (!nodes.is_empty()).then_some(nodes)
 }

@@ -32,8 +32,8 @@ impl Oracle {
         let snapshot = world.fleet.snapshot();
         let mut filled = BTreeSet::new();
         for (id, view) in snapshot.groups() {
-            let (target, instances) = (view.tally.target, view.tally.instances.len());
-            let runs = view.tally.in_state(InstanceState::Running) > 0;
+            let (target, instances) = (view.status.target, view.status.instances.len());
+            let runs = view.status.in_state(InstanceState::Running) > 0;
             if instances > 0 && (target > 0 || !runs) {
                 filled.insert(id.to_string());
             } else if spans && self.filled.contains(&**id) && self.least(id) > 0 {

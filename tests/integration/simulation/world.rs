@@ -130,8 +130,8 @@ impl World {
                 let Some((_, view)) = snapshot.group(group.name()) else {
                     return Some(format!("{} is not served", group.name()));
                 };
-                let (target, capacity, live) = (view.tally.target, group.capacity(), group.live());
-                let listed: Vec<&str> = view.tally.instances.iter().map(|reported| reported.id.as_str()).collect();
+                let (target, capacity, live) = (view.status.target, group.capacity(), group.live());
+                let listed: Vec<&str> = view.status.instances.iter().map(|reported| reported.id.as_str()).collect();
                 let strangers = group.members().filter(|member| !listed.contains(&member.provider_id.as_str())).count();
                 // What min forbids to lower is left out of the target until instances come.
                 let agrees = target == live && strangers == 0 && (capacity == live || capacity <= group.plan().min);

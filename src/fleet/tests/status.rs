@@ -171,7 +171,7 @@ fn a_scale_up_that_fails_again_has_new_placeholders() {
     let mut group = Group::new(1, running(0..1));
     group.write(1, 3, None);
     let first: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&first);
+    group.state.cancel(&first);
     group.write(3, 1, None);
     assert_eq!((group.target(), group.placeholders().len()), (1, 0));
     group.write(1, 3, None);
@@ -184,7 +184,7 @@ fn a_scale_up_that_fails_again_has_new_placeholders() {
 fn only_failures_since_the_shortfall_began_explain_it() {
     let mut group = Group::new(2, running(0..2));
     group.write(2, 4, None);
-    let since = group.state.slots()[0].since;
+    let since = group.state.placeholders()[0].since;
     let mut observation = group.reading(4, running(0..2));
     let week = Duration::from_secs(7 * 24 * 3600);
     observation.activity = LaunchActivity { failures: vec![shortage(since - week)], ..LaunchActivity::default() };
@@ -206,7 +206,7 @@ fn capacity_that_the_cloud_took_back_stays_in_the_target_until_its_placeholders_
     assert_eq!((group.target(), group.failed()), (8, 5));
 
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
+    group.state.cancel(&named);
     assert_eq!((group.target(), group.failed()), (3, 0));
     assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None, "there is nothing to write");
 }
@@ -242,7 +242,7 @@ fn capacity_that_the_cloud_kept_after_a_failure_can_be_lowered_to_what_lives() {
     group.fail(scale_up, 8, running(0..4));
     assert_eq!((group.target(), group.failed()), (8, 4));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
+    group.state.cancel(&named);
     assert_eq!(group.target(), 4);
     assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(4));
 }
@@ -252,7 +252,7 @@ fn a_reduction_never_goes_below_what_is_listed_deleting_instances_included() {
     let mut group = Group::new(8, all(&[running(0..3), deleting(3..6, Counts::No)]));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     assert_eq!(named.len(), 5);
-    group.state.forgo(&named);
+    group.state.cancel(&named);
     assert_eq!(group.target(), 3, "it shows in the target at once");
     assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(6));
     assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 1), Some(7), "one is being launched");
@@ -271,7 +271,7 @@ fn a_reduction_never_goes_below_the_minimum_and_what_is_left_out_stays_out_of_th
     observation.reading.floor = 30;
     group.state.observe(observation.clone(), &name);
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
+    group.state.cancel(&named);
     assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(30));
     group.write(35, 30, None);
     assert_eq!((group.target(), group.reported(InstanceState::Creating)), (1, 0));
@@ -287,10 +287,10 @@ fn a_reduction_never_goes_below_the_minimum_and_what_is_left_out_stays_out_of_th
 fn wanting_forgone_capacity_again_needs_no_write() {
     let mut group = Group::new(5, running(0..2));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
-    group.state.forgo(&named);
-    assert_eq!(group.state.want_again(2, wall(50), &name), 2);
+    group.state.cancel(&named);
+    assert_eq!(group.state.reinstate(2, wall(50), &name), 2);
     assert_eq!(group.target(), 4);
-    assert!(group.state.tally().is_some_and(|tally| tally.instances.iter().all(|one| !named.contains(&one.id))));
+    assert!(group.state.status().is_some_and(|status| status.instances.iter().all(|one| !named.contains(&one.id))));
 }
 
 #[test]
@@ -302,7 +302,8 @@ fn a_decrease_takes_failed_placeholders_first_and_never_an_instance() {
     group.state.observe(observation, &name);
     let none = DeletePlan::default();
     let one = plan::decrease(&group.state, 1, &none);
-    let failed = group.state.slots().iter().find(|slot| slot.failure.is_some()).expect("one failed");
+    let failed =
+        group.state.placeholders().iter().find(|placeholder| placeholder.failure.is_some()).expect("one failed");
     assert_eq!(one, BTreeSet::from([failed.id.clone()]));
     assert_eq!(plan::decrease(&group.state, 40, &none).len(), 2);
     let claimed = DeletePlan { placeholders: one, ..DeletePlan::default() };

@@ -4,12 +4,12 @@
 use super::census::{census, going};
 use super::observation::{Observation, count};
 use super::operation::Operation;
-use super::slot::Slot;
+use super::placeholder::Placeholder;
 use crate::cloud::{Failure, InstanceState, ProviderId};
 
 /// Target size and instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tally {
+pub struct GroupStatus {
     /// The target size, in nodes.
     pub target: u32,
     /// The capacity of the cloud that it was derived from.
@@ -17,12 +17,12 @@ pub struct Tally {
     /// Instances that live and are not being deleted.
     pub live: u32,
     /// The instances to report, placeholders for missing ones included.
-    pub instances: Vec<Reported>,
+    pub instances: Vec<ReportedInstance>,
 }
 
 /// One instance, as reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reported {
+pub struct ReportedInstance {
     /// Its ID.
     pub id: ProviderId,
     /// Its state.
@@ -33,11 +33,11 @@ pub struct Reported {
     pub exists: bool,
 }
 
-/// Derives the tally.
-pub(super) fn tally(observation: &Observation, operations: &[Operation], slots: &[Slot]) -> Tally {
+/// Derives the status.
+pub(super) fn status(observation: &Observation, operations: &[Operation], placeholders: &[Placeholder]) -> GroupStatus {
     let census = census(observation, operations);
     let going = going(operations);
-    let mut instances: Vec<Reported> = Vec::with_capacity(observation.instances.len() + slots.len());
+    let mut instances: Vec<ReportedInstance> = Vec::with_capacity(observation.instances.len() + placeholders.len());
     for instance in &observation.instances {
         let (state, failure) = if going.contains_key(&instance.id) || instance.state == InstanceState::Deleting {
             (InstanceState::Deleting, None)
@@ -46,28 +46,29 @@ pub(super) fn tally(observation: &Observation, operations: &[Operation], slots: 
         } else {
             (instance.state, None)
         };
-        instances.push(Reported { id: instance.id.clone(), state, failure, exists: true });
+        instances.push(ReportedInstance { id: instance.id.clone(), state, failure, exists: true });
     }
-    for slot in slots.iter().filter(|slot| slot.in_target()) {
-        instances.push(Reported {
-            id: slot.id.clone(),
+    for placeholder in placeholders.iter().filter(|placeholder| placeholder.in_target()) {
+        instances.push(ReportedInstance {
+            id: placeholder.id.clone(),
             state: InstanceState::Creating,
-            failure: slot.failure.clone(),
+            failure: placeholder.failure.clone(),
             exists: false,
         });
     }
     // Never more than is missing: a deletion that was just accepted can have ended what made a capacity look higher.
-    let forgone = count(slots.iter().filter(|slot| !slot.in_target()).count()).min(census.shortfall);
-    let taken_back = count(slots.iter().filter(|slot| !slot.in_capacity()).count());
-    Tally {
-        target: census.remaining.saturating_sub(forgone).saturating_add(taken_back),
+    let cancelled =
+        count(placeholders.iter().filter(|placeholder| !placeholder.in_target()).count()).min(census.shortfall);
+    let rolled_back = count(placeholders.iter().filter(|placeholder| !placeholder.in_capacity()).count());
+    GroupStatus {
+        target: census.remaining.saturating_sub(cancelled).saturating_add(rolled_back),
         desired: census.desired,
         live: census.live,
         instances,
     }
 }
 
-impl Tally {
+impl GroupStatus {
     /// How many reported instances are in this state.
     pub fn in_state(&self, state: InstanceState) -> u32 {
         count(self.instances.iter().filter(|instance| instance.state == state).count())
