@@ -12,6 +12,7 @@ mod launch_spec;
 mod reading;
 mod spec;
 mod taint;
+pub mod text;
 
 use std::sync::Arc;
 use std::time::SystemTime;

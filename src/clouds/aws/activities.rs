@@ -5,7 +5,8 @@ use std::time::SystemTime;
 
 use aws_sdk_autoscaling::types::{Activity, ScalingActivityStatusCode};
 
-use super::errors::{class_of, is_known, shorten};
+use super::errors::{class_of, is_known};
+use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{Failure, LaunchActivity};
 
 const LAUNCHING: &str = "Launching a new EC2 instance";
@@ -85,7 +86,7 @@ fn failure(launch: &Activity) -> Option<Failure> {
     let code = code_of(text);
     let at = launch.start_time().or_else(|| launch.end_time())?;
     let at = SystemTime::try_from(*at).ok()?;
-    Some(Failure { class: class_of(&code), code, message: shorten(text), at, is_explained: true })
+    Some(Failure { class: class_of(&code), code, message: shorten(text, MESSAGE_CHARS_MAX), at, is_explained: true })
 }
 
 fn died_at_start(text: &str) -> bool {

@@ -7,10 +7,8 @@ use std::time::Duration;
 use aws_sdk_autoscaling::config::http::HttpResponse;
 use aws_sdk_autoscaling::error::{ProvideErrorMetadata, SdkError};
 
+use crate::cloud::text::{MESSAGE_CHARS_MAX, error_chain, shorten};
 use crate::cloud::{CloudError, FailureClass, Fault};
-
-/// Longest message kept of an error or of a failed launch; CA repeats it in events and in its status.
-pub(super) const MESSAGE_LENGTH_MAX: usize = 200;
 
 const THROTTLED: [&str; 9] = [
     "BandwidthLimitExceeded",
@@ -124,13 +122,13 @@ where
         .map(|wait| wait.min(Duration::from_secs(300)));
     let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
     // The SDK's own words for "not sent"; what matters follows them.
-    let chain = chain(error);
+    let chain = error_chain(error);
     let chain = chain.trim_start_matches("dispatch failure: other: ");
     let status = raw.map(|raw| raw.status().as_u16());
     let untold = status.map_or_else(|| chain.to_owned(), |status| format!("HTTP {status}: {chain}"));
     Evidence {
         code: metadata.and_then(|meta| meta.code()).map(str::to_owned),
-        message: metadata.and_then(|meta| meta.message()).map_or_else(|| shorten(&untold), shorten),
+        message: shorten(metadata.and_then(|meta| meta.message()).unwrap_or(&untold), MESSAGE_CHARS_MAX),
         status,
         retry_after,
         not_sent: matches!(error, SdkError::ConstructionFailure(_)),
@@ -209,31 +207,6 @@ pub(super) fn is_unknown_form(error: &CloudError) -> bool {
         CloudError::Refused(fault) => !fault.message.to_ascii_lowercase().contains("size constraint"),
         other => other.outcome_unknown(),
     }
-}
-
-/// Cuts a text to [`MESSAGE_LENGTH_MAX`] characters, on one line.
-pub(super) fn shorten(text: &str) -> String {
-    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = line.char_indices().nth(MESSAGE_LENGTH_MAX) {
-        let end = line[..end].char_indices().next_back().map_or(0, |(start, _)| start);
-        line.truncate(end);
-        line.push('…');
-    }
-    line
-}
-
-fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::super::errors::MESSAGE_LENGTH_MAX;
 use super::*;
 use crate::properties::{config, pieces};
 
@@ -49,7 +48,7 @@ proptest! {
         prop_assert!(told.failures.is_sorted_by_key(|failure| Reverse(failure.at)), "the newest first");
         for failure in &told.failures {
             prop_assert!(!failure.code.is_empty(), "CA drops an error without a code");
-            prop_assert!(failure.message.chars().count() <= MESSAGE_LENGTH_MAX, "{}", failure.message);
+            prop_assert!(failure.message.chars().count() <= MESSAGE_CHARS_MAX, "{}", failure.message);
         }
     }
 

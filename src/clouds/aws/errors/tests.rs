@@ -80,10 +80,3 @@ fn only_the_form_of_a_batch_makes_it_unknown() {
     assert!(!is_unknown_form(&judge("Throttling", "Rate exceeded", 400)));
     assert!(!is_unknown_form(&judge("ResourceContention", "x", 500)));
 }
-
-#[test]
-fn messages_are_short_and_on_one_line() {
-    assert_eq!(shorten(" a\n  b "), "a b");
-    let long = shorten(&"ä".repeat(500));
-    assert_eq!((long.chars().count(), long.chars().next_back()), (MESSAGE_LENGTH_MAX, Some('…')));
-}
