@@ -54,6 +54,9 @@ pub struct GroupPlan {
     pub kind: Kind,
     /// LaunchSpec types that it launches, in turn.
     pub instance_types: Vec<String>,
+    /// Capacity units that the cloud counts for each instance: the weight that all instance types of an Auto Scaling group
+    /// share. All sizes in a plan and in the simulated world are in instances; only the cloud's API shows units.
+    pub units_per_node: u32,
     /// The least capacity.
     pub min: u32,
     /// The greatest capacity.
@@ -103,6 +106,7 @@ impl GroupPlan {
             name: name.to_owned(),
             kind: Kind::AwsLike,
             instance_types: vec!["m5.large".to_owned()],
+            units_per_node: 1,
             min: 0,
             max: 100,
             initial: 0,
@@ -149,6 +153,12 @@ impl GroupPlan {
     /// With these instance types.
     pub fn machines(mut self, types: &[&str]) -> Self {
         self.instance_types = types.iter().map(|name| (*name).to_owned()).collect();
+        self
+    }
+
+    /// With this many capacity units for each instance (AWS-like).
+    pub fn weighted(mut self, units_per_node: u32) -> Self {
+        self.units_per_node = units_per_node;
         self
     }
 

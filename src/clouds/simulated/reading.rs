@@ -27,7 +27,7 @@ impl Group {
             floor: if self.plan.kind == Kind::AwsLike { self.plan.min } else { 0 },
             desired: self.capacity,
             etag: self.etag(),
-            units_per_node: Some(1),
+            units_per_node: Some(self.plan.units_per_node),
             is_detail_outdated: false,
             growth: self.plan.growth.clone(),
             removal: self.plan.removal.clone(),

@@ -7,6 +7,7 @@ use headcount::cloud::InstanceState;
 use headcount::clouds::simulated::{CallKind, GroupPlan, Mishap};
 use headcount::fleet::{FleetError, Mutation, Refusal};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::fixture::{Fixture, kinds, limit, seconds};
 
@@ -138,6 +139,38 @@ async fn growth_from_outside_under_a_write_is_kept() {
     outcome.expect("read again, computed again");
     assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11));
     fixture.nobody_was_killed();
+}
+
+/// Somebody else raises the capacity after it was read for a scale-up and before that scale-up is written, and the write,
+/// which an Auto Scaling group does not check, lowers the capacity below what has been launched by then.
+async fn growth_race(units_per_node: u32) {
+    let plan = GroupPlan::aws("g").sized(0, 100, 4).launch_time(seconds(1)).weighted(units_per_node);
+    let fixture = Fixture::with([plan]).await;
+    let slow = Mishap::Slow(Duration::from_secs(4));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let somebody_else = async {
+        fixture.until("the write is on its way", |fixture| fixture.calls(CallKind::SetCapacity) == 1).await;
+        fixture.cloud().set_desired_externally("g", 9).expect("exists");
+    };
+    let (outcome, ()) = tokio::join!(fixture.increase("g", 2), somebody_else);
+    outcome.expect("accepted");
+    fixture.until("the capacity is raised back", |fixture| fixture.capacity("g") == 9).await;
+    // An Auto Scaling group terminates a surplus after some twenty seconds.
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((fixture.target("g"), fixture.instances("g", InstanceState::Running).len()), (9, 9));
+    fixture.nobody_was_killed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_growth_race_kills_nobody() {
+    growth_race(1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_growth_race_in_a_weighted_group_kills_nobody() {
+    for units_per_node in [2, 3] {
+        growth_race(units_per_node).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

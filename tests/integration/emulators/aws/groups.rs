@@ -76,12 +76,13 @@ fn passes(sight: &Sight, filter: &str, values: &[String]) -> bool {
 }
 
 fn described(sight: &Sight, look: &Look) -> String {
-    let units = |nodes: u32| nodes.saturating_mul(look.units.max(1));
+    let units = |nodes: u32| nodes.saturating_mul(sight.plan.units_per_node);
     let name = sight.name();
     let tags = sight.plan.tags.iter().map(|(key, value)| {
         let of = text("ResourceId", name) + &text("ResourceType", "auto-scaling-group");
         of + &text("Key", key) + &text("Value", value) + &text("PropagateAtLaunch", true)
     });
+    let weight = weight(sight);
     let others = look.others.iter().map(|(id, lifecycle)| {
         let seen = Seen {
             id: id.clone(),
@@ -91,9 +92,9 @@ fn described(sight: &Sight, look: &Look) -> String {
             since: std::time::Duration::ZERO,
             failure: None,
         };
-        instance(&seen, lifecycle, look)
+        instance(&seen, lifecycle, weight)
     });
-    let instances = sight.instances.iter().map(|seen| instance(seen, lifecycle(seen.phase, look), look));
+    let instances = sight.instances.iter().map(|seen| instance(seen, lifecycle(seen.phase, look), weight));
     [
         text("AutoScalingGroupName", name),
         text("AutoScalingGroupARN", format!("arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:x:{name}")),
@@ -114,7 +115,7 @@ fn described(sight: &Sight, look: &Look) -> String {
     .concat()
 }
 
-fn instance(seen: &Seen, lifecycle: &str, look: &Look) -> String {
+fn instance(seen: &Seen, lifecycle: &str, weight: Option<u32>) -> String {
     [
         text("InstanceId", &seen.id),
         text("InstanceType", &seen.instance_type),
@@ -122,9 +123,14 @@ fn instance(seen: &Seen, lifecycle: &str, look: &Look) -> String {
         text("LifecycleState", lifecycle),
         text("HealthStatus", "Healthy"),
         text("ProtectedFromScaleIn", false),
-        if look.units > 1 { text("WeightedCapacity", look.units) } else { String::new() },
+        perhaps("WeightedCapacity", weight),
     ]
     .concat()
+}
+
+/// The weight of each instance, where the group's instances are weighted.
+fn weight(sight: &Sight) -> Option<u32> {
+    Some(sight.plan.units_per_node).filter(|units| *units > 1)
 }
 
 fn lifecycle(phase: Phase, look: &Look) -> &str {
@@ -154,8 +160,13 @@ fn launch(sight: &Sight, look: &Look) -> String {
     let name = sight.name();
     let template = text("LaunchTemplateName", name) + &text("Version", "$Latest");
     let mut overrides: Vec<Override> = look.overrides.clone();
-    if overrides.is_empty() && sight.plan.instance_types.len() > 1 {
-        let of = |name: &String| Override { instance_type: Some(name.clone()), ..Override::default() };
+    let weight = weight(sight).map(|units| units.to_string());
+    if overrides.is_empty() && (sight.plan.instance_types.len() > 1 || weight.is_some()) {
+        let of = |name: &String| Override {
+            instance_type: Some(name.clone()),
+            weight: weight.clone(),
+            ..Override::default()
+        };
         overrides = sight.plan.instance_types.iter().map(of).collect();
     }
     match look.launch {

@@ -33,9 +33,8 @@ pub(crate) enum Busy {
 /// What the simulated cloud does not know of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
-    /// What a node is worth: all sizes on the wire are in these units.
-    pub(crate) units: u32,
-    /// Overrides of a mixed instances policy. A group of several instance types has one for each, if this is empty.
+    /// Overrides of a mixed instances policy. A group of several instance types, or of weighted
+    /// instances, has one for each type if this is empty.
     pub(crate) overrides: Vec<Override>,
     /// What it launches from.
     pub(crate) launch: Launch,
@@ -78,7 +77,6 @@ pub(crate) struct Look {
 impl Default for Look {
     fn default() -> Self {
         Self {
-            units: 1,
             overrides: Vec::new(),
             launch: Launch::Template,
             requirements: None,

@@ -13,7 +13,7 @@ use tonic::Code;
 
 use super::super::Emulator;
 use super::super::scene::Scene;
-use super::{Aws, Launch, Override, Past, Requirements};
+use super::{Aws, Launch, Past, Requirements};
 use crate::peers::headcount::{Client, refused};
 
 fn quick() -> Span {
@@ -107,18 +107,10 @@ async fn what_a_group_launches_is_found_out() {
         group("plain", 0),
         group("configured", 0).machines(&["m5.xlarge"]),
         group("broken", 0),
-        group("heavy", 2),
+        group("heavy", 2).machines(&["m5.large", "m5a.large"]).weighted(2),
     ]);
     aws.look("configured", |look| look.launch = Launch::Configuration);
     aws.look("broken", |look| look.launch = Launch::MissingTemplate);
-    aws.look("heavy", |look| {
-        let machine = |name: &str| Override {
-            instance_type: Some(name.to_owned()),
-            weight: Some("2".to_owned()),
-            requirements: None,
-        };
-        (look.units, look.overrides) = (2, vec![machine("m5.large"), machine("m5a.large")]);
-    });
     let mut scene = Scene::open(aws).await;
     for name in ["mixed", "plain", "configured", "heavy"] {
         scene.client.template(name).await.unwrap_or_else(|status| panic!("{name}: {status}"));

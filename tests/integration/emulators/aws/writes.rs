@@ -17,7 +17,8 @@ impl Counter {
         let Some(units) = request.field("DesiredCapacity").and_then(|text| text.parse::<u32>().ok()) else {
             return Ok(error(400, "ValidationError", "1 validation error detected: desiredCapacity is null"));
         };
-        let to = units.div_ceil(self.look(&name).units.max(1));
+        let of = |world: &World| world.view(&name).map_or(1, |group| group.plan().units_per_node.max(1));
+        let to = units.div_ceil(self.backstage.simulated.world(|world, _| of(world)));
         let done =
             self.call(Service::AutoScaling, CallKind::SetCapacity, Some(&name), format!("→ {to}"), |world, now| {
                 world.view(&name)?;

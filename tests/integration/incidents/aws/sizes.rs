@@ -1,13 +1,18 @@
 //! What a group is grown to, and whether it is.
 
+use std::time::Duration;
+
 use headcount::cloud::Permit;
 use tonic::Code;
 
 use super::{aws, capacity, desired_written, group, open, open_sleepy, terminations};
-use crate::emulators::Emulator;
 use crate::emulators::aws::{Aws, Override};
 use crate::emulators::scene::Scene;
-use crate::peers::headcount::{Client, refused};
+use crate::emulators::{Emulator, Moment};
+use crate::peers::headcount::{Client, eventually, refused};
+
+/// How long a group in these tests tolerates more instances than desired.
+const TERMINATES_AFTER: Duration = Duration::from_secs(3);
 
 async fn bounds(client: &mut Client, name: &str) -> (i32, i32) {
     let groups = client.node_groups().await;
@@ -53,23 +58,21 @@ async fn asg_launch_suspended() {
     assert_eq!(client.target("web").await, 3);
 }
 
-fn weigh(aws: &Aws, name: &str, units: u32, weights: &[&str]) {
+fn weigh(aws: &Aws, name: &str, weights: &[&str]) {
     let types = ["m5.large", "m5a.large", "r5.large"];
     let weighing = |(name, weight): (&&str, &&str)| Override {
         instance_type: Some((*name).to_owned()),
         weight: Some((*weight).to_owned()),
         requirements: None,
     };
-    aws.look(name, |look| {
-        (look.units, look.overrides) = (units, types.iter().zip(weights).map(weighing).collect());
-    });
+    aws.look(name, |look| look.overrides = types.iter().zip(weights).map(weighing).collect());
 }
 
 #[tokio::test]
 async fn asg_weighted_capacity() {
-    let aws = aws([group("heavy", (1, 10, 2)), group("uneven", (1, 10, 2))]);
-    weigh(&aws, "heavy", 4, &["4", "4"]);
-    weigh(&aws, "uneven", 1, &["1", "2", "4"]);
+    let aws =
+        aws([group("heavy", (1, 10, 2)).machines(&["m5.large", "m5a.large"]).weighted(4), group("uneven", (1, 10, 2))]);
+    weigh(&aws, "uneven", &["1", "2", "4"]);
     let mut scene = Scene::open(aws).await;
     let client = &mut scene.client;
     // 8 units of at most 40 are 2 nodes of at most 10.
@@ -90,4 +93,28 @@ async fn asg_weighted_capacity() {
     assert_eq!(code, Code::FailedPrecondition);
     assert!(message.contains("instances have different weights") && message.contains("the same weight"), "{message}");
     assert!(desired_written(&scene.emulator, "uneven").is_empty());
+}
+
+#[tokio::test]
+async fn asg_equal_weights_race() {
+    let mut plan = group("heavy", (0, 20, 4)).machines(&["m5.large", "m5a.large"]).weighted(2);
+    // Long enough to be raised back, and short enough to wait for.
+    plan.scale_in_lag = TERMINATES_AFTER..=TERMINATES_AFTER;
+    let mut scene = open_sleepy([plan]).await;
+    let (aws, mut client) = (&scene.emulator, scene.client.clone());
+    aws.hold("POST", "Action=SetDesiredCapacity", Moment::Arrived);
+    let scale_up = tokio::spawn(async move { client.increase("heavy", 2).await });
+    eventually("it is sent", || desired_written(aws, "heavy") == [12]).await;
+    aws.simulated().set_desired_externally("heavy", 9).expect("it exists");
+    let live = || aws.simulated().world(|world, _| world.view("heavy").map(|group| group.live()));
+    eventually("the other client's instances are launched", || live() == Some(9)).await;
+    aws.let_go();
+    scale_up.await.expect("no panic").expect("accepted");
+    eventually("the capacity is raised back at once", || capacity(aws, "heavy") == 9).await;
+    assert_eq!(desired_written(aws, "heavy"), [12, 18], "in units");
+    tokio::time::sleep(TERMINATES_AFTER * 2).await;
+    assert!(aws.simulated().killed_unnamed().is_empty());
+    assert_eq!(live(), Some(9));
+    scene.client.until("it shows", async |client| client.target("heavy").await == 9).await;
+    assert!(terminations(&scene.emulator).is_empty());
 }
