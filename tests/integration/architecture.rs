@@ -1,4 +1,6 @@
-//! The order of the house, checked in its source: what may import what, and how long a file may be.
+//! The layout rules, checked in the source: which module may import which, and how long files may be.
+//!
+//! Since a module may import only modules below it, there are no import cycles between top-level modules.
 //!
 //! The check reads text, not a syntax tree. It sees `crate::…`, `super::…` chains that leave their module, and the
 //! first segment of any other path, in code and in tests, but not in comments and strings.
@@ -13,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use paths::{UsedPath, used_paths};
 
-/// The modules, top to bottom. A module may name those after it, and itself.
+/// The top-level modules, top to bottom. A module may import itself and the modules after it.
 const ORDER: [&str; 12] = [
     "main",
     "cli",
@@ -29,85 +31,87 @@ const ORDER: [&str; 12] = [
     "cloud",
 ];
 
-/// A longer file has more than one noun in it.
+/// A longer file holds more than one noun.
 const FILE_LINES_MAX: usize = 500;
+
+/// The median length of all files is below this: most files can be read on a few screens.
+const MEDIAN_FILE_LINES: usize = 150;
 
 /// `main.rs` parses, runs and exits.
 const MAIN_LINES_MAX: usize = 30;
 
-/// Something in the source that breaks the order.
+/// A line that breaks a layout rule.
 #[derive(Debug, PartialEq, Eq)]
-struct Offence {
+struct Violation {
     file: PathBuf,
     line: usize,
     why: String,
 }
 
-impl fmt::Display for Offence {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "src/{}:{}: {}", self.file.display(), self.line, self.why)
     }
 }
 
-/// What is wrong with a file; `file` is relative to `src`.
-fn offences(file: &Path, text: &str) -> Vec<Offence> {
-    let offence = |line, why| Offence { file: file.to_owned(), line, why };
+/// The violations in a file; `file` is relative to `src`.
+fn violations(file: &Path, text: &str) -> Vec<Violation> {
+    let violation = |line, why| Violation { file: file.to_owned(), line, why };
     let lines_max = if file == Path::new("main.rs") { MAIN_LINES_MAX } else { FILE_LINES_MAX };
-    let mut offences = Vec::new();
+    let mut violations = Vec::new();
     let lines = text.lines().count();
     if lines > lines_max {
-        offences.push(offence(lines_max + 1, format!("the file has {lines} lines, of {lines_max} at most")));
+        violations.push(violation(lines_max + 1, format!("the file has {lines} lines; the limit is {lines_max}")));
     }
     let module = module_of(file);
     let paths = used_paths(&source::code_only(text), &module);
-    offences.extend(paths.into_iter().filter_map(|used| Some(offence(used.line, complaint(&module, &used)?))));
-    offences
+    violations.extend(paths.into_iter().filter_map(|used| Some(violation(used.line, objection(&module, &used)?))));
+    violations
 }
 
-/// Why a module must not name this path; `None` if it may.
-fn complaint(module: &[String], used: &UsedPath) -> Option<String> {
-    // lib.rs is the root, and names no module but to declare it.
+/// Why a module must not use this path; `None` if it may.
+fn objection(module: &[String], used: &UsedPath) -> Option<String> {
+    // lib.rs is the root: it only declares modules.
     let home = module.first()?.as_str();
     let path = used.segments.iter().map(String::as_str).collect::<Vec<_>>();
     let Some(own) = used.in_crate.then_some(path.as_slice()) else {
-        return foreign_complaint(home, path.first()?);
+        return foreign_objection(home, path.first()?);
     };
     let Some(target) = own.first().filter(|target| !matches!(**target, "*" | "self")) else {
-        return Some(format!("`{home}` reaches for everything in the crate"));
+        return Some(format!("`{home}` imports the whole crate"));
     };
     let rank = |name: &str| ORDER.iter().position(|module| *module == name);
     let Some(home_rank) = rank(home) else {
-        return Some(format!("`{home}` has no place in the order of modules"));
+        return Some(format!("`{home}` is missing from the order of modules"));
     };
     match rank(target) {
-        // Something that the root itself holds: nothing above it.
+        // An item of the root itself.
         None => None,
         Some(target_rank) if target_rank < home_rank => {
-            Some(format!("`{home}` names `{}`, which is above it", own.join("::")))
+            Some(format!("`{home}` imports `{}`, which is above it", own.join("::")))
         }
-        Some(_) if home == "clouds" && !may_be_named_by_clouds(own) => Some(format!(
-            "`clouds` names `{}`; a cloud knows its settings and `cloud`, and decides nothing",
-            own.join("::")
-        )),
+        Some(_) if home == "clouds" && !clouds_may_import(own) => {
+            Some(format!("`clouds` imports `{}`; a cloud may import only `cloud` and its own settings", own.join("::")))
+        }
         Some(_) => None,
     }
 }
 
-/// What implementations of the trait may name: the trait's own words, and the settings they are made from.
-fn may_be_named_by_clouds(path: &[&str]) -> bool {
+/// What implementations of the trait may import: the trait's vocabulary, and their own settings.
+fn clouds_may_import(path: &[&str]) -> bool {
     matches!(path, ["clouds" | "cloud", ..] | ["config", "settings", ..])
 }
 
-/// Why a module must not name this crate; `None` if it may.
-fn foreign_complaint(home: &str, krate: &str) -> Option<String> {
+/// Why a module must not use this crate; `None` if it may.
+fn foreign_objection(home: &str, krate: &str) -> Option<String> {
     match home {
         "cloud" | "clouds" if krate == "tonic" || krate.starts_with("tonic_") => {
-            Some(format!("`{home}` names `{krate}`; it knows nothing of the protocol"))
+            Some(format!("`{home}` uses `{krate}`; clouds must not depend on gRPC"))
         }
-        // The cryptography under TLS is AWS's by name only.
+        // The cryptography library under TLS; only its name comes from AWS.
         "grpc" | "fleet" if krate == "aws_lc_rs" => None,
         "grpc" | "fleet" if krate.starts_with("aws_") || krate.starts_with("azure_") => {
-            Some(format!("`{home}` names `{krate}`; it sees clouds only through the trait"))
+            Some(format!("`{home}` uses `{krate}`; it must use clouds only through the trait"))
         }
         _ => None,
     }
@@ -138,57 +142,78 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-#[test]
-fn the_source_keeps_to_the_order() {
+/// Every file below `src`: its path from there, and its text.
+fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let files = rust_files(&root);
-    assert!(files.len() > ORDER.len(), "no source found in {}", root.display());
-    let found: Vec<_> = files
-        .iter()
-        .flat_map(|path| {
-            let file = path.strip_prefix(&root).expect("a file below src");
-            offences(file, &fs::read_to_string(path).expect("a readable file"))
-        })
-        .map(|offence| offence.to_string())
-        .collect();
-    assert!(found.is_empty(), "{} offences:\n{}", found.len(), found.join("\n"));
+    assert!(files.len() > ORDER.len(), "no source files in {}", root.display());
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a readable file");
+        (path.strip_prefix(&root).expect("a file below src").to_owned(), text)
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// The middle value; of an even number of values, the higher of the two in the middle.
+fn median(mut values: Vec<usize>) -> usize {
+    values.sort_unstable();
+    values[values.len() / 2]
 }
 
 #[test]
-fn a_line_that_breaks_the_order_is_found() {
+fn modules_import_only_what_is_below_them() {
+    let found: Vec<_> =
+        sources().iter().flat_map(|(file, text)| violations(file, text)).map(|found| found.to_string()).collect();
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn the_median_file_is_short() {
+    let median = median(sources().iter().map(|(_, text)| text.lines().count()).collect());
+    assert!(median < MEDIAN_FILE_LINES, "the median file has {median} lines; split the longest files by noun");
+}
+
+#[test]
+fn a_median_is_the_middle_value() {
+    assert_eq!(median(vec![9, 1, 5]), 5);
+    assert_eq!(median(vec![9, 1, 5, 6]), 6);
+}
+
+#[test]
+fn a_forbidden_import_is_found() {
     for (file, line, why) in [
-        ("fleet/keeper.rs", "use crate::grpc::service::Service;", "`fleet` names `grpc::service::Service`"),
-        ("fleet/mod.rs", "use crate::{cloud::Cloud, grpc::{self, dialect}};", "`fleet` names `grpc::self`"),
-        ("fleet/mod.rs", "use crate::{cloud::Cloud, grpc::{self, dialect}};", "`fleet` names `grpc::dialect`"),
-        ("fleet/status/pure.rs", "use super::super::super::config::Config;", "`fleet` names `config::Config`"),
-        ("fleet/mod.rs", "fn f(_: super::admin::Readiness) {}", "`fleet` names `admin::Readiness`"),
-        ("fleet/mod.rs", "mod tests { use super::super::cli; }", "`fleet` names `cli`"),
-        ("admin/mod.rs", "pub(in crate::grpc) fn f() {}", "`admin` names `grpc`"),
-        ("cloud/mod.rs", "use crate::fleet::options::Options;", "`cloud` names `fleet::options::Options`"),
-        ("clouds/aws/mod.rs", "fn f() -> tonic::Status {}", "`clouds` names `tonic`"),
-        ("clouds/aws/mod.rs", "use tonic_health as health;", "`clouds` names `tonic_health`"),
-        ("fleet/mod.rs", "use crate::{clouds::aws::Aws, cloud::Cloud};", "`fleet` names `clouds::aws::Aws`"),
-        ("config/mod.rs", "use crate::clouds::aws::Aws;", "`config` names `clouds::aws::Aws`"),
-        ("clouds/aws/mod.rs", "use crate::fleet::Fleet;", "`clouds` names `fleet::Fleet`"),
-        ("clouds/aws/mod.rs", "use crate::config::Config;", "`clouds` names `config::Config`"),
-        ("grpc/mod.rs", "use crate::clouds::simulated;", "`grpc` names `clouds::simulated`"),
-        ("grpc/mod.rs", "#[cfg(test)] mod tests { use aws_sdk_ec2::Client; }", "`grpc` names `aws_sdk_ec2`"),
-        ("fleet/mod.rs", "use {std::io, azure_core as core};", "`fleet` names `azure_core`"),
-        ("template/node.rs", "use crate::*;", "reaches for everything"),
-        ("template/node.rs", "use crate::{self as root};", "reaches for everything"),
-        ("helpers/mod.rs", "use crate::cloud::Cloud;", "has no place in the order"),
+        ("fleet/keeper.rs", "use crate::grpc::service::Service;", "`fleet` imports `grpc::service::Service`"),
+        ("fleet/mod.rs", "use crate::{cloud::Cloud, grpc::{self, dialect}};", "`fleet` imports `grpc::self`"),
+        ("fleet/mod.rs", "use crate::{cloud::Cloud, grpc::{self, dialect}};", "`fleet` imports `grpc::dialect`"),
+        ("fleet/status/pure.rs", "use super::super::super::config::Config;", "`fleet` imports `config::Config`"),
+        ("fleet/mod.rs", "fn f(_: super::admin::Readiness) {}", "`fleet` imports `admin::Readiness`"),
+        ("fleet/mod.rs", "mod tests { use super::super::cli; }", "`fleet` imports `cli`"),
+        ("admin/mod.rs", "pub(in crate::grpc) fn f() {}", "`admin` imports `grpc`"),
+        ("cloud/mod.rs", "use crate::fleet::options::Options;", "`cloud` imports `fleet::options::Options`"),
+        ("clouds/aws/mod.rs", "fn f() -> tonic::Status {}", "`clouds` uses `tonic`"),
+        ("clouds/aws/mod.rs", "use tonic_health as health;", "`clouds` uses `tonic_health`"),
+        ("fleet/mod.rs", "use crate::{clouds::aws::Aws, cloud::Cloud};", "`fleet` imports `clouds::aws::Aws`"),
+        ("config/mod.rs", "use crate::clouds::aws::Aws;", "`config` imports `clouds::aws::Aws`"),
+        ("clouds/aws/mod.rs", "use crate::fleet::Fleet;", "`clouds` imports `fleet::Fleet`"),
+        ("clouds/aws/mod.rs", "use crate::config::Config;", "`clouds` imports `config::Config`"),
+        ("grpc/mod.rs", "use crate::clouds::simulated;", "`grpc` imports `clouds::simulated`"),
+        ("grpc/mod.rs", "#[cfg(test)] mod tests { use aws_sdk_ec2::Client; }", "`grpc` uses `aws_sdk_ec2`"),
+        ("fleet/mod.rs", "use {std::io, azure_core as core};", "`fleet` uses `azure_core`"),
+        ("template/node.rs", "use crate::*;", "imports the whole crate"),
+        ("template/node.rs", "use crate::{self as root};", "imports the whole crate"),
+        ("helpers/mod.rs", "use crate::cloud::Cloud;", "is missing from the order"),
     ] {
         let text = format!("//! A module.\n\n{line}\n");
-        let found = offences(Path::new(file), &text);
+        let found = violations(Path::new(file), &text);
         assert!(
-            found.iter().any(|offence| offence.line == 3 && offence.why.contains(why)),
+            found.iter().any(|violation| violation.line == 3 && violation.why.contains(why)),
             "{file}: {line}: {found:?}"
         );
     }
 }
 
 #[test]
-fn a_line_that_keeps_to_the_order_is_let_pass() {
+fn an_allowed_import_passes() {
     for (file, line) in [
         ("grpc/service.rs", "use crate::{cloud::{Cloud, CloudError}, fleet::options::Options};"),
         ("grpc/tls/files.rs", "use super::super::peer; use crate::grpc::deadline::Deadline;"),
@@ -204,14 +229,14 @@ fn a_line_that_keeps_to_the_order_is_let_pass() {
         ("main.rs", "use headcount::cli; use crate::cli;"),
         ("lib.rs", "pub mod cli; pub use crate::cli::Cli;"),
     ] {
-        assert_eq!(offences(Path::new(file), line), [], "{file}: {line}");
+        assert_eq!(violations(Path::new(file), line), [], "{file}: {line}");
     }
 }
 
 #[test]
 fn a_file_that_is_too_long_is_found() {
-    assert_eq!(offences(Path::new("fleet/mod.rs"), &"\n".repeat(FILE_LINES_MAX)), []);
-    assert_eq!(offences(Path::new("fleet/mod.rs"), &"\n".repeat(FILE_LINES_MAX + 1)).len(), 1);
-    let found = offences(Path::new("main.rs"), &"\n".repeat(MAIN_LINES_MAX + 1));
-    assert_eq!(found[0].to_string(), "src/main.rs:31: the file has 31 lines, of 30 at most");
+    assert_eq!(violations(Path::new("fleet/mod.rs"), &"\n".repeat(FILE_LINES_MAX)), []);
+    assert_eq!(violations(Path::new("fleet/mod.rs"), &"\n".repeat(FILE_LINES_MAX + 1)).len(), 1);
+    let found = violations(Path::new("main.rs"), &"\n".repeat(MAIN_LINES_MAX + 1));
+    assert_eq!(found[0].to_string(), "src/main.rs:31: the file has 31 lines; the limit is 30");
 }

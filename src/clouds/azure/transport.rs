@@ -180,18 +180,3 @@ impl HttpClient for Transport {
         Ok(AsyncRawResponse::from_bytes(answer.status.as_u16().into(), headers, answer.body))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn there_is_one_http_stack_and_one_tls_stack() {
-        let lock = include_str!("../../../Cargo.lock");
-        for legacy in ["reqwest", "native-tls", "openssl", "openssl-sys", "hyper-tls", "webpki-roots"] {
-            assert!(!lock.contains(&format!("name = \"{legacy}\"\n")), "{legacy} is in the tree");
-        }
-        let versions = |name: &str| lock.matches(&format!("name = \"{name}\"\n")).count();
-        for once in ["hyper", "hyper-rustls", "hyper-util", "rustls", "tokio-rustls"] {
-            assert_eq!(versions(once), 1, "{once}");
-        }
-    }
-}

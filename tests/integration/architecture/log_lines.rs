@@ -1,18 +1,18 @@
-//! `docs/operations.md` and the log, held equal: whoever reads a line at 3 a.m. finds what it means.
+//! `docs/operations.md` explains every log line.
 
 use std::fs;
 use std::path::Path;
 
 use super::rust_files;
 
-/// What is logged above debug level in a source file, up to the first semicolon, colon or placeholder.
+/// The messages that a source file logs above debug level, up to the first semicolon, colon or placeholder.
 fn messages(source: &str) -> Vec<String> {
     let begin = ["info!(", "warn!(", "error!(", ": Complaint::of("];
     let calls = begin.iter().flat_map(|begin| source.match_indices(begin).map(|(at, _)| &source[at + begin.len()..]));
     calls.filter_map(message).collect()
 }
 
-/// The message of a call, of which this is all after the opening bracket: its last string.
+/// The message of a logging call, which is its last string. `call` starts after the opening bracket.
 fn message(call: &str) -> Option<String> {
     let mut depth = 1_i32;
     let end = call.find(|letter| {
@@ -25,7 +25,7 @@ fn message(call: &str) -> Option<String> {
 }
 
 #[test]
-fn every_line_of_the_log_is_explained() {
+fn operations_md_explains_every_log_line() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(root.join("docs/operations.md")).expect("the page");
     let mut logged = 0;
@@ -36,12 +36,12 @@ fn every_line_of_the_log_is_explained() {
         logged += messages.len();
         unexplained.extend(messages.into_iter().filter(|message| !page.contains(&format!("`{message}"))));
     }
-    assert!(logged > 60, "only {logged} lines were found");
-    assert!(unexplained.is_empty(), "not in docs/operations.md: {unexplained:#?}");
+    assert!(logged > 60, "found only {logged} log lines");
+    assert!(unexplained.is_empty(), "docs/operations.md does not explain: {unexplained:#?}");
 }
 
 #[test]
-fn a_line_is_read_as_it_is_written() {
+fn the_message_of_a_call_is_its_last_string() {
     let source =
         r#"Err(error) => warn!(group = %id(), "not read (yet); later"), tracing::info!("{remark}"); ("other")"#;
     assert_eq!(messages(source), ["not read (yet)"]);

@@ -1,27 +1,27 @@
 //! The paths that code names.
 
-/// A path to something outside the module it is named in.
+/// A path that leads out of the module that uses it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UsedPath {
-    /// The line it begins in, from 1.
+    /// The line where it begins, from 1.
     pub(super) line: usize,
-    /// Whether it begins at the root of this crate; otherwise its first segment may be another crate.
+    /// Whether it starts at the root of this crate; otherwise its first segment may be another crate.
     pub(super) in_crate: bool,
     /// Its segments from there.
     pub(super) segments: Vec<String>,
 }
 
-/// A word or a mark, with the line it is in.
+/// A word or a punctuation mark, and its line.
 struct Token<'a> {
     line: usize,
     text: &'a str,
 }
 
-/// Every path in the code of a module, `use` trees spelled out, that leads out of the module and what is above it.
+/// Every path in the code of a module that leads out of the module and its parents. `use` trees are expanded.
 pub(super) fn used_paths(code: &str, module: &[String]) -> Vec<UsedPath> {
     let tokens = tokens(code);
     let mut paths = Vec::new();
-    // How many inline modules are open here, by the depth of braces that each was opened at.
+    // The open inline modules, each by the depth of braces at which it was opened.
     let mut depth = 0_usize;
     let mut inline: Vec<usize> = Vec::new();
     let mut at = 0;
@@ -51,14 +51,14 @@ pub(super) fn used_paths(code: &str, module: &[String]) -> Vec<UsedPath> {
     paths
 }
 
-/// Whether a path begins here: a word that `::` follows, or what `use` names.
+/// Whether a path begins here: a word followed by `::`, or whatever follows `use`.
 fn begins_path(tokens: &[Token<'_>], at: usize, text: &str) -> bool {
     let text_at = |at: usize| tokens.get(at).map(|token| token.text);
     let after_use = at > 0 && text_at(at - 1) == Some("use");
     is_word(text) && (after_use || text_at(at + 1) == Some("::")) || (after_use && matches!(text, "::" | "{"))
 }
 
-/// Reads one path or `use` tree, adds each path in it, and says where it ends.
+/// Reads one path or `use` tree, adds each path in it to `paths`, and returns the position after it.
 fn read_tree(
     tokens: &[Token<'_>],
     mut at: usize,
@@ -67,7 +67,7 @@ fn read_tree(
 ) -> usize {
     let length = prefix.len();
     let line = tokens.get(at).map_or(0, |token| token.line);
-    // A leading `::` says only that a crate follows.
+    // A leading `::` only means that a crate follows.
     if tokens.get(at).is_some_and(|token| token.text == "::") {
         at += 1;
     }
@@ -76,7 +76,7 @@ fn read_tree(
             Some("{") => {
                 at += 1;
                 while let Some(token) = tokens.get(at).filter(|token| token.text != "}") {
-                    // `use` trees hold paths and commas, and `as` with a name, which leads nowhere.
+                    // `use` trees hold paths, commas, and `as` with a new name, which is no path.
                     at = if is_word(token.text) || matches!(token.text, "{" | "::" | "*") {
                         read_tree(tokens, at, prefix, paths)
                     } else {
@@ -106,7 +106,7 @@ fn read_tree(
     at
 }
 
-/// The path from the root of the crate, or from outside it; `None` if it stays within the modules above its own.
+/// The path from the root of the crate, or into another crate; `None` if it stays within its module and the parents.
 fn outward(line: usize, mut path: Vec<String>, nesting: usize) -> Option<UsedPath> {
     let in_crate = match path.first()?.as_str() {
         "crate" => {
@@ -151,7 +151,7 @@ fn tokens(code: &str) -> Vec<Token<'_>> {
 }
 
 #[test]
-fn a_use_tree_is_spelled_out() {
+fn a_use_tree_is_expanded() {
     let found: Vec<_> = used_paths("use crate::{a::{self, B as C}, d::*};\nfn f(_: ::e::F) {}", &["a".to_owned()])
         .into_iter()
         .map(|used| (used.line, used.in_crate, used.segments.join("::")))

@@ -1,6 +1,6 @@
-//! Rust source without what is not code.
+//! Rust source with comments and literals blanked out.
 
-/// The source with comments, strings and characters blanked out. Every line stays where it is.
+/// The source with comments, string literals and character literals blanked out. Line numbers stay the same.
 pub(super) fn code_only(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -18,7 +18,7 @@ pub(super) fn code_only(text: &str) -> String {
     code
 }
 
-/// The length of the comment, string or character that the text begins with; 0 if it begins with code.
+/// The length of the comment or literal at the start of the text; 0 if it starts with code.
 fn skipped_length(text: &str, before: Option<char>) -> usize {
     let in_identifier = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
     match text.as_bytes() {
@@ -27,7 +27,7 @@ fn skipped_length(text: &str, before: Option<char>) -> usize {
         [b'"', ..] => quoted_length(text, '"'),
         [b'r', b'"' | b'#', ..] if !in_identifier => raw_string_length(text),
         [b'\'', b'\\', ..] => quoted_length(text, '\''),
-        // A quote after the next character closes a character; otherwise it opens a lifetime.
+        // A quote after the next character closes a character literal; otherwise this is a lifetime.
         [b'\'', ..] => {
             let mut following = text.char_indices().skip(2);
             following.next().filter(|(_, c)| *c == '\'').map_or(0, |(at, _)| at + 1)
@@ -82,7 +82,7 @@ fn raw_string_length(text: &str) -> usize {
 }
 
 #[test]
-fn only_code_is_left_and_every_line_stays_where_it_is() {
+fn comments_and_literals_are_blanked_out() {
     for (text, code) in [
         ("a // b\nc", "a     \nc"),
         ("a /* b /* c\n */ d */ e", "a          \n         e"),
@@ -93,7 +93,7 @@ fn only_code_is_left_and_every_line_stays_where_it_is() {
         ("fn f<'a>(x: &'a str)", "fn f<'a>(x: &'a str)"),
         ("\"unclosed", "         "),
     ] {
-        // Blanks count characters, so that is what is compared.
+        // One blank per character.
         assert_eq!(code_only(text).trim_end(), code.trim_end(), "{text}");
     }
 }

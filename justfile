@@ -1,0 +1,28 @@
+# The commands of this repository. `just` lists them; each is one line that also works without just.
+
+_default:
+    @just --list
+
+# Run all tests. Needs Python's moto for the contract tests: python3 -m pip install 'moto[server]'
+test *ARGS:
+    cargo test --locked {{ ARGS }}
+
+# Run the simulation over a range of seeds, for example `just seeds 0..1000000`, or one seed with `just seeds 42..43`
+seeds RANGE="0..100000":
+    HEADCOUNT_SEEDS={{ RANGE }} cargo test --locked --profile simulation --no-default-features --test integration simulation
+
+# Break one rule at a time and expect the tests to fail, for example `just mutations min if-match`
+mutations *NAMES:
+    tests/mutations/run {{ NAMES }}
+
+# Serve a simulated cloud; no cloud account needed
+demo:
+    cargo run --locked --no-default-features -- serve --demo
+
+# Everything that decides whether a change can land
+ci:
+    .ci/run
+
+# Check dependencies: duplicates, banned crates, licences, sources. Needs: cargo install cargo-deny --locked
+deny:
+    cargo deny --locked check bans licenses sources
