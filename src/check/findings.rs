@@ -1,21 +1,21 @@
-//! What to say of the evidence.
+//! What to say of the collected.
 
-use super::evidence::{Evidence, Listed, SourceEvidence, Unlisted};
+use super::collected::{Collected, CollectedListing, CollectedSource, ListingFailure};
 use super::finding::Finding;
 use super::finding::Severity::{Error, Ok as Fine, Warning};
 use super::groups;
 use crate::cloud::{CloudError, Family, Harm};
 
 /// Everything, source by source, the worst of each first.
-pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
+pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(evidence.warnings.iter().map(|warning| Finding::of(Warning, "config", warning, "")));
-    findings.extend(gpu_labels(evidence));
-    findings.extend(kubernetes(evidence));
-    for source in &evidence.sources {
+    findings.extend(collected.warnings.iter().map(|warning| Finding::of(Warning, "config", warning, "")));
+    findings.extend(gpu_labels(collected));
+    findings.extend(kubernetes(collected));
+    for source in &collected.sources {
         let mut of_source = match &source.listed {
             Ok(listed) => of_listed(source, listed),
-            Err(unlisted) => vec![of_unlisted(source, unlisted)],
+            Err(failure) => vec![of_failed_listing(source, failure)],
         };
         of_source.sort_by_key(|finding| finding.severity);
         findings.extend(of_source);
@@ -23,12 +23,12 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<Finding> {
     findings
 }
 
-fn of_unlisted(source: &SourceEvidence, unlisted: &Unlisted) -> Finding {
-    match unlisted {
-        Unlisted::Failed(error) => {
+fn of_failed_listing(source: &CollectedSource, failure: &ListingFailure) -> Finding {
+    match failure {
+        ListingFailure::Failed(error) => {
             Finding::of(Error, &source.name, format!("it cannot be read: {error}"), remedy(error, source.family))
         }
-        Unlisted::TooLate => {
+        ListingFailure::TimedOut => {
             let advice = "check the network and the endpoint, or split the source";
             Finding::of(Error, &source.name, "it cannot be read: no answer in time", advice)
         }
@@ -52,7 +52,7 @@ fn remedy(error: &CloudError, family: Family) -> String {
     }
 }
 
-fn of_listed(source: &SourceEvidence, listed: &Listed) -> Vec<Finding> {
+fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, reason) in &listed.broken {
         let advice = "mend the group; a running server serves it as last read";
@@ -79,7 +79,7 @@ fn of_listed(source: &SourceEvidence, listed: &Listed) -> Vec<Finding> {
     findings
 }
 
-fn served(source: &SourceEvidence, listed: &Listed) -> Finding {
+fn served(source: &CollectedSource, listed: &CollectedListing) -> Finding {
     match listed.groups.len() {
         0 => {
             let advice = "name groups under nodeGroups, or check that theirs are the tags that autoDiscovery asks for";
@@ -91,18 +91,18 @@ fn served(source: &SourceEvidence, listed: &Listed) -> Finding {
 }
 
 /// The ID a group is served under.
-fn id<'a>(listed: &'a Listed, name: &'a str) -> &'a str {
+fn id<'a>(listed: &'a CollectedListing, name: &'a str) -> &'a str {
     let known = listed.groups.iter().find(|group| group.reading.name.as_str() == name);
     known.map_or(name, |group| group.id.as_str())
 }
 
 /// One label is all that the Cluster Autoscaler takes for GPU nodes.
-fn gpu_labels(evidence: &Evidence) -> Option<Finding> {
+fn gpu_labels(collected: &Collected) -> Option<Finding> {
     let has_gpus = |family: Family| {
-        let of_family = evidence.sources.iter().filter(|source| source.family == family);
+        let of_family = collected.sources.iter().filter(|source| source.family == family);
         of_family.flat_map(|source| source.listed.iter()).flat_map(|listed| &listed.groups).any(groups::has_gpus)
     };
-    (has_gpus(Family::Aws) && has_gpus(Family::Azure) && !evidence.gpu_label).then(|| {
+    (has_gpus(Family::Aws) && has_gpus(Family::Azure) && !collected.gpu_label).then(|| {
         let what = "there are groups with GPUs in both clouds, whose nodes have different labels, and the Cluster \
                     Autoscaler takes one";
         let advice = "label the GPU nodes of both alike, and name that label as gpuLabel";
@@ -110,8 +110,8 @@ fn gpu_labels(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-fn kubernetes(evidence: &Evidence) -> Option<Finding> {
-    Some(match evidence.kubernetes.as_ref()? {
+fn kubernetes(collected: &Collected) -> Option<Finding> {
+    Some(match collected.kubernetes.as_ref()? {
         Ok(()) => Finding::of(Fine, "kubernetes", "nodes and the ConfigMap can be read", ""),
         Err(reason) => {
             let advice = "the templates go without it; deploy/kubernetes-rbac.yaml is what it needs";
@@ -126,11 +126,11 @@ mod tests {
     use super::*;
     use crate::cloud::{Conflict, Conflicts, Fault, GroupName};
 
-    fn found(listed: Result<Listed, Unlisted>) -> Vec<(Severity, String, String)> {
-        let source = SourceEvidence { name: "us".into(), family: Family::Aws, listed };
-        let evidence = Evidence { sources: vec![source], ..Evidence::default() };
+    fn found(listed: Result<CollectedListing, ListingFailure>) -> Vec<(Severity, String, String)> {
+        let source = CollectedSource { name: "us".into(), family: Family::Aws, listed };
+        let collected = Collected { sources: vec![source], ..Collected::default() };
         let row = |finding: Finding| (finding.severity, finding.subject.clone(), finding.sentence());
-        findings(&evidence).into_iter().map(row).collect()
+        findings(&collected).into_iter().map(row).collect()
     }
 
     #[test]
@@ -141,14 +141,14 @@ mod tests {
             advice: "stop\n  it".to_owned(),
             harm,
         };
-        let listed = Listed {
+        let listed = CollectedListing {
             broken: vec![("odd".into(), "no desired capacity".to_owned())],
             remarks: vec![("web".into(), "overprovision is on".to_owned())],
             conflicts: Conflicts {
                 found: vec![conflict(Harm::Little, "little"), conflict(Harm::Sizes, "large")],
                 unread: Vec::new(),
             },
-            ..Listed::default()
+            ..CollectedListing::default()
         };
         let row = |severity, subject: &str, sentence: &str| (severity, subject.to_owned(), sentence.to_owned());
         let broken =
@@ -180,9 +180,9 @@ mod tests {
             (CloudError::NotFound(fault()), "check the names"),
             (CloudError::Refused(fault()), "the message is the cloud's own"),
         ] {
-            let found = found(Err(Unlisted::Failed(error)));
+            let found = found(Err(ListingFailure::Failed(error)));
             assert!(found[0].0 == Error && found[0].2.contains(advice), "{found:?}");
         }
-        assert_eq!(found(Err(Unlisted::TooLate))[0].0, Error);
+        assert_eq!(found(Err(ListingFailure::TimedOut))[0].0, Error);
     }
 }

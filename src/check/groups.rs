@@ -1,10 +1,10 @@
 //! What to say of one group.
 
-use super::evidence::GroupEvidence;
+use super::collected::CollectedGroup;
 use super::finding::Finding;
 use super::finding::Severity::{Error, Ok as Fine, Warning};
 use crate::cloud::Permit;
-use crate::instance_types::Source;
+use crate::instance_types::Provenance;
 use crate::template::spread::complaint;
 use crate::template::{NodeTemplate, Value};
 
@@ -13,7 +13,7 @@ const MEMORY: &str = "capacity.memory";
 const GPUS: [&str; 2] = ["capacity.nvidia.com/gpu", "capacity.amd.com/gpu"];
 
 /// What is to be said of a group.
-pub(super) fn findings(group: &GroupEvidence) -> Vec<Finding> {
+pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(shared_name(group));
     findings.extend(withheld(group));
@@ -24,11 +24,11 @@ pub(super) fn findings(group: &GroupEvidence) -> Vec<Finding> {
 }
 
 /// Whether its nodes have GPUs.
-pub(super) fn has_gpus(group: &GroupEvidence) -> bool {
+pub(super) fn has_gpus(group: &CollectedGroup) -> bool {
     GPUS.iter().any(|path| group.template.as_ref().is_ok_and(|template| value(template, path).is_some()))
 }
 
-fn shared_name(group: &GroupEvidence) -> Option<Finding> {
+fn shared_name(group: &CollectedGroup) -> Option<Finding> {
     group.shares_name.then(|| {
         let what =
             format!("another source has a group named {} too, so each is served as source/name", group.reading.name);
@@ -36,7 +36,7 @@ fn shared_name(group: &GroupEvidence) -> Option<Finding> {
     })
 }
 
-fn withheld(group: &GroupEvidence) -> Vec<Finding> {
+fn withheld(group: &CollectedGroup) -> Vec<Finding> {
     let warning = |what: String| Finding::of(Warning, &group.id, what, "");
     match (&group.reading.growth, &group.reading.removal) {
         (Permit::Withheld(growth), Permit::Withheld(removal)) if growth == removal => {
@@ -52,7 +52,7 @@ fn withheld(group: &GroupEvidence) -> Vec<Finding> {
     }
 }
 
-fn out_of_bounds(group: &GroupEvidence) -> Option<Finding> {
+fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {
     let reading = &group.reading;
     let (min, max, desired) = (reading.min, reading.max, reading.desired);
     if (min..=max).contains(&desired) {
@@ -64,12 +64,12 @@ fn out_of_bounds(group: &GroupEvidence) -> Option<Finding> {
 }
 
 /// A group whose instance types are far apart.
-fn uneven(group: &GroupEvidence) -> Option<Finding> {
+fn uneven(group: &CollectedGroup) -> Option<Finding> {
     let template = group.template.as_ref().ok()?;
     complaint(&template.spreads).map(|what| Finding::of(Warning, &group.id, what, ""))
 }
 
-fn template(group: &GroupEvidence) -> Finding {
+fn template(group: &CollectedGroup) -> Finding {
     let template = match &group.template {
         Err(reason) => {
             let what = format!("no template can be built, so it cannot grow from zero: {reason}");
@@ -79,12 +79,12 @@ fn template(group: &GroupEvidence) -> Finding {
     };
     let reading = &group.reading;
     let shown = |path: &str| value(template, path).map_or("?", |value| value.value.as_str());
-    let estimated = value(template, MEMORY).is_some_and(|memory| is_estimate(&memory.source));
-    let source = value(template, MEMORY).map(|memory| memory.source.to_string()).unwrap_or_default();
+    let estimated = value(template, MEMORY).is_some_and(|memory| is_estimate(&memory.provenance));
+    let provenance = value(template, MEMORY).map(|memory| memory.provenance.to_string()).unwrap_or_default();
     let (estimate, advice) =
         if estimated { (", an estimate", "learn:, a table's `memory` or a tag makes it exact") } else { ("", "") };
     let what = format!(
-        "size {} in {}:{}; a new node has {} cpu and {} memory ({source}{estimate})",
+        "size {} in {}:{}; a new node has {} cpu and {} memory ({provenance}{estimate})",
         reading.desired,
         reading.min,
         reading.max,
@@ -95,8 +95,8 @@ fn template(group: &GroupEvidence) -> Finding {
 }
 
 /// Whether memory from there is what the cloud sells less what nodes of that size keep at most.
-fn is_estimate(source: &Source) -> bool {
-    matches!(source, Source::LiveDiscovery | Source::Shipped { .. })
+fn is_estimate(provenance: &Provenance) -> bool {
+    matches!(provenance, Provenance::LiveDiscovery | Provenance::Shipped { .. })
 }
 
 fn value<'a>(template: &'a NodeTemplate, path: &str) -> Option<&'a Value> {

@@ -1,9 +1,9 @@
 //! What is wrong, or works against the Cluster Autoscaler, in the configuration, the credentials and the groups, and what to
 //! do about it.
 //!
-//! `evidence` asks the clouds, each for itself, and writes nothing; `findings` decides what to say of it, and is pure.
+//! `collected` asks the clouds, each for itself, and writes nothing; `findings` decides what to say of it, and is pure.
 
-mod evidence;
+mod collected;
 mod finding;
 mod findings;
 mod groups;
@@ -18,7 +18,7 @@ use crate::instance_types::Catalog;
 use crate::kubernetes::KubernetesApi;
 
 /// What is to be checked.
-pub struct Subject<'a> {
+pub struct CheckInput<'a> {
     /// The sources, by name.
     pub sources: &'a [(Arc<str>, SharedCloud)],
     /// LaunchSpec types.
@@ -34,6 +34,6 @@ pub struct Subject<'a> {
 }
 
 /// Checks everything. Sources come in their order, and what is worst of each first.
-pub async fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    findings::findings(&evidence::gather(subject).await)
+pub async fn check(input: &CheckInput<'_>) -> Vec<Finding> {
+    findings::findings(&collected::collect(input).await)
 }

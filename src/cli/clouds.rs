@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::CommandError;
-use crate::check::{self, Finding, Subject};
+use crate::check::{self, CheckInput, Finding};
 use crate::cloud::{Family, SharedCloud};
 use crate::clouds::simulated;
-use crate::config::{Config, Source, SourceKind};
+use crate::config::{CloudSettings, Config, Source};
 use crate::fleet::{self, Fleet, Settings};
 use crate::instance_types::Catalog;
 use crate::kubernetes::{self, KubernetesApi};
@@ -67,7 +67,7 @@ impl Prepared {
 
     /// Checks all of it, without starting anything.
     pub(super) async fn check(&self, config: &Config) -> Vec<Finding> {
-        let subject = Subject {
+        let input = CheckInput {
             sources: &self.settings.sources,
             catalog: &self.settings.catalog,
             policies: &self.settings.policies,
@@ -75,7 +75,7 @@ impl Prepared {
             gpu_label: config.gpu_label.is_some(),
             kubernetes: self.kubernetes.as_ref().map(|found| found.as_deref().map_err(String::as_str)),
         };
-        check::check(&subject).await
+        check::check(&input).await
     }
 
     /// Starts watching.
@@ -105,8 +105,8 @@ pub(super) async fn connect_source(
     source: &Source,
     simulated: &mut Vec<Arc<simulated::Simulated>>,
 ) -> Result<SharedCloud, CommandError> {
-    match &source.kind {
-        SourceKind::Simulated(settings) => {
+    match &source.cloud {
+        CloudSettings::Simulated(settings) => {
             let cloud = Arc::new(simulated::Simulated::configured(settings));
             // Hundreds of groups have too much to tell.
             if settings.groups == 0 {
@@ -115,13 +115,13 @@ pub(super) async fn connect_source(
             Ok(cloud)
         }
         #[cfg(feature = "aws")]
-        SourceKind::Aws(settings) => {
+        CloudSettings::Aws(settings) => {
             let connected = crate::clouds::aws::Aws::connect(settings.clone()).await;
             let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
             Ok(Arc::new(cloud))
         }
         #[cfg(feature = "azure")]
-        SourceKind::Azure(settings) => {
+        CloudSettings::Azure(settings) => {
             let connected = crate::clouds::azure::Azure::connect(settings.clone()).await;
             let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
             Ok(Arc::new(cloud))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::error::{ConfigError, Located, Place, read_file};
-use super::source::{Reading, Source, SourceKind};
+use super::source::{CloudSettings, Source, SourceContext};
 use super::{Config, Environment};
 
 /// The flags that every command takes.
@@ -72,42 +72,42 @@ impl Arguments {
 
     /// One source, named after its provider.
     fn in_tree(&self, provider: Provider, environment: Environment<'_>) -> Result<Config, ConfigError> {
-        let mut reading = Reading { environment, warnings: Vec::new() };
-        let (name, kind) = match provider {
-            Provider::Aws => ("aws", self.aws(&mut reading)?),
-            Provider::Azure => ("azure", self.azure(&mut reading)?),
+        let mut context = SourceContext { environment, warnings: Vec::new() };
+        let (name, cloud) = match provider {
+            Provider::Aws => ("aws", self.aws(&mut context)?),
+            Provider::Azure => ("azure", self.azure(&mut context)?),
         };
-        Ok(Config::of(vec![Source { name: name.to_owned(), kind }], reading.into_warnings()))
+        Ok(Config::of(vec![Source { name: name.to_owned(), cloud }], context.into_warnings()))
     }
 
     #[cfg(feature = "aws")]
-    fn aws(&self, reading: &mut Reading<'_>) -> Result<SourceKind, ConfigError> {
+    fn aws(&self, context: &mut SourceContext<'_>) -> Result<CloudSettings, ConfigError> {
         if let Some(path) = &self.cloud_config {
-            super::aws::warn_of_cloud_config(path, &Place::Flag(CLOUD_CONFIG), reading)?;
+            super::aws::warn_of_cloud_config(path, &Place::Flag(CLOUD_CONFIG), context)?;
         }
-        super::aws::groups(&self.explicit(), &self.discovered(), "aws", reading).map(SourceKind::Aws)
+        super::aws::groups(&self.explicit(), &self.discovered(), "aws", context).map(CloudSettings::Aws)
     }
 
     #[cfg(feature = "azure")]
-    fn azure(&self, reading: &mut Reading<'_>) -> Result<SourceKind, ConfigError> {
+    fn azure(&self, context: &mut SourceContext<'_>) -> Result<CloudSettings, ConfigError> {
         let place = Place::Flag(CLOUD_CONFIG);
-        let written = super::azure::Written {
+        let input = super::azure::AzureInput {
             place: Place::Flag(CLOUD_PROVIDER),
             cloud_config: self.cloud_config.clone().map(|value| Located { value, place }),
             node_groups: self.explicit(),
             auto_discovery: self.discovered(),
             layer: super::cloud_config::Layer::new(),
         };
-        super::azure::settings(written, "azure", reading).map(SourceKind::Azure)
+        super::azure::settings(input, "azure", context).map(CloudSettings::Azure)
     }
 
     #[cfg(not(feature = "aws"))]
-    fn aws(&self, _reading: &mut Reading<'_>) -> Result<SourceKind, ConfigError> {
+    fn aws(&self, _context: &mut SourceContext<'_>) -> Result<CloudSettings, ConfigError> {
         Err(ConfigError::at(&Place::Flag(CLOUD_PROVIDER), "this build of Headcount was made without AWS"))
     }
 
     #[cfg(not(feature = "azure"))]
-    fn azure(&self, _reading: &mut Reading<'_>) -> Result<SourceKind, ConfigError> {
+    fn azure(&self, _context: &mut SourceContext<'_>) -> Result<CloudSettings, ConfigError> {
         Err(ConfigError::at(&Place::Flag(CLOUD_PROVIDER), "this build of Headcount was made without Azure"))
     }
 

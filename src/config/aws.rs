@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::error::{ConfigError, Located, Place, read_file};
-use super::source::{Reading, each, located, node_groups, warn_if_idle};
+use super::source::{SourceContext, each, located, node_groups, warn_if_idle};
 use super::yaml::optional;
 use super::{discovery, file, scalar};
 use crate::config::settings::aws::Settings;
@@ -13,14 +13,14 @@ pub(super) fn from_file(
     aws: &file::Aws,
     source: &str,
     path: &Path,
-    reading: &mut Reading<'_>,
+    context: &mut SourceContext<'_>,
 ) -> Result<Settings, ConfigError> {
     let region = optional(aws.region.as_ref(), path, |region| match region.trim() {
         "" => Err("the region is empty; write for instance us-east-1, or leave it to the environment".to_owned()),
         region => Ok(region.to_owned()),
     })?;
     let endpoint = optional(aws.endpoint.as_ref(), path, |text| scalar::endpoint(text))?;
-    let groups = groups(&located(&aws.node_groups, path), &located(&aws.auto_discovery, path), source, reading)?;
+    let groups = groups(&located(&aws.node_groups, path), &located(&aws.auto_discovery, path), source, context)?;
     Ok(Settings { region, endpoint, ..groups })
 }
 
@@ -29,17 +29,21 @@ pub(super) fn groups(
     explicit: &[Located<String>],
     discovered: &[Located<String>],
     source: &str,
-    reading: &mut Reading<'_>,
+    context: &mut SourceContext<'_>,
 ) -> Result<Settings, ConfigError> {
-    let node_groups = node_groups(explicit, source, reading)?;
+    let node_groups = node_groups(explicit, source, context)?;
     let auto_discovery = each(discovered, discovery::tag_query)?;
-    warn_if_idle(node_groups.len(), auto_discovery.len(), source, reading);
+    warn_if_idle(node_groups.len(), auto_discovery.len(), source, context);
     Ok(Settings { node_groups, auto_discovery, ..Settings::default() })
 }
 
 /// Reads the in-tree provider's cloud-config, an INI file. The Cluster Autoscaler itself uses nothing of it but endpoints,
 /// which the AWS SDK takes from the environment: the warning says which variable to set.
-pub(super) fn warn_of_cloud_config(path: &Path, flag: &Place, reading: &mut Reading<'_>) -> Result<(), ConfigError> {
+pub(super) fn warn_of_cloud_config(
+    path: &Path,
+    flag: &Place,
+    context: &mut SourceContext<'_>,
+) -> Result<(), ConfigError> {
     let text = read_file(path, flag)?;
     let mut overridden = ServiceOverride::default();
     let mut ignored = Vec::new();
@@ -59,7 +63,7 @@ pub(super) fn warn_of_cloud_config(path: &Path, flag: &Place, reading: &mut Read
                     format!("{trimmed:?} does not end; write [Section] or [Section \"name\"]"),
                 ));
             };
-            reading.warnings.extend(std::mem::take(&mut overridden).warning(path));
+            context.warnings.extend(std::mem::take(&mut overridden).warning(path));
             section = name.split_whitespace().next().unwrap_or_default().to_owned();
             continue;
         }
@@ -74,9 +78,9 @@ pub(super) fn warn_of_cloud_config(path: &Path, flag: &Place, reading: &mut Read
             _ => ignored.push(format!("{section}.{key}")),
         }
     }
-    reading.warnings.extend(overridden.warning(path));
+    context.warnings.extend(overridden.warning(path));
     if !ignored.is_empty() {
-        reading.warnings.push(format!("{}: Headcount has no use for {}", path.display(), ignored.join(", ")));
+        context.warnings.push(format!("{}: Headcount has no use for {}", path.display(), ignored.join(", ")));
     }
     Ok(())
 }

@@ -7,13 +7,13 @@ use serde_saphyr::Spanned;
 use super::cloud_config::{self, Layer};
 use super::error::{ConfigError, Located, Place};
 use super::file::{self, Text};
-use super::source::{Reading, each, located, node_groups, warn_if_idle};
+use super::source::{SourceContext, each, located, node_groups, warn_if_idle};
 use super::validate::beside;
 use super::{discovery, scalar, yaml};
 use crate::config::settings::azure::{AzureCloud, Credential, Secret, Settings};
 
 /// What was written of an Azure source.
-pub(super) struct Written {
+pub(super) struct AzureInput {
     /// Where the source itself is written, for what is missing in it.
     pub(super) place: Place,
     pub(super) cloud_config: Option<Located<PathBuf>>,
@@ -28,21 +28,21 @@ pub(super) fn from_file(
     azure: &Spanned<file::Azure>,
     source: &str,
     path: &Path,
-    reading: &mut Reading<'_>,
+    context: &mut SourceContext<'_>,
 ) -> Result<Settings, ConfigError> {
     let keys = &azure.value;
     let cloud_config = keys
         .cloud_config
         .as_ref()
         .map(|name| Located { value: beside(path, &name.value), place: yaml::place(name, path) });
-    let written = Written {
+    let input = AzureInput {
         place: yaml::place(azure, path),
         cloud_config,
         node_groups: located(&keys.node_groups, path),
         auto_discovery: located(&keys.auto_discovery, path),
         layer: layer(keys, path),
     };
-    settings(written, source, reading)
+    settings(input, source, context)
 }
 
 fn layer(keys: &file::Azure, path: &Path) -> Layer {
@@ -84,20 +84,26 @@ fn layer(keys: &file::Azure, path: &Path) -> Layer {
 }
 
 /// Checks an Azure source, wherever it was written.
-pub(super) fn settings(written: Written, source: &str, reading: &mut Reading<'_>) -> Result<Settings, ConfigError> {
-    let mut layer = match &written.cloud_config {
-        Some(file) => cloud_config::from_file(&file.value, &file.place, reading)?,
+pub(super) fn settings(
+    input: AzureInput,
+    source: &str,
+    context: &mut SourceContext<'_>,
+) -> Result<Settings, ConfigError> {
+    let mut layer = match &input.cloud_config {
+        Some(file) => cloud_config::from_file(&file.value, &file.place, context)?,
         None => Layer::new(),
     };
-    layer.extend(cloud_config::from_environment(reading)?);
-    layer.extend(written.layer);
+    layer.extend(cloud_config::from_environment(context)?);
+    layer.extend(input.layer);
     let keys = Keys(layer);
-    if let Some(kind) = keys.get("vmType").filter(|kind| !kind.value.eq_ignore_ascii_case("vmss")) {
-        reading.warnings.push(format!("{}: {:?} is ignored; Headcount serves scale sets only", kind.place, kind.value));
+    if let Some(vm_type) = keys.get("vmType").filter(|vm_type| !vm_type.value.eq_ignore_ascii_case("vmss")) {
+        context
+            .warnings
+            .push(format!("{}: {:?} is ignored; Headcount serves scale sets only", vm_type.place, vm_type.value));
     }
     let Some(resource_group) = keys.text("resourceGroup") else {
         let message = "resourceGroup is missing; name it here, in the cloud-config file or in ARM_RESOURCE_GROUP";
-        return Err(ConfigError::at(&written.place, message));
+        return Err(ConfigError::at(&input.place, message));
     };
     let endpoint = keys.read("resourceManagerEndpoint", scalar::endpoint)?;
     let cloud = keys.read("cloud", |name| {
@@ -105,10 +111,10 @@ pub(super) fn settings(written: Written, source: &str, reading: &mut Reading<'_>
             format!("{name:?} is not a cloud; write AzurePublicCloud, AzureUSGovernmentCloud or AzureChinaCloud")
         })
     })?;
-    let credential = credential(&keys, &written.place, endpoint.as_deref())?;
-    let node_groups = node_groups(&written.node_groups, source, reading)?;
-    let auto_discovery = each(&written.auto_discovery, discovery::label_query)?;
-    warn_if_idle(node_groups.len(), auto_discovery.len(), source, reading);
+    let credential = credential(&keys, &input.place, endpoint.as_deref())?;
+    let node_groups = node_groups(&input.node_groups, source, context)?;
+    let auto_discovery = each(&input.auto_discovery, discovery::label_query)?;
+    warn_if_idle(node_groups.len(), auto_discovery.len(), source, context);
     Ok(Settings {
         cloud: cloud.unwrap_or_default(),
         endpoint,
@@ -134,7 +140,7 @@ fn credential(keys: &Keys, place: &Place, endpoint: Option<&str>) -> Result<Opti
     let workload = keys.switch("useFederatedWorkloadIdentityExtension") == Some(true);
     let managed = keys.switch("useManagedIdentityExtension") == Some(true);
     if workload && managed {
-        let place = keys.get("useManagedIdentityExtension").map_or(place, |written| &written.place);
+        let place = keys.get("useManagedIdentityExtension").map_or(place, |found| &found.place);
         let message = "managed identity and workload identity exclude each other; set either \
                        useManagedIdentityExtension or useFederatedWorkloadIdentityExtension to false";
         return Err(ConfigError::at(place, message));
@@ -186,7 +192,7 @@ impl Keys {
     }
 
     fn read<T>(&self, key: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, ConfigError> {
-        let Some(written) = self.get(key) else { return Ok(None) };
-        read(written.value.trim()).map(Some).map_err(|message| ConfigError::at(&written.place, message))
+        let Some(found) = self.get(key) else { return Ok(None) };
+        read(found.value.trim()).map(Some).map_err(|message| ConfigError::at(&found.place, message))
     }
 }

@@ -10,7 +10,7 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 
 use super::error::{ConfigError, Located, Place, read_file};
 use super::scalar;
-use super::source::Reading;
+use super::source::SourceContext;
 
 /// A value of the in-tree configuration that has a meaning here.
 struct Key {
@@ -20,21 +20,21 @@ struct Key {
     legacy: Option<&'static str>,
     /// Its environment variables; the first that is set wins.
     variables: &'static [&'static str],
-    kind: Kind,
+    value_type: ValueType,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum ValueType {
     Text,
     Switch,
 }
 
 const fn text(name: &'static str, variables: &'static [&'static str]) -> Key {
-    Key { name, legacy: None, variables, kind: Kind::Text }
+    Key { name, legacy: None, variables, value_type: ValueType::Text }
 }
 
 const fn switch(name: &'static str, variables: &'static [&'static str]) -> Key {
-    Key { name, legacy: None, variables, kind: Kind::Switch }
+    Key { name, legacy: None, variables, value_type: ValueType::Switch }
 }
 
 const KEYS: [Key; 19] = [
@@ -56,7 +56,7 @@ const KEYS: [Key; 19] = [
         name: "useFederatedWorkloadIdentityExtension",
         legacy: Some("useWorkloadIdentityExtension"),
         variables: &["ARM_USE_WORKLOAD_IDENTITY_EXTENSION", "ARM_USE_FEDERATED_WORKLOAD_IDENTITY_EXTENSION"],
-        kind: Kind::Switch,
+        value_type: ValueType::Switch,
     },
     switch("enableForceDelete", &["AZURE_ENABLE_FORCE_DELETE"]),
     switch("enableDetailedCSEMessage", &["AZURE_ENABLE_DETAILED_CSE_MESSAGE"]),
@@ -104,27 +104,27 @@ const UNUSED_VARIABLES: [&str; 31] = [
 pub(super) type Layer = BTreeMap<&'static str, Located<String>>;
 
 /// What the environment says. A blank variable is no variable.
-pub(super) fn from_environment(reading: &mut Reading<'_>) -> Result<Layer, ConfigError> {
-    let set = |variable: &str| (reading.environment)(variable).filter(|value| !value.trim().is_empty());
+pub(super) fn from_environment(context: &mut SourceContext<'_>) -> Result<Layer, ConfigError> {
+    let set = |variable: &str| (context.environment)(variable).filter(|value| !value.trim().is_empty());
     let mut layer = Layer::new();
     for key in &KEYS {
         let Some((variable, value)) = key.variables.iter().find_map(|name| Some((*name, set(name)?))) else { continue };
         let place = Place::Variable(variable);
         let mut value = value.trim().to_owned();
-        if key.kind == Kind::Switch {
+        if key.value_type == ValueType::Switch {
             value = scalar::switch(&value).map_err(|message| ConfigError::at(&place, message))?.to_string();
         }
         layer.insert(key.name, Located { value, place });
     }
     let unused = UNUSED_VARIABLES.into_iter().filter(|variable| set(variable).is_some()).collect::<Vec<_>>();
     if !unused.is_empty() {
-        reading.warnings.push(format!("environment: Headcount has no use for {}", unused.join(", ")));
+        context.warnings.push(format!("environment: Headcount has no use for {}", unused.join(", ")));
     }
     Ok(layer)
 }
 
 /// What the file says. `place` is where the file is named.
-pub(super) fn from_file(path: &Path, place: &Place, reading: &mut Reading<'_>) -> Result<Layer, ConfigError> {
+pub(super) fn from_file(path: &Path, place: &Place, context: &mut SourceContext<'_>) -> Result<Layer, ConfigError> {
     let text = read_file(path, place)?;
     let mut deserializer = serde_json::Deserializer::from_str(&text);
     let parsed = deserializer.deserialize_map(FileVisitor).and_then(|found| deserializer.end().map(|()| found));
@@ -135,7 +135,7 @@ pub(super) fn from_file(path: &Path, place: &Place, reading: &mut Reading<'_>) -
         ConfigError::at(&Place::Text { file: path.to_owned(), line, column }, message)
     })?;
     if !unused.is_empty() {
-        reading.warnings.push(format!("{}: Headcount has no use for {}", path.display(), unused.join(", ")));
+        context.warnings.push(format!("{}: Headcount has no use for {}", path.display(), unused.join(", ")));
     }
     let located = |(key, value)| (key, Located { value, place: Place::Key { file: path.to_owned(), key } });
     Ok(values.into_iter().map(located).collect())
@@ -161,9 +161,9 @@ impl<'de> Visitor<'de> for FileVisitor {
                 unused.push(name);
                 continue;
             };
-            let value = match key.kind {
-                Kind::Text => map.next_value::<Option<String>>(),
-                Kind::Switch => map.next_value::<Option<bool>>().map(|value| value.map(|value| value.to_string())),
+            let value = match key.value_type {
+                ValueType::Text => map.next_value::<Option<String>>(),
+                ValueType::Switch => map.next_value::<Option<bool>>().map(|value| value.map(|value| value.to_string())),
             };
             // The reader finds its place again at the end of the message.
             let value = value.map_err(|error| A::Error::custom(format_args!("{name}: {error}")))?;

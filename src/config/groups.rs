@@ -15,7 +15,7 @@ use crate::cloud::ReservedProfile;
 use crate::fleet::Policy;
 use crate::fleet::options::Options;
 use crate::instance_types::Quantity;
-use crate::instance_types::memory::OverheadError;
+use crate::instance_types::memory_model::OverheadError;
 use crate::template::{GroupOverrides, ReservedRule, Threshold, ThresholdError, parse_profile};
 
 /// Checks one entry of `groups:`.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::error::{ConfigError, check_file};
 use super::file;
-use super::source::Reading;
+use super::source::SourceContext;
 use super::validate::beside;
 use super::yaml::{optional, place};
 use crate::kubernetes::{CONFIG_MAP_DEFAULT, Settings};
@@ -17,7 +17,7 @@ const CONFIG_MAP_LETTERS_MAX: usize = 253;
 pub(super) fn settings(
     learn: &file::Learn,
     path: &Path,
-    reading: &mut Reading<'_>,
+    context: &mut SourceContext<'_>,
 ) -> Result<Option<Settings>, ConfigError> {
     let kubeconfig = match &learn.kubeconfig {
         None => None,
@@ -36,7 +36,7 @@ pub(super) fn settings(
     if !learn.kubernetes {
         let idle = learn.kubeconfig.as_ref().or(learn.namespace.as_ref()).or(learn.config_map.as_ref());
         let idle = idle.map(|idle| format!("{}: nothing is learned without learn.kubernetes: true", place(idle, path)));
-        reading.warnings.extend(idle);
+        context.warnings.extend(idle);
         return Ok(None);
     }
     let config_map = config_map.unwrap_or_else(|| CONFIG_MAP_DEFAULT.to_owned());

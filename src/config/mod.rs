@@ -31,7 +31,7 @@ use std::time::Duration;
 
 pub use arguments::{Arguments, Provider};
 pub use error::{ConfigError, Place};
-pub use source::{Source, SourceKind};
+pub use source::{CloudSettings, Source};
 
 use crate::config::settings::simulated;
 use crate::fleet::Policies;
@@ -110,8 +110,8 @@ impl Config {
 
     /// One simulated source, named `demo`: no cloud and no account.
     pub fn demo() -> Self {
-        let kind = SourceKind::Simulated(simulated::Settings::default());
-        Self::of(vec![Source { name: "demo".to_owned(), kind }], Vec::new())
+        let cloud = CloudSettings::Simulated(simulated::Settings::default());
+        Self::of(vec![Source { name: "demo".to_owned(), cloud }], Vec::new())
     }
 
     /// These sources, and defaults for the rest.

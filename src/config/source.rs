@@ -22,13 +22,13 @@ pub struct Source {
     /// Its name, of `a-z`, `0-9` and `-`.
     pub name: String,
     /// The cloud and where in it.
-    pub kind: SourceKind,
+    pub cloud: CloudSettings,
 }
 
 /// Which cloud a source is, and its settings.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "a handful of them live as long as the process")]
-pub enum SourceKind {
+pub enum CloudSettings {
     /// AWS Auto Scaling groups.
     #[cfg(feature = "aws")]
     Aws(aws::Settings),
@@ -40,12 +40,12 @@ pub enum SourceKind {
 }
 
 /// What reading the sources needs and gathers.
-pub(super) struct Reading<'a> {
+pub(super) struct SourceContext<'a> {
     pub(super) environment: Environment<'a>,
     pub(super) warnings: Vec<String>,
 }
 
-impl Reading<'_> {
+impl SourceContext<'_> {
     /// The warnings in the order they arose, none twice: what holds for the environment holds for each source that reads it.
     pub(super) fn into_warnings(self) -> Vec<String> {
         let mut seen = BTreeSet::new();
@@ -60,7 +60,7 @@ const EXAMPLE: &str =
 pub(super) fn all(
     sources: Option<Spanned<Vec<Spanned<file::Source>>>>,
     path: &Path,
-    reading: &mut Reading<'_>,
+    context: &mut SourceContext<'_>,
 ) -> Result<Vec<Source>, ConfigError> {
     let Some(sources) = sources else {
         return Err(ConfigError::at(
@@ -79,8 +79,8 @@ pub(super) fn all(
             let place = place(&source.value.name, path);
             return Err(ConfigError::at(&place, format!("two sources are named {name:?}; give each its own name")));
         }
-        let kind = kind(source, &name, path, reading)?;
-        checked_sources.push(Source { name, kind });
+        let cloud = cloud_settings(source, &name, path, context)?;
+        checked_sources.push(Source { name, cloud });
     }
     Ok(checked_sources)
 }
@@ -93,19 +93,19 @@ fn source_name(name: &str) -> Result<String, String> {
     Err(format!("{name:?} is not a source's name; use only a-z, 0-9 and -"))
 }
 
-fn kind(
+fn cloud_settings(
     source: Spanned<file::Source>,
     name: &str,
     path: &Path,
-    reading: &mut Reading<'_>,
-) -> Result<SourceKind, ConfigError> {
+    context: &mut SourceContext<'_>,
+) -> Result<CloudSettings, ConfigError> {
     let place = place(&source, path);
     match (source.value.aws, source.value.azure, source.value.simulated) {
         #[cfg(feature = "aws")]
-        (Some(aws), None, None) => super::aws::from_file(&aws.value, name, path, reading).map(SourceKind::Aws),
+        (Some(aws), None, None) => super::aws::from_file(&aws.value, name, path, context).map(CloudSettings::Aws),
         #[cfg(feature = "azure")]
-        (None, Some(azure), None) => super::azure::from_file(&azure, name, path, reading).map(SourceKind::Azure),
-        (None, None, Some(simulated)) => self::simulated(&simulated.value, path).map(SourceKind::Simulated),
+        (None, Some(azure), None) => super::azure::from_file(&azure, name, path, context).map(CloudSettings::Azure),
+        (None, None, Some(simulated)) => self::simulated(&simulated.value, path).map(CloudSettings::Simulated),
         (None, None, None) => Err(ConfigError::at(
             &place,
             format!("source {name:?} names no cloud; write one of aws, azure or simulated, with its keys or {{}}"),
@@ -161,12 +161,12 @@ pub(super) fn each<T>(
 pub(super) fn node_groups(
     specs: &[Located<String>],
     source: &str,
-    reading: &mut Reading<'_>,
+    context: &mut SourceContext<'_>,
 ) -> Result<Vec<NodeGroupSpec>, ConfigError> {
     let mut groups = Vec::<NodeGroupSpec>::new();
     for (spec, written) in each(specs, scalar::node_group)?.into_iter().zip(specs) {
         if groups.iter().any(|group| group.name == spec.name) {
-            reading.warnings.push(format!(
+            context.warnings.push(format!(
                 "{}: node group {:?} is named twice in source {source:?}; the first is used",
                 written.place, spec.name
             ));
@@ -178,9 +178,9 @@ pub(super) fn node_groups(
 }
 
 /// Warns of a source that will never have a group.
-pub(super) fn warn_if_idle(node_groups: usize, discoveries: usize, source: &str, reading: &mut Reading<'_>) {
+pub(super) fn warn_if_idle(node_groups: usize, discoveries: usize, source: &str, context: &mut SourceContext<'_>) {
     if node_groups + discoveries == 0 {
-        reading
+        context
             .warnings
             .push(format!("source {source:?} has neither node groups nor auto-discovery: it will never serve a group"));
     }

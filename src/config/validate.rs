@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, Place, check_file, read_file};
 use super::file::{self, Text};
-use super::source::{self, Reading};
+use super::source::{self, SourceContext};
 use super::yaml::{checked, optional, place};
 use super::{Admin, Config, Environment, Grpc, groups, learn, scalar};
 use crate::fleet::Policies;
@@ -37,9 +37,9 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
         Table::parse(&text, &table_path.display().to_string()).map_err(ConfigError::from)
     });
     let instance_types = instance_types.collect::<Result<_, _>>()?;
-    let mut reading = Reading { environment, warnings: Vec::new() };
-    let learn = learn::settings(&file.learn, path, &mut reading)?;
-    let sources = source::all(file.sources, path, &mut reading)?;
+    let mut context = SourceContext { environment, warnings: Vec::new() };
+    let learn = learn::settings(&file.learn, path, &mut context)?;
+    let sources = source::all(file.sources, path, &mut context)?;
     let groups =
         file.groups.into_iter().map(|group| groups::policy(group, path)).collect::<Result<_, _>>().map(Policies)?;
     Ok(Config {
@@ -51,7 +51,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
         learn,
         sources,
         groups,
-        warnings: reading.into_warnings(),
+        warnings: context.into_warnings(),
     })
 }
 

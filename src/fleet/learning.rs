@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::limits::{LEARN_LIMIT, NODE_PAGES, RECALL_LIMIT};
 use super::snapshot::{Snapshot, Store};
-use crate::instance_types::{Catalog, Day, Learned, Origin, Sighting};
+use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
 use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node};
 
 /// Why nothing was learned this time.
@@ -138,26 +138,26 @@ impl Learning {
 
     /// Looks at all nodes. Answers how many pages they were, at least one.
     async fn look(&mut self) -> u32 {
-        let looked = timeout(LEARN_LIMIT, self.sightings()).await;
+        let looked = timeout(LEARN_LIMIT, self.node_reports()).await;
         let looked = looked.unwrap_or(Err(LearningError::Timeout(LEARN_LIMIT)));
-        let Some((sightings, pages)) = self.nodes.unless(looked) else { return 1 };
-        if self.learned.see(&sightings, Day::of(SystemTime::now())) {
-            tracing::debug!(nodes = sightings.len(), entries = self.learned.len(), "learned from nodes");
+        let Some((node_reports, pages)) = self.nodes.unless(looked) else { return 1 };
+        if self.learned.see(&node_reports, Day::of(SystemTime::now())) {
+            tracing::debug!(nodes = node_reports.len(), entries = self.learned.len(), "learned from nodes");
             self.catalog.learn(&self.learned);
             self.unsaved = true;
         }
         pages
     }
 
-    async fn sightings(&self) -> Result<(Vec<Sighting>, u32), LearningError> {
-        let (mut sightings, mut from) = (Vec::new(), None);
+    async fn node_reports(&self) -> Result<(Vec<NodeReport>, u32), LearningError> {
+        let (mut node_reports, mut from) = (Vec::new(), None);
         for pages in 1..=NODE_PAGES {
             let page = self.api.list_nodes(from.as_deref()).await?;
             let snapshot = self.store.load();
-            sightings.extend(page.nodes.iter().filter_map(|node| sighting(&snapshot, node)));
+            node_reports.extend(page.nodes.iter().filter_map(|node| node_report(&snapshot, node)));
             from = page.next;
             if from.is_none() {
-                return Ok((sightings, u32::try_from(pages).unwrap_or(1)));
+                return Ok((node_reports, u32::try_from(pages).unwrap_or(1)));
             }
         }
         Err(LearningError::TooMany)
@@ -192,12 +192,12 @@ impl Learning {
 }
 
 /// What a node shows, where it is ready and of a group.
-fn sighting(snapshot: &Snapshot, node: &Node) -> Option<Sighting> {
+fn node_report(snapshot: &Snapshot, node: &Node) -> Option<NodeReport> {
     if !node.ready {
         return None;
     }
     let (_, view) = snapshot.group_of(&node.provider_id)?;
-    let origin = Origin {
+    let identity = NodeIdentity {
         group: &view.key.to_string(),
         family: view.family,
         type_name: &node.instance_type,
@@ -205,7 +205,7 @@ fn sighting(snapshot: &Snapshot, node: &Node) -> Option<Sighting> {
         node: &node.name,
         created: &node.created,
     };
-    Sighting::of(origin, &node.capacity, &node.allocatable)
+    NodeReport::of(identity, &node.capacity, &node.allocatable)
 }
 
 /// Something that may go wrong again and again, and is complained of once.

@@ -8,9 +8,9 @@ use arc_swap::ArcSwap;
 
 use super::entry::Entry;
 use super::learned::{Learned, LearnedType, LearnedTypes};
-use super::memory::{self, Host};
+use super::memory_model::{self, Host};
+use super::provenance::{Provenance, WithProvenance};
 use super::quantity::Quantity;
-use super::source::{Source, Sourced};
 use super::table::{Table, fold};
 use crate::cloud::{Architecture, Family, InstanceType};
 
@@ -36,14 +36,14 @@ pub struct Catalog {
 
 /// A type's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
+pub enum MemorySize {
     /// In bytes, as a kubelet reports it.
     Reported(Quantity),
-    /// In bytes, as the cloud sells it: [`memory::reported`] takes off what hypervisor and kernel keep.
+    /// In bytes, as the cloud sells it: [`memory_model::reported`] takes off what hypervisor and kernel keep.
     Nominal(Quantity),
 }
 
-impl Memory {
+impl MemorySize {
     /// Whether something is to be taken off it.
     pub fn is_nominal(self) -> bool {
         matches!(self, Self::Nominal(_))
@@ -53,7 +53,7 @@ impl Memory {
     fn reported(self, host: &Host<'_>) -> Quantity {
         match self {
             Self::Reported(memory) => memory,
-            Self::Nominal(memory) => memory::reported(host, memory),
+            Self::Nominal(memory) => memory_model::reported(host, memory),
         }
     }
 }
@@ -62,22 +62,22 @@ impl Memory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeCapacity {
     /// Virtual processors.
-    pub cpu: Option<Sourced<Quantity>>,
+    pub cpu: Option<WithProvenance<Quantity>>,
     /// Memory.
-    pub memory: Option<Sourced<Memory>>,
+    pub memory: Option<WithProvenance<MemorySize>>,
     /// Memory as the cloud sells it, in bytes, from whichever source knows it: rules for what a node reserves ask for it.
     pub nominal_memory: Option<Quantity>,
     /// The architecture.
-    pub architecture: Option<Sourced<Architecture>>,
+    pub architecture: Option<WithProvenance<Architecture>>,
     /// Pods.
-    pub pods: Option<Sourced<u32>>,
+    pub pods: Option<WithProvenance<u32>>,
     /// Pods that the type's network interfaces can serve, as the cloud or the shipped table says; user tables aside, for
     /// EKS nodes reserve by this figure whatever their own limit is.
     pub network_pods: Option<u32>,
     /// The disks that a machine of the type has of its own, together, in bytes; zero where it has none.
-    pub local_disks: Option<Sourced<Quantity>>,
+    pub local_disks: Option<WithProvenance<Quantity>>,
     /// Any other resource, by name. May be zero, where a more trusted source takes a resource away.
-    pub resources: BTreeMap<String, Sourced<Quantity>>,
+    pub resources: BTreeMap<String, WithProvenance<Quantity>>,
     /// What the group's nodes of this type were seen to hold and to keep.
     pub learned: Option<Arc<LearnedType>>,
 }
@@ -85,13 +85,13 @@ pub struct TypeCapacity {
 impl TypeCapacity {
     /// The memory that a kubelet on this host will report, in bytes. Where a share of it is given that is kept, that is the
     /// configuration's word, and the estimate the next most trusted one.
-    pub fn reported_memory(&self, host: &Host<'_>) -> Option<Sourced<Quantity>> {
+    pub fn reported_memory(&self, host: &Host<'_>) -> Option<WithProvenance<Quantity>> {
         let memory = self.memory.clone()?;
         let by_share = (host.overhead.is_some() && memory.value.is_nominal())
-            .then(|| (memory.value.reported(host), Source::GroupOverride));
+            .then(|| (memory.value.reported(host), Provenance::GroupOverride));
         let estimating = Host { overhead: None, ..*host };
         let estimated = memory.map(|memory| memory.reported(&estimating));
-        Sourced::first(by_share.into_iter().chain(estimated.into_candidates()))
+        WithProvenance::first(by_share.into_iter().chain(estimated.into_candidates()))
     }
 }
 
@@ -153,14 +153,15 @@ impl Catalog {
     /// What is known of a type; `None` where nothing is.
     pub fn resolve(&self, family: Family, name: &str) -> Option<TypeCapacity> {
         let live = self.live.load();
-        let live = live.get(&(family, fold(family, name).into_owned())).map(|entry| (Source::LiveDiscovery, &**entry));
-        let shipped = shipped(family, name).map(|entry| (Table::shipped(family).source().clone(), entry));
+        let live =
+            live.get(&(family, fold(family, name).into_owned())).map(|entry| (Provenance::LiveDiscovery, &**entry));
+        let shipped = shipped(family, name).map(|entry| (Table::shipped(family).provenance().clone(), entry));
         let network_pods = [&live, &shipped].into_iter().flatten().find_map(|(_, entry)| entry.pods);
         let user =
-            self.tables.iter().rev().filter_map(|table| Some((table.source().clone(), table.get(family, name)?)));
+            self.tables.iter().rev().filter_map(|table| Some((table.provenance().clone(), table.get(family, name)?)));
         let learned = self.seen.as_ref().and_then(|types| types.get(&*fold(family, name)));
-        let seen = learned.map(|learned| (learned.source.clone(), &learned.entry));
-        let layers: Vec<(Source, &Entry)> = user.chain(seen).chain(live).chain(shipped).collect();
+        let seen = learned.map(|learned| (learned.provenance.clone(), &learned.entry));
+        let layers: Vec<(Provenance, &Entry)> = user.chain(seen).chain(live).chain(shipped).collect();
         if layers.is_empty() {
             return None;
         }
@@ -171,10 +172,10 @@ impl Catalog {
             .collect();
         Some(TypeCapacity {
             cpu: pick(&layers, |entry| entry.cpu),
-            memory: Sourced::first(layers.iter().flat_map(|(source, entry)| {
-                let reported = entry.memory.map(Memory::Reported);
-                let nominal = entry.nominal_memory.map(Memory::Nominal);
-                reported.into_iter().chain(nominal).map(move |memory| (memory, source.clone()))
+            memory: WithProvenance::first(layers.iter().flat_map(|(provenance, entry)| {
+                let reported = entry.memory.map(MemorySize::Reported);
+                let nominal = entry.nominal_memory.map(MemorySize::Nominal);
+                reported.into_iter().chain(nominal).map(move |memory| (memory, provenance.clone()))
             })),
             nominal_memory: layers.iter().find_map(|(_, entry)| entry.nominal_memory),
             architecture: pick(&layers, |entry| entry.architecture),
@@ -187,8 +188,8 @@ impl Catalog {
     }
 }
 
-fn pick<T>(layers: &[(Source, &Entry)], figure: impl Fn(&Entry) -> Option<T>) -> Option<Sourced<T>> {
-    Sourced::first(layers.iter().filter_map(|(source, entry)| Some((figure(entry)?, source.clone()))))
+fn pick<T>(layers: &[(Provenance, &Entry)], figure: impl Fn(&Entry) -> Option<T>) -> Option<WithProvenance<T>> {
+    WithProvenance::first(layers.iter().filter_map(|(provenance, entry)| Some((figure(entry)?, provenance.clone()))))
 }
 
 fn shipped(family: Family, name: &str) -> Option<&'static Entry> {
@@ -232,13 +233,15 @@ mod tests {
         ]);
         let m5 = catalog.resolve(Family::Aws, "m5.large").unwrap();
         let cpu = m5.cpu.unwrap();
-        assert_eq!((cpu.value.to_string(), cpu.source.to_string()), ("4".into(), "user table two.yaml".into()));
-        let (runner_up, source) = cpu.runner_up.unwrap();
-        assert_eq!((runner_up.to_string(), source.to_string()), ("3".into(), "user table one.yaml".into()));
+        assert_eq!((cpu.value.to_string(), cpu.provenance.to_string()), ("4".into(), "user table two.yaml".into()));
+        let (runner_up, provenance) = cpu.runner_up.unwrap();
+        assert_eq!((runner_up.to_string(), provenance.to_string()), ("3".into(), "user table one.yaml".into()));
         let memory = m5.memory.unwrap();
-        assert_eq!(memory.value, Memory::Reported("7Gi".parse().unwrap()));
-        let nominal =
-            (Memory::Nominal("8Gi".parse().unwrap()), Source::Shipped { version: super::super::SHIPPED_VERSION });
+        assert_eq!(memory.value, MemorySize::Reported("7Gi".parse().unwrap()));
+        let nominal = (
+            MemorySize::Nominal("8Gi".parse().unwrap()),
+            Provenance::Shipped { version: super::super::SHIPPED_VERSION },
+        );
         assert_eq!(memory.runner_up, Some(nominal));
         assert_eq!((m5.pods.unwrap().value, m5.network_pods), (20, Some(29)));
         assert!(m5.resources.contains_key("nvidia.com/gpu"));
@@ -251,8 +254,8 @@ mod tests {
         catalog.insert_live(Family::Aws, &[live("m5.large", 5, 1024), live("new.large", 7, 2048)]);
         assert!(catalog.knows_live(Family::Aws, "m5.large") && !catalog.knows_live(Family::Azure, "m5.large"));
         let m5 = catalog.resolve(Family::Aws, "m5.large").unwrap();
-        assert_eq!(m5.cpu.unwrap().runner_up, Some((Quantity::units(5), Source::LiveDiscovery)));
-        assert_eq!(m5.memory.unwrap().value, Memory::Nominal("1Gi".parse().unwrap()));
+        assert_eq!(m5.cpu.unwrap().runner_up, Some((Quantity::units(5), Provenance::LiveDiscovery)));
+        assert_eq!(m5.memory.unwrap().value, MemorySize::Nominal("1Gi".parse().unwrap()));
         assert_eq!(m5.network_pods, Some(30));
         let new = catalog.resolve(Family::Aws, "new.large").unwrap();
         assert_eq!(new.resources["nvidia.com/gpu"].value, Quantity::units(8));

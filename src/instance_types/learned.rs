@@ -10,9 +10,9 @@
 //! disks replaced.
 
 mod document;
+mod node_report;
 #[cfg(test)]
 mod properties;
-mod sighting;
 #[cfg(test)]
 mod tests;
 
@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::entry::Entry;
+use super::provenance::{Day, Provenance};
 use super::quantity::Quantity;
-use super::source::{Day, Source};
 
 pub use document::LearnedError;
-pub use sighting::{Origin, Sighting};
+pub use node_report::{NodeIdentity, NodeReport};
 
 /// Images remembered of one group and type: the one in use, the one before, and those that an instance refresh mixes.
 const IMAGES_MAX: usize = 4;
@@ -34,13 +34,13 @@ const ENTRIES_MAX: usize = 1000;
 /// How long a minimum counts that no node shows any more.
 const MINIMUM_LIFE_DAYS: u32 = 30;
 
-/// Figures by resource.
-pub type Figures = BTreeMap<String, Quantity>;
+/// ResourceQuantities by resource.
+pub type ResourceQuantities = BTreeMap<String, Quantity>;
 
 /// What was seen, of all groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
-    entries: BTreeMap<Key, Seen>,
+    entries: BTreeMap<Key, LearnedMinimum>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ struct Key {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct LearnedMinimum {
     /// The node that showed the lowest memory.
     node: String,
     /// When the lowest figures were shown last.
@@ -60,8 +60,8 @@ struct Seen {
     last: Day,
     /// When the newest node was created, in RFC 3339.
     newest: String,
-    capacity: Figures,
-    allocatable: Figures,
+    capacity: ResourceQuantities,
+    allocatable: ResourceQuantities,
 }
 
 /// What was seen of the nodes of one group, by instance type; lower case for Azure, which ignores case.
@@ -73,23 +73,23 @@ pub struct LearnedType {
     /// Capacity, in the words of a table.
     pub(super) entry: Entry,
     /// Capacity, by resource.
-    pub capacity: Figures,
+    pub capacity: ResourceQuantities,
     /// What is left of it for pods, by resource.
-    pub allocatable: Figures,
+    pub allocatable: ResourceQuantities,
     /// The node and the day.
-    pub source: Source,
+    pub provenance: Provenance,
 }
 
 impl Learned {
     /// Takes in what one look at all nodes showed. Answers whether that changed anything.
-    pub fn see(&mut self, sightings: &[Sighting], today: Day) -> bool {
+    pub fn see(&mut self, node_reports: &[NodeReport], today: Day) -> bool {
         let before = self.clone();
         let mut now = Self::default();
-        for sighting in sightings {
-            now.add(sighting.key(), sighting.seen(today), Seen::lower);
+        for node_report in node_reports {
+            now.add(node_report.key(), node_report.seen(today), LearnedMinimum::lower);
         }
         for (key, seen) in now.entries {
-            self.add(key, seen, Seen::renew);
+            self.add(key, seen, LearnedMinimum::renew);
         }
         self.forget();
         *self != before
@@ -98,18 +98,18 @@ impl Learned {
     /// Adds what was remembered elsewhere.
     pub fn union(&mut self, other: Self) {
         for (key, seen) in other.entries {
-            self.add(key, seen, Seen::lower);
+            self.add(key, seen, LearnedMinimum::lower);
         }
         self.forget();
     }
 
     /// What it says of each group.
     pub fn by_group(&self) -> BTreeMap<&str, LearnedTypes> {
-        let mut newest: BTreeMap<(&str, &str), &Seen> = BTreeMap::new();
+        let mut newest: BTreeMap<(&str, &str), &LearnedMinimum> = BTreeMap::new();
         for (key, seen) in &self.entries {
             let of_type = newest.entry((&key.group, &key.type_name)).or_insert(seen);
             // Of two that are as new the one with less, for nothing tells which will be launched.
-            let rank = |seen: &Seen| (seen.newest.clone(), Reverse(seen.memory()));
+            let rank = |seen: &LearnedMinimum| (seen.newest.clone(), Reverse(seen.memory()));
             if rank(seen) > rank(of_type) {
                 *of_type = seen;
             }
@@ -131,7 +131,7 @@ impl Learned {
         self.entries.is_empty()
     }
 
-    fn add(&mut self, key: Key, seen: Seen, merge: impl FnOnce(&mut Seen, Seen)) {
+    fn add(&mut self, key: Key, seen: LearnedMinimum, merge: impl FnOnce(&mut LearnedMinimum, LearnedMinimum)) {
         match self.entries.entry(key) {
             std::collections::btree_map::Entry::Vacant(vacant) => {
                 vacant.insert(seen);
@@ -166,7 +166,7 @@ impl Learned {
     }
 }
 
-impl Seen {
+impl LearnedMinimum {
     fn memory(&self) -> Option<Quantity> {
         self.capacity.get("memory").copied()
     }
@@ -207,7 +207,7 @@ impl Seen {
 
 /// A device that only one has is there, and its plugin not up yet on the other; anything else that one lacks is not in
 /// every node.
-fn take_lower(figures: &mut Figures, mut others: Figures) {
+fn take_lower(figures: &mut ResourceQuantities, mut others: ResourceQuantities) {
     figures.retain(|name, _| is_device(name) || others.contains_key(name));
     others.retain(|name, _| is_device(name) || figures.contains_key(name));
     for (name, other) in others {
@@ -222,19 +222,19 @@ fn is_device(name: &str) -> bool {
 }
 
 /// Whether every figure that both have is as low in `figures`.
-fn is_below(figures: &Figures, others: &Figures) -> bool {
+fn is_below(figures: &ResourceQuantities, others: &ResourceQuantities) -> bool {
     others.iter().all(|(name, other)| figures.get(name).is_none_or(|figure| figure <= other))
 }
 
-fn with_devices(mut figures: Figures, known: &Figures) -> Figures {
+fn with_devices(mut figures: ResourceQuantities, known: &ResourceQuantities) -> ResourceQuantities {
     for (name, figure) in known.iter().filter(|(name, _)| is_device(name)) {
         figures.entry(name.clone()).or_insert(*figure);
     }
     figures
 }
 
-impl From<&Seen> for LearnedType {
-    fn from(seen: &Seen) -> Self {
+impl From<&LearnedMinimum> for LearnedType {
+    fn from(seen: &LearnedMinimum) -> Self {
         let mut entry = Entry::default();
         for (name, quantity) in &seen.capacity {
             match name.as_str() {
@@ -250,7 +250,7 @@ impl From<&Seen> for LearnedType {
             entry,
             capacity: seen.capacity.clone(),
             allocatable: seen.allocatable.clone(),
-            source: Source::Learned { node: seen.node.as_str().into(), seen: seen.lowest },
+            provenance: Provenance::Learned { node: seen.node.as_str().into(), seen: seen.lowest },
         }
     }
 }

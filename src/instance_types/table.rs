@@ -10,7 +10,7 @@ use serde_saphyr::Spanned;
 use thiserror::Error;
 
 use super::entry::Entry;
-use super::source::Source;
+use super::provenance::Provenance;
 use crate::cloud::Family;
 
 /// The date of the shipped tables.
@@ -26,7 +26,7 @@ static SHIPPED_AZURE: LazyLock<Table> = LazyLock::new(|| Table::shipped_from("in
 /// What one file says of instance types.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    source: Source,
+    provenance: Provenance,
     /// By name, as [`fold`] has it.
     aws: BTreeMap<String, Entry>,
     azure: BTreeMap<String, Entry>,
@@ -47,9 +47,9 @@ pub struct TableError {
 }
 
 impl Table {
-    /// Reads the YAML of a table. `origin` is the file's name, for messages and as [`Source::UserTable`].
+    /// Reads the YAML of a table. `origin` is the file's name, for messages and as [`Provenance::UserTable`].
     pub fn parse(text: &str, origin: &str) -> Result<Self, TableError> {
-        Self::parse_as(text, origin, Source::UserTable { file: origin.into() })
+        Self::parse_as(text, origin, Provenance::UserTable { file: origin.into() })
     }
 
     /// The table of a cloud that ships in the binary.
@@ -61,8 +61,8 @@ impl Table {
     }
 
     /// Where its figures come from.
-    pub fn source(&self) -> &Source {
-        &self.source
+    pub fn provenance(&self) -> &Provenance {
+        &self.provenance
     }
 
     /// What it says of a type.
@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    fn parse_as(text: &str, origin: &str, source: Source) -> Result<Self, TableError> {
+    fn parse_as(text: &str, origin: &str, provenance: Provenance) -> Result<Self, TableError> {
         let options = serde_saphyr::options! { with_snippet: false };
         let document: Document = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
@@ -103,15 +103,15 @@ impl Table {
         };
         let aws = by_name(Family::Aws, document.aws)?;
         let azure = by_name(Family::Azure, document.azure)?;
-        Ok(Self { source, aws, azure })
+        Ok(Self { provenance, aws, azure })
     }
 
     fn shipped_from(origin: &str, text: &str) -> Self {
-        let source = Source::Shipped { version: SHIPPED_VERSION };
-        Self::parse_as(text, origin, source.clone()).unwrap_or_else(|error| {
+        let provenance = Provenance::Shipped { version: SHIPPED_VERSION };
+        Self::parse_as(text, origin, provenance.clone()).unwrap_or_else(|error| {
             // A test parses both, so this is not reached; a missing table is answered type by type all the same.
             tracing::error!(%error, "the shipped capacity table cannot be read");
-            Self { source, aws: BTreeMap::new(), azure: BTreeMap::new() }
+            Self { provenance, aws: BTreeMap::new(), azure: BTreeMap::new() }
         })
     }
 }
@@ -177,7 +177,7 @@ mod tests {
         let a100 = table.get(Family::Azure, "standard_nc24ADS_a100_V4").unwrap();
         assert_eq!(a100.to_string(), "{cpu: 24, nominalMemory: 220Gi, nvidia.com/gpu: 1}");
         assert_eq!(table.get(Family::Aws, "M5.large"), None);
-        assert_eq!(table.source().to_string(), "user table my-table.yaml");
+        assert_eq!(table.provenance().to_string(), "user table my-table.yaml");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use prost::Message as _;
 use prost::bytes::Bytes;
 
-use super::capacity::{self, Holdings, Resources};
+use super::capacity::{self, NodeResources, Resources};
 use super::error::TemplateError;
 use super::labels;
 use super::node::{Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Quantity, Taint};
@@ -14,7 +14,7 @@ use super::overrides::GroupOverrides;
 use super::reserved::profile_name;
 use super::spread::Spreads;
 use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
-use crate::instance_types::{self, Catalog, Source, Sourced};
+use crate::instance_types::{self, Catalog, Provenance, WithProvenance};
 
 /// A label's value, as the hostname is one, has 63 characters at most; the suffix needs 18 of them.
 const NAME_STEM_MAX: usize = 45;
@@ -57,15 +57,16 @@ pub struct Value {
     /// The value, as Kubernetes writes it.
     pub value: String,
     /// Where it comes from.
-    pub source: Source,
+    pub provenance: Provenance,
     /// What it would be without that source, and where that comes from.
-    pub runner_up: Option<(String, Source)>,
+    pub runner_up: Option<(String, Provenance)>,
 }
 
 /// Builds the template of a group.
 pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
     let profile = profile(input);
-    let Holdings { capacity, allocatable, architecture, spreads } = capacity::holdings(input, profile.value)?;
+    let NodeResources { capacity, allocatable, architecture, spreads } =
+        capacity::node_resources(input, profile.value)?;
     let name = node_name(input.group);
     let labels = labels::labels(input, &name, architecture.as_ref())?;
     let taints = labels::taints(input);
@@ -79,7 +80,7 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
         value("taints", &name, &taint.clone().map(|taint| taint.value))
     }));
 
-    let taints = taints.into_iter().map(|Sourced { value: taint, .. }| Taint {
+    let taints = taints.into_iter().map(|WithProvenance { value: taint, .. }| Taint {
         key: Some(taint.key),
         value: Some(taint.value),
         effect: Some(taint.effect.as_str().to_owned()),
@@ -102,25 +103,26 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
 
 /// The rule by which nodes keep something for themselves: the configuration's word before the cloud's. Of nodes that no
 /// cloud claims to have set up it is that of a plain kubelet.
-fn profile(input: &Input<'_>) -> Sourced<ReservedProfile> {
-    let given = input.overrides.reserved.profile.map(|profile| (profile, Source::GroupOverride));
-    let of_cloud = input.launch.reserved.map(|profile| (profile, Source::Group));
-    let default = (ReservedProfile::Kubeadm, Source::Default);
+fn profile(input: &Input<'_>) -> WithProvenance<ReservedProfile> {
+    let given = input.overrides.reserved.profile.map(|profile| (profile, Provenance::GroupOverride));
+    let of_cloud = input.launch.reserved.map(|profile| (profile, Provenance::Group));
+    let default = (ReservedProfile::Kubeadm, Provenance::Default);
     let candidates = given.into_iter().chain(of_cloud).chain(std::iter::once(default.clone()));
-    Sourced::first(candidates).unwrap_or_else(|| Sourced::new(default.0, default.1))
+    WithProvenance::first(candidates).unwrap_or_else(|| WithProvenance::new(default.0, default.1))
 }
 
-fn value<T: Display>(part: &str, name: &str, sourced: &Sourced<T>) -> Value {
+fn value<T: Display>(part: &str, name: &str, sourced: &WithProvenance<T>) -> Value {
     Value {
         path: format!("{part}.{name}"),
         value: sourced.value.to_string(),
-        source: sourced.source.clone(),
-        runner_up: sourced.runner_up.as_ref().map(|(value, source)| (value.to_string(), source.clone())),
+        provenance: sourced.provenance.clone(),
+        runner_up: sourced.runner_up.as_ref().map(|(value, provenance)| (value.to_string(), provenance.clone())),
     }
 }
 
 fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {
-    let quantity = |resource: &Sourced<instance_types::Quantity>| Quantity { string: Some(resource.value.to_string()) };
+    let quantity =
+        |resource: &WithProvenance<instance_types::Quantity>| Quantity { string: Some(resource.value.to_string()) };
     resources.iter().map(|(name, resource)| (name.clone(), quantity(resource))).collect()
 }
 

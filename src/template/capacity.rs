@@ -6,11 +6,11 @@ use super::build::Input;
 use super::error::TemplateError;
 use super::learned;
 use super::pods::pods;
-use super::reserved::{self, Shape};
+use super::reserved::{self, NodeSize};
 use super::spread::{Spreads, spreads};
 use crate::cloud::{Architecture, Family, OperatingSystem, ReservedProfile};
-use crate::instance_types::memory::Host;
-use crate::instance_types::{Quantity, Source, Sourced, TypeCapacity};
+use crate::instance_types::memory_model::Host;
+use crate::instance_types::{Provenance, Quantity, TypeCapacity, WithProvenance};
 
 pub(super) const CPU: &str = "cpu";
 pub(super) const MEMORY: &str = "memory";
@@ -25,34 +25,34 @@ const DIRECTX: &str = "microsoft.com/directx";
 /// on AKS), 0.4 % on XFS. 4 % is never too little.
 const FILE_SYSTEM_PER_MILLE: u64 = 40;
 
-pub(super) type Resources = BTreeMap<String, Sourced<Quantity>>;
+pub(super) type Resources = BTreeMap<String, WithProvenance<Quantity>>;
 
 /// What the nodes of a group hold.
-pub(super) struct Holdings {
+pub(super) struct NodeResources {
     pub(super) capacity: Resources,
     pub(super) allocatable: Resources,
     /// `None` where types differ or it is not known.
-    pub(super) architecture: Option<Sourced<Architecture>>,
+    pub(super) architecture: Option<WithProvenance<Architecture>>,
     /// How far the types of the group are apart.
     pub(super) spreads: Spreads,
 }
 
 /// What the nodes of one instance type hold.
-struct TypeHoldings {
+struct TypeResources {
     capacity: Resources,
     allocatable: Resources,
-    architecture: Option<Sourced<Architecture>>,
+    architecture: Option<WithProvenance<Architecture>>,
 }
 
 /// The least that any instance type of the group holds, of each resource.
-pub(super) fn holdings(input: &Input<'_>, profile: ReservedProfile) -> Result<Holdings, TemplateError> {
+pub(super) fn node_resources(input: &Input<'_>, profile: ReservedProfile) -> Result<NodeResources, TemplateError> {
     let explicit = explicit(input);
     let types = &input.launch.types;
-    let each: Result<Vec<_>, _> = types.iter().map(|name| holdings_of(input, &explicit, profile, name)).collect();
+    let each: Result<Vec<_>, _> = types.iter().map(|name| type_resources(input, &explicit, profile, name)).collect();
     let each = each?;
     let named: Vec<_> = types.iter().map(String::as_str).zip(each.iter().map(|of_type| &of_type.capacity)).collect();
     let spreads = spreads(&named);
-    let least = each.into_iter().reduce(|least, of_type| TypeHoldings {
+    let least = each.into_iter().reduce(|least, of_type| TypeResources {
         capacity: minimum(least.capacity, &of_type.capacity),
         allocatable: minimum(least.allocatable, &of_type.allocatable),
         architecture: least
@@ -60,8 +60,8 @@ pub(super) fn holdings(input: &Input<'_>, profile: ReservedProfile) -> Result<Ho
             .filter(|one| of_type.architecture.as_ref().is_some_and(|other| other.value == one.value)),
     });
     let least = least.ok_or_else(|| TemplateError::NoType { group: input.group.to_owned() })?;
-    let TypeHoldings { capacity, allocatable, architecture } = least;
-    Ok(Holdings { capacity, allocatable, architecture, spreads })
+    let TypeResources { capacity, allocatable, architecture } = least;
+    Ok(NodeResources { capacity, allocatable, architecture, spreads })
 }
 
 /// Resource by resource the smaller; a resource that one of them lacks is in neither's nodes for certain.
@@ -75,7 +75,7 @@ fn minimum(mut one: Resources, other: &Resources) -> Resources {
     one
 }
 
-pub(super) type Candidates = BTreeMap<String, Vec<(Quantity, Source)>>;
+pub(super) type Candidates = BTreeMap<String, Vec<(Quantity, Provenance)>>;
 
 /// What tags and configuration say of every node of the group, whatever its type. Most trusted first.
 fn explicit(input: &Input<'_>) -> Candidates {
@@ -83,7 +83,7 @@ fn explicit(input: &Input<'_>) -> Candidates {
     for (name, text) in input.hints.resources.iter().chain(&input.launch.resources) {
         match text.parse::<Quantity>() {
             Ok(quantity) if !quantity.is_negative() => {
-                explicit.entry(name.clone()).or_default().push((quantity, Source::GroupTag));
+                explicit.entry(name.clone()).or_default().push((quantity, Provenance::GroupTag));
             }
             unusable => {
                 let error = unusable.err().map_or_else(|| "it is negative".to_owned(), |error| error.to_string());
@@ -92,17 +92,17 @@ fn explicit(input: &Input<'_>) -> Candidates {
         }
     }
     for (name, quantity) in &input.overrides.capacity {
-        explicit.entry(name.clone()).or_default().push((*quantity, Source::GroupOverride));
+        explicit.entry(name.clone()).or_default().push((*quantity, Provenance::GroupOverride));
     }
     explicit
 }
 
-fn holdings_of(
+fn type_resources(
     input: &Input<'_>,
     explicit: &Candidates,
     profile: ReservedProfile,
     type_name: &str,
-) -> Result<TypeHoldings, TemplateError> {
+) -> Result<TypeResources, TemplateError> {
     let known = input.catalog.resolve(input.family, type_name);
     if known.is_none() && !(explicit.contains_key(CPU) && explicit.contains_key(MEMORY)) {
         return Err(TemplateError::UnknownType {
@@ -120,7 +120,7 @@ fn holdings_of(
         type_name: type_name.to_owned(),
         resource,
     };
-    let from_catalog = known.as_ref().and_then(|known| known.cpu.clone()).map(|cpu| switched_on(input, cpu));
+    let from_catalog = known.as_ref().and_then(|known| known.cpu.clone()).map(|cpu| enabled_cpus(input, cpu));
     let cpu = trusted(explicit, CPU, from_catalog).ok_or_else(|| incomplete(CPU))?;
     let host = Host {
         family: input.family,
@@ -135,7 +135,7 @@ fn holdings_of(
     let memory_is_estimated = !explicit.contains_key(MEMORY) && known.as_ref().is_some_and(is_nominal);
     let pods = pods(input, explicit, known.as_ref(), profile, cpu.value);
     let pods_limit = u32::try_from(pods.value.whole()).unwrap_or(u32::MAX);
-    let shape = Shape {
+    let size = NodeSize {
         operating_system: input.launch.operating_system,
         cpu: cpu.value,
         memory: memory.value,
@@ -150,9 +150,9 @@ fn holdings_of(
     capacity.insert(MEMORY.to_owned(), memory);
     capacity.insert(PODS.to_owned(), pods);
     let rule = &input.overrides.reserved;
-    let kept = reserved::reserved(rule, profile, &shape);
+    let kept = reserved::reserved(rule, profile, &size);
     let kept = learned::kept(kept, rule, known.as_ref().and_then(|known| known.learned.as_deref()), &capacity);
-    Ok(TypeHoldings {
+    Ok(TypeResources {
         allocatable: allocatable(&capacity, &kept),
         capacity,
         architecture: known.and_then(|known| known.architecture),
@@ -165,15 +165,23 @@ fn network_pods(known: &TypeCapacity) -> Option<u32> {
 }
 
 /// What is said of the group before what is known of the type.
-fn trusted(explicit: &Candidates, name: &str, known: Option<Sourced<Quantity>>) -> Option<Sourced<Quantity>> {
+fn trusted(
+    explicit: &Candidates,
+    name: &str,
+    known: Option<WithProvenance<Quantity>>,
+) -> Option<WithProvenance<Quantity>> {
     let explicit = explicit.get(name).into_iter().flatten().cloned();
-    Sourced::first(explicit.chain(known.into_iter().flat_map(Sourced::into_candidates)))
+    WithProvenance::first(explicit.chain(known.into_iter().flat_map(WithProvenance::into_candidates)))
 }
 
 /// Of a type's processors those that the launch leaves on.
-fn switched_on(input: &Input<'_>, of_type: Sourced<Quantity>) -> Sourced<Quantity> {
+fn enabled_cpus(input: &Input<'_>, of_type: WithProvenance<Quantity>) -> WithProvenance<Quantity> {
     match input.launch.cpus_max.map(Quantity::units).filter(|most| *most < of_type.value) {
-        Some(most) => Sourced { value: most, source: Source::Group, runner_up: Some((of_type.value, of_type.source)) },
+        Some(most) => WithProvenance {
+            value: most,
+            provenance: Provenance::Group,
+            runner_up: Some((of_type.value, of_type.provenance)),
+        },
         None => of_type,
     }
 }
@@ -196,7 +204,7 @@ fn other_resources(
         resources.extend(gpus.map(|gpus| (DIRECTX.to_owned(), gpus)));
     }
     for (name, count) in &input.launch.devices {
-        resources.insert(name.clone(), Sourced::new(Quantity::units(*count), Source::Group));
+        resources.insert(name.clone(), WithProvenance::new(Quantity::units(*count), Provenance::Group));
     }
     if let Some(disk) = disk_for_pods(input, known) {
         let storage = learned::storage(resources.remove(EPHEMERAL), disk.map(formatted));
@@ -214,8 +222,11 @@ fn other_resources(
 
 /// The disk with pods' ephemeral storage, in bytes: the machine's own ones where the node joins them and has any, else the
 /// volume that it is launched with.
-fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<Sourced<Quantity>> {
-    let volume = input.launch.ephemeral_storage_bytes.map(|bytes| Sourced::new(Quantity::bytes(bytes), Source::Group));
+fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<WithProvenance<Quantity>> {
+    let volume = input
+        .launch
+        .ephemeral_storage_bytes
+        .map(|bytes| WithProvenance::new(Quantity::bytes(bytes), Provenance::Group));
     if !input.launch.joins_local_disks {
         return volume;
     }

@@ -6,9 +6,9 @@ use super::build::Input;
 use super::error::TemplateError;
 use super::overrides::same_taint;
 use crate::cloud::{Architecture, Family, Taint};
-use crate::instance_types::{Source, Sourced};
+use crate::instance_types::{Provenance, WithProvenance};
 
-pub(super) type Labels = BTreeMap<String, Sourced<String>>;
+pub(super) type Labels = BTreeMap<String, WithProvenance<String>>;
 
 /// What Azure's nodes carry as their zone in a group without zones.
 const AZURE_NO_ZONE: &str = "0";
@@ -18,59 +18,59 @@ const AZURE_NO_ZONE: &str = "0";
 pub(super) fn labels(
     input: &Input<'_>,
     node_name: &str,
-    architecture: Option<&Sourced<Architecture>>,
+    architecture: Option<&WithProvenance<Architecture>>,
 ) -> Result<Labels, TemplateError> {
-    let mut candidates: BTreeMap<String, Vec<(String, Source)>> = BTreeMap::new();
+    let mut candidates: BTreeMap<String, Vec<(String, Provenance)>> = BTreeMap::new();
     let given = [
-        (&input.hints.labels, Source::GroupTag),
-        (&input.overrides.labels, Source::GroupOverride),
-        (&input.launch.labels, Source::Group),
+        (&input.hints.labels, Provenance::GroupTag),
+        (&input.overrides.labels, Provenance::GroupOverride),
+        (&input.launch.labels, Provenance::Group),
     ];
-    for (labels, source) in given {
+    for (labels, provenance) in given {
         for (key, value) in labels {
-            candidates.entry(key.clone()).or_default().push((value.clone(), source.clone()));
+            candidates.entry(key.clone()).or_default().push((value.clone(), provenance.clone()));
         }
     }
-    for (key, value, source) in generated(input, node_name, architecture)? {
-        candidates.entry(key.to_owned()).or_default().push((value, source));
+    for (key, value, provenance) in generated(input, node_name, architecture)? {
+        candidates.entry(key.to_owned()).or_default().push((value, provenance));
     }
-    Ok(candidates.into_iter().filter_map(|(key, candidates)| Some((key, Sourced::first(candidates)?))).collect())
+    Ok(candidates.into_iter().filter_map(|(key, candidates)| Some((key, WithProvenance::first(candidates)?))).collect())
 }
 
-type Label = (&'static str, String, Source);
+type Label = (&'static str, String, Provenance);
 
 /// What follows from the machine. The `beta` names are deprecated, yet kubelets and cloud controllers still set them, and
 /// pods still select by them.
 fn generated(
     input: &Input<'_>,
     node_name: &str,
-    architecture: Option<&Sourced<Architecture>>,
+    architecture: Option<&WithProvenance<Architecture>>,
 ) -> Result<Vec<Label>, TemplateError> {
     let launch = input.launch;
     let mut labels: Vec<Label> = Vec::new();
-    let mut add = |keys: &[&'static str], value: &str, source: Source| {
-        labels.extend(keys.iter().map(|key| (*key, value.to_owned(), source.clone())));
+    let mut add = |keys: &[&'static str], value: &str, provenance: Provenance| {
+        labels.extend(keys.iter().map(|key| (*key, value.to_owned(), provenance.clone())));
     };
     let system = launch.operating_system.label();
-    add(&["kubernetes.io/os", "beta.kubernetes.io/os"], system, Source::Group);
-    add(&["kubernetes.io/hostname"], node_name, Source::Default);
-    if let Some(Sourced { value, source, .. }) = architecture {
-        add(&["kubernetes.io/arch", "beta.kubernetes.io/arch"], value.label(), source.clone());
+    add(&["kubernetes.io/os", "beta.kubernetes.io/os"], system, Provenance::Group);
+    add(&["kubernetes.io/hostname"], node_name, Provenance::Default);
+    if let Some(WithProvenance { value, provenance, .. }) = architecture {
+        add(&["kubernetes.io/arch", "beta.kubernetes.io/arch"], value.label(), provenance.clone());
     }
     if let [type_name] = launch.types.as_slice() {
-        add(&["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"], type_name, Source::Group);
+        add(&["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"], type_name, Provenance::Group);
     }
     let region = ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"];
     if !launch.region.is_empty() {
-        add(&region, &launch.region, Source::Group);
+        add(&region, &launch.region, Provenance::Group);
     }
     let zone = zone(input)?;
-    add(&["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"], zone, Source::Group);
+    add(&["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"], zone, Provenance::Group);
     match input.family {
-        Family::Aws => add(&["topology.ebs.csi.aws.com/zone"], zone, Source::Group),
+        Family::Aws => add(&["topology.ebs.csi.aws.com/zone"], zone, Provenance::Group),
         // A disk without a zone has an empty one.
-        Family::Azure if zone == AZURE_NO_ZONE => add(&["topology.disk.csi.azure.com/zone"], "", Source::Group),
-        Family::Azure => add(&["topology.disk.csi.azure.com/zone"], zone, Source::Group),
+        Family::Azure if zone == AZURE_NO_ZONE => add(&["topology.disk.csi.azure.com/zone"], "", Provenance::Group),
+        Family::Azure => add(&["topology.disk.csi.azure.com/zone"], zone, Provenance::Group),
     }
     Ok(labels)
 }
@@ -91,19 +91,19 @@ fn zone<'a>(input: &Input<'a>) -> Result<&'a str, TemplateError> {
 }
 
 /// Every taint, one per key and effect: a tag's before an override's before the node machinery's.
-pub(super) fn taints(input: &Input<'_>) -> Vec<Sourced<Taint>> {
-    let mut taints: Vec<Sourced<Taint>> = Vec::new();
+pub(super) fn taints(input: &Input<'_>) -> Vec<WithProvenance<Taint>> {
+    let mut taints: Vec<WithProvenance<Taint>> = Vec::new();
     let given = [
-        (&input.hints.taints, Source::GroupTag),
-        (&input.overrides.taints, Source::GroupOverride),
-        (&input.launch.taints, Source::Group),
+        (&input.hints.taints, Provenance::GroupTag),
+        (&input.overrides.taints, Provenance::GroupOverride),
+        (&input.launch.taints, Provenance::Group),
     ];
-    for (candidates, source) in given {
+    for (candidates, provenance) in given {
         for taint in candidates {
             match taints.iter_mut().find(|before| same_taint(&before.value, taint)) {
-                None => taints.push(Sourced::new(taint.clone(), source.clone())),
-                Some(winner) if winner.runner_up.is_none() && winner.source != source => {
-                    winner.runner_up = Some((taint.clone(), source.clone()));
+                None => taints.push(WithProvenance::new(taint.clone(), provenance.clone())),
+                Some(winner) if winner.runner_up.is_none() && winner.provenance != provenance => {
+                    winner.runner_up = Some((taint.clone(), provenance.clone()));
                 }
                 Some(_) => {}
             }

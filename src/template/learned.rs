@@ -2,7 +2,7 @@
 
 use super::capacity::{EPHEMERAL, MEMORY, Resources};
 use super::overrides::ReservedRule;
-use crate::instance_types::{Figures, LearnedType, Quantity, Source, Sourced};
+use crate::instance_types::{LearnedType, Provenance, Quantity, ResourceQuantities, WithProvenance};
 
 /// What a node keeps of each resource: as seen, before what the profile says. Where the configuration says anything of
 /// it, that counts alone.
@@ -16,11 +16,15 @@ pub(super) fn kept(
     let mut kept = by_rule;
     for (name, amount) in amounts(&seen.capacity, &seen.allocatable) {
         // A share of the disk is kept: what was seen of another disk says nothing of this one.
-        let same = name != EPHEMERAL || capacity.get(EPHEMERAL).is_some_and(|storage| storage.source == seen.source);
+        let same =
+            name != EPHEMERAL || capacity.get(EPHEMERAL).is_some_and(|storage| storage.provenance == seen.provenance);
         let known = kept.remove(name);
         if same && (known.is_some() || !amount.is_zero()) {
-            let runner_up = known.map(|known| (known.value, known.source));
-            kept.insert(name.to_owned(), Sourced { value: amount, source: seen.source.clone(), runner_up });
+            let runner_up = known.map(|known| (known.value, known.provenance));
+            kept.insert(
+                name.to_owned(),
+                WithProvenance { value: amount, provenance: seen.provenance.clone(), runner_up },
+            );
         } else if let Some(known) = known {
             kept.insert(name.to_owned(), known);
         }
@@ -29,7 +33,10 @@ pub(super) fn kept(
 }
 
 /// Capacity less allocatable. The huge pages set aside in memory are no reserve: they are taken off it beside.
-fn amounts<'a>(capacity: &'a Figures, allocatable: &'a Figures) -> impl Iterator<Item = (&'a str, Quantity)> {
+fn amounts<'a>(
+    capacity: &'a ResourceQuantities,
+    allocatable: &'a ResourceQuantities,
+) -> impl Iterator<Item = (&'a str, Quantity)> {
     let pages = capacity.iter().filter(|(name, _)| name.starts_with("hugepages-"));
     let pages = pages.fold(Quantity::ZERO, |sum, (_, pages)| sum.plus(*pages));
     capacity.iter().filter_map(move |(name, capacity)| {
@@ -40,13 +47,17 @@ fn amounts<'a>(capacity: &'a Figures, allocatable: &'a Figures) -> impl Iterator
 
 /// Ephemeral storage: as the user's table has it, or as seen, before the estimate from the disk. Where less was seen than the
 /// estimate says, the disk has grown since, and a group without nodes would never learn of it.
-pub(super) fn storage(known: Option<Sourced<Quantity>>, estimate: Sourced<Quantity>) -> Sourced<Quantity> {
-    let known = known.into_iter().flat_map(Sourced::into_candidates).find(|(storage, source)| match source {
-        Source::UserTable { .. } => true,
-        Source::Learned { .. } => *storage >= estimate.value,
-        _ => false,
-    });
-    Sourced::first(known.into_iter().chain(estimate.clone().into_candidates())).unwrap_or(estimate)
+pub(super) fn storage(
+    known: Option<WithProvenance<Quantity>>,
+    estimate: WithProvenance<Quantity>,
+) -> WithProvenance<Quantity> {
+    let known =
+        known.into_iter().flat_map(WithProvenance::into_candidates).find(|(storage, provenance)| match provenance {
+            Provenance::UserTable { .. } => true,
+            Provenance::Learned { .. } => *storage >= estimate.value,
+            _ => false,
+        });
+    WithProvenance::first(known.into_iter().chain(estimate.clone().into_candidates())).unwrap_or(estimate)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::cloud::{ReservedProfile, Taint};
-use crate::instance_types::memory::Overhead;
+use crate::instance_types::memory_model::Overhead;
 use crate::instance_types::{Quantity, QuantityError};
 
 /// What the entries under `groups:` that match a group say of its nodes, merged.

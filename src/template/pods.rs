@@ -7,7 +7,7 @@
 use super::build::Input;
 use super::capacity::{Candidates, PODS};
 use crate::cloud::{Family, OperatingSystem, ReservedProfile};
-use crate::instance_types::{Quantity, Source, Sourced, TypeCapacity};
+use crate::instance_types::{Provenance, Quantity, TypeCapacity, WithProvenance};
 
 /// The kubelet's own default. On AKS it is that of kubenet, and the lowest of those where no address is set aside for each
 /// pod.
@@ -25,24 +25,25 @@ pub(super) fn pods(
     known: Option<&TypeCapacity>,
     profile: ReservedProfile,
     cpu: Quantity,
-) -> Sourced<Quantity> {
-    let max_pods = input.overrides.reserved.max_pods.map(|pods| (Quantity::units(pods), Source::GroupOverride));
+) -> WithProvenance<Quantity> {
+    let max_pods = input.overrides.reserved.max_pods.map(|pods| (Quantity::units(pods), Provenance::GroupOverride));
     let explicit = explicit.get(PODS).into_iter().flatten().cloned();
-    let known = known.and_then(|known| known.pods.clone()).into_iter().flat_map(Sourced::into_candidates);
+    let known = known.and_then(|known| known.pods.clone()).into_iter().flat_map(WithProvenance::into_candidates);
     // What users write and what nodes were seen with are limits; what clouds and shipped tables say is the network's figure.
-    let is_limit = |source: &Source| matches!(source, Source::UserTable { .. } | Source::Learned { .. });
-    let (limits, of_network): (Vec<_>, Vec<_>) = known.partition(|(_, source)| is_limit(source));
-    let of_launch = input.launch.max_pods.map(|pods| (pods, Source::Group));
+    let is_limit =
+        |provenance: &Provenance| matches!(provenance, Provenance::UserTable { .. } | Provenance::Learned { .. });
+    let (limits, of_network): (Vec<_>, Vec<_>) = known.partition(|(_, provenance)| is_limit(provenance));
+    let of_launch = input.launch.max_pods.map(|pods| (pods, Provenance::Group));
     // The network of nodes with Windows counts addresses as a resource of its own.
     let counts_addresses = profile == ReservedProfile::Eks
         && input.family == Family::Aws
         && input.launch.operating_system == OperatingSystem::Linux;
     let of_network = of_network.into_iter().filter(|_| counts_addresses);
-    let capped = of_launch.into_iter().chain(of_network).map(|(pods, source)| (cap(input, cpu, pods), source));
-    let of_machine = limits.into_iter().chain(capped).map(|(pods, source)| (Quantity::units(pods), source));
-    let default = (Quantity::units(DEFAULT), Source::Default);
+    let capped = of_launch.into_iter().chain(of_network).map(|(pods, provenance)| (cap(input, cpu, pods), provenance));
+    let of_machine = limits.into_iter().chain(capped).map(|(pods, provenance)| (Quantity::units(pods), provenance));
+    let default = (Quantity::units(DEFAULT), Provenance::Default);
     let candidates = max_pods.into_iter().chain(explicit).chain(of_machine).chain(std::iter::once(default.clone()));
-    Sourced::first(candidates).unwrap_or_else(|| Sourced::new(default.0, default.1))
+    WithProvenance::first(candidates).unwrap_or_else(|| WithProvenance::new(default.0, default.1))
 }
 
 /// What EKS makes of a limit in a managed node group, also of one that the user's launch template has.

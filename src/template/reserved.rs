@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::overrides::{ReservedRule, Threshold};
 use crate::cloud::{OperatingSystem, ReservedProfile};
-use crate::instance_types::{Quantity, Source, Sourced};
+use crate::instance_types::{Provenance, Quantity, WithProvenance};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -36,7 +36,7 @@ pub fn parse_profile(name: &str) -> Option<ReservedProfile> {
 }
 
 /// What the rules ask about a node.
-pub(super) struct Shape {
+pub(super) struct NodeSize {
     pub(super) operating_system: OperatingSystem,
     pub(super) cpu: Quantity,
     /// As the kubelet reports it, in bytes.
@@ -65,21 +65,21 @@ struct Settings {
 pub(super) fn reserved(
     rule: &ReservedRule,
     profile: ReservedProfile,
-    shape: &Shape,
-) -> BTreeMap<String, Sourced<Quantity>> {
-    let by_profile = settings(profile, shape);
+    size: &NodeSize,
+) -> BTreeMap<String, WithProvenance<Quantity>> {
+    let by_profile = settings(profile, size);
     let mut overridden = by_profile.clone();
     overridden.kube.extend(rule.kube_reserved.clone());
     overridden.system.extend(rule.system_reserved.clone());
     overridden.eviction.extend(rule.eviction_hard.clone());
-    let source = Source::Profile { name: profile_name(profile) };
-    let by_profile = by_profile.total(shape);
+    let provenance = Provenance::Profile { name: profile_name(profile) };
+    let by_profile = by_profile.total(size);
     let mut kept = BTreeMap::new();
-    for (resource, quantity) in overridden.total(shape) {
-        let usual = by_profile.get(&resource).map(|usual| (*usual, source.clone()));
+    for (resource, quantity) in overridden.total(size) {
+        let usual = by_profile.get(&resource).map(|usual| (*usual, provenance.clone()));
         let sourced = match usual {
-            Some((usual, source)) if !overrides(rule, &resource) => Sourced::new(usual, source),
-            runner_up => Sourced { value: quantity, source: Source::GroupOverride, runner_up },
+            Some((usual, provenance)) if !overrides(rule, &resource) => WithProvenance::new(usual, provenance),
+            runner_up => WithProvenance { value: quantity, provenance: Provenance::GroupOverride, runner_up },
         };
         kept.insert(resource, sourced);
     }
@@ -98,7 +98,7 @@ fn overrides(rule: &ReservedRule, resource: &str) -> bool {
 }
 
 impl Settings {
-    fn total(&self, shape: &Shape) -> BTreeMap<String, Quantity> {
+    fn total(&self, size: &NodeSize) -> BTreeMap<String, Quantity> {
         let mut total: BTreeMap<String, Quantity> = BTreeMap::new();
         let mut add = |resource: &str, quantity: Quantity| {
             let sum = total.entry(resource.to_owned()).or_insert(Quantity::ZERO);
@@ -108,45 +108,45 @@ impl Settings {
             add(resource, *quantity);
         }
         if let Some(threshold) = self.eviction.get(MEMORY_AVAILABLE) {
-            add(MEMORY, threshold.of(shape.memory));
+            add(MEMORY, threshold.of(size.memory));
         }
-        if let (Some(threshold), Some(capacity)) = (self.eviction.get(NODEFS_AVAILABLE), shape.ephemeral_storage) {
+        if let (Some(threshold), Some(capacity)) = (self.eviction.get(NODEFS_AVAILABLE), size.ephemeral_storage) {
             add(EPHEMERAL, threshold.of(capacity));
         }
         total
     }
 }
 
-fn settings(profile: ReservedProfile, shape: &Shape) -> Settings {
+fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
     let mut settings = Settings::default();
     let mut eviction_mib = 100;
     match profile {
         ReservedProfile::Eks => {
-            settings.kube.insert(CPU.into(), eks_cpu(shape.cpu));
+            settings.kube.insert(CPU.into(), eks_cpu(size.cpu));
             // nodeadm counts the pods of the network interfaces, whatever limit the kubelet then is given.
-            settings.kube.insert(MEMORY.into(), mebibytes(255 + 11 * u64::from(shape.network_pods)));
+            settings.kube.insert(MEMORY.into(), mebibytes(255 + 11 * u64::from(size.network_pods)));
             settings.kube.insert(EPHEMERAL.into(), mebibytes(1024));
         }
         ReservedProfile::Aks => {
-            settings.kube.insert(CPU.into(), aks_cpu(shape.cpu));
-            let by_pods = 20 * u64::from(shape.pods) + 50;
-            let quarter = shape.nominal_memory.whole() / MIB / 4;
+            settings.kube.insert(CPU.into(), aks_cpu(size.cpu));
+            let by_pods = 20 * u64::from(size.pods) + 50;
+            let quarter = size.nominal_memory.whole() / MIB / 4;
             settings.kube.insert(MEMORY.into(), mebibytes(by_pods.min(quarter)));
         }
         ReservedProfile::AksLegacy => {
-            settings.kube.insert(CPU.into(), aks_cpu(shape.cpu));
-            settings.kube.insert(MEMORY.into(), aks_legacy_memory(shape.nominal_memory));
+            settings.kube.insert(CPU.into(), aks_cpu(size.cpu));
+            settings.kube.insert(MEMORY.into(), aks_legacy_memory(size.nominal_memory));
             eviction_mib = 750;
         }
         ReservedProfile::Kubeadm => {}
         ReservedProfile::OpenShift => {
-            settings.system.insert(CPU.into(), eks_cpu(shape.cpu).max(Quantity::millis(500)));
-            settings.system.insert(MEMORY.into(), openshift_memory(reported_most(shape)));
+            settings.system.insert(CPU.into(), eks_cpu(size.cpu).max(Quantity::millis(500)));
+            settings.system.insert(MEMORY.into(), openshift_memory(reported_most(size)));
             settings.system.insert(EPHEMERAL.into(), mebibytes(1024));
         }
     }
     let aks = matches!(profile, ReservedProfile::Aks | ReservedProfile::AksLegacy);
-    if aks && shape.operating_system == OperatingSystem::Windows {
+    if aks && size.operating_system == OperatingSystem::Windows {
         settings.system.insert(MEMORY.into(), mebibytes(2048));
         if profile == ReservedProfile::AksLegacy {
             // Before 1.29 that stands in place of all thresholds, as two nodes show; of later ones nothing is known.
@@ -209,11 +209,11 @@ fn aks_legacy_memory(nominal: Quantity) -> Quantity {
 }
 
 /// The most that the kubelet may report: on Linux, memory less the 64 bytes by which each page of 4 KiB is described.
-fn reported_most(shape: &Shape) -> Quantity {
-    if !shape.memory_is_estimated {
-        return shape.memory;
+fn reported_most(size: &NodeSize) -> Quantity {
+    if !size.memory_is_estimated {
+        return size.memory;
     }
-    let nominal = shape.nominal_memory.whole();
+    let nominal = size.nominal_memory.whole();
     Quantity::bytes(nominal - nominal / 64)
 }
 

@@ -62,8 +62,8 @@ pub const COLUMNS: [&str; 4] = ["PATH", "VALUE", "SOURCE", "INSTEAD OF"];
 /// The table's rows, one per value, cells as in [`COLUMNS`].
 pub fn rows(template: &NodeTemplate) -> Vec<[String; 4]> {
     let row = |value: &super::Value| {
-        let runner_up = value.runner_up.as_ref().map(|(value, source)| format!("{value} ({source})"));
-        [value.path.clone(), value.value.clone(), value.source.to_string(), runner_up.unwrap_or_default()]
+        let runner_up = value.runner_up.as_ref().map(|(value, provenance)| format!("{value} ({provenance})"));
+        [value.path.clone(), value.value.clone(), value.provenance.to_string(), runner_up.unwrap_or_default()]
     };
     template.values.iter().map(row).collect()
 }

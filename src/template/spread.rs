@@ -77,10 +77,10 @@ pub(super) fn spreads(types: &[(&str, &Resources)]) -> Spreads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instance_types::{Source, Sourced};
+    use crate::instance_types::{Provenance, WithProvenance};
 
     fn resources(amounts: &[(&str, &str)]) -> Resources {
-        let sourced = |amount: &str| Sourced::new(amount.parse().unwrap(), Source::Default);
+        let sourced = |amount: &str| WithProvenance::new(amount.parse().unwrap(), Provenance::Default);
         amounts.iter().map(|(name, amount)| ((*name).to_owned(), sourced(amount))).collect()
     }
 

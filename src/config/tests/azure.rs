@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::{Arguments, Config, ConfigError, Provider, SourceKind};
+use super::super::{Arguments, CloudSettings, Config, ConfigError, Provider};
 use super::environment;
 use crate::config::settings::azure::{AzureCloud, Credential, Secret, Settings};
 
@@ -27,8 +27,8 @@ fn in_tree(file: &str, variables: &[(&str, &str)]) -> Result<(Settings, Vec<Stri
 
 fn azure(config: &Config) -> &Settings {
     match &config.sources[..] {
-        [source] => match &source.kind {
-            SourceKind::Azure(settings) => settings,
+        [source] => match &source.cloud {
+            CloudSettings::Azure(settings) => settings,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),

@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory, Parser};
 
-use super::super::{Arguments, Config, ConfigError, Provider, SourceKind};
+use super::super::{Arguments, CloudSettings, Config, ConfigError, Provider};
 use super::bare;
 
 /// About the command
@@ -36,7 +36,7 @@ fn aws_flags_are_one_source() {
     .expect("good");
     let [source] = &config.sources[..] else { panic!("one source") };
     assert_eq!(source.name, "aws");
-    let SourceKind::Aws(settings) = &source.kind else { panic!("AWS") };
+    let CloudSettings::Aws(settings) = &source.cloud else { panic!("AWS") };
     assert_eq!(settings.node_groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(settings.auto_discovery[0].tags, [("k1".into(), None), ("k2".into(), Some("v".into()))]);
     assert_eq!((&settings.region, &settings.endpoint), (&None, &None));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::{Config, SourceKind};
+use super::super::{CloudSettings, Config};
 use super::{bare, parse};
 use crate::cloud::{Family, ReservedProfile, Taint, TaintEffect};
 use crate::config::settings::simulated;
@@ -93,8 +93,8 @@ fn the_example_is_read_whole() {
     assert_eq!(names, ["us", "eu", "demo"]);
     let tag = |name: &str| (format!("k8s.io/cluster-autoscaler/{name}"), None);
     assert_eq!(
-        config.sources[0].kind,
-        SourceKind::Aws(aws::Settings {
+        config.sources[0].cloud,
+        CloudSettings::Aws(aws::Settings {
             region: Some("us-east-1".into()),
             endpoint: Some("http://127.0.0.1:5000".into()),
             node_groups: vec![NodeGroupSpec { min: 1, max: 10, name: "my-asg".into() }],
@@ -102,8 +102,8 @@ fn the_example_is_read_whole() {
         })
     );
     assert_eq!(
-        config.sources[1].kind,
-        SourceKind::Azure(azure::Settings {
+        config.sources[1].cloud,
+        CloudSettings::Azure(azure::Settings {
             cloud: azure::AzureCloud::Public,
             endpoint: Some("http://127.0.0.1:9000".into()),
             location: None,
@@ -121,7 +121,7 @@ fn the_example_is_read_whole() {
             label_predictions: true,
         })
     );
-    assert_eq!(config.sources[2].kind, SourceKind::Simulated(simulated::Settings::default()));
+    assert_eq!(config.sources[2].cloud, CloudSettings::Simulated(simulated::Settings::default()));
     assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
     assert!(config.warnings[0].ends_with("azure.json: Headcount has no use for vnetName"), "{:?}", config.warnings);
 }
@@ -130,7 +130,7 @@ fn the_example_is_read_whole() {
 fn a_simulated_source_can_be_as_large_and_as_bad_as_one_likes() {
     let text = "sources: [{name: a, simulated: {groups: 500, instances: 10000, errorRate: 0.1, seed: 3}}]";
     let expected = simulated::Settings { seed: 3, groups: 500, instances: 10_000, error_rate: 0.1 };
-    assert_eq!(parse(text).expect("good").sources[0].kind, SourceKind::Simulated(expected));
+    assert_eq!(parse(text).expect("good").sources[0].cloud, CloudSettings::Simulated(expected));
 }
 
 #[test]
@@ -190,7 +190,10 @@ groups:
 ",
     )
     .expect("good");
-    assert_eq!(config.sources[0].kind, SourceKind::Simulated(simulated::Settings { seed: 7, ..Default::default() }));
+    assert_eq!(
+        config.sources[0].cloud,
+        CloudSettings::Simulated(simulated::Settings { seed: 7, ..Default::default() })
+    );
     assert_eq!(config.gpu_label.as_deref(), Some("example.com/gpu"));
     assert_eq!(config.grpc.options_since_135, SendPolicy::Send);
     let rule = &config.groups.0[0];
@@ -248,7 +251,7 @@ fn what_is_probably_not_meant_is_a_warning() {
         config.warnings,
         ["headcount.yaml:2:45: node group \"a\" is named twice in source \"us\"; the first is used"]
     );
-    let SourceKind::Aws(settings) = &config.sources[0].kind else { panic!("AWS") };
+    let CloudSettings::Aws(settings) = &config.sources[0].cloud else { panic!("AWS") };
     assert_eq!(settings.node_groups.iter().map(|group| group.max).collect::<Vec<_>>(), [10]);
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{Arguments, Provider, SourceKind};
+use super::super::{Arguments, CloudSettings, Provider};
 use super::*;
 use crate::properties::{Written, config, costly, json, pieces, slipped, spoiled};
 
@@ -53,10 +53,10 @@ const PIECES: [&str; 18] = [
 
 /// What an accepted configuration always is.
 fn is_sound(config: &Config) -> bool {
-    let ordered = config.sources.iter().all(|source| match &source.kind {
-        SourceKind::Aws(settings) => settings.node_groups.iter().all(|group| group.min <= group.max),
-        SourceKind::Azure(settings) => settings.node_groups.iter().all(|group| group.min <= group.max),
-        SourceKind::Simulated(_) => true,
+    let ordered = config.sources.iter().all(|source| match &source.cloud {
+        CloudSettings::Aws(settings) => settings.node_groups.iter().all(|group| group.min <= group.max),
+        CloudSettings::Azure(settings) => settings.node_groups.iter().all(|group| group.min <= group.max),
+        CloudSettings::Simulated(_) => true,
     });
     let seconds = config.refresh_interval.as_secs();
     ordered && !config.sources.is_empty() && (1..=600).contains(&seconds)

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::sighting::figures;
-use super::{Figures, Key, Learned, Seen};
-use crate::instance_types::source::Day;
+use super::node_report::figures;
+use super::{Key, Learned, LearnedMinimum, ResourceQuantities};
+use crate::instance_types::provenance::Day;
 
 /// The version of the form. A text of another one is not read.
 const FORM: u32 = 1;
@@ -60,7 +60,7 @@ impl Learned {
         let mut learned = Self::default();
         for entry in document.entries {
             if let Some((key, seen)) = entry.read() {
-                learned.add(key, seen, Seen::lower);
+                learned.add(key, seen, LearnedMinimum::lower);
             }
         }
         learned.forget();
@@ -84,12 +84,12 @@ impl Learned {
 }
 
 impl Entry {
-    fn read(self) -> Option<(Key, Seen)> {
+    fn read(self) -> Option<(Key, LearnedMinimum)> {
         let (capacity, allocatable) = (figures(&self.capacity), figures(&self.allocatable));
         if !capacity.contains_key("memory") || !allocatable.contains_key("memory") {
             return None;
         }
-        let seen = Seen {
+        let seen = LearnedMinimum {
             node: self.node,
             lowest: Day::parse(&self.lowest)?,
             last: Day::parse(&self.last)?,
@@ -100,9 +100,10 @@ impl Entry {
         Some((Key { group: self.group, type_name: self.type_name, image: self.image }, seen))
     }
 
-    fn write(key: &Key, seen: &Seen) -> Self {
-        let text =
-            |figures: &Figures| figures.iter().map(|(name, figure)| (name.clone(), figure.to_string())).collect();
+    fn write(key: &Key, seen: &LearnedMinimum) -> Self {
+        let text = |figures: &ResourceQuantities| {
+            figures.iter().map(|(name, figure)| (name.clone(), figure.to_string())).collect()
+        };
         Self {
             group: key.group.clone(),
             type_name: key.type_name.clone(),

@@ -25,8 +25,8 @@ fn mk_node(name: &'static str, memory: &'static str) -> MkNode {
 }
 
 impl MkNode {
-    fn sighting(&self) -> Option<Sighting> {
-        let origin = Origin {
+    fn node_report(&self) -> Option<NodeReport> {
+        let identity = NodeIdentity {
             group: "us/web",
             family: Family::Aws,
             type_name: "m5.large",
@@ -39,13 +39,13 @@ impl MkNode {
         capacity.extend(written(&self.more));
         allocatable.extend(written(&self.more));
         allocatable.extend(written(&self.healthy));
-        Sighting::of(origin, &capacity, &allocatable)
+        NodeReport::of(identity, &capacity, &allocatable)
     }
 }
 
 fn see(learned: &mut Learned, nodes: &[MkNode], today: &str) -> bool {
-    let sightings: Vec<_> = nodes.iter().filter_map(MkNode::sighting).collect();
-    learned.see(&sightings, day(today))
+    let node_reports: Vec<_> = nodes.iter().filter_map(MkNode::node_report).collect();
+    learned.see(&node_reports, day(today))
 }
 
 fn of_web(learned: &Learned) -> Arc<LearnedType> {
@@ -61,12 +61,12 @@ fn the_lowest_figure_wins_and_keeps_its_node() {
     let mut learned = Learned::default();
     assert!(see(&mut learned, &[mk_node("a", "7900000Ki"), mk_node("b", "7800000Ki")], "2026-11-01"));
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7800000Ki"));
-    assert_eq!(of_web(&learned).source.to_string(), "learned from node b, 2026-11-01");
+    assert_eq!(of_web(&learned).provenance.to_string(), "learned from node b, 2026-11-01");
     assert!(!see(&mut learned, &[mk_node("b", "7800000Ki")], "2026-11-01"), "the same again is nothing new");
     see(&mut learned, &[mk_node("c", "7900000Ki")], "2026-11-02");
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7800000Ki"));
     see(&mut learned, &[mk_node("d", "7700000Ki")], "2026-11-03");
-    assert_eq!(of_web(&learned).source.to_string(), "learned from node d, 2026-11-03");
+    assert_eq!(of_web(&learned).provenance.to_string(), "learned from node d, 2026-11-03");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_node_that_does_not_say_enough_is_no_sighting() {
         mk_node("", "7900000Ki"),
         MkNode { image: "", ..mk_node("a", "7900000Ki") },
     ] {
-        assert_eq!(broken.sighting(), None);
+        assert_eq!(broken.node_report(), None);
     }
 }
 
@@ -162,12 +162,12 @@ fn a_text_that_is_none_of_ours_is_an_error_and_a_broken_entry_costs_only_itself(
     }
 }
 
-fn crowd(groups: usize, images: usize) -> Vec<Sighting> {
+fn crowd(groups: usize, images: usize) -> Vec<NodeReport> {
     let capacity = written(&[("cpu", "2"), ("memory", "7900000Ki"), ("pods", "29")]);
     let node = |group: usize, image: usize| {
         let (group, image) = (format!("us/group-{group:05}"), format!("image {image:03} {}", "x".repeat(200)));
         let created = format!("2026-11-01T00:00:{:02}Z", image.as_bytes()[8] % 60);
-        let origin = Origin {
+        let identity = NodeIdentity {
             group: &group,
             family: Family::Aws,
             type_name: "m5.large",
@@ -175,7 +175,7 @@ fn crowd(groups: usize, images: usize) -> Vec<Sighting> {
             node: &"n".repeat(200),
             created: &created,
         };
-        Sighting::of(origin, &capacity, &capacity).unwrap()
+        NodeReport::of(identity, &capacity, &capacity).unwrap()
     };
     (0..groups).flat_map(|group| (0..images).map(move |image| node(group, image))).collect()
 }
@@ -200,5 +200,5 @@ fn what_two_remember_comes_together_as_the_lower_of_both() {
     see(&mut other, &[mk_node("b", "7800000Ki"), old], "2026-11-02");
     one.union(other);
     assert_eq!(one.len(), 2);
-    assert_eq!(of_web(&one).source.to_string(), "learned from node b, 2026-11-02");
+    assert_eq!(of_web(&one).provenance.to_string(), "learned from node b, 2026-11-02");
 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
-use crate::instance_types::{Catalog, Day, Learned, Origin, Quantity, Sighting, Table};
+use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport, Quantity, Table};
 use crate::template::{self, GroupOverrides, Input, Value};
 
 fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -48,7 +48,7 @@ impl Group {
     fn values(&self) -> Vec<Value> {
         let capacity: Vec<_> = self.seen.iter().map(|(name, capacity, _)| (*name, *capacity)).collect();
         let allocatable: Vec<_> = self.seen.iter().map(|(name, _, allocatable)| (*name, *allocatable)).collect();
-        let origin = Origin {
+        let origin = NodeIdentity {
             group: "us/gpu",
             family: Family::Aws,
             type_name: "g4dn.xlarge",
@@ -56,9 +56,9 @@ impl Group {
             node: "ip-1",
             created: "2026-11-01T00:00:00Z",
         };
-        let sighting = Sighting::of(origin, &pairs(&capacity), &pairs(&allocatable)).unwrap();
+        let node_report = NodeReport::of(origin, &pairs(&capacity), &pairs(&allocatable)).unwrap();
         let mut learned = Learned::default();
-        learned.see(&[sighting], Day::of(std::time::SystemTime::UNIX_EPOCH));
+        learned.see(&[node_report], Day::of(std::time::SystemTime::UNIX_EPOCH));
         let catalog = Catalog::new(self.tables.clone());
         catalog.learn(&learned);
         let template = template::build(&Input {
@@ -74,12 +74,12 @@ impl Group {
 
     fn get(&self, path: &str) -> (String, String) {
         let value = self.values().into_iter().find(|value| value.path == path).unwrap();
-        (value.value, value.source.to_string())
+        (value.value, value.provenance.to_string())
     }
 
     #[track_caller]
-    fn assert(&self, path: &str, value: &str, source: &str) {
-        assert_eq!(self.get(path), (value.to_owned(), source.to_owned()), "{path}");
+    fn assert(&self, path: &str, value: &str, provenance: &str) {
+        assert_eq!(self.get(path), (value.to_owned(), provenance.to_owned()), "{path}");
     }
 }
 
@@ -135,10 +135,10 @@ fn tags_overrides_and_tables_win_over_what_was_seen() {
 fn reserves_that_the_configuration_says_count_alone() {
     let mut group = mk_group();
     group.overrides.reserved.system_reserved = [("memory".to_owned(), "1Gi".parse().unwrap())].into();
-    let (_, source) = group.get("allocatable.memory");
-    assert_eq!(source, "group override");
-    let (_, source) = group.get("allocatable.cpu");
-    assert_eq!(source, "eks profile");
+    let (_, provenance) = group.get("allocatable.memory");
+    assert_eq!(provenance, "group override");
+    let (_, provenance) = group.get("allocatable.cpu");
+    assert_eq!(provenance, "eks profile");
     group.overrides.reserved = template::ReservedRule { max_pods: Some(30), ..Default::default() };
     group.assert("capacity.pods", "30", "group override");
     assert_eq!(group.get("allocatable.memory").1, "eks profile");
@@ -161,8 +161,8 @@ fn a_node_that_keeps_nothing_is_taken_at_its_word() {
 fn a_disk_that_has_grown_since_is_believed() {
     let mut group = mk_group();
     group.launch.ephemeral_storage_bytes = Some(100 << 30);
-    let (storage, source) = group.get("capacity.ephemeral-storage");
-    assert_eq!(source, "group");
+    let (storage, provenance) = group.get("capacity.ephemeral-storage");
+    assert_eq!(provenance, "group");
     assert!(storage.parse::<Quantity>().unwrap().whole() > 90 << 30, "{storage}");
     assert_eq!(group.get("allocatable.ephemeral-storage").1, "eks profile");
     group.launch.ephemeral_storage_bytes = None;

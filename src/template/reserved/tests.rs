@@ -1,7 +1,7 @@
 use super::*;
 
-fn shape(cpus: u32, nominal_mib: u64, pods: u32) -> Shape {
-    Shape {
+fn size(cpus: u32, nominal_mib: u64, pods: u32) -> NodeSize {
+    NodeSize {
         operating_system: OperatingSystem::Linux,
         cpu: Quantity::units(cpus),
         memory: mebibytes(nominal_mib),
@@ -13,8 +13,8 @@ fn shape(cpus: u32, nominal_mib: u64, pods: u32) -> Shape {
     }
 }
 
-fn memory_mib(profile: ReservedProfile, shape: &Shape) -> u64 {
-    reserved(&ReservedRule::default(), profile, shape)[MEMORY].value.whole() / MIB
+fn memory_mib(profile: ReservedProfile, size: &NodeSize) -> u64 {
+    reserved(&ReservedRule::default(), profile, size)[MEMORY].value.whole() / MIB
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn aks_before_1_29_keeps_brackets_of_the_memory_sold() {
         (65536, 6361),
         (114_688, 9310),
     ] {
-        assert_eq!(memory_mib(ReservedProfile::AksLegacy, &shape(2, nominal_mib, 110)), kept_mib, "{nominal_mib}");
+        assert_eq!(memory_mib(ReservedProfile::AksLegacy, &size(2, nominal_mib, 110)), kept_mib, "{nominal_mib}");
     }
     assert_eq!(aks_legacy_memory(mebibytes(64 * 1024)), mebibytes(5611));
 }
@@ -58,15 +58,15 @@ fn aks_from_1_29_on_keeps_by_pods_up_to_a_quarter() {
         (8192, 110, 2148),
         (4096, 70, 1124),
     ] {
-        assert_eq!(memory_mib(ReservedProfile::Aks, &shape(2, nominal_mib, pods)), kept_mib, "{nominal_mib} {pods}");
+        assert_eq!(memory_mib(ReservedProfile::Aks, &size(2, nominal_mib, pods)), kept_mib, "{nominal_mib} {pods}");
     }
-    let windows = Shape { operating_system: OperatingSystem::Windows, ..shape(2, 8192, 30) };
+    let windows = NodeSize { operating_system: OperatingSystem::Windows, ..size(2, 8192, 30) };
     assert_eq!(memory_mib(ReservedProfile::Aks, &windows), 750 + 2048);
 }
 
 #[test]
 fn eks_reserves_by_what_the_interfaces_serve_not_by_the_limit() {
-    let prefix_delegation = Shape { pods: 110, network_pods: 58, ..shape(4, 16384, 110) };
+    let prefix_delegation = NodeSize { pods: 110, network_pods: 58, ..size(4, 16384, 110) };
     assert_eq!(memory_mib(ReservedProfile::Eks, &prefix_delegation), 255 + 11 * 58 + 100);
     assert_eq!(memory_mib(ReservedProfile::Kubeadm, &prefix_delegation), 100);
 }
@@ -75,21 +75,22 @@ fn eks_reserves_by_what_the_interfaces_serve_not_by_the_limit() {
 fn openshift_keeps_the_greater_of_its_two_habits() {
     // 2660 and 3622.56 MiB are what auto-sized nodes that report 15 and 30 GiB and a little more keep.
     for (reported_mib, kept_mib) in [(2048, 1124), (15 * 1024, 2660), (31 * 1024 - 1, 3622), (16 * 1024 - 1, 2660)] {
-        assert_eq!(memory_mib(ReservedProfile::OpenShift, &shape(4, reported_mib, 250)), kept_mib, "{reported_mib}");
+        assert_eq!(memory_mib(ReservedProfile::OpenShift, &size(4, reported_mib, 250)), kept_mib, "{reported_mib}");
     }
     // An r5.xlarge, to the byte: its kubelet prints 29423880765440m.
     let capacity = "32443760Ki".parse().unwrap();
     let kept = reserved(
         &ReservedRule::default(),
         ReservedProfile::OpenShift,
-        &Shape { memory: capacity, ..shape(4, 32768, 250) },
+        &NodeSize { memory: capacity, ..size(4, 32768, 250) },
     );
     assert_eq!(capacity.less(kept[MEMORY].value).whole(), 29_423_880_765);
 }
 
 #[test]
 fn openshift_keeps_by_the_most_that_an_estimate_may_turn_out_to_be() {
-    let estimated = Shape { memory: "14.9Gi".parse().unwrap(), memory_is_estimated: true, ..shape(4, 16 * 1024, 250) };
+    let estimated =
+        NodeSize { memory: "14.9Gi".parse().unwrap(), memory_is_estimated: true, ..size(4, 16 * 1024, 250) };
     assert_eq!(memory_mib(ReservedProfile::OpenShift, &estimated), 2660);
 }
 
@@ -97,9 +98,9 @@ fn openshift_keeps_by_the_most_that_an_estimate_may_turn_out_to_be() {
 fn windows_on_aks_keeps_two_gibibytes_more() {
     // Capacity less allocatable of two real nodes.
     for (nominal_mib, kept_mib) in [(28 * 1024, 5447), (128 * 1024, 11591)] {
-        let windows = Shape { operating_system: OperatingSystem::Windows, ..shape(4, nominal_mib, 30) };
+        let windows = NodeSize { operating_system: OperatingSystem::Windows, ..size(4, nominal_mib, 30) };
         assert_eq!(memory_mib(ReservedProfile::AksLegacy, &windows), kept_mib);
-        let disk = Shape { ephemeral_storage: Some(mebibytes(128 * 1024)), ..windows };
+        let disk = NodeSize { ephemeral_storage: Some(mebibytes(128 * 1024)), ..windows };
         let kept = reserved(&ReservedRule::default(), ReservedProfile::AksLegacy, &disk);
         assert!(!kept.contains_key(EPHEMERAL), "{kept:?}");
     }
@@ -108,8 +109,8 @@ fn windows_on_aks_keeps_two_gibibytes_more() {
 #[test]
 fn disks_are_kept_from_as_kubelets_do() {
     let capacity = "125277164Ki".parse().unwrap();
-    let shape = Shape { ephemeral_storage: Some(capacity), ..shape(4, 16384, 250) };
-    let kept = reserved(&ReservedRule::default(), ReservedProfile::OpenShift, &shape);
+    let size = NodeSize { ephemeral_storage: Some(capacity), ..size(4, 16384, 250) };
+    let kept = reserved(&ReservedRule::default(), ReservedProfile::OpenShift, &size);
     assert_eq!(capacity.less(kept[EPHEMERAL].value).whole(), 114_381_692_328);
     assert_eq!(kept[CPU].value, Quantity::millis(500));
 }
@@ -121,11 +122,11 @@ fn what_is_given_replaces_the_profile_setting_by_setting() {
         eviction_hard: [(MEMORY_AVAILABLE.to_owned(), "5%".parse().unwrap())].into(),
         ..ReservedRule::default()
     };
-    let kept = reserved(&rule, ReservedProfile::Eks, &shape(2, 1000, 29));
+    let kept = reserved(&rule, ReservedProfile::Eks, &size(2, 1000, 29));
     assert_eq!(kept[MEMORY].value.whole() / MIB, 350);
-    assert_eq!(kept[MEMORY].source, Source::GroupOverride);
-    assert_eq!(kept[MEMORY].runner_up, Some((mebibytes(255 + 319 + 100), Source::Profile { name: "eks" })));
-    assert_eq!(kept[CPU].source, Source::Profile { name: "eks" });
+    assert_eq!(kept[MEMORY].provenance, Provenance::GroupOverride);
+    assert_eq!(kept[MEMORY].runner_up, Some((mebibytes(255 + 319 + 100), Provenance::Profile { name: "eks" })));
+    assert_eq!(kept[CPU].provenance, Provenance::Profile { name: "eks" });
 }
 
 #[test]

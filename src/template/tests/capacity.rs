@@ -29,7 +29,7 @@ fn tags_say_what_a_node_holds_and_unusable_ones_are_ignored() {
         assert_eq!(group.get(path), expected, "{path}");
     }
     let memory = group.value("capacity.memory").unwrap();
-    assert_eq!(memory.source.to_string(), "tag");
+    assert_eq!(memory.provenance.to_string(), "tag");
     assert_eq!(memory.runner_up.unwrap().0, "200M");
 }
 
@@ -37,9 +37,9 @@ fn tags_say_what_a_node_holds_and_unusable_ones_are_ignored() {
 fn a_users_table_is_taken_as_it_is() {
     let group = mk_group(Family::Aws, &["c5d.large"]).table("aws: {c5d.large: {memory: 16Gi}}");
     let memory = group.value("capacity.memory").unwrap();
-    assert_eq!((memory.value.as_str(), memory.source.to_string()), ("16Gi", "user table my-table.yaml".to_owned()));
-    let (value, source) = memory.runner_up.unwrap();
-    assert_eq!(source.to_string(), "shipped table 2026-11-21");
+    assert_eq!((memory.value.as_str(), memory.provenance.to_string()), ("16Gi", "user table my-table.yaml".to_owned()));
+    let (value, provenance) = memory.runner_up.unwrap();
+    assert_eq!(provenance.to_string(), "shipped table 2026-11-21");
     assert!(value.parse::<Quantity>().unwrap() < "4Gi".parse().unwrap(), "{value}");
     assert_eq!(group.get("capacity.cpu"), some("2"));
     // 16 GiB less what EKS keeps: 255 + 11 · 29 pods, and 100 for eviction.
@@ -54,7 +54,7 @@ fn a_share_that_is_said_to_be_kept_stands_in_for_the_estimate() {
     let estimate = group.get("capacity.memory").unwrap();
     group.overrides.memory_overhead = "7.5%".parse().ok();
     let memory = group.value("capacity.memory").unwrap();
-    assert_eq!((memory.value.as_str(), memory.source.to_string()), ("7518Mi", "group override".to_owned()));
+    assert_eq!((memory.value.as_str(), memory.provenance.to_string()), ("7518Mi", "group override".to_owned()));
     assert_eq!(memory.runner_up.unwrap().0, estimate);
     // What a kubelet reports, it reports.
     let mut given = mk_group(Family::Aws, &["m6g.large"]).table("aws: {m6g.large: {memory: 7900Mi}}");
@@ -81,7 +81,7 @@ fn a_real_nodes_allocatable_follows_from_its_capacity() {
     ] {
         assert_eq!(group.get(path).as_deref(), Some(expected), "{path}");
     }
-    assert_eq!(group.value("allocatable.memory").unwrap().source.to_string(), "eks profile");
+    assert_eq!(group.value("allocatable.memory").unwrap().provenance.to_string(), "eks profile");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn live_discovery_serves_types_that_no_table_knows() {
         local_disk_bytes: Some(0),
     };
     group.catalog.insert_live(Family::Aws, &[x9]);
-    assert_eq!(group.value("capacity.cpu").unwrap().source.to_string(), "live discovery");
+    assert_eq!(group.value("capacity.cpu").unwrap().provenance.to_string(), "live discovery");
     assert_eq!(group.get("capacity.pods"), some("20"));
     assert_eq!(group.get("labels.kubernetes.io/arch"), some("arm64"));
 }

@@ -20,7 +20,7 @@ fn pods_are_what_the_kubelet_is_given_before_what_the_network_serves() {
     group = mk_group(Family::Aws, &["m5.24xlarge", "m5.large"]);
     group.launch.max_pods = Some(110);
     let pods = group.value("capacity.pods").unwrap();
-    assert_eq!((pods.value.as_str(), pods.source.to_string()), ("110", "group".to_owned()));
+    assert_eq!((pods.value.as_str(), pods.provenance.to_string()), ("110", "group".to_owned()));
     assert_eq!(pods.runner_up.unwrap().0, "737");
     group.launch.max_pods = Some(300);
     assert_eq!(group.get("capacity.pods"), some("300"));
@@ -38,17 +38,20 @@ fn nodes_that_no_cloud_has_set_up_are_plain_kubelets() {
     for (family, name) in [(Family::Aws, "m5.large"), (Family::Azure, "Standard_D2s_v5")] {
         let mut group = mk_group(family, &[name]);
         let of_cloud = group.value("reserved.profile").unwrap();
-        assert_eq!(of_cloud.source.to_string(), "group");
+        assert_eq!(of_cloud.provenance.to_string(), "group");
         group.launch.reserved = None;
         let profile = group.value("reserved.profile").unwrap();
-        assert_eq!((profile.value.as_str(), profile.source.to_string()), ("kubeadm", "default".to_owned()));
+        assert_eq!((profile.value.as_str(), profile.provenance.to_string()), ("kubeadm", "default".to_owned()));
         let quantity = |path: &str| group.get(path).unwrap().parse::<Quantity>().unwrap();
         let kept = quantity("capacity.memory").less(quantity("allocatable.memory"));
         assert_eq!((kept.to_string().as_str(), group.get("capacity.pods")), ("100Mi", some("110")));
         assert_eq!(group.get("allocatable.cpu"), group.get("capacity.cpu"));
         group.overrides.reserved.profile = Some(ReservedProfile::OpenShift);
         let profile = group.value("reserved.profile").unwrap();
-        assert_eq!((profile.value.as_str(), profile.source.to_string()), ("openshift", "group override".to_owned()));
+        assert_eq!(
+            (profile.value.as_str(), profile.provenance.to_string()),
+            ("openshift", "group override".to_owned())
+        );
     }
 }
 
@@ -59,7 +62,7 @@ fn processors_that_the_launch_switches_off_are_not_promised() {
     assert_eq!(group.get("capacity.cpu"), some("2"));
     group.launch.types.pop();
     let cpu = group.value("capacity.cpu").unwrap();
-    assert_eq!((cpu.value.as_str(), cpu.source.to_string()), ("4", "group".to_owned()));
+    assert_eq!((cpu.value.as_str(), cpu.provenance.to_string()), ("4", "group".to_owned()));
     assert_eq!(cpu.runner_up.unwrap().0, "16");
     assert_eq!(group.get("allocatable.cpu"), some("3920m"));
 }
@@ -69,7 +72,7 @@ fn devices_that_the_launch_attaches_are_resources() {
     let mut group = mk_group(Family::Aws, &["m5.large"]);
     group.launch.devices = map(&[("vpc.amazonaws.com/efa", 4)]);
     let efa = group.value("allocatable.vpc.amazonaws.com/efa").unwrap();
-    assert_eq!((efa.value.as_str(), efa.source.to_string()), ("4", "group".to_owned()));
+    assert_eq!((efa.value.as_str(), efa.provenance.to_string()), ("4", "group".to_owned()));
     group.hints.resources = strings(&[("vpc.amazonaws.com/efa", "0"), ("vpc.amazonaws.com/pod-eni", "9")]);
     assert_eq!(group.get("capacity.vpc.amazonaws.com/efa"), None);
     assert_eq!(group.get("capacity.vpc.amazonaws.com/pod-eni"), some("9"));
@@ -85,11 +88,11 @@ fn disks_that_a_node_joins_hold_its_pods_storage() {
         group.value("capacity.ephemeral-storage")
     };
     let own = storage(&["m5d.large"]).unwrap();
-    assert_eq!(own.source.to_string(), "user table my-table.yaml");
+    assert_eq!(own.provenance.to_string(), "user table my-table.yaml");
     // 4 % less than 75 GB.
     assert_eq!(own.value.parse::<Quantity>().unwrap().whole(), 72_000_000_000 / 1024 * 1024);
     let volume = storage(&["m5.large"]).unwrap();
-    assert_eq!(volume.source.to_string(), "group");
+    assert_eq!(volume.provenance.to_string(), "group");
     assert_eq!(storage(&["m5d.large", "m5.large"]).unwrap().value, volume.value);
     assert_eq!(storage(&["m6id.large"]), None, "no estimate is better than one that may be high");
 }

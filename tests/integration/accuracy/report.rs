@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use headcount::cloud::Family;
 use headcount::instance_types::Quantity;
-use headcount::instance_types::memory::{self, Host};
+use headcount::instance_types::memory_model::{self, Host};
 
 use super::ABOVE_MAX;
 use super::estimate::{Estimate, Group};
@@ -161,7 +161,7 @@ fn class(node: &Node) -> &'static str {
         operating_system: node.operating_system(),
         overhead: None,
     };
-    memory::class_name(&host).unwrap_or("most careful")
+    memory_model::class_name(&host).unwrap_or("most careful")
 }
 
 fn above(all: &[Comparison<'_>]) -> String {

@@ -89,7 +89,7 @@ impl Fixture {
     async fn value(&self, group: &str, path: &str) -> (String, String) {
         let template = self.fleet.template(group, Instant::now() + PATIENCE).await.expect("a template");
         let value = template.values.iter().find(|value| value.path == path).expect(path);
-        (value.value.clone(), value.source.to_string())
+        (value.value.clone(), value.provenance.to_string())
     }
 
     /// The memory of a group's template, and its source.

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use futures_util::stream::iter;
 use tokio::time::timeout;
 
-use super::Subject;
+use super::CheckInput;
 use crate::cloud::{CloudError, Conflicts, Family, GroupName, GroupReading, Listing, SharedCloud};
 use crate::fleet::TemplateBuilder;
 use crate::template::NodeTemplate;
@@ -21,32 +21,32 @@ const TEMPLATE_BUILDS: usize = 4;
 
 /// All there is to decide on.
 #[derive(Default)]
-pub(super) struct Evidence {
+pub(super) struct Collected {
     pub(super) warnings: Vec<String>,
-    pub(super) sources: Vec<SourceEvidence>,
+    pub(super) sources: Vec<CollectedSource>,
     pub(super) gpu_label: bool,
     /// What is wrong with learning; `None` where nothing is to be learned.
     pub(super) kubernetes: Option<Result<(), String>>,
 }
 
 /// What there is to a source.
-pub(super) struct SourceEvidence {
+pub(super) struct CollectedSource {
     pub(super) name: Arc<str>,
     pub(super) family: Family,
-    pub(super) listed: Result<Listed, Unlisted>,
+    pub(super) listed: Result<CollectedListing, ListingFailure>,
 }
 
 /// Why a source could not be listed.
 #[derive(Debug)]
-pub(super) enum Unlisted {
+pub(super) enum ListingFailure {
     Failed(CloudError),
-    TooLate,
+    TimedOut,
 }
 
 /// What a source lists.
 #[derive(Default)]
-pub(super) struct Listed {
-    pub(super) groups: Vec<GroupEvidence>,
+pub(super) struct CollectedListing {
+    pub(super) groups: Vec<CollectedGroup>,
     pub(super) broken: Vec<(GroupName, String)>,
     pub(super) absent: Vec<GroupName>,
     pub(super) remarks: Vec<(GroupName, String)>,
@@ -54,7 +54,7 @@ pub(super) struct Listed {
 }
 
 /// What there is to a group.
-pub(super) struct GroupEvidence {
+pub(super) struct CollectedGroup {
     /// As served.
     pub(super) id: String,
     /// Whether another source has a group of this name.
@@ -64,62 +64,62 @@ pub(super) struct GroupEvidence {
 }
 
 /// Asks everyone.
-pub(super) async fn gather(subject: &Subject<'_>) -> Evidence {
-    let listings = join_all(subject.sources.iter().map(|(_, cloud)| listing(cloud))).await;
+pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
+    let listings = join_all(input.sources.iter().map(|(_, cloud)| listing(cloud))).await;
     let mut names: BTreeMap<GroupName, usize> = BTreeMap::new();
     for reading in listings.iter().flatten().flat_map(|listing| &listing.groups) {
         *names.entry(reading.name.clone()).or_default() += 1;
     }
-    let sources = subject.sources.iter().zip(listings).map(|((name, cloud), listing)| async {
+    let sources = input.sources.iter().zip(listings).map(|((name, cloud), listing)| async {
         let listed = match listing {
-            Ok(listing) => Ok(listed(subject, name, cloud, listing, &names).await),
-            Err(unlisted) => Err(unlisted),
+            Ok(listing) => Ok(listed(input, name, cloud, listing, &names).await),
+            Err(failure) => Err(failure),
         };
-        SourceEvidence { name: Arc::clone(name), family: cloud.family(), listed }
+        CollectedSource { name: Arc::clone(name), family: cloud.family(), listed }
     });
-    Evidence {
-        warnings: subject.warnings.to_vec(),
+    Collected {
+        warnings: input.warnings.to_vec(),
         sources: join_all(sources).await,
-        gpu_label: subject.gpu_label,
-        kubernetes: kubernetes(subject).await,
+        gpu_label: input.gpu_label,
+        kubernetes: kubernetes(input).await,
     }
 }
 
-async fn listing(cloud: &SharedCloud) -> Result<Listing, Unlisted> {
+async fn listing(cloud: &SharedCloud) -> Result<Listing, ListingFailure> {
     match timeout(PATIENCE, cloud.list()).await {
-        Ok(listed) => listed.map_err(Unlisted::Failed),
-        Err(_elapsed) => Err(Unlisted::TooLate),
+        Ok(listed) => listed.map_err(ListingFailure::Failed),
+        Err(_elapsed) => Err(ListingFailure::TimedOut),
     }
 }
 
 async fn listed(
-    subject: &Subject<'_>,
+    input: &CheckInput<'_>,
     source: &Arc<str>,
     cloud: &SharedCloud,
     listing: Listing,
     names: &BTreeMap<GroupName, usize>,
-) -> Listed {
+) -> CollectedListing {
     let builder = TemplateBuilder {
         source: Arc::clone(source),
         cloud: Arc::clone(cloud),
-        catalog: Arc::clone(subject.catalog),
-        policies: Arc::clone(subject.policies),
+        catalog: Arc::clone(input.catalog),
+        policies: Arc::clone(input.policies),
     };
     let group = |reading: GroupReading| async {
         let shares_name = names.get(&reading.name).is_some_and(|sources| *sources > 1);
         let id = if shares_name { format!("{source}/{}", reading.name) } else { reading.name.to_string() };
         let template = builder.build_one(&id, &reading).await.template;
-        GroupEvidence { id, shares_name, reading, template }
+        CollectedGroup { id, shares_name, reading, template }
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let conflicts = timeout(PATIENCE, cloud.conflicts()).await.unwrap_or_default();
     let Listing { broken, absent, .. } = listing;
-    Listed { groups, broken, absent, remarks: cloud.remarks(), conflicts }
+    CollectedListing { groups, broken, absent, remarks: cloud.remarks(), conflicts }
 }
 
 /// Whether what learning reads can be read. Whether the ConfigMap can be written is not tried.
-async fn kubernetes(subject: &Subject<'_>) -> Option<Result<(), String>> {
-    let api = match subject.kubernetes? {
+async fn kubernetes(input: &CheckInput<'_>) -> Option<Result<(), String>> {
+    let api = match input.kubernetes? {
         Ok(api) => api,
         Err(reason) => return Some(Err(reason.to_owned())),
     };

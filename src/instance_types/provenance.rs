@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 /// Where a value of a node template comes from, most trusted first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum Provenance {
     /// A tag of the group (or of its EKS managed node group).
     GroupTag,
     /// An entry under `groups:` in the configuration.
@@ -41,7 +41,7 @@ pub enum Source {
     Default,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for Provenance {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::GroupTag => formatter.write_str("tag"),
@@ -91,36 +91,36 @@ impl fmt::Display for Day {
 
 /// A value, where it comes from, and what would have been said without that.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sourced<T> {
+pub struct WithProvenance<T> {
     /// The value.
     pub value: T,
     /// Where it comes from.
-    pub source: Source,
+    pub provenance: Provenance,
     /// The next most trusted value and its source.
-    pub runner_up: Option<(T, Source)>,
+    pub runner_up: Option<(T, Provenance)>,
 }
 
-impl<T> Sourced<T> {
+impl<T> WithProvenance<T> {
     /// A value that nothing competes with.
-    pub fn new(value: T, source: Source) -> Self {
-        Self { value, source, runner_up: None }
+    pub fn new(value: T, provenance: Provenance) -> Self {
+        Self { value, provenance, runner_up: None }
     }
 
     /// The first candidate, with the second as runner-up. Candidates come most trusted first.
-    pub fn first(candidates: impl IntoIterator<Item = (T, Source)>) -> Option<Self> {
+    pub fn first(candidates: impl IntoIterator<Item = (T, Provenance)>) -> Option<Self> {
         let mut candidates = candidates.into_iter();
-        let (value, source) = candidates.next()?;
-        Some(Self { value, source, runner_up: candidates.next() })
+        let (value, provenance) = candidates.next()?;
+        Some(Self { value, provenance, runner_up: candidates.next() })
     }
 
     /// The value and its runner-up as candidates again.
-    pub fn into_candidates(self) -> impl Iterator<Item = (T, Source)> {
-        std::iter::once((self.value, self.source)).chain(self.runner_up)
+    pub fn into_candidates(self) -> impl Iterator<Item = (T, Provenance)> {
+        std::iter::once((self.value, self.provenance)).chain(self.runner_up)
     }
 
     /// The same sources for what `convert` makes of the values.
-    pub fn map<U>(self, mut convert: impl FnMut(T) -> U) -> Sourced<U> {
-        let runner_up = self.runner_up.map(|(value, source)| (convert(value), source));
-        Sourced { value: convert(self.value), source: self.source, runner_up }
+    pub fn map<U>(self, mut convert: impl FnMut(T) -> U) -> WithProvenance<U> {
+        let runner_up = self.runner_up.map(|(value, provenance)| (convert(value), provenance));
+        WithProvenance { value: convert(self.value), provenance: self.provenance, runner_up }
     }
 }

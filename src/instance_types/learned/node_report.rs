@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Figures, Key, Seen, is_device};
+use super::{Key, LearnedMinimum, ResourceQuantities, is_device};
 use crate::cloud::Family;
+use crate::instance_types::provenance::Day;
 use crate::instance_types::quantity::Quantity;
-use crate::instance_types::source::Day;
 use crate::instance_types::table::fold;
 
 /// Resources kept of a node, names kept of a resource, and texts kept of a node: nodes have a handful of resources with
@@ -16,19 +16,19 @@ const TEXT_BYTES_MAX: usize = 256;
 
 /// A ready node, and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct NodeReport {
     group: String,
     type_name: String,
     image: String,
     node: String,
     created: String,
-    capacity: Figures,
-    allocatable: Figures,
+    capacity: ResourceQuantities,
+    allocatable: ResourceQuantities,
 }
 
 /// Which node it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Origin<'a> {
+pub struct NodeIdentity<'a> {
     /// Its group, named for good (`source/name`).
     pub group: &'a str,
     /// The group's cloud.
@@ -43,30 +43,31 @@ pub struct Origin<'a> {
     pub created: &'a str,
 }
 
-impl Sighting {
-    /// A sighting; `None` where the node does not say what is needed of it.
+impl NodeReport {
+    /// A report; `None` where the node does not say what is needed of it.
     ///
     /// A resource of which there is none is not learned: a device plugin may not be up yet. Nor is a device of which not
     /// all are healthy.
     pub fn of(
-        origin: Origin<'_>,
+        identity: NodeIdentity<'_>,
         capacity: &BTreeMap<String, String>,
         allocatable: &BTreeMap<String, String>,
     ) -> Option<Self> {
         let (capacity, allocatable) = (figures(capacity), figures(allocatable));
         let whole = |name: &String| !is_device(name) || capacity.get(name) == allocatable.get(name);
-        let kept = |figures: &Figures| -> Figures {
+        let kept = |figures: &ResourceQuantities| -> ResourceQuantities {
             figures.iter().filter(|(name, _)| whole(name)).map(|(name, figure)| (name.clone(), *figure)).collect()
         };
-        let texts = [origin.group, origin.type_name, origin.image, origin.node, origin.created];
+        let texts = [identity.group, identity.type_name, identity.image, identity.node, identity.created];
         let sane = texts.iter().all(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX);
-        let has = |figures: &Figures| ["cpu", "memory", "pods"].iter().all(|name| figures.contains_key(*name));
+        let has =
+            |figures: &ResourceQuantities| ["cpu", "memory", "pods"].iter().all(|name| figures.contains_key(*name));
         (sane && has(&capacity) && has(&allocatable)).then(|| Self {
-            group: origin.group.to_owned(),
-            type_name: fold(origin.family, origin.type_name).into_owned(),
-            image: origin.image.to_owned(),
-            node: origin.node.to_owned(),
-            created: origin.created.to_owned(),
+            group: identity.group.to_owned(),
+            type_name: fold(identity.family, identity.type_name).into_owned(),
+            image: identity.image.to_owned(),
+            node: identity.node.to_owned(),
+            created: identity.created.to_owned(),
             capacity: kept(&capacity),
             allocatable: kept(&allocatable),
         })
@@ -76,8 +77,8 @@ impl Sighting {
         Key { group: self.group.clone(), type_name: self.type_name.clone(), image: self.image.clone() }
     }
 
-    pub(super) fn seen(&self, today: Day) -> Seen {
-        Seen {
+    pub(super) fn seen(&self, today: Day) -> LearnedMinimum {
+        LearnedMinimum {
             node: self.node.clone(),
             lowest: today,
             last: today,
@@ -89,7 +90,7 @@ impl Sighting {
 }
 
 /// The figures that a template can use, as far as they can be read.
-pub(super) fn figures(written: &BTreeMap<String, String>) -> Figures {
+pub(super) fn figures(written: &BTreeMap<String, String>) -> ResourceQuantities {
     let useful = |name: &str| {
         name.len() <= NAME_BYTES_MAX
             && (matches!(name, "cpu" | "memory" | "pods" | "ephemeral-storage")
