@@ -1,6 +1,4 @@
-//! Headcount: an external cloud provider for the Kubernetes Cluster Autoscaler.
-//!
-//! Imports run downward only, in this order; `tests/integration/architecture.rs` fails on any other arrow.
+#![doc = include_str!("../ARCHITECTURE.md")]
 
 pub mod admin;
 pub mod check;

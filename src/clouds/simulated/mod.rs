@@ -2,7 +2,7 @@
 //!
 //! [`World`] is the engine: groups, instances, operations and activities, and what falls due in them. It is pure, so
 //! that an HTTP emulator can be put on it as well. [`Simulated`] gives it a clock (tokio's), a lock, and the things that go
-//! wrong between a cloud and its callers, and is the [`Cloud`](super::Cloud) that `fleet` sees.
+//! wrong between a cloud and its callers, and is the [`Cloud`](crate::cloud::Cloud) that `fleet` sees.
 //!
 //! Like the real clouds, and unlike what one would wish, it kills instances of its own choice when a write takes a
 //! capacity below what lives. Every such death is recorded, which is how a test finds out.
