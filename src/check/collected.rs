@@ -10,7 +10,7 @@ use futures_util::stream::iter;
 use tokio::time::timeout;
 
 use super::CheckInput;
-use crate::cloud::{CloudError, Conflicts, Family, GroupName, GroupReading, Listing, SharedCloud};
+use crate::cloud::{AdverseSettings, CloudError, Family, GroupName, GroupReading, Listing, SharedCloud};
 use crate::fleet::TemplateBuilder;
 use crate::template::NodeTemplate;
 
@@ -49,8 +49,8 @@ pub(super) struct CollectedListing {
     pub(super) groups: Vec<CollectedGroup>,
     pub(super) broken: Vec<(GroupName, String)>,
     pub(super) absent: Vec<GroupName>,
-    pub(super) remarks: Vec<(GroupName, String)>,
-    pub(super) conflicts: Conflicts,
+    pub(super) warnings: Vec<(GroupName, String)>,
+    pub(super) adverse_settings: AdverseSettings,
 }
 
 /// What there is to a group.
@@ -112,9 +112,9 @@ async fn listed(
         CollectedGroup { id, shares_name, reading, template }
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
-    let conflicts = timeout(PATIENCE, cloud.conflicts()).await.unwrap_or_default();
+    let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();
     let Listing { broken, absent, .. } = listing;
-    CollectedListing { groups, broken, absent, remarks: cloud.remarks(), conflicts }
+    CollectedListing { groups, broken, absent, warnings: cloud.warnings(), adverse_settings }
 }
 
 /// Whether what learning reads can be read. Whether the ConfigMap can be written is not tried.

@@ -4,7 +4,7 @@ use super::collected::{Collected, CollectedListing, CollectedSource, ListingFail
 use super::finding::Finding;
 use super::finding::Severity::{Error, Ok as Fine, Warning};
 use super::groups;
-use crate::cloud::{CloudError, Family, Harm};
+use crate::cloud::{CloudError, Family};
 
 /// Everything, source by source, the worst of each first.
 pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
@@ -62,15 +62,14 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
         let advice = "create it, or correct the name; it is served as soon as it exists";
         findings.push(Finding::of(Warning, name.as_str(), "named in the configuration, and does not exist", advice));
     }
-    for (group, remark) in &listed.remarks {
-        findings.push(Finding::of(Warning, id(listed, group.as_str()), remark, ""));
+    for (group, warning) in &listed.warnings {
+        findings.push(Finding::of(Warning, id(listed, group.as_str()), warning, ""));
     }
-    for conflict in &listed.conflicts.found {
-        let severity = if conflict.harm == Harm::Sizes { Warning } else { Fine };
-        let id = id(listed, conflict.group.as_str());
-        findings.push(Finding::of(severity, id, &conflict.what, &conflict.advice));
+    for setting in &listed.adverse_settings.found {
+        let id = id(listed, setting.group.as_str());
+        findings.push(Finding::of(Warning, id, &setting.effect, &setting.advice));
     }
-    for error in &listed.conflicts.unread {
+    for error in &listed.adverse_settings.unread {
         let what = format!("whether something else scales the groups cannot be read: {error}");
         findings.push(Finding::of(Warning, &source.name, what, remedy(error, source.family)));
     }
@@ -124,7 +123,7 @@ fn kubernetes(collected: &Collected) -> Option<Finding> {
 mod tests {
     use super::super::finding::Severity;
     use super::*;
-    use crate::cloud::{Conflict, Conflicts, Fault, GroupName};
+    use crate::cloud::{AdverseSetting, AdverseSettings, Fault, GroupName};
 
     fn found(listed: Result<CollectedListing, ListingFailure>) -> Vec<(Severity, String, String)> {
         let source = CollectedSource { name: "us".into(), family: Family::Aws, listed };
@@ -135,19 +134,15 @@ mod tests {
 
     #[test]
     fn what_is_worst_of_a_source_comes_first() {
-        let conflict = |harm, what: &str| Conflict {
+        let setting = AdverseSetting {
             group: GroupName::from("web"),
-            what: what.to_owned(),
+            effect: "it shrinks".to_owned(),
             advice: "stop\n  it".to_owned(),
-            harm,
         };
         let listed = CollectedListing {
             broken: vec![("odd".into(), "no desired capacity".to_owned())],
-            remarks: vec![("web".into(), "overprovision is on".to_owned())],
-            conflicts: Conflicts {
-                found: vec![conflict(Harm::Little, "little"), conflict(Harm::Sizes, "large")],
-                unread: Vec::new(),
-            },
+            warnings: vec![("web".into(), "overprovision is on".to_owned())],
+            adverse_settings: AdverseSettings { found: vec![setting], unread: Vec::new() },
             ..CollectedListing::default()
         };
         let row = |severity, subject: &str, sentence: &str| (severity, subject.to_owned(), sentence.to_owned());
@@ -160,9 +155,8 @@ mod tests {
             [
                 row(Error, "odd", broken),
                 row(Warning, "web", "overprovision is on"),
-                row(Warning, "web", "large — stop it"),
+                row(Warning, "web", "it shrinks — stop it"),
                 row(Warning, "us", nothing),
-                row(Fine, "web", "little — stop it"),
             ]
         );
     }

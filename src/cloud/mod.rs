@@ -4,8 +4,8 @@
 //! Cluster Autoscaler is told is decided in [`crate::fleet`], which is why everything here is in the field's words
 //! (group, instance, capacity) and not in an API's.
 
+mod adverse_setting;
 mod budget;
-mod conflict;
 mod error;
 mod instance_type;
 mod launch_spec;
@@ -19,8 +19,8 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 
+pub use adverse_setting::{AdverseSetting, AdverseSettings};
 pub use budget::Budget;
-pub use conflict::{Conflict, Conflicts, Harm};
 pub use error::{CloudError, Fault};
 pub use instance_type::{Accelerator, Architecture, InstanceType};
 pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
@@ -72,14 +72,14 @@ pub trait Cloud: Send + Sync {
     /// Every instance type this source offers, live.
     async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError>;
 
-    /// What was remarked on groups, each thing once.
-    fn remarks(&self) -> Vec<(GroupName, String)> {
+    /// The warnings logged about groups so far, each once.
+    fn warnings(&self) -> Vec<(GroupName, String)> {
         Vec::new()
     }
 
-    /// What in the settings of its groups works against a Cluster Autoscaler. `headcount check` alone asks.
-    async fn conflicts(&self) -> Conflicts {
-        Conflicts::default()
+    /// Settings of its groups that work against the Cluster Autoscaler. Only `headcount check` asks for them.
+    async fn adverse_settings(&self) -> AdverseSettings {
+        AdverseSettings::default()
     }
 
     /// Whether an ID is of the form this source's instances have, and which group it names if it names one.

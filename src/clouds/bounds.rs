@@ -20,8 +20,8 @@ impl Bounds {
         let differ = format!("configured as {}:{}, but {own} {min}:{max}", spec.min, spec.max);
         let (min, max) = (min.max(spec.min), max.min(spec.max));
         if min > max {
-            let remark = format!("{differ}; these have nothing in common, so the group's own bounds are used");
-            return (self, Some(remark));
+            let warning = format!("{differ}; these have nothing in common, so the group's own bounds are used");
+            return (self, Some(warning));
         }
         (Self { min, max }, Some(format!("{differ}; {min}:{max} is used")))
     }
@@ -35,15 +35,15 @@ mod tests {
     fn what_both_allow_is_allowed_and_a_difference_is_told() {
         let within = |own: (u32, u32), spec: &str| {
             let own = Bounds { min: own.0, max: own.1 };
-            let (bounds, remark) = own.within(&spec.parse().expect("a good spec"), "its tags say");
-            (bounds.min, bounds.max, remark)
+            let (bounds, warning) = own.within(&spec.parse().expect("a good spec"), "its tags say");
+            (bounds.min, bounds.max, warning)
         };
         assert_eq!(within((1, 10), "1:10:pool"), (1, 10, None));
-        let (min, max, remark) = within((2, 10), "1:5:pool");
+        let (min, max, warning) = within((2, 10), "1:5:pool");
         assert_eq!((min, max), (2, 5));
-        assert_eq!(remark.as_deref(), Some("configured as 1:5, but its tags say 2:10; 2:5 is used"));
-        let (min, max, remark) = within((6, 10), "1:5:pool");
+        assert_eq!(warning.as_deref(), Some("configured as 1:5, but its tags say 2:10; 2:5 is used"));
+        let (min, max, warning) = within((6, 10), "1:5:pool");
         assert_eq!((min, max), (6, 10));
-        assert!(remark.is_some_and(|remark| remark.contains("nothing in common")));
+        assert!(warning.is_some_and(|warning| warning.contains("nothing in common")));
     }
 }

@@ -14,13 +14,13 @@ use crate::cloud::{CAPACITY_MAX, GroupReading, NodeGroupSpec, Permit};
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) reading: GroupReading,
-    pub(super) remarks: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Reads a group. `Err` says what could not be understood; nothing is made up in its place.
 pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Result<Read, String> {
     let name = group.auto_scaling_group_name.as_deref().ok_or("a group without a name")?;
-    let mut remarks = Vec::new();
+    let mut warnings = Vec::new();
     let mut instances = Vec::with_capacity(group.instances().len());
     for described in group.instances() {
         instances.extend(lifecycle::instance(described)?);
@@ -28,7 +28,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
     let unit = Unit::of(group);
     let sizes = Sizes::read(group)?;
     let (sizes, unfit) = match &unit {
-        Unit::PerNode(units) => sizes.in_nodes(*units, spec, &mut remarks),
+        Unit::PerNode(units) => sizes.in_nodes(*units, spec, &mut warnings),
         Unit::Untranslatable(reason) => sizes.as_live(&instances, spec, reason),
     };
     if sizes.desired > CAPACITY_MAX {
@@ -37,7 +37,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
     let leaving = leaving(group);
     let growth = suspended(group, "Launch").or_else(|| leaving.clone()).or(unfit);
     let removal = suspended(group, "Terminate").or(leaving);
-    let hints = tags::hints(group.tags().iter().filter_map(pair), &mut remarks);
+    let hints = tags::hints(group.tags().iter().filter_map(pair), &mut warnings);
     let reading = GroupReading {
         name: name.into(),
         min: sizes.min,
@@ -53,7 +53,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         hints: Arc::new(hints),
         launch_fingerprint: launch_fingerprint(group),
     };
-    Ok(Read { reading, remarks })
+    Ok(Read { reading, warnings })
 }
 
 /// A tag's key and value.
@@ -162,7 +162,7 @@ mod tests {
                 ("aws:///us-east-1b/i-3", InstanceState::Running, Counts::No),
             ]
         );
-        assert!(read.remarks.is_empty());
+        assert!(read.warnings.is_empty());
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_bounds_are_what_configuration_and_group_have_in_common() {
-        for (configured, bounds, remark) in [
+        for (configured, bounds, warning) in [
             (spec(1, 10), (1, 10), None),
             (spec(3, 20), (3, 10), Some("3:10 is used")),
             (spec(0, 5), (1, 5), Some("1:5 is used")),
@@ -195,8 +195,8 @@ mod tests {
             let read = read(&group(1, 2, 10).build(), Some(&configured)).expect("a good group");
             assert_eq!((read.reading.min, read.reading.max), bounds, "{configured:?}");
             assert_eq!(read.reading.floor, 1, "what the cloud itself accepts does not depend on the configuration");
-            assert_eq!(read.remarks.len(), usize::from(remark.is_some()));
-            assert!(read.remarks.iter().all(|text| text.contains(remark.unwrap_or_default())), "{:?}", read.remarks);
+            assert_eq!(read.warnings.len(), usize::from(warning.is_some()));
+            assert!(read.warnings.iter().all(|text| text.contains(warning.unwrap_or_default())), "{:?}", read.warnings);
         }
     }
 

@@ -95,7 +95,7 @@ impl Aws {
     fn read(&self, group: &AutoScalingGroup) -> Result<GroupReading, String> {
         let read = groups::read(group, self.spec(group.auto_scaling_group_name().unwrap_or_default()))?;
         let name = &read.reading.name;
-        self.remarks.tell(name, read.remarks);
+        self.warnings.log_new(name, read.warnings);
         let blueprint = Arc::new(Blueprint::of(group));
         self.blueprints.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), blueprint);
         Ok(read.reading)

@@ -5,10 +5,10 @@
 //! `errors`, and everything else is pure and turns what AWS describes into the words of [`crate::cloud`].
 
 mod activities;
+mod adverse_settings;
 mod api;
 mod blueprint;
 mod cache;
-mod conflicts;
 mod connect;
 mod discovery;
 mod errors;
@@ -44,10 +44,10 @@ use self::cache::Cache;
 use self::launch::LaunchData;
 use self::nodegroups::{NodegroupFacts, NodegroupKey};
 use self::volumes::ImageFacts;
-use super::remarks::Remarks;
+use super::warnings::Warnings;
 use crate::cloud::{
-    Acceptance, Cloud, CloudError, Conflicts, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity,
-    LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition,
+    Acceptance, AdverseSettings, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
+    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition,
 };
 
 pub use crate::config::settings::aws::{Settings, TagQuery, TagQueryError};
@@ -63,7 +63,7 @@ pub struct Aws {
     eks: Arc<dyn EksApi>,
     /// What each group said of its machines when it was read last, so that a template costs no further reading of it.
     blueprints: Mutex<HashMap<GroupName, Arc<Blueprint>>>,
-    remarks: Remarks,
+    warnings: Warnings,
     configurations: Cache<String, Arc<LaunchData>>,
     templates: Cache<TemplateRef, Arc<LaunchData>>,
     images: Cache<String, Option<Arc<ImageFacts>>>,
@@ -88,7 +88,7 @@ impl Aws {
             ec2: Arc::new(ec2),
             eks: Arc::new(eks),
             blueprints: Mutex::default(),
-            remarks: Remarks::default(),
+            warnings: Warnings::default(),
             configurations: Cache::default(),
             templates: Cache::default(),
             images: Cache::default(),
@@ -148,12 +148,12 @@ impl Cloud for Aws {
         self.types_all().await
     }
 
-    fn remarks(&self) -> Vec<(GroupName, String)> {
-        self.remarks.all()
+    fn warnings(&self) -> Vec<(GroupName, String)> {
+        self.warnings.all()
     }
 
-    async fn conflicts(&self) -> Conflicts {
-        self.all_conflicts().await
+    async fn adverse_settings(&self) -> AdverseSettings {
+        self.all_adverse_settings().await
     }
 
     fn recognise(&self, id: &str) -> Recognition {

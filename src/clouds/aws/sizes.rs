@@ -37,7 +37,7 @@ impl Sizes {
         self,
         units: u32,
         spec: Option<&NodeGroupSpec>,
-        remarks: &mut Vec<String>,
+        warnings: &mut Vec<String>,
     ) -> (Self, Option<String>) {
         // Up, because the group launches until its capacity is reached; the bounds so that what is written is in them.
         let floor = self.min.div_ceil(units);
@@ -49,14 +49,14 @@ impl Sizes {
                 self.min, self.max
             )
         });
-        (own.within(spec, remarks), unfit)
+        (own.within(spec, warnings), unfit)
     }
 
-    fn within(self, spec: Option<&NodeGroupSpec>, remarks: &mut Vec<String>) -> Self {
+    fn within(self, spec: Option<&NodeGroupSpec>, warnings: &mut Vec<String>) -> Self {
         let Some(spec) = spec else { return self };
         let own = Bounds { min: self.min, max: self.max };
         let (Bounds { min, max }, differ) = own.within(spec, "the Auto Scaling group itself says");
-        remarks.extend(differ);
+        warnings.extend(differ);
         Self { min, max, ..self }
     }
 

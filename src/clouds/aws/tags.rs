@@ -11,17 +11,17 @@ pub(super) fn shapes_nodes(key: &str) -> bool {
     key.starts_with(NODE_TEMPLATE) || key.starts_with("eks:") || key.starts_with(EKSCTL)
 }
 
-/// Reads the `node-template` tags; what cannot be read is left out and named in `remarks`.
+/// Reads the `node-template` tags; what cannot be read is left out and named in `warnings`.
 ///
 /// The in-tree provider also makes a label of every key that contains `eks:`; no real node has those labels.
-pub(super) fn hints<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>, remarks: &mut Vec<String>) -> GroupHints {
+pub(super) fn hints<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>, warnings: &mut Vec<String>) -> GroupHints {
     let mut hints = GroupHints::default();
     for (key, value) in tags {
         let Some((kind, name)) = key.strip_prefix(NODE_TEMPLATE).and_then(|rest| rest.split_once('/')) else {
             continue;
         };
         if name.is_empty() {
-            remarks.push(format!("tag {key} names nothing"));
+            warnings.push(format!("tag {key} names nothing"));
             continue;
         }
         match kind {
@@ -36,11 +36,11 @@ pub(super) fn hints<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>, remarks:
             }
             "taint" => match Taint::from_tag(name, value) {
                 Some(taint) => hints.taints.push(taint),
-                None => remarks.push(format!(
+                None => warnings.push(format!(
                     "tag {key} is ignored: {value:?} is not value:NoSchedule, value:PreferNoSchedule or value:NoExecute"
                 )),
             },
-            _ => remarks.push(format!("tag {key} is ignored: node-template/{kind} is not known")),
+            _ => warnings.push(format!("tag {key} is ignored: node-template/{kind} is not known")),
         }
     }
     hints.taints.sort();
@@ -55,15 +55,15 @@ mod tests {
     use crate::cloud::TaintEffect;
 
     fn read(tags: &[(&str, &str)]) -> (GroupHints, Vec<String>) {
-        let mut remarks = Vec::new();
+        let mut warnings = Vec::new();
         let keyed: Vec<_> = tags.iter().map(|(key, value)| (key.replace('~', NODE_TEMPLATE), *value)).collect();
-        let hints = hints(keyed.iter().map(|(key, value)| (key.as_str(), *value)), &mut remarks);
-        (hints, remarks)
+        let hints = hints(keyed.iter().map(|(key, value)| (key.as_str(), *value)), &mut warnings);
+        (hints, warnings)
     }
 
     #[test]
     fn labels_resources_and_options() {
-        let (hints, remarks) = read(&[
+        let (hints, warnings) = read(&[
             ("~label/foo", "bar"),
             ("~label/example.com/role", "x"),
             ("~label/empty", ""),
@@ -87,12 +87,12 @@ mod tests {
         let resources = text(&[("cpu", "100m"), ("error-resource", "GG"), ("nvidia.com/gpu", "1")]);
         assert_eq!(pairs(&hints.resources), resources, "quantities are kept as written");
         assert_eq!(pairs(&hints.options), text(&[("scaledownunneededtime", "1h"), ("unknown", "x")]));
-        assert!(remarks.is_empty(), "{remarks:?}");
+        assert!(warnings.is_empty(), "{warnings:?}");
     }
 
     #[test]
     fn taints_must_have_an_effect() {
-        let (hints, remarks) = read(&[
+        let (hints, warnings) = read(&[
             ("~taint/dedicated", "foo:NoSchedule"),
             ("~taint/group", "bar:NoExecute"),
             ("~taint/app", "fizz:PreferNoSchedule"),
@@ -111,6 +111,6 @@ mod tests {
                 taint("group", "bar", TaintEffect::NoExecute),
             ]
         );
-        assert_eq!(remarks.len(), 3, "{remarks:?}");
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
     }
 }

@@ -150,7 +150,7 @@ impl Azure {
             Verdict::LeftOut(reason) => (None, Some(format!("found by its tags, and left out: {reason}"))),
             Verdict::Passed => (None, None),
         };
-        self.remarks.tell(name, remark.into_iter().collect());
+        self.warnings.log_new(name, remark.into_iter().collect());
         bounds
     }
 
@@ -159,8 +159,8 @@ impl Azure {
         let served = bad.name.as_deref().and_then(|name| self.served_name(name));
         if served.is_none() {
             let name = bad.name.as_deref().unwrap_or("?").into();
-            self.remarks
-                .tell(&name, vec![format!("a scale set cannot be understood, and is left out: {}", bad.reason)]);
+            self.warnings
+                .log_new(&name, vec![format!("a scale set cannot be understood, and is left out: {}", bad.reason)]);
         }
         Some((served?, bad.reason))
     }
@@ -175,7 +175,7 @@ impl Azure {
         let Chosen { name, bounds, set } = chosen;
         let etag = self.memory.etag(&name, &set);
         let read = groups::read(name, &set, bounds, etag.clone())?;
-        self.remarks.tell(&read.reading.name, read.remarks);
+        self.warnings.log_new(&read.reading.name, read.remarks);
         self.memory.learn(&read.reading.name, set, etag);
         Ok(read.reading)
     }

@@ -4,6 +4,7 @@
 //! the machines are read where something has changed. The calls made are those of `api`; everything else turns what
 //! Azure answers into the words of [`crate::cloud`]. Bounds are the configuration's or the tags', for a scale set has none.
 
+mod adverse_settings;
 mod aks;
 mod api;
 mod arm;
@@ -13,7 +14,6 @@ mod bridge;
 mod budget;
 mod certificate;
 mod channel;
-mod conflicts;
 mod connect;
 mod credentials;
 mod decode;
@@ -53,9 +53,9 @@ use self::arm::Arm;
 use self::ids::{Named, Parsed};
 use self::known::Memory;
 use self::offers::Offers;
-use super::remarks::Remarks;
+use super::warnings::Warnings;
 use crate::cloud::{
-    Acceptance, Budget, Cloud, CloudError, Conflicts, Deletion, Family, GroupName, GroupReading, InstanceType,
+    Acceptance, AdverseSettings, Budget, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
     LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition,
 };
 
@@ -69,7 +69,7 @@ pub struct Azure {
     subscription: String,
     api: Arc<dyn ScaleSetApi>,
     memory: Memory,
-    remarks: Remarks,
+    warnings: Warnings,
     offers: Offers,
 }
 
@@ -94,7 +94,7 @@ impl Azure {
             subscription,
             api,
             memory: Memory::default(),
-            remarks: Remarks::default(),
+            warnings: Warnings::default(),
             offers: Offers::default(),
         }
     }
@@ -145,12 +145,12 @@ impl Cloud for Azure {
         self.types_all().await
     }
 
-    fn remarks(&self) -> Vec<(GroupName, String)> {
-        self.remarks.all()
+    fn warnings(&self) -> Vec<(GroupName, String)> {
+        self.warnings.all()
     }
 
-    async fn conflicts(&self) -> Conflicts {
-        self.all_conflicts().await
+    async fn adverse_settings(&self) -> AdverseSettings {
+        self.all_adverse_settings().await
     }
 
     fn recognise(&self, id: &str) -> Recognition {

@@ -14,10 +14,10 @@ proptest! {
 
     #[test]
     fn each_tag_says_one_thing_or_is_remarked_on_at_most_once(tags in vec((pieces(&KEY), pieces(&VALUE)), 0..20)) {
-        let mut remarks = Vec::new();
-        let hints = hints(tags.iter().map(|(key, value)| (key.as_str(), value.as_str())), &mut remarks);
+        let mut warnings = Vec::new();
+        let hints = hints(tags.iter().map(|(key, value)| (key.as_str(), value.as_str())), &mut warnings);
         let said = hints.labels.len() + hints.resources.len() + hints.options.len() + hints.taints.len();
-        prop_assert!(said + remarks.len() <= tags.len(), "{:?} and {:?}", hints, remarks);
+        prop_assert!(said + warnings.len() <= tags.len(), "{:?} and {:?}", hints, warnings);
         prop_assert!(hints.taints.is_sorted());
         prop_assert!(hints.options.keys().all(|name| *name == name.to_ascii_lowercase()));
         for named in hints.labels.keys().chain(hints.resources.keys()) {
@@ -33,10 +33,10 @@ proptest! {
             (format!("{NODE_TEMPLATE}label/{key}"), value.clone()),
             (format!("{NODE_TEMPLATE}taint/{key}"), format!("{value}:NoExecute")),
         ];
-        let mut remarks = Vec::new();
-        let hints = hints(tags.iter().map(|(key, value)| (key.as_str(), value.as_str())), &mut remarks);
+        let mut warnings = Vec::new();
+        let hints = hints(tags.iter().map(|(key, value)| (key.as_str(), value.as_str())), &mut warnings);
         prop_assert_eq!(hints.labels.get(&key), Some(&value));
         prop_assert_eq!(hints.taints, [Taint { key, value, effect: TaintEffect::NoExecute }]);
-        prop_assert!(remarks.is_empty());
+        prop_assert!(warnings.is_empty());
     }
 }

@@ -108,10 +108,10 @@ async fn autoscale_settings_of_the_groups_are_conflicts_and_others_are_not() {
     });
     let azure = fake.azure(named(&["pool"]));
     azure.list().await.expect("listed");
-    let conflicts = azure.conflicts().await;
-    let found: Vec<_> = conflicts.found.iter().map(|found| (found.group.as_str(), found.what.as_str())).collect();
+    let settings = azure.adverse_settings().await;
+    let found: Vec<_> = settings.found.iter().map(|found| (found.group.as_str(), found.effect.as_str())).collect();
     assert_eq!(found, [("pool", "its size is also set by the autoscale setting cpu")]);
     fake.fail("autoscale", CloudError::Denied(fault("AuthorizationFailed", "no")));
-    let conflicts = azure.conflicts().await;
-    assert!(conflicts.found.is_empty() && matches!(conflicts.unread[..], [CloudError::Denied(_)]));
+    let settings = azure.adverse_settings().await;
+    assert!(settings.found.is_empty() && matches!(settings.unread[..], [CloudError::Denied(_)]));
 }

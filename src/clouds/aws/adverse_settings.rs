@@ -1,34 +1,34 @@
-//! What in the settings of Auto Scaling groups works against a Cluster Autoscaler: scaling policies, and the processes by
-//! which a group terminates instances of its own choice.
+//! Settings of Auto Scaling groups that work against the Cluster Autoscaler: scaling policies, and the process by which a
+//! group terminates instances of its own choice.
 
 use std::collections::BTreeMap;
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
 use super::Aws;
-use crate::cloud::{CloudError, Conflict, Conflicts, Harm};
+use crate::cloud::{AdverseSetting, AdverseSettings, CloudError};
 
 /// Pages of policies: 10,000 of them, a few dozen to each group that an account may have by default.
 const PAGES_MAX: usize = 100;
 
 impl Aws {
     /// Reads the groups and their policies.
-    pub(super) async fn all_conflicts(&self) -> Conflicts {
-        let mut conflicts = Conflicts::default();
+    pub(super) async fn all_adverse_settings(&self) -> AdverseSettings {
+        let mut settings = AdverseSettings::default();
         let groups = match self.find().await {
             Ok((groups, _)) => groups,
-            Err(error) => return Conflicts { unread: vec![error], ..conflicts },
+            Err(error) => return AdverseSettings { unread: vec![error], ..settings },
         };
         let policies = self.policies().await.unwrap_or_else(|error| {
-            conflicts.unread.push(error);
+            settings.unread.push(error);
             BTreeMap::new()
         });
         let sorted: BTreeMap<_, _> = groups.iter().collect();
         for (name, group) in sorted {
-            conflicts.found.extend(policies.get(name).map(|policies| scaled_by(name, policies)));
-            conflicts.found.extend(rebalanced(name, group));
+            settings.found.extend(policies.get(name).map(|policies| scaled_by(name, policies)));
+            settings.found.extend(rebalanced(name, group));
         }
-        conflicts
+        settings
     }
 
     /// The names of the policies in force, by group.
@@ -51,35 +51,33 @@ impl Aws {
     }
 }
 
-fn scaled_by(name: &str, policies: &[String]) -> Conflict {
-    Conflict {
+fn scaled_by(name: &str, policies: &[String]) -> AdverseSetting {
+    AdverseSetting {
         group: name.into(),
-        what: format!("its size is also set by scaling policies: {}", policies.join(", ")),
+        effect: format!("its size is also set by scaling policies: {}", policies.join(", ")),
         advice: format!(
             "delete them: aws autoscaling delete-policy --auto-scaling-group-name {name} --policy-name {}",
             policies.first().map_or("", String::as_str)
         ),
-        harm: Harm::Sizes,
     }
 }
 
 /// A group in several zones evens them out by terminating instances, unless that is suspended or new instances are
 /// protected from it. Protection does not keep Headcount from terminating what it is told to.
-fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<Conflict> {
+fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     const PROCESS: &str = "AZRebalance";
     let zones = group.availability_zones().len();
     let suspended = group.suspended_processes().iter().any(|suspended| suspended.process_name() == Some(PROCESS));
     if zones < 2 || suspended || group.new_instances_protected_from_scale_in == Some(true) {
         return None;
     }
-    Some(Conflict {
+    Some(AdverseSetting {
         group: name.into(),
-        what: format!("it spans {zones} zones, and evens them out by terminating instances in use ({PROCESS})"),
+        effect: format!("it spans {zones} zones, and evens them out by terminating instances in use ({PROCESS})"),
         advice: format!(
             "aws autoscaling suspend-processes --auto-scaling-group-name {name} --scaling-processes {PROCESS}, or \
              protect new instances from scale-in"
         ),
-        harm: Harm::Sizes,
     })
 }
 
@@ -102,11 +100,11 @@ mod tests {
         ScalingPolicy::builder().auto_scaling_group_name(group).policy_name(name).enabled(enabled).build()
     }
 
-    async fn conflicts(fake: &Fake) -> (Vec<String>, Vec<String>) {
+    async fn adverse_settings(fake: &Fake) -> (Vec<String>, Vec<String>) {
         let names = ["a", "b"].map(|name| NodeGroupSpec { min: 0, max: 9, name: name.to_owned() });
         let aws = fake.aws(Settings { node_groups: names.to_vec(), ..Settings::default() });
-        let Conflicts { found, unread } = aws.conflicts().await;
-        let found = found.into_iter().map(|conflict| format!("{}: {}", conflict.group, conflict.what));
+        let AdverseSettings { found, unread } = aws.adverse_settings().await;
+        let found = found.into_iter().map(|setting| format!("{}: {}", setting.group, setting.effect));
         (found.collect(), unread.iter().map(ToString::to_string).collect())
     }
 
@@ -123,7 +121,7 @@ mod tests {
                 policy("b", "queue", true),
             ];
         });
-        let (found, unread) = conflicts(&fake).await;
+        let (found, unread) = adverse_settings(&fake).await;
         assert_eq!(found, ["b: its size is also set by scaling policies: cpu, queue"]);
         assert!(unread.is_empty(), "{unread:?}");
     }
@@ -137,7 +135,7 @@ mod tests {
             (group("a", &["z1", "z2"]).suspended_processes(suspended), false),
             (group("a", &["z1", "z2"]).new_instances_protected_from_scale_in(true), false),
         ] {
-            let (found, _) = conflicts(&Fake::with(vec![group.build()])).await;
+            let (found, _) = adverse_settings(&Fake::with(vec![group.build()])).await;
             assert_eq!(!found.is_empty(), rebalanced, "{found:?}");
         }
     }
@@ -146,7 +144,7 @@ mod tests {
     async fn policies_that_may_not_be_read_cost_nothing_else() {
         let fake = Fake::with(vec![group("a", &["z1", "z2"]).build()]);
         fake.fail("DescribePolicies", "AccessDenied", "not allowed", 403);
-        let (found, unread) = conflicts(&fake).await;
+        let (found, unread) = adverse_settings(&fake).await;
         assert_eq!(found.len(), 1);
         assert!(unread[0].starts_with("denied: DescribePolicies"), "{unread:?}");
     }

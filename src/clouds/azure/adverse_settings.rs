@@ -1,32 +1,31 @@
-//! What in the settings of scale sets works against a Cluster Autoscaler: autoscale settings of Azure Monitor.
+//! Settings of scale sets that work against the Cluster Autoscaler: autoscale settings of Azure Monitor.
 
 use super::Azure;
 use super::api::AutoscaleSetting;
-use crate::cloud::{Conflict, Conflicts, GroupName, Harm};
+use crate::cloud::{AdverseSetting, AdverseSettings, GroupName};
 
 impl Azure {
     /// Reads the autoscale settings of the resource group. Those in another one are not seen.
-    pub(super) async fn all_conflicts(&self) -> Conflicts {
+    pub(super) async fn all_adverse_settings(&self) -> AdverseSettings {
         match self.api.list_autoscale_settings().await {
             Ok(settings) => {
                 let found = settings.iter().filter_map(|setting| self.scaled_by(setting)).collect();
-                Conflicts { found, unread: Vec::new() }
+                AdverseSettings { found, unread: Vec::new() }
             }
-            Err(error) => Conflicts { found: Vec::new(), unread: vec![error] },
+            Err(error) => AdverseSettings { found: Vec::new(), unread: vec![error] },
         }
     }
 
-    fn scaled_by(&self, setting: &AutoscaleSetting) -> Option<Conflict> {
+    fn scaled_by(&self, setting: &AutoscaleSetting) -> Option<AdverseSetting> {
         let group = self.target(&setting.target).filter(|_| setting.enabled)?;
         let name = &setting.name;
-        Some(Conflict {
+        Some(AdverseSetting {
             group,
-            what: format!("its size is also set by the autoscale setting {name}"),
+            effect: format!("its size is also set by the autoscale setting {name}"),
             advice: format!(
                 "switch it off: az monitor autoscale update --resource-group {} --name {name} --enabled false",
                 self.settings.resource_group
             ),
-            harm: Harm::Sizes,
         })
     }
 
