@@ -1,7 +1,7 @@
 //! Settings of scale sets that work against the Cluster Autoscaler: autoscale settings of Azure Monitor.
 
 use super::Azure;
-use super::api::AutoscaleSetting;
+use super::arm::AutoscaleSetting;
 use crate::cloud::{AdverseSetting, AdverseSettings, GroupName};
 
 impl Azure {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::api::ScaleSet;
+use super::arm::ScaleSet;
 use super::{sizes, tags};
 use crate::cloud::{ReservedProfile, Taint, TaintEffect};
 use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};

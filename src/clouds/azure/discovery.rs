@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::api::ScaleSet;
+use super::arm::ScaleSet;
 use super::{LabelQuery, Settings, tags};
 use crate::cloud::NodeGroupSpec;
 use crate::clouds::bounds::Bounds;
 
 /// What a scale set is to the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Selection {
     /// Served between these bounds, and what the operator should be told about them.
     Served(Bounds, Option<String>),
     /// Found, but cannot be served for this reason.
-    LeftOut(String),
+    Invalid(String),
     /// None of ours.
-    Passed,
+    NotSelected,
 }
 
 /// The configuration's own entry for a scale set. Where a name is given twice, the first counts.
@@ -24,18 +24,18 @@ pub(super) fn spec<'a>(settings: &'a Settings, name: &str) -> Option<&'a NodeGro
 }
 
 /// Judges a scale set: named in the configuration, or found by one of its queries.
-pub(super) fn judge(settings: &Settings, set: &ScaleSet) -> Verdict {
+pub(super) fn select(settings: &Settings, set: &ScaleSet) -> Selection {
     if let Some(spec) = spec(settings, &set.name) {
         let (bounds, remark) = explicit_bounds(spec, &set.tags);
-        return Verdict::Served(bounds, remark);
+        return Selection::Served(bounds, remark);
     }
     let matching: Vec<&LabelQuery> = settings.auto_discovery.iter().filter(|query| matches(query, &set.tags)).collect();
     if matching.is_empty() {
-        return Verdict::Passed;
+        return Selection::NotSelected;
     }
     match bounds(&matching, &set.tags) {
-        Ok(bounds) => Verdict::Served(bounds, None),
-        Err(reason) => Verdict::LeftOut(reason),
+        Ok(bounds) => Selection::Served(bounds, None),
+        Err(reason) => Selection::Invalid(reason),
     }
 }
 

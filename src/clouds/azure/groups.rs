@@ -3,20 +3,20 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::api::ScaleSet;
+use super::arm::ScaleSet;
 use super::tags;
 use crate::cloud::{CAPACITY_MAX, GroupName, GroupReading, Permit};
 use crate::clouds::bounds::Bounds;
 
 /// A reading without instances, and what the operator should be told about the group.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct GroupRead {
     pub(super) reading: GroupReading,
     pub(super) remarks: Vec<String>,
 }
 
 /// Reads a scale set. `Err` says what could not be understood; nothing is made up in its place.
-pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option<String>) -> Result<Read, String> {
+pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option<String>) -> Result<GroupRead, String> {
     // Once a capacity that could not be read was taken for 0, and 89 of 90 nodes died of the write after it (#9452).
     let desired = set.capacity.ok_or("its capacity is not known")?;
     if desired > CAPACITY_MAX {
@@ -43,7 +43,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         hints: Arc::new(hints),
         launch_fingerprint: launch_fingerprint(set),
     };
-    Ok(Read { reading, remarks })
+    Ok(GroupRead { reading, remarks })
 }
 
 // Whoever deletes a node pool must not have to race an autoscaler that repairs it. Everything else is no obstacle: a

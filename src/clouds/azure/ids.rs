@@ -1,6 +1,6 @@
 //! Provider IDs: `azure://` and the ARM ID of the machine.
 
-use super::api::Orchestration;
+use super::arm::Orchestration;
 use crate::cloud::{GroupName, ProviderId};
 
 const SCHEME: &str = "azure://";
@@ -28,23 +28,23 @@ pub(super) fn provider_id(arm_id: &str) -> ProviderId {
 
 /// What an ID of Azure's form names, as it is written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parsed<'a> {
+pub(super) struct ParsedId<'a> {
     pub(super) subscription: &'a str,
     pub(super) resource_group: &'a str,
-    pub(super) machine: Named<'a>,
+    pub(super) machine: MachineName<'a>,
 }
 
 /// A machine, as its ID names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named<'a> {
+pub(super) enum MachineName<'a> {
     /// A machine of a uniform scale set: the set, and the instance ID.
-    InSet(&'a str, &'a str),
+    Uniform(&'a str, &'a str),
     /// A machine with a name of its own, of a flexible scale set or of none.
-    ByName(&'a str),
+    Standalone(&'a str),
 }
 
 /// Reads an ID in any case; `None` where it is not of Azure's form.
-pub(super) fn parse(id: &str) -> Option<Parsed<'_>> {
+pub(super) fn parse(id: &str) -> Option<ParsedId<'_>> {
     let scheme = id.get(..SCHEME.len()).filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME))?;
     let segments: Vec<&str> = id.get(scheme.len()..)?.split('/').collect();
     let ["", subscriptions, subscription, resource_groups, resource_group, providers, provider, rest @ ..] =
@@ -64,14 +64,14 @@ pub(super) fn parse(id: &str) -> Option<Parsed<'_>> {
     }
     let machine = match rest {
         [sets, set, machines, machine] if is(sets, "virtualMachineScaleSets") && is(machines, "virtualMachines") => {
-            (!set.is_empty() && !machine.is_empty()).then_some(Named::InSet(set, machine))?
+            (!set.is_empty() && !machine.is_empty()).then_some(MachineName::Uniform(set, machine))?
         }
         [machines, machine] if is(machines, "virtualMachines") => {
-            (!machine.is_empty()).then_some(Named::ByName(machine))?
+            (!machine.is_empty()).then_some(MachineName::Standalone(machine))?
         }
         _ => return None,
     };
-    Some(Parsed { subscription, resource_group, machine })
+    Some(ParsedId { subscription, resource_group, machine })
 }
 
 /// The ID of a machine that does not exist, in the form that the machines of this kind of scale set have.
@@ -125,9 +125,9 @@ mod tests {
         let uniform = provider_id(UNIFORM).as_str().to_ascii_uppercase();
         let parsed = parse(&uniform).expect("of Azure's form");
         assert_eq!((parsed.subscription, parsed.resource_group), ("S-1", "MC_GROUP"));
-        assert_eq!(parsed.machine, Named::InSet("AKS-POOL-VMSS", "7"));
+        assert_eq!(parsed.machine, MachineName::Uniform("AKS-POOL-VMSS", "7"));
         let flexible = provider_id(FLEXIBLE);
-        assert_eq!(parse(flexible.as_str()).map(|parsed| parsed.machine), Some(Named::ByName("VM_a1")));
+        assert_eq!(parse(flexible.as_str()).map(|parsed| parsed.machine), Some(MachineName::Standalone("VM_a1")));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 use super::Settings;
-use super::api::{ScaleSet, VirtualMachine};
+use super::arm::{ScaleSet, VirtualMachine};
 use super::ids::provider_id;
-use super::known::{KnownMachine, Machines};
+use super::scale_set_cache::{CachedMachine, CachedMachines};
 use crate::cloud::{Counts, Failure, FailureClass, Instance, InstanceState, ProviderId};
 
 /// The code of a failed machine that does not say why; where the operation that made it does, its reason takes the place.
@@ -34,20 +34,24 @@ const NOT_FOR_WANT_OF_RESOURCES: [&str; 9] = [
 ];
 
 /// What machines are read with.
-pub(super) struct View<'a> {
+pub(super) struct MachineReader<'a> {
     pub(super) set: &'a ScaleSet,
     pub(super) settings: &'a Settings,
     /// The machines as they were read before.
-    pub(super) before: Option<&'a Machines>,
+    pub(super) before: Option<&'a CachedMachines>,
 }
 
 /// Reads the machines of a scale set.
-pub(super) fn read(view: &View<'_>, machines: &[VirtualMachine], now: SystemTime) -> (Vec<Instance>, Machines) {
-    let mut known: HashMap<ProviderId, KnownMachine> = HashMap::with_capacity(machines.len());
+pub(super) fn read(
+    view: &MachineReader<'_>,
+    machines: &[VirtualMachine],
+    now: SystemTime,
+) -> (Vec<Instance>, CachedMachines) {
+    let mut known: HashMap<ProviderId, CachedMachine> = HashMap::with_capacity(machines.len());
     let mut instances = Vec::with_capacity(machines.len());
     for machine in machines {
         let instance = view.instance(machine, now);
-        let entry = KnownMachine { delete_by: machine.delete_by.clone(), instance: instance.clone() };
+        let entry = CachedMachine { delete_by: machine.delete_by.clone(), instance: instance.clone() };
         if known.insert(instance.id.clone(), entry).is_none() {
             instances.push(instance);
         }
@@ -55,7 +59,7 @@ pub(super) fn read(view: &View<'_>, machines: &[VirtualMachine], now: SystemTime
     if view.set.overprovision {
         discount_extra(&mut instances, view.set.capacity);
     }
-    (instances, Machines(known))
+    (instances, CachedMachines(known))
 }
 
 // Overprovisioning makes more machines than asked for and deletes those that come last; they are no part of the capacity.
@@ -71,13 +75,13 @@ fn discount_extra(instances: &mut [Instance], capacity: Option<u32>) {
 
 /// What a machine's power state comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Power {
+enum PowerState {
     On,
     Off,
     Unknown,
 }
 
-impl View<'_> {
+impl MachineReader<'_> {
     fn instance(&self, machine: &VirtualMachine, now: SystemTime) -> Instance {
         let id = provider_id(&machine.id);
         let before = self.before.and_then(|before| before.get(&id)).map(|known| &known.instance);
@@ -109,10 +113,10 @@ impl View<'_> {
         match (state.as_str(), power(machine)) {
             ("creating", _) => (InstanceState::Creating, None),
             ("updating" | "", _) => kept(before),
-            ("failed", Power::On) => (InstanceState::Running, None),
-            ("failed", Power::Off | Power::Unknown) => (InstanceState::Creating, Some(failure(machine, now))),
+            ("failed", PowerState::On) => (InstanceState::Running, None),
+            ("failed", PowerState::Off | PowerState::Unknown) => (InstanceState::Creating, Some(failure(machine, now))),
             // Evicted and kept: it is part of the capacity, and never a node unless somebody starts it.
-            (_, Power::Off) if self.set.spot => (InstanceState::Creating, Some(evicted(now))),
+            (_, PowerState::Off) if self.set.spot => (InstanceState::Creating, Some(evicted(now))),
             _ => (InstanceState::Running, None),
         }
     }
@@ -128,16 +132,16 @@ fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
 }
 
 // Nothing is killed for want of data: without an instance view a machine is on.
-fn power(machine: &VirtualMachine) -> Power {
-    let Some(statuses) = &machine.statuses else { return Power::On };
+fn power(machine: &VirtualMachine) -> PowerState {
+    let Some(statuses) = &machine.statuses else { return PowerState::On };
     let codes = statuses.iter().map(|status| status.code.to_ascii_lowercase());
     let powers = codes.filter_map(|code| match code.strip_prefix("powerstate/")? {
-        "running" | "starting" => Some(Power::On),
-        "stopping" | "stopped" | "deallocating" | "deallocated" => Some(Power::Off),
-        "unknown" => Some(Power::Unknown),
+        "running" | "starting" => Some(PowerState::On),
+        "stopping" | "stopped" | "deallocating" | "deallocated" => Some(PowerState::Off),
+        "unknown" => Some(PowerState::Unknown),
         _ => None,
     });
-    powers.into_iter().next().unwrap_or(Power::Unknown)
+    powers.into_iter().next().unwrap_or(PowerState::Unknown)
 }
 
 fn evicted(now: SystemTime) -> Failure {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt as _};
 
-use super::api::{BadItem, Orchestration, ScaleSet, ScaleSetApi, VirtualMachine};
-use super::discovery::Verdict;
+use super::arm::operations::GET_SCALE_SET;
+use super::arm::{BadItem, Orchestration, ScaleSet, ScaleSetApi, VirtualMachine};
+use super::discovery::Selection;
 use super::ids::fold;
 use super::{Azure, discovery, groups, instances};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing};
 use crate::clouds::bounds::Bounds;
 
-const GET: &str = "virtualMachineScaleSets.get";
 /// Spot sets read by themselves at once. A subscription has 800 such reads a minute.
 const READS_AT_ONCE: usize = 8;
 /// Readings of one scale set, should it be made anew meanwhile.
@@ -20,7 +20,7 @@ const READS_MAX: usize = 2;
 
 /// A scale set to serve.
 #[derive(Debug)]
-struct Chosen {
+struct SelectedSet {
     name: GroupName,
     bounds: Bounds,
     set: ScaleSet,
@@ -31,12 +31,12 @@ impl Azure {
     pub(super) async fn list_all(&self) -> Result<Listing, CloudError> {
         let mut listing = Listing::default();
         let mut seen: HashSet<String> = HashSet::new();
-        let mut chosen = Vec::new();
+        let mut selected = Vec::new();
         for item in self.api.list_scale_sets().await? {
             match item {
                 Ok(set) => {
                     if seen.insert(fold(&set.name)) {
-                        chosen.extend(self.choose(set));
+                        selected.extend(self.choose(set));
                     }
                 }
                 Err(bad) => {
@@ -45,11 +45,11 @@ impl Azure {
                 }
             }
         }
-        let reads = chosen.into_iter().map(|chosen| with_true_capacity(Arc::clone(&self.api), chosen));
+        let reads = selected.into_iter().map(|selected| with_true_capacity(Arc::clone(&self.api), selected));
         let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
         while let Some((name, read)) = reads.next().await {
             match read {
-                Ok(Some(chosen)) => match self.take_listed(chosen) {
+                Ok(Some(selected)) => match self.take_listed(selected) {
                     Ok(reading) => listing.groups.push(reading),
                     Err(reason) => listing.broken.push((name, reason)),
                 },
@@ -66,13 +66,13 @@ impl Azure {
         listing.broken.sort();
         let served = listing.groups.iter().map(|reading| &reading.name);
         let served = served.chain(listing.broken.iter().map(|(name, _)| name));
-        self.memory.keep_only(&served.map(|name| fold(name.as_str())).collect());
+        self.cache.retain(&served.map(|name| fold(name.as_str())).collect());
         Ok(listing)
     }
 
     /// Reads one scale set anew, its machines first.
     pub(super) async fn observe_one(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
-        let mut before = match self.memory.set(name) {
+        let mut before = match self.cache.set(name) {
             Some(set) => set,
             None => match self.api.get_scale_set(name.as_str()).await? {
                 Some(set) => Arc::new(set),
@@ -86,7 +86,7 @@ impl Azure {
                 machines => machines,
             };
             let Some(set) = self.api.get_scale_set(name.as_str()).await? else {
-                self.memory.forget(name);
+                self.cache.forget(name);
                 return Ok(None);
             };
             // Made anew under its old name, the other way: its machines are to be had by the other call.
@@ -96,10 +96,11 @@ impl Azure {
             }
             before = Arc::new(set);
         }
-        let (machines, set) =
-            read.ok_or_else(|| CloudError::unintelligible(GET, name.as_str(), "its orchestration mode changes"))?;
+        let (machines, set) = read.ok_or_else(|| {
+            CloudError::unintelligible(GET_SCALE_SET, name.as_str(), "its orchestration mode changes")
+        })?;
         let Some(bounds) = self.bounds(name, &set) else {
-            self.memory.forget(name);
+            self.cache.forget(name);
             return Ok(None);
         };
         self.join(name, bounds, set, &machines).map(Some)
@@ -112,13 +113,13 @@ impl Azure {
         set: ScaleSet,
         machines: &[VirtualMachine],
     ) -> Result<GroupReading, CloudError> {
-        let misread = |reason| CloudError::unintelligible(GET, name.as_str(), reason);
-        let before = self.memory.machines(name);
-        let view = instances::View { set: &set, settings: &self.settings, before: before.as_deref() };
+        let misread = |reason| CloudError::unintelligible(GET_SCALE_SET, name.as_str(), reason);
+        let before = self.cache.machines(name);
+        let view = instances::MachineReader { set: &set, settings: &self.settings, before: before.as_deref() };
         let (instances, known) = instances::read(&view, machines, std::time::SystemTime::now());
         let state = set.provisioning_state.clone();
-        let mut reading = self.take(Chosen { name: name.clone(), bounds, set }).map_err(misread)?;
-        self.memory.learn_machines(name, known, state);
+        let mut reading = self.take(SelectedSet { name: name.clone(), bounds, set }).map_err(misread)?;
+        self.cache.store_machines(name, known, state);
         reading.instances = Some(instances);
         Ok(reading)
     }
@@ -134,21 +135,21 @@ impl Azure {
     /// The name a scale set is served under: the configuration's, as in-tree, or the one it was first seen under.
     pub(super) fn served_name(&self, name: &str) -> Option<GroupName> {
         let spec = discovery::spec(&self.settings, name).map(|spec| spec.name.as_str().into());
-        spec.or_else(|| self.memory.served_name(name))
+        spec.or_else(|| self.cache.served_name(name))
     }
 
-    fn choose(&self, set: ScaleSet) -> Option<Chosen> {
+    fn choose(&self, set: ScaleSet) -> Option<SelectedSet> {
         let name = self.served_name(&set.name).unwrap_or_else(|| set.name.as_str().into());
         let bounds = self.bounds(&name, &set)?;
-        Some(Chosen { name, bounds, set })
+        Some(SelectedSet { name, bounds, set })
     }
 
     /// The bounds that a scale set is served between; `None` where it is not served.
     fn bounds(&self, name: &GroupName, set: &ScaleSet) -> Option<Bounds> {
-        let (bounds, remark) = match discovery::judge(&self.settings, set) {
-            Verdict::Served(bounds, remark) => (Some(bounds), remark),
-            Verdict::LeftOut(reason) => (None, Some(format!("found by its tags, and left out: {reason}"))),
-            Verdict::Passed => (None, None),
+        let (bounds, remark) = match discovery::select(&self.settings, set) {
+            Selection::Served(bounds, remark) => (Some(bounds), remark),
+            Selection::Invalid(reason) => (None, Some(format!("found by its tags, and left out: {reason}"))),
+            Selection::NotSelected => (None, None),
         };
         self.warnings.log_new(name, remark.into_iter().collect());
         bounds
@@ -166,17 +167,17 @@ impl Azure {
     }
 
     /// A change of the provisioning state means that machines changed, and need not change the etag.
-    fn take_listed(&self, chosen: Chosen) -> Result<GroupReading, String> {
-        let is_detail_outdated = self.memory.has_moved_on(&chosen.name, &chosen.set);
-        Ok(GroupReading { is_detail_outdated, ..self.take(chosen)? })
+    fn take_listed(&self, selected: SelectedSet) -> Result<GroupReading, String> {
+        let is_detail_outdated = self.cache.machines_may_have_changed(&selected.name, &selected.set);
+        Ok(GroupReading { is_detail_outdated, ..self.take(selected)? })
     }
 
-    fn take(&self, chosen: Chosen) -> Result<GroupReading, String> {
-        let Chosen { name, bounds, set } = chosen;
-        let etag = self.memory.etag(&name, &set);
+    fn take(&self, selected: SelectedSet) -> Result<GroupReading, String> {
+        let SelectedSet { name, bounds, set } = selected;
+        let etag = self.cache.etag(&name, &set);
         let read = groups::read(name, &set, bounds, etag.clone())?;
         self.warnings.log_new(&read.reading.name, read.remarks);
-        self.memory.learn(&read.reading.name, set, etag);
+        self.cache.store(&read.reading.name, set, etag);
         Ok(read.reading)
     }
 }
@@ -184,14 +185,14 @@ impl Azure {
 /// Evictions lower the capacity of a spot set, and the list lags behind them (#7373).
 async fn with_true_capacity(
     api: Arc<dyn ScaleSetApi>,
-    chosen: Chosen,
-) -> (GroupName, Result<Option<Chosen>, CloudError>) {
-    let Chosen { name, bounds, set } = chosen;
+    selected: SelectedSet,
+) -> (GroupName, Result<Option<SelectedSet>, CloudError>) {
+    let SelectedSet { name, bounds, set } = selected;
     if !set.spot {
-        return (name.clone(), Ok(Some(Chosen { name, bounds, set })));
+        return (name.clone(), Ok(Some(SelectedSet { name, bounds, set })));
     }
     match api.get_scale_set(&set.name).await {
-        Ok(Some(set)) => (name.clone(), Ok(Some(Chosen { name, bounds, set }))),
+        Ok(Some(set)) => (name.clone(), Ok(Some(SelectedSet { name, bounds, set }))),
         Ok(None) => (name, Ok(None)),
         Err(error) => (name, Err(error)),
     }

@@ -6,41 +6,22 @@
 
 mod adverse_settings;
 mod aks;
-mod api;
 mod arm;
-#[cfg(test)]
-mod awaits;
-mod bridge;
-mod budget;
-mod certificate;
-mod channel;
-mod connect;
-mod credentials;
-mod decode;
+mod auth;
 mod discovery;
-mod errors;
-#[cfg(test)]
-mod fake;
-mod federated;
-mod gate;
 mod groups;
+mod http;
 mod ids;
 mod instances;
-mod known;
-mod ledger;
+mod launch_spec;
 mod listing;
-#[cfg(test)]
-mod loopback;
-mod lro;
-mod machine;
-mod metadata;
-mod offers;
-mod proxy;
+mod scale_set_cache;
+mod size_lists;
 mod sizes;
 mod tags;
 #[cfg(test)]
 mod tests;
-mod transport;
+mod throttle;
 mod writes;
 
 use std::sync::Arc;
@@ -48,11 +29,10 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-use self::api::{Orchestration, ScaleSetApi};
-use self::arm::Arm;
-use self::ids::{Named, Parsed};
-use self::known::Memory;
-use self::offers::Offers;
+use self::arm::{ArmScaleSets, Orchestration, ScaleSetApi};
+use self::ids::{MachineName, ParsedId};
+use self::scale_set_cache::ScaleSetCache;
+use self::size_lists::SizeLists;
 use super::warnings::Warnings;
 use crate::cloud::{
     Acceptance, AdverseSettings, Budget, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
@@ -60,17 +40,16 @@ use crate::cloud::{
 };
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Secret, Settings};
-pub use api::ROLE_ACTIONS;
-pub use connect::ConnectError;
+pub use arm::{ConnectError, ROLE_ACTIONS};
 
 /// One Azure subscription and resource group.
 pub struct Azure {
     settings: Settings,
     subscription: String,
     api: Arc<dyn ScaleSetApi>,
-    memory: Memory,
+    cache: ScaleSetCache,
     warnings: Warnings,
-    offers: Offers,
+    size_lists: SizeLists,
 }
 
 impl Azure {
@@ -81,10 +60,10 @@ impl Azure {
     /// If the settings cannot be used. Azure Resource Manager is not called yet.
     pub async fn connect(mut settings: Settings) -> Result<Self, ConnectError> {
         if settings.subscription_id.as_deref().is_none_or(|id| id.trim().is_empty()) {
-            settings.subscription_id = metadata::subscription().await;
+            settings.subscription_id = auth::subscription().await;
         }
         let subscription = settings.subscription_id.clone().ok_or(ConnectError::NoSubscription)?;
-        let arm = Arm::connect(&settings)?;
+        let arm = ArmScaleSets::connect(&settings)?;
         Ok(Self::over(settings, subscription, Arc::new(arm)))
     }
 
@@ -93,14 +72,14 @@ impl Azure {
             settings,
             subscription,
             api,
-            memory: Memory::default(),
+            cache: ScaleSetCache::default(),
             warnings: Warnings::default(),
-            offers: Offers::default(),
+            size_lists: SizeLists::default(),
         }
     }
 
     /// Whether an ID is of this subscription and resource group.
-    fn is_ours(&self, id: &Parsed<'_>) -> bool {
+    fn is_ours(&self, id: &ParsedId<'_>) -> bool {
         id.subscription.eq_ignore_ascii_case(&self.subscription)
             && id.resource_group.eq_ignore_ascii_case(&self.settings.resource_group)
     }
@@ -134,7 +113,7 @@ impl Cloud for Azure {
     }
 
     async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
-        self.machine_of(reading).await
+        self.read_launch_spec(reading).await
     }
 
     async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
@@ -155,14 +134,16 @@ impl Cloud for Azure {
 
     fn recognise(&self, id: &str) -> Recognition {
         match ids::parse(id).filter(|parsed| self.is_ours(parsed)).map(|parsed| parsed.machine) {
-            Some(Named::InSet(set, _)) => Recognition::OursInGroup(self.served_name(set).unwrap_or_else(|| set.into())),
-            Some(Named::ByName(_)) => Recognition::Ours,
+            Some(MachineName::Uniform(set, _)) => {
+                Recognition::OursInGroup(self.served_name(set).unwrap_or_else(|| set.into()))
+            }
+            Some(MachineName::Standalone(_)) => Recognition::Ours,
             None => Recognition::Foreign,
         }
     }
 
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        let kind = self.memory.set(&reading.name).map_or(Orchestration::Uniform, |set| set.orchestration);
+        let kind = self.cache.set(&reading.name).map_or(Orchestration::Uniform, |set| set.orchestration);
         ids::placeholder(kind, &self.subscription, &self.settings.resource_group, &reading.name, label)
     }
 

@@ -1,6 +1,6 @@
 //! LaunchSpec sizes: what Azure sells in a location, and what their names say.
 
-use super::api::Size;
+use super::arm::Size;
 use crate::cloud::{Accelerator, Architecture, InstanceType};
 
 const NVIDIA: &str = "nvidia.com/gpu";
@@ -28,7 +28,7 @@ pub(super) fn is_isolated(size: &str) -> bool {
 }
 
 /// The name of a size in lower case, without what marks a promotional price: the machine is the same.
-pub(super) fn fold(size: &str) -> String {
+pub(super) fn size_key(size: &str) -> String {
     let folded = size.to_ascii_lowercase();
     match folded.strip_suffix("_promo") {
         Some(plain) => plain.to_owned(),
@@ -38,14 +38,14 @@ pub(super) fn fold(size: &str) -> String {
 
 /// Whether the name is that of machines with GPUs of NVIDIA.
 pub(super) fn is_nvidia(size: &str) -> bool {
-    let folded = fold(size);
+    let folded = size_key(size);
     let series = folded.strip_prefix("standard_").and_then(|name| name.get(..2));
     series.is_some_and(|series| ["nc", "nd", "nv"].contains(&series)) && gpu(&folded) == Some(NVIDIA)
 }
 
 /// The resource that the GPUs of a size are; its name alone says whose they are.
 fn gpu(size: &str) -> Option<&'static str> {
-    let folded = fold(size);
+    let folded = size_key(size);
     let name = folded.strip_prefix("standard_").unwrap_or(&folded);
     // FPGAs and transcoders are counted as GPUs.
     if name.starts_with("np") || name.starts_with("nm") {

@@ -3,21 +3,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::api::ScaleSet;
-use super::errors::FORCE_DELETE_NOT_ALLOWED;
-use super::ids::{self, Named, provider_id};
-use super::known::Machines;
+use super::arm::FORCE_DELETE_NOT_ALLOWED;
+use super::arm::ScaleSet;
+use super::arm::operations::{DELETE_INSTANCES, UPDATE_SCALE_SET};
+use super::ids::{self, MachineName, provider_id};
+use super::scale_set_cache::CachedMachines;
 use super::{Azure, sizes};
 use crate::cloud::{
     Acceptance, CloudError, Deletion, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
 };
 
-const UPDATE: &str = "virtualMachineScaleSets.update";
-const DELETE: &str = "virtualMachineScaleSets.deleteInstances";
-
 /// A machine to delete: the ID the caller knows, and what Azure calls it.
 #[derive(Clone, Debug)]
-struct Target {
+struct MachineToDelete {
     id: ProviderId,
     name: String,
 }
@@ -29,7 +27,7 @@ impl Azure {
         // A capacity is an absolute number: without a precondition it undoes whatever happened in between (#9452).
         let Some(etag) = basis.etag.as_deref().filter(|etag| !etag.is_empty()) else {
             return Err(CloudError::refused(
-                UPDATE,
+                UPDATE_SCALE_SET,
                 group,
                 "Azure gave no etag to write against, so nothing is written",
             ));
@@ -57,30 +55,30 @@ impl Azure {
         Ok(deletion)
     }
 
-    async fn known_machines(&self, group: &GroupName) -> Result<Arc<Machines>, CloudError> {
-        if let Some(machines) = self.memory.machines(group) {
+    async fn known_machines(&self, group: &GroupName) -> Result<Arc<CachedMachines>, CloudError> {
+        if let Some(machines) = self.cache.machines(group) {
             return Ok(machines);
         }
         self.observe_one(group).await?;
-        let gone = || CloudError::not_found(DELETE, group.as_str(), "there is no such scale set");
-        self.memory.machines(group).ok_or_else(gone)
+        let gone = || CloudError::not_found(DELETE_INSTANCES, group.as_str(), "there is no such scale set");
+        self.cache.machines(group).ok_or_else(gone)
     }
 
     // What is going is not deleted again, for each deletion is counted against a small budget, and what the group does not
-    // list is not named at all. Machines protected from scale-in are deleted as well: the protection is from the scale
+    // list is not named at all. CachedMachines protected from scale-in are deleted as well: the protection is from the scale
     // set's own choice, and this is no choice of its.
     fn targets(
         &self,
         group: &GroupName,
-        machines: &Machines,
+        machines: &CachedMachines,
         ids: &[ProviderId],
         deletion: &mut Deletion,
-    ) -> Vec<Target> {
-        let mut targets: Vec<Target> = Vec::with_capacity(ids.len());
+    ) -> Vec<MachineToDelete> {
+        let mut targets: Vec<MachineToDelete> = Vec::with_capacity(ids.len());
         for id in ids {
             if !self.may_be_in(group, id) {
                 let message = format!("the ID is not of the form that machines of {group} have");
-                deletion.refused.push((id.clone(), CloudError::refused(DELETE, id.as_str(), message)));
+                deletion.refused.push((id.clone(), CloudError::refused(DELETE_INSTANCES, id.as_str(), message)));
                 continue;
             }
             match machines.get(id) {
@@ -89,7 +87,7 @@ impl Azure {
                     deletion.already_gone.push(id.clone());
                 }
                 Some(known) if targets.iter().any(|target| target.name == known.delete_by) => {}
-                Some(known) => targets.push(Target { id: id.clone(), name: known.delete_by.clone() }),
+                Some(known) => targets.push(MachineToDelete { id: id.clone(), name: known.delete_by.clone() }),
             }
         }
         targets
@@ -97,14 +95,18 @@ impl Azure {
 
     fn may_be_in(&self, group: &GroupName, id: &ProviderId) -> bool {
         match ids::parse(id.as_str()).filter(|parsed| self.is_ours(parsed)).map(|parsed| parsed.machine) {
-            Some(Named::InSet(set, _)) => set.eq_ignore_ascii_case(group.as_str()),
-            Some(Named::ByName(_)) => true,
+            Some(MachineName::Uniform(set, _)) => set.eq_ignore_ascii_case(group.as_str()),
+            Some(MachineName::Standalone(_)) => true,
             None => false,
         }
     }
 
     /// Asks for the deletion, with force where that is wanted and allowed.
-    async fn post(&self, group: &GroupName, targets: &[Target]) -> Result<Option<OperationHandle>, CloudError> {
+    async fn post(
+        &self,
+        group: &GroupName,
+        targets: &[MachineToDelete],
+    ) -> Result<Option<OperationHandle>, CloudError> {
         // Azure takes a list of none for a list of all.
         if targets.is_empty() {
             return Ok(None);
@@ -114,7 +116,7 @@ impl Azure {
         match self.api.delete_machines(group.as_str(), &names, force).await {
             Err(error) if force && forbids_force(&error) => {
                 tracing::info!(%group, %error, "deletion by force is not allowed here; machines are shut down first");
-                self.memory.learn_unforced(group);
+                self.cache.note_force_refused(group);
                 self.api.delete_machines(group.as_str(), &names, false).await
             }
             outcome => outcome,
@@ -127,19 +129,19 @@ impl Azure {
             !set.has_host_group && !of_set.any(|size| sizes::is_isolated(size))
         };
         self.settings.enable_force_delete
-            && !self.memory.is_unforced(group)
-            && self.memory.set(group).is_some_and(allowed)
+            && !self.cache.is_force_refused(group)
+            && self.cache.set(group).is_some_and(allowed)
     }
 
     /// Of these, the machines that a new list has and that are not going. `Err` where none is missing after all.
     async fn still_there(
         &self,
         group: &GroupName,
-        targets: Vec<Target>,
+        targets: Vec<MachineToDelete>,
         error: CloudError,
         deletion: &mut Deletion,
-    ) -> Result<Vec<Target>, CloudError> {
-        let Some(set) = self.memory.set(group) else { return Err(error) };
+    ) -> Result<Vec<MachineToDelete>, CloudError> {
+        let Some(set) = self.cache.set(group) else { return Err(error) };
         // The first error says more than that this did not help either. Nothing was done.
         let Ok(machines) = self.machines_of(&set).await else { return Err(error) };
         let is_going = |state: Option<&str>| state.is_some_and(|state| state.eq_ignore_ascii_case("Deleting"));

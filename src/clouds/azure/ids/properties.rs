@@ -40,7 +40,7 @@ proptest! {
     fn case_makes_no_difference(text in prop_oneof![pieces(&PIECES), nearly()]) {
         let lower = text.to_ascii_lowercase();
         let upper = text.to_ascii_uppercase();
-        let folded = |parsed: Option<Parsed<'_>>| parsed.map(|parsed| format!("{parsed:?}").to_ascii_lowercase());
+        let folded = |parsed: Option<ParsedId<'_>>| parsed.map(|parsed| format!("{parsed:?}").to_ascii_lowercase());
         prop_assert_eq!(folded(parse(&lower)), folded(parse(&text)));
         prop_assert_eq!(folded(parse(&upper)), folded(parse(&text)));
     }
@@ -60,18 +60,18 @@ proptest! {
         let uniform = provider_id(&format!("{start}/virtualMachineScaleSets/{set}/virtualMachines/{machine}"));
         let flexible = provider_id(&format!("{start}/virtualMachines/{set}"));
         let named = |id: &ProviderId| parse(id.as_str()).map(|parsed| format!("{:?}", parsed.machine));
-        prop_assert_eq!(named(&uniform), Some(format!("{:?}", Named::InSet(&set, &machine))));
-        prop_assert_eq!(named(&flexible), Some(format!("{:?}", Named::ByName(&set))));
+        prop_assert_eq!(named(&uniform), Some(format!("{:?}", MachineName::Uniform(&set, &machine))));
+        prop_assert_eq!(named(&flexible), Some(format!("{:?}", MachineName::Standalone(&set))));
     }
 
     #[test]
     fn a_placeholder_is_of_its_sets_form(set in "[a-z0-9-]{1,30}", label in "[0-9-]{1,20}") {
         let group = GroupName::from(set.as_str());
         let uniform = placeholder(Orchestration::Uniform, "s", "RG", &group, &label);
-        let is_in_set = matches!(parse(uniform.as_str()).map(|parsed| parsed.machine), Some(Named::InSet(name, _)) if name == set);
+        let is_in_set = matches!(parse(uniform.as_str()).map(|parsed| parsed.machine), Some(MachineName::Uniform(name, _)) if name == set);
         prop_assert!(is_in_set, "{}", uniform);
         let flexible = placeholder(Orchestration::Flexible, "s", "RG", &group, &label);
-        let is_named = matches!(parse(flexible.as_str()).map(|parsed| parsed.machine), Some(Named::ByName(_)));
+        let is_named = matches!(parse(flexible.as_str()).map(|parsed| parsed.machine), Some(MachineName::Standalone(_)));
         prop_assert!(is_named, "{}", flexible);
     }
 }

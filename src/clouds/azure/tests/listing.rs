@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn explicit_sets_are_found_in_any_case_and_missing_ones_are_absent() {
-    let fake = Fake::with(vec![set("aks-Pool-vmss", 3), set("other", 1)]);
+    let fake = FakeApi::with(vec![set("aks-Pool-vmss", 3), set("other", 1)]);
     let azure = fake.azure(named(&["AKS-pool-VMSS", "nowhere", "Nowhere"]));
     let listing = azure.list().await.expect("listed");
     assert_eq!(names(&listing.groups), ["AKS-pool-VMSS"], "served under the configuration's name");
@@ -16,7 +16,7 @@ async fn explicit_sets_are_found_in_any_case_and_missing_ones_are_absent() {
 
 #[tokio::test]
 async fn a_query_finds_what_has_all_its_tags_and_several_are_a_union() {
-    let fake = Fake::with(vec![
+    let fake = FakeApi::with(vec![
         tagged(set("both", 1), &[("Cluster", "prod"), ("pool", "a")]),
         tagged(set("one", 1), &[("cluster", "prod")]),
         tagged(set("case", 1), &[("cluster", "Prod"), ("pool", "a")]),
@@ -45,7 +45,7 @@ async fn a_set_that_the_configuration_names_keeps_within_its_own_tags_too() {
         (&[("min", "11")], (1, 10)),
         (&[("min", "few"), ("max", "5")], (1, 10)),
     ] {
-        let fake = Fake::with(vec![tagged(set("pool", 3), tags)]);
+        let fake = FakeApi::with(vec![tagged(set("pool", 3), tags)]);
         let azure = fake.azure(Settings { node_groups: vec!["1:10:pool".parse().expect("good")], ..settings() });
         let (listing, read) = (azure.list().await.expect("listed"), observed(&azure, "pool").await);
         for group in [&listing.groups[0], &read] {
@@ -56,7 +56,7 @@ async fn a_set_that_the_configuration_names_keeps_within_its_own_tags_too() {
 
 #[tokio::test]
 async fn where_several_queries_match_the_tightest_bounds_hold() {
-    let fake = Fake::with(vec![tagged(set("pool", 1), &[("a", "1"), ("b", "1")])]);
+    let fake = FakeApi::with(vec![tagged(set("pool", 1), &[("a", "1"), ("b", "1")])]);
     let queries = vec![query(&[("a", "1")], Some(2), Some(5)), query(&[("b", "1")], Some(1), Some(4))];
     let listing = fake.azure(discovering(queries)).list().await.expect("listed");
     assert_eq!(bounds(&listing.groups[0]), ("pool", 2, 4));
@@ -73,7 +73,7 @@ async fn a_set_without_good_bounds_is_left_out() {
     let mut sets: Vec<_> = bad.iter().map(|(name, tags)| tagged(set(name, 1), tags)).collect();
     sets.push(tagged(set("reversed", 1), &[("a", "1"), ("min", "5"), ("max", "1")]));
     sets.push(tagged(set("good", 1), &[("a", "1"), ("min", "0"), ("max", "1")]));
-    let fake = Fake::with(sets);
+    let fake = FakeApi::with(sets);
     let azure = fake.azure(discovering(vec![query(&[("a", "1")], None, None)]));
     let listing = azure.list().await.expect("listed");
     assert_eq!((names(&listing.groups), listing.broken.len()), (vec!["good"], 0));
@@ -82,7 +82,7 @@ async fn a_set_without_good_bounds_is_left_out() {
 
 #[tokio::test]
 async fn one_bad_item_costs_its_own_group_only() {
-    let fake = Fake::with(vec![set("good", 1), ScaleSet { capacity: None, ..set("unknown", 0) }]);
+    let fake = FakeApi::with(vec![set("good", 1), ScaleSet { capacity: None, ..set("unknown", 0) }]);
     let item = |name: Option<&str>| BadItem { name: name.map(str::to_owned), reason: "bad date".to_owned() };
     fake.state(|state| state.bad = vec![item(Some("BAD")), item(Some("foreign")), item(None)]);
     let listing = fake.azure(named(&["good", "bad", "unknown"])).list().await.expect("listed");
@@ -94,7 +94,7 @@ async fn one_bad_item_costs_its_own_group_only() {
 
 #[tokio::test]
 async fn a_discovered_set_that_turns_bad_is_broken_and_not_gone() {
-    let fake = Fake::with(vec![tagged(set("pool", 2), &[("a", "1")])]);
+    let fake = FakeApi::with(vec![tagged(set("pool", 2), &[("a", "1")])]);
     let azure = fake.azure(discovering(vec![query(&[("a", "1")], Some(0), Some(9))]));
     assert_eq!(azure.list().await.expect("listed").groups.len(), 1);
     fake.state(|state| {
@@ -111,7 +111,7 @@ async fn a_discovered_set_that_turns_bad_is_broken_and_not_gone() {
 
 #[tokio::test]
 async fn an_unknown_capacity_is_an_error_and_not_a_number() {
-    let fake = Fake::with(vec![ScaleSet { capacity: None, ..set("pool", 0) }]);
+    let fake = FakeApi::with(vec![ScaleSet { capacity: None, ..set("pool", 0) }]);
     let azure = fake.azure(named(&["pool"]));
     let error = azure.observe(&"pool".into()).await.expect_err("unknown");
     assert!(matches!(error, CloudError::Unintelligible(_)), "{error}");
@@ -120,7 +120,7 @@ async fn an_unknown_capacity_is_an_error_and_not_a_number() {
 #[tokio::test]
 async fn the_capacity_of_a_spot_set_is_read_from_the_set_itself() {
     let spot = |name| ScaleSet { spot: true, ..set(name, 1) };
-    let fake = Fake::with(vec![set("steady", 3), spot("spot"), spot("unreadable")]);
+    let fake = FakeApi::with(vec![set("steady", 3), spot("spot"), spot("unreadable")]);
     fake.state(|state| state.listed_capacities.insert("spot".to_owned(), 5));
     let azure = fake.azure(named(&["steady", "spot", "unreadable"]));
     let listing = azure.list().await.expect("listed");
@@ -135,7 +135,7 @@ async fn the_capacity_of_a_spot_set_is_read_from_the_set_itself() {
 
 #[tokio::test]
 async fn a_spot_set_that_is_gone_when_it_is_read_is_absent() {
-    let fake = Fake::with(vec![ScaleSet { spot: true, ..set("spot", 1) }]);
+    let fake = FakeApi::with(vec![ScaleSet { spot: true, ..set("spot", 1) }]);
     let gone = set("other-name-now", 1);
     let azure = fake.azure(named(&["spot"]));
     assert_eq!(azure.list().await.expect("listed").groups.len(), 1);
@@ -152,7 +152,7 @@ async fn a_spot_set_that_is_gone_when_it_is_read_is_absent() {
 async fn a_set_being_deleted_can_neither_grow_nor_shrink_and_one_being_updated_can() {
     let state = |name, state: &str| ScaleSet { provisioning_state: Some(state.to_owned()), ..set(name, 1) };
     let sets = vec![state("deleting", "Deleting"), state("failed", "Failed"), state("updating", "Updating")];
-    let listing = Fake::with(sets).azure(named(&["deleting", "failed", "updating"])).list().await.expect("listed");
+    let listing = FakeApi::with(sets).azure(named(&["deleting", "failed", "updating"])).list().await.expect("listed");
     let withheld: Vec<_> = listing
         .groups
         .iter()
@@ -163,7 +163,7 @@ async fn a_set_being_deleted_can_neither_grow_nor_shrink_and_one_being_updated_c
 
 #[tokio::test]
 async fn a_throttled_list_is_an_error_and_no_empty_list() {
-    let fake = Fake::with(vec![set("pool", 200)]);
+    let fake = FakeApi::with(vec![set("pool", 200)]);
     let azure = fake.azure(named(&["pool"]));
     let wait = Some(std::time::Duration::from_secs(120));
     let throttled = || CloudError::Throttled { retry_after: wait, fault: fault("TooManyRequests", "slow down") };
@@ -176,7 +176,7 @@ async fn a_throttled_list_is_an_error_and_no_empty_list() {
 #[tokio::test]
 async fn machines_are_read_before_the_capacity() {
     for kind in [|set| set, flexible] {
-        let fake = Fake::with(vec![kind(set("pool", 3))]);
+        let fake = FakeApi::with(vec![kind(set("pool", 3))]);
         let azure = fake.azure(named(&["pool"]));
         azure.list().await.expect("listed");
         let reading = observed(&azure, "pool").await;
@@ -194,7 +194,7 @@ async fn machines_are_read_before_the_capacity() {
 
 #[tokio::test]
 async fn ids_are_those_of_the_kubelets_in_both_forms() {
-    let fake = Fake::with(vec![set("Pool", 2), flexible(set("flex", 1))]);
+    let fake = FakeApi::with(vec![set("Pool", 2), flexible(set("flex", 1))]);
     fake.change_machine("Pool", 1, |machine| machine.id = machine.id.replace(RESOURCE_GROUP, "MC_GROUP"));
     let azure = fake.azure(named(&["pool", "flex"]));
     let ids = |instances: Vec<Instance>| instances.into_iter().map(|instance| instance.id).collect::<Vec<_>>();
@@ -204,7 +204,7 @@ async fn ids_are_those_of_the_kubelets_in_both_forms() {
 
 #[tokio::test]
 async fn a_set_that_is_gone_is_none_and_the_others_go_on() {
-    let fake = Fake::with(vec![set("pool", 1), set("other", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1), set("other", 1)]);
     let azure = fake.azure(named(&["pool", "other"]));
     assert_eq!(azure.list().await.expect("listed").groups.len(), 2);
     fake.state(|state| state.sets.remove(0));
@@ -215,7 +215,7 @@ async fn a_set_that_is_gone_is_none_and_the_others_go_on() {
 
 #[tokio::test]
 async fn machines_that_are_not_found_in_a_set_that_is_there_are_an_error() {
-    let fake = Fake::with(vec![set("pool", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1)]);
     let azure = fake.azure(named(&["pool"]));
     fake.fail("uniform", CloudError::NotFound(fault("ResourceNotFound", "?")));
     assert!(matches!(azure.observe(&"pool".into()).await, Err(CloudError::NotFound(_))));
@@ -223,7 +223,7 @@ async fn machines_that_are_not_found_in_a_set_that_is_there_are_an_error() {
 
 #[tokio::test]
 async fn a_set_made_anew_the_other_way_is_read_the_other_way() {
-    let fake = Fake::with(vec![set("pool", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1)]);
     let azure = fake.azure(named(&["pool"]));
     azure.list().await.expect("listed");
     fake.state(|state| state.sets.clear());
@@ -234,7 +234,7 @@ async fn a_set_made_anew_the_other_way_is_read_the_other_way() {
 
 #[tokio::test]
 async fn a_change_shows_in_the_version_even_if_the_list_has_none() {
-    let fake = Fake::with(vec![set("pool", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1)]);
     fake.state(|state| state.lists_no_etags = true);
     let azure = fake.azure(named(&["pool"]));
     let listed = async || azure.list().await.expect("listed").groups[0].etag.clone();
@@ -247,7 +247,7 @@ async fn a_change_shows_in_the_version_even_if_the_list_has_none() {
 
 #[tokio::test]
 async fn a_change_of_the_provisioning_state_shows_until_the_machines_were_read() {
-    let fake = Fake::with(vec![set("pool", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1)]);
     let azure = fake.azure(named(&["pool"]));
     let listed = async || azure.list().await.expect("listed").groups[0].is_detail_outdated;
     let read = observed(&azure, "pool").await.etag;
@@ -261,7 +261,7 @@ async fn a_change_of_the_provisioning_state_shows_until_the_machines_were_read()
 #[tokio::test]
 async fn the_launch_fingerprint_changes_with_what_a_machine_is_made_from() {
     let launch_fingerprint = |set: ScaleSet| async {
-        let fake = Fake::with(vec![set]);
+        let fake = FakeApi::with(vec![set]);
         fake.azure(named(&["pool"])).list().await.expect("listed").groups[0].launch_fingerprint
     };
     let plain = || tagged(set("pool", 1), &[("owner", "me")]);
@@ -286,7 +286,7 @@ async fn the_launch_fingerprint_changes_with_what_a_machine_is_made_from() {
 
 #[tokio::test]
 async fn ids_in_any_case_belong_to_their_group_and_others_are_foreign() {
-    let fake = Fake::with(vec![set("Pool", 1)]);
+    let fake = FakeApi::with(vec![set("Pool", 1)]);
     let azure = fake.azure(named(&["pool"]));
     azure.list().await.expect("listed");
     let recognised = |id: &str| azure.recognise(id);
@@ -310,7 +310,7 @@ async fn ids_in_any_case_belong_to_their_group_and_others_are_foreign() {
 
 #[tokio::test]
 async fn placeholders_have_the_form_of_machines() {
-    let fake = Fake::with(vec![set("pool", 1), flexible(set("flex", 1))]);
+    let fake = FakeApi::with(vec![set("pool", 1), flexible(set("flex", 1))]);
     let azure = fake.azure(named(&["pool", "flex"]));
     for (group, expected) in [("pool", "Sets/pool/virtualMachines/placeholder-9-1"), ("flex", "/flex-placeholder-9-1")]
     {

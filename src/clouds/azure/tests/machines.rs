@@ -1,12 +1,12 @@
 //! What the states of machines mean.
 
 use super::*;
-use crate::clouds::azure::api::VirtualMachine;
+use crate::clouds::azure::arm::VirtualMachine;
 
 /// A set of one machine, and what the machine is read as.
 async fn read(settings: Settings, set: ScaleSet, change: impl FnOnce(&mut VirtualMachine)) -> Instance {
     let name = set.name.clone();
-    let fake = Fake::with(vec![set]);
+    let fake = FakeApi::with(vec![set]);
     fake.change_machine(&name, 0, change);
     instances(&fake.azure(settings), &name).await.remove(0)
 }
@@ -62,7 +62,10 @@ async fn a_failed_machine_says_why_where_its_instance_view_does() {
         ("VMExtensionHandlerNonTransientError", Other),
         ("InvalidParameter", Other),
     ] {
-        let told = Status { code: format!("ProvisioningState/failed/{code}"), message: Some("because".to_owned()) };
+        let told = InstanceViewStatus {
+            code: format!("ProvisioningState/failed/{code}"),
+            message: Some("because".to_owned()),
+        };
         let instance = read(named(&["pool"]), set("pool", 1), |machine| {
             machine.provisioning_state = Some("Failed".to_owned());
             machine.statuses = Some(vec![told, status("PowerState/stopped")]);
@@ -91,7 +94,7 @@ async fn a_failed_node_extension_is_a_failure_where_it_is_asked_for() {
             [(true, "VMSScse", true), (true, "other", false), (false, "vmssCSE", false)]
         {
             let settings = Settings { detailed_extension_messages: detailed, ..named(&["pool"]) };
-            let error = Status { code: extension.to_owned(), message: Some("exit status 50".to_owned()) };
+            let error = InstanceViewStatus { code: extension.to_owned(), message: Some("exit status 50".to_owned()) };
             let instance = read(settings, kind(set("pool", 1)), |machine| machine.failed_extensions = vec![error]);
             let instance = instance.await;
             let expected = failed.then_some((FailureClass::Other, "VMExtensionProvisioningFailed"));
@@ -106,7 +109,7 @@ async fn a_failed_node_extension_is_a_failure_where_it_is_asked_for() {
 
 #[tokio::test]
 async fn a_machine_that_failed_by_an_extension_says_so_in_any_case() {
-    let error = Status { code: "monitoring".to_owned(), message: Some("no disk".to_owned()) };
+    let error = InstanceViewStatus { code: "monitoring".to_owned(), message: Some("no disk".to_owned()) };
     let instance = read(named(&["pool"]), set("pool", 1), |machine| {
         state("Failed", Some(&["PowerState/stopped"]))(machine);
         machine.failed_extensions = vec![error];
@@ -118,7 +121,7 @@ async fn a_machine_that_failed_by_an_extension_says_so_in_any_case() {
 
 #[tokio::test]
 async fn an_update_says_nothing_of_what_the_machine_was() {
-    let fake = Fake::with(vec![set("pool", 4)]);
+    let fake = FakeApi::with(vec![set("pool", 4)]);
     let azure = fake.azure(named(&["pool"]));
     let all = |states: [&str; 4]| {
         for (number, name) in states.iter().enumerate() {
@@ -136,7 +139,7 @@ async fn an_update_says_nothing_of_what_the_machine_was() {
 
 #[tokio::test]
 async fn a_failure_keeps_its_time_from_read_to_read() {
-    let fake = Fake::with(vec![set("pool", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1)]);
     fake.change_machine("pool", 0, state("Failed", Some(&[])));
     let azure = fake.azure(named(&["pool"]));
     assert_eq!(instances(&azure, "pool").await, instances(&azure, "pool").await);
@@ -144,7 +147,7 @@ async fn a_failure_keeps_its_time_from_read_to_read() {
 
 #[tokio::test]
 async fn a_failed_deletion_shows_the_machine_again() {
-    let fake = Fake::with(vec![set("pool", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1)]);
     let azure = fake.azure(named(&["pool"]));
     fake.change_machine("pool", 0, state("Deleting", Some(&["PowerState/running"])));
     assert_eq!(states(&azure, "pool").await, [InstanceState::Deleting]);
@@ -154,14 +157,14 @@ async fn a_failed_deletion_shows_the_machine_again() {
 
 #[tokio::test]
 async fn a_machine_listed_twice_is_one() {
-    let fake = Fake::with(vec![set("pool", 2)]);
+    let fake = FakeApi::with(vec![set("pool", 2)]);
     fake.change_machine("pool", 1, |machine| machine.id = id("POOL", 0).as_str().replace("azure://", ""));
     assert_eq!(instances(&fake.azure(named(&["pool"])), "pool").await.len(), 1);
 }
 
 #[tokio::test]
 async fn what_overprovisioning_makes_too_many_is_not_counted() {
-    let fake = Fake::with(vec![ScaleSet { overprovision: true, ..set("pool", 6) }]);
+    let fake = FakeApi::with(vec![ScaleSet { overprovision: true, ..set("pool", 6) }]);
     for (number, name) in ["Succeeded", "Succeeded", "Deleting", "Creating", "Creating", "Creating"].iter().enumerate()
     {
         fake.change_machine("pool", number, state(name, None));

@@ -1,17 +1,19 @@
 //! The whole cloud over a fake of the API.
 
+mod decoding;
+mod fake;
 mod listing;
 mod machines;
 mod types;
 mod writes;
 
-use super::api::{BadItem, Orchestration, ScaleSet, Size, Status};
-use super::fake::{Fake, RESOURCE_GROUP, SUBSCRIPTION, fault, set, status};
+use self::fake::{FakeApi, RESOURCE_GROUP, SUBSCRIPTION, fault, set, status};
 use super::{Azure, LabelQuery, Settings};
 use crate::cloud::{
     Cloud, CloudError, Counts, Failure, FailureClass, GroupReading, Instance, InstanceState, Permit, Progress,
     ProviderId, Recognition,
 };
+use crate::clouds::azure::arm::{BadItem, InstanceViewStatus, Orchestration, ScaleSet, Size};
 
 fn settings() -> Settings {
     Settings {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::api::AutoscaleSetting;
 use super::*;
+use crate::clouds::azure::arm::AutoscaleSetting;
 
 fn size(name: &str) -> Size {
     let capabilities = [("vCPUs", "4"), ("MemoryGB", "16")].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -23,7 +23,7 @@ async fn after(time: Duration) {
 #[tokio::test(start_paused = true)]
 async fn sizes_are_looked_up_once_a_day_and_seldom_on_a_miss() {
     const MINUTE: Duration = Duration::from_secs(60);
-    let fake = Fake::with(vec![set("pool", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1)]);
     fake.state(|state| state.sizes = vec![size("Standard_D4s_v3"), size("Standard_DS2_v2")]);
     let azure = fake.azure(named(&["pool"]));
     azure.list().await.expect("listed");
@@ -46,7 +46,7 @@ async fn sizes_are_looked_up_once_a_day_and_seldom_on_a_miss() {
 
 #[tokio::test(start_paused = true)]
 async fn sizes_that_cannot_be_looked_up_are_not_asked_for_at_every_turn() {
-    let fake = Fake::default();
+    let fake = FakeApi::default();
     fake.state(|state| state.sizes = vec![size("A")]);
     let azure = fake.azure(Settings { location: Some("West US".to_owned()), ..settings() });
     fake.fail("sizes", CloudError::Denied(fault("AuthorizationFailed", "no")));
@@ -60,18 +60,18 @@ async fn sizes_that_cannot_be_looked_up_are_not_asked_for_at_every_turn() {
 #[tokio::test]
 async fn without_a_location_those_of_the_scale_sets_are_asked_for() {
     let west = ScaleSet { location: "westus".to_owned(), ..set("west", 1) };
-    let fake = Fake::with(vec![set("east", 1), west]);
+    let fake = FakeApi::with(vec![set("east", 1), west]);
     fake.state(|state| state.sizes = vec![size("A")]);
     let azure = fake.azure(settings());
     assert_eq!(azure.all_instance_types().await.expect("looked up").len(), 1);
     assert_eq!(fake.calls("sizes"), ["eastus", "westus"]);
-    let nowhere = Fake::default().azure(settings()).all_instance_types().await;
+    let nowhere = FakeApi::default().azure(settings()).all_instance_types().await;
     assert!(matches!(nowhere, Err(CloudError::Refused(_))), "{nowhere:?}");
 }
 
 #[tokio::test]
 async fn a_machine_is_made_from_what_was_read_last() {
-    let fake = Fake::with(vec![set("pool", 1), ScaleSet { size: None, ..set("sizeless", 1) }]);
+    let fake = FakeApi::with(vec![set("pool", 1), ScaleSet { size: None, ..set("sizeless", 1) }]);
     let azure = fake.azure(named(&["pool", "sizeless"]));
     let reading = observed(&azure, "pool").await;
     fake.state(|state| state.calls.clear());
@@ -90,9 +90,9 @@ async fn a_machine_is_made_from_what_was_read_last() {
 
 #[tokio::test]
 async fn autoscale_settings_of_the_groups_are_conflicts_and_others_are_not() {
-    let fake = Fake::with(vec![set("Pool", 1), set("other", 1)]);
+    let fake = FakeApi::with(vec![set("Pool", 1), set("other", 1)]);
     let of = |name: &str, target: String, enabled| AutoscaleSetting { name: name.to_owned(), target, enabled };
-    let elsewhere = set("pool", 1).id.replace(super::super::fake::RESOURCE_GROUP, "elsewhere");
+    let elsewhere = set("pool", 1).id.replace(super::fake::RESOURCE_GROUP, "elsewhere");
     fake.state(|state| {
         state.autoscale = vec![
             of("cpu", set("pool", 1).id.to_uppercase(), true),

@@ -1,7 +1,7 @@
 //! Setting capacities and deleting machines.
 
 use super::*;
-use crate::clouds::azure::errors::FORCE_DELETE_NOT_ALLOWED;
+use crate::clouds::azure::arm::FORCE_DELETE_NOT_ALLOWED;
 
 fn forcing(names: &[&str]) -> Settings {
     Settings { enable_force_delete: true, ..named(names) }
@@ -18,7 +18,7 @@ fn forbidden() -> CloudError {
 
 #[tokio::test]
 async fn a_capacity_is_set_once_and_against_the_etag_that_was_read() {
-    let fake = Fake::with(vec![set("pool", 3), set("empty", 0)]);
+    let fake = FakeApi::with(vec![set("pool", 3), set("empty", 0)]);
     let azure = fake.azure(named(&["pool", "empty"]));
     let basis = observed(&azure, "pool").await;
     let accepted = azure.set_capacity(&basis, 5).await.expect("accepted");
@@ -30,7 +30,7 @@ async fn a_capacity_is_set_once_and_against_the_etag_that_was_read() {
 
 #[tokio::test]
 async fn a_change_under_the_write_is_a_conflict_that_changes_nothing() {
-    let fake = Fake::with(vec![set("pool", 3)]);
+    let fake = FakeApi::with(vec![set("pool", 3)]);
     let azure = fake.azure(named(&["pool"]));
     let basis = observed(&azure, "pool").await;
     fake.change("pool", |set| set.capacity = Some(90));
@@ -43,7 +43,7 @@ async fn a_change_under_the_write_is_a_conflict_that_changes_nothing() {
 
 #[tokio::test]
 async fn nothing_is_written_without_an_etag() {
-    let fake = Fake::with(vec![ScaleSet { etag: None, ..set("pool", 3) }]);
+    let fake = FakeApi::with(vec![ScaleSet { etag: None, ..set("pool", 3) }]);
     let azure = fake.azure(named(&["pool"]));
     let mut basis = observed(&azure, "pool").await;
     assert!(matches!(azure.set_capacity(&basis, 5).await, Err(CloudError::Refused(_))));
@@ -55,7 +55,7 @@ async fn nothing_is_written_without_an_etag() {
 #[tokio::test]
 async fn a_batch_is_one_call_in_both_kinds_of_sets_with_force_or_without() {
     for force in [false, true] {
-        let fake = Fake::with(vec![set("pool", 3), flexible(set("flex", 3))]);
+        let fake = FakeApi::with(vec![set("pool", 3), flexible(set("flex", 3))]);
         let azure = fake.azure(Settings { enable_force_delete: force, ..named(&["POOL", "flex"]) });
         let ids = [id("pool", 0), id("pool", 2)];
         let deletion = delete(&azure, "POOL", &ids).await.expect("accepted");
@@ -75,7 +75,7 @@ async fn a_batch_is_one_call_in_both_kinds_of_sets_with_force_or_without() {
 
 #[tokio::test]
 async fn what_is_gone_or_going_costs_no_call() {
-    let fake = Fake::with(vec![set("pool", 3)]);
+    let fake = FakeApi::with(vec![set("pool", 3)]);
     let azure = fake.azure(named(&["pool"]));
     delete(&azure, "pool", &[id("pool", 1)]).await.expect("accepted");
     let again = [id("pool", 1), id("pool", 77), vm("never")];
@@ -86,7 +86,7 @@ async fn what_is_gone_or_going_costs_no_call() {
 
 #[tokio::test]
 async fn ids_are_matched_in_any_case_and_a_machine_named_twice_is_deleted_once() {
-    let fake = Fake::with(vec![flexible(set("flex", 2))]);
+    let fake = FakeApi::with(vec![flexible(set("flex", 2))]);
     let azure = fake.azure(named(&["flex"]));
     let upper: ProviderId = vm("flex_0").as_str().to_ascii_uppercase().into();
     let deletion = delete(&azure, "flex", &[upper.clone(), vm("flex_0")]).await.expect("accepted");
@@ -96,7 +96,7 @@ async fn ids_are_matched_in_any_case_and_a_machine_named_twice_is_deleted_once()
 
 #[tokio::test]
 async fn what_is_not_of_the_group_is_refused_and_the_rest_is_done() {
-    let fake = Fake::with(vec![set("pool", 3), set("other", 3)]);
+    let fake = FakeApi::with(vec![set("pool", 3), set("other", 3)]);
     let azure = fake.azure(named(&["pool", "other"]));
     let ids = [id("other", 0), "aws:///us-east-1a/i-1".into(), "".into(), id("pool", 0)];
     let deletion = delete(&azure, "pool", &ids).await.expect("accepted");
@@ -106,7 +106,7 @@ async fn what_is_not_of_the_group_is_refused_and_the_rest_is_done() {
 
 #[tokio::test]
 async fn a_placeholder_is_never_named_to_azure() {
-    let fake = Fake::with(vec![set("pool", 1), flexible(set("flex", 1))]);
+    let fake = FakeApi::with(vec![set("pool", 1), flexible(set("flex", 1))]);
     let azure = fake.azure(named(&["pool", "flex"]));
     for group in ["pool", "flex"] {
         let basis = observed(&azure, group).await;
@@ -120,7 +120,7 @@ async fn a_placeholder_is_never_named_to_azure() {
 #[tokio::test]
 async fn one_machine_that_is_gone_does_not_spoil_the_batch() {
     for kind in [|set| set, flexible] {
-        let fake = Fake::with(vec![kind(set("pool", 3))]);
+        let fake = FakeApi::with(vec![kind(set("pool", 3))]);
         let azure = fake.azure(named(&["pool"]));
         let basis = observed(&azure, "pool").await;
         let ids: Vec<_> = basis.instances.iter().flatten().map(|instance| instance.id.clone()).collect();
@@ -133,7 +133,7 @@ async fn one_machine_that_is_gone_does_not_spoil_the_batch() {
 
 #[tokio::test]
 async fn a_batch_of_which_all_are_gone_is_done_without_a_second_call() {
-    let fake = Fake::with(vec![set("pool", 2)]);
+    let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(named(&["pool"]));
     let basis = observed(&azure, "pool").await;
     fake.state(|state| state.machines.get_mut("pool").expect("there").clear());
@@ -143,7 +143,7 @@ async fn a_batch_of_which_all_are_gone_is_done_without_a_second_call() {
 
 #[tokio::test]
 async fn not_found_for_machines_that_are_there_is_an_error_after_one_call() {
-    let fake = Fake::with(vec![set("pool", 2)]);
+    let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(named(&["pool"]));
     fake.fail("delete", CloudError::NotFound(fault("ResourceNotFound", "?")));
     assert!(matches!(delete(&azure, "pool", &[id("pool", 0)]).await, Err(CloudError::NotFound(_))));
@@ -152,7 +152,7 @@ async fn not_found_for_machines_that_are_there_is_an_error_after_one_call() {
 
 #[tokio::test]
 async fn where_force_is_not_allowed_machines_are_shut_down_first_from_then_on() {
-    let fake = Fake::with(vec![set("pool", 3), set("other", 3)]);
+    let fake = FakeApi::with(vec![set("pool", 3), set("other", 3)]);
     let azure = fake.azure(forcing(&["pool", "other"]));
     // Which of Azure's answers mean that is told in `errors`.
     fake.fail("delete", forbidden());
@@ -166,7 +166,7 @@ async fn where_force_is_not_allowed_machines_are_shut_down_first_from_then_on() 
 
 #[tokio::test]
 async fn a_quota_is_no_reason_to_ask_again_without_force() {
-    let fake = Fake::with(vec![set("pool", 3)]);
+    let fake = FakeApi::with(vec![set("pool", 3)]);
     let azure = fake.azure(forcing(&["pool"]));
     let quota = fault("OperationNotAllowed", "exceeding approved Total Regional Cores quota");
     fake.fail("delete", CloudError::OutOfResources(quota));
@@ -179,7 +179,7 @@ async fn machines_with_a_host_of_their_own_are_not_deleted_by_force() {
     let sized = |name, size: &str| ScaleSet { size: Some(size.to_owned()), ..set(name, 1) };
     let hosted = ScaleSet { has_host_group: true, ..set("hosted", 1) };
     let mixed = ScaleSet { mixed_sizes: vec!["Standard_M128ms".to_owned()], ..sized("mixed", "Mix") };
-    let fake = Fake::with(vec![sized("isolated", "standard_f72s_V2"), hosted, mixed, set("normal", 1)]);
+    let fake = FakeApi::with(vec![sized("isolated", "standard_f72s_V2"), hosted, mixed, set("normal", 1)]);
     let names = ["isolated", "hosted", "mixed", "normal"];
     let azure = fake.azure(forcing(&names));
     for name in names {
@@ -191,7 +191,7 @@ async fn machines_with_a_host_of_their_own_are_not_deleted_by_force() {
 
 #[tokio::test]
 async fn an_error_that_leaves_the_outcome_open_is_passed_on_after_one_call() {
-    let fake = Fake::with(vec![set("pool", 2)]);
+    let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(forcing(&["pool"]));
     fake.fail("delete", CloudError::Unreachable(fault("", "reset")));
     let error = delete(&azure, "pool", &[id("pool", 0)]).await.expect_err("lost");
@@ -204,7 +204,7 @@ async fn an_error_that_leaves_the_outcome_open_is_passed_on_after_one_call() {
 
 #[tokio::test]
 async fn operations_are_followed_by_their_handles() {
-    let fake = Fake::with(vec![set("pool", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1)]);
     let azure = fake.azure(named(&["pool"]));
     let basis = observed(&azure, "pool").await;
     let handle = azure.set_capacity(&basis, 3).await.expect("accepted").handle.expect("followed");
@@ -215,7 +215,7 @@ async fn operations_are_followed_by_their_handles() {
 
 #[tokio::test]
 async fn after_a_restart_what_is_going_is_seen_to_be_going() {
-    let fake = Fake::with(vec![set("pool", 3)]);
+    let fake = FakeApi::with(vec![set("pool", 3)]);
     delete(&fake.azure(named(&["pool"])), "pool", &[id("pool", 2)]).await.expect("accepted");
     let azure = fake.azure(named(&["pool"]));
     let states = states(&azure, "pool").await;
@@ -226,7 +226,7 @@ async fn after_a_restart_what_is_going_is_seen_to_be_going() {
 
 #[tokio::test]
 async fn a_machine_can_be_deleted_by_whoever_has_not_read_the_group() {
-    let fake = Fake::with(vec![set("pool", 1)]);
+    let fake = FakeApi::with(vec![set("pool", 1)]);
     let basis = observed(&fake.azure(named(&["pool"])), "pool").await;
     let azure = fake.azure(named(&["pool"]));
     assert_eq!(azure.delete_instances(&basis, &[id("pool", 0)]).await.expect("accepted").accepted.len(), 1);

@@ -1,0 +1,177 @@
+//! The calls Headcount makes of Azure Resource Manager, and no others: this list is the role in
+//! `deploy/azure-role.json`. An official crate for Compute can replace what is behind it one day.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+
+use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
+
+/// What Headcount must be allowed to do, in the order of `ScaleSetApi`: the custom role. SKUs are the subscription's and
+/// operations a location's; everything else can be granted for the resource group.
+pub const ROLE_ACTIONS: [&str; 8] = [
+    "Microsoft.Compute/virtualMachineScaleSets/read",
+    "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
+    "Microsoft.Compute/virtualMachines/read",
+    "Microsoft.Compute/virtualMachineScaleSets/write",
+    "Microsoft.Compute/virtualMachineScaleSets/delete/action",
+    "Microsoft.Compute/locations/operations/read",
+    "Microsoft.Compute/skus/read",
+    // For `headcount check` alone; serving does not need it.
+    "Microsoft.Insights/autoscaleSettings/read",
+];
+
+/// The calls.
+#[async_trait]
+pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
+    /// `virtualMachineScaleSets` LIST of the resource group, all pages. An item that cannot be understood is named, and
+    /// costs nobody else anything.
+    async fn list_scale_sets(&self) -> Result<Vec<Result<ScaleSet, BadItem>>, CloudError>;
+
+    /// `virtualMachineScaleSets` GET. `None` where there is none of that name.
+    async fn get_scale_set(&self, name: &str) -> Result<Option<ScaleSet>, CloudError>;
+
+    /// `virtualMachineScaleSets/{name}/virtualMachines` LIST with instance view, all pages: uniform sets.
+    async fn list_uniform_machines(&self, name: &str) -> Result<Vec<VirtualMachine>, CloudError>;
+
+    /// `virtualMachines` LIST, filtered by scale set, with instance view, all pages: flexible sets.
+    async fn list_flexible_machines(&self, scale_set_id: &str) -> Result<Vec<VirtualMachine>, CloudError>;
+
+    /// `virtualMachineScaleSets` PATCH of `sku.capacity`, with `If-Match`. Sends exactly one request.
+    async fn set_capacity(&self, name: &str, etag: &str, to: u32) -> Result<Option<OperationHandle>, CloudError>;
+
+    /// `virtualMachineScaleSets/{name}/delete` POST of instance IDs (uniform) or machine names (flexible). Sends exactly
+    /// one request.
+    async fn delete_machines(
+        &self,
+        name: &str,
+        instance_ids: &[String],
+        force: bool,
+    ) -> Result<Option<OperationHandle>, CloudError>;
+
+    /// Asks once how an operation is doing.
+    async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
+
+    /// `skus` LIST, filtered by location, all pages, machine sizes only.
+    async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError>;
+
+    /// `autoscalesettings` LIST of the resource group (Azure Monitor), all pages.
+    async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError>;
+
+    /// What remains of the budgets that Azure tells of in its answers.
+    fn budgets(&self) -> Vec<Budget> {
+        Vec::new()
+    }
+}
+
+/// An item of a list that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct BadItem {
+    /// Its name, where at least that can be read.
+    pub(in crate::clouds::azure) name: Option<String>,
+    /// What is wrong with it.
+    pub(in crate::clouds::azure) reason: String,
+}
+
+/// A scale set, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct ScaleSet {
+    /// ARM ID, as the API answers it.
+    pub(in crate::clouds::azure) id: String,
+    pub(in crate::clouds::azure) name: String,
+    pub(in crate::clouds::azure) location: String,
+    pub(in crate::clouds::azure) zones: Vec<String>,
+    pub(in crate::clouds::azure) tags: BTreeMap<String, String>,
+    /// `sku.name`; `Mix` where sizes are in `mixed_sizes`.
+    pub(in crate::clouds::azure) size: Option<String>,
+    /// `sku.capacity`; an unknown capacity is not 0.
+    pub(in crate::clouds::azure) capacity: Option<u32>,
+    pub(in crate::clouds::azure) etag: Option<String>,
+    /// `properties.provisioningState`
+    pub(in crate::clouds::azure) provisioning_state: Option<String>,
+    pub(in crate::clouds::azure) orchestration: Orchestration,
+    /// `properties.skuProfile.vmSizes`
+    pub(in crate::clouds::azure) mixed_sizes: Vec<String>,
+    /// `properties.hostGroup` is set.
+    pub(in crate::clouds::azure) has_host_group: bool,
+    pub(in crate::clouds::azure) overprovision: bool,
+    /// `virtualMachineProfile.priority` is `Spot` or `Low`.
+    pub(in crate::clouds::azure) spot: bool,
+    /// `osProfile.windowsConfiguration` is set.
+    pub(in crate::clouds::azure) windows: bool,
+    /// `storageProfile.osDisk.diskSizeGB`
+    pub(in crate::clouds::azure) os_disk_gb: Option<u32>,
+    /// `storageProfile.osDisk.diffDiskSettings.option` is `Local`: an ephemeral OS disk.
+    pub(in crate::clouds::azure) ephemeral_os_disk: bool,
+    /// `storageProfile.osDisk.managedDisk.storageAccountType`
+    pub(in crate::clouds::azure) storage_account_type: Option<String>,
+    /// `storageProfile.imageReference.id`
+    pub(in crate::clouds::azure) image: Option<String>,
+    /// `hardwareProfile.vmSizeProperties.vCPUsAvailable`: fewer than the size has.
+    pub(in crate::clouds::azure) cpus_available: Option<u32>,
+    /// IPv4 configurations of the network interface that has most of them.
+    pub(in crate::clouds::azure) addresses: Option<u32>,
+}
+
+/// `properties.orchestrationMode`; sets from before it existed are uniform.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) enum Orchestration {
+    #[default]
+    Uniform,
+    Flexible,
+}
+
+/// A machine of a scale set, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct VirtualMachine {
+    /// ARM ID, as the API answers it; never empty.
+    pub(in crate::clouds::azure) id: String,
+    /// The name (flexible) or instance ID (uniform) that a deletion names it by.
+    pub(in crate::clouds::azure) delete_by: String,
+    pub(in crate::clouds::azure) provisioning_state: Option<String>,
+    /// Codes of the instance view's statuses, such as `PowerState/running`; `None` without an instance view.
+    pub(in crate::clouds::azure) statuses: Option<Vec<InstanceViewStatus>>,
+    /// Extensions whose instance view has an error, with name and message.
+    pub(in crate::clouds::azure) failed_extensions: Vec<InstanceViewStatus>,
+}
+
+/// A status of an instance view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct InstanceViewStatus {
+    pub(in crate::clouds::azure) code: String,
+    pub(in crate::clouds::azure) message: Option<String>,
+}
+
+/// A machine size of the SKU list, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct Size {
+    pub(in crate::clouds::azure) name: String,
+    /// Capabilities by name, values as written.
+    pub(in crate::clouds::azure) capabilities: BTreeMap<String, String>,
+}
+
+/// An autoscale setting of Azure Monitor, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct AutoscaleSetting {
+    pub(in crate::clouds::azure) name: String,
+    /// ARM ID of what it scales.
+    pub(in crate::clouds::azure) target: String,
+    pub(in crate::clouds::azure) enabled: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_role_allows_exactly_the_calls_made() {
+        let role: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../deploy/azure-role.json")).expect("valid JSON");
+        let actions = role["Actions"].as_array().expect("actions").iter();
+        let actions: Vec<_> = actions.map(|action| action.as_str().expect("text")).collect();
+        assert_eq!(actions, ROLE_ACTIONS);
+        for nothing in ["NotActions", "DataActions", "NotDataActions"] {
+            assert_eq!(role[nothing].as_array().map(Vec::len), Some(0), "{nothing}");
+        }
+    }
+}

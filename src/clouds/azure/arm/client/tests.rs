@@ -1,0 +1,92 @@
+use azure_core::credentials::{AccessToken, Secret, TokenRequestOptions};
+use azure_core::error::ErrorKind;
+use azure_core::time::OffsetDateTime;
+
+use super::super::operations;
+use super::*;
+use crate::clouds::azure::http::{Loopback, Reply};
+
+/// A credential that shows everything.
+#[derive(Debug)]
+struct Fixed(Result<&'static str, &'static str>);
+
+#[async_trait::async_trait]
+impl TokenCredential for Fixed {
+    async fn get_token(
+        &self,
+        scopes: &[&str],
+        _options: Option<TokenRequestOptions<'_>>,
+    ) -> azure_core::Result<AccessToken> {
+        assert_eq!(scopes, ["https://arm.test/.default"]);
+        let token = self.0.map_err(|why| azure_core::Error::with_message(ErrorKind::Credential, why))?;
+        Ok(AccessToken::new(Secret::new(token), OffsetDateTime::UNIX_EPOCH))
+    }
+}
+
+fn bearer(token: Result<&'static str, &'static str>) -> Option<Bearer> {
+    Some(Bearer { credential: Arc::new(Fixed(token)), scope: "https://arm.test/.default".to_owned() })
+}
+
+fn client(transport: Transport, base: &str, token: Result<&'static str, &'static str>) -> ArmClient {
+    let endpoint = Url::parse(base).expect("an address");
+    ArmClient::new(Arc::new(transport), endpoint, bearer(token), Arc::new(CallLimiter::default()))
+}
+
+async fn get(client: &ArmClient, address: &str) -> Result<HttpResponse, CloudError> {
+    let url = client.endpoint().join(address).expect("an address");
+    let call = ArmCall::new(operations::GET_SCALE_SET, "one", Bucket::SetGet);
+    client.send(&call, Method::GET, &url, &[], Bytes::new()).await
+}
+
+#[tokio::test]
+async fn over_tls_the_token_goes_along() {
+    let (server, certificate) = Loopback::start_tls([Reply::new(200, "{}"), Reply::new(200, "{}")]).await;
+    let base = format!("https://{}", server.address());
+    let client = client(Transport::trusting(certificate), &base, Ok("token-1"));
+    get(&client, "/one").await.expect("a response");
+    assert_eq!(server.received()[0].headers["authorization"], "Bearer token-1");
+    for foreign in ["https://localhost/one", &base.replace("https", "http")] {
+        let refused = get(&client, foreign).await;
+        assert!(matches!(refused, Err(CloudError::Refused(_))), "{foreign}: {refused:?}");
+    }
+    assert!(!format!("{client:?}").contains("token-1"));
+}
+
+#[tokio::test]
+async fn over_plain_http_no_token_is_sent_or_even_asked_for() {
+    let server = Loopback::start([Reply::new(200, "{}")]).await;
+    let client = client(Transport::plain().expect("a transport"), &server.base(), Err("never asked"));
+    get(&client, "/one").await.expect("a response");
+    assert!(!server.received()[0].headers.contains_key("authorization"));
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_is_refused() {
+    let (server, _) = Loopback::start_tls([Reply::new(200, "{}")]).await;
+    let base = format!("https://{}", server.address());
+    let client = client(Transport::plain().expect("a transport"), &base, Ok("token-1"));
+    let refused = get(&client, "/one").await.expect_err("a stranger");
+    assert!(matches!(refused, CloudError::Unreachable(_)), "{refused}");
+    assert!(refused.to_string().contains("certificate"), "{refused}");
+    assert!(server.received().is_empty());
+}
+
+#[tokio::test]
+async fn without_a_token_nothing_is_sent() {
+    let (server, certificate) = Loopback::start_tls([Reply::new(200, "{}")]).await;
+    let base = format!("https://{}", server.address());
+    let client = client(Transport::trusting(certificate), &base, Err("AADSTS700016: no such application"));
+    let denied = get(&client, "/one").await.expect_err("no token");
+    assert!(matches!(denied, CloudError::Denied(_)), "{denied}");
+    assert!(denied.to_string().contains("AADSTS700016"), "{denied}");
+    assert!(server.received().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_does_not_come_is_waited_for_so_long() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let base = format!("http://{}", silent.local_addr().expect("an address"));
+    let client = client(Transport::plain().expect("a transport"), &base, Ok("unused"));
+    let late = get(&client, "/one").await.expect_err("no response");
+    assert!(matches!(late, CloudError::Unreachable(_)), "{late}");
+}

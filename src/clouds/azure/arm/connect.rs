@@ -1,0 +1,102 @@
+//! From the configuration to a way to Azure Resource Manager.
+
+use std::io;
+use std::sync::Arc;
+
+use azure_core::http::Url;
+use thiserror::Error;
+
+use super::client::{ArmClient, Bearer};
+use super::scale_sets::ArmScaleSets;
+use crate::clouds::azure::auth::{CredentialError, credential};
+use crate::clouds::azure::http::Transport;
+use crate::clouds::azure::throttle::CallLimiter;
+use crate::config::settings::azure::{AzureCloud, Settings};
+
+/// Why a source cannot be connected to.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// No subscription is configured.
+    #[error(
+        "no Azure subscription: set azure.subscriptionId of the source in headcount.yaml, or ARM_SUBSCRIPTION_ID; \
+         on a machine of Azure, let the metadata service be reached"
+    )]
+    NoSubscription,
+    /// The endpoint is no address.
+    #[error("{0} is no address of Azure Resource Manager: it must be https://HOST or http://HOST:PORT, without a path")]
+    Endpoint(String),
+    /// Nothing says how to sign in.
+    #[error(
+        "no Azure credential: set useManagedIdentityExtension, useFederatedWorkloadIdentityExtension, \
+         or aadClientId and aadClientSecret in the cloud config"
+    )]
+    NoCredential,
+    /// The credential cannot be used.
+    #[error("the Azure credential cannot be used: {0}")]
+    Credential(String),
+    /// The system's roots of trust cannot be read.
+    #[error("no certificates to trust: {0}; install ca-certificates, or set SSL_CERT_FILE")]
+    Roots(#[from] io::Error),
+}
+
+impl From<CredentialError> for ConnectError {
+    fn from(error: CredentialError) -> Self {
+        Self::Credential(error.to_string())
+    }
+}
+
+impl ArmScaleSets {
+    /// Connects to one subscription and resource group. Nobody is called yet; who wants the machine's own subscription
+    /// asks [`super::metadata`] first.
+    pub(in crate::clouds::azure) fn connect(settings: &Settings) -> Result<Self, ConnectError> {
+        let subscription = settings.subscription_id.as_deref().map(str::trim).filter(|id| !id.is_empty());
+        let subscription = subscription.ok_or(ConnectError::NoSubscription)?;
+        let endpoint = endpoint(settings)?;
+        let (transport, bearer) = if endpoint.scheme() == "https" {
+            let transport = Arc::new(Transport::new()?);
+            let settings_of = settings.credential.as_ref().ok_or(ConnectError::NoCredential)?;
+            let credential = credential(settings_of, settings.cloud, Arc::clone(&transport) as _)?;
+            (transport, Some(Bearer { credential, scope: scope(settings.cloud).to_owned() }))
+        } else {
+            if settings.credential.is_some() {
+                tracing::warn!(%endpoint, "no token is sent over plain http; the credential is not used");
+            }
+            (Arc::new(Transport::plain()?), None)
+        };
+        let location = settings.location.as_deref().unwrap_or_default();
+        let limiter = CallLimiter::shared(endpoint.as_str(), subscription, location);
+        let client = ArmClient::new(transport, endpoint, bearer, limiter);
+        Ok(Self::new(client, subscription.to_owned(), settings.resource_group.clone()))
+    }
+}
+
+fn endpoint(settings: &Settings) -> Result<Url, ConnectError> {
+    let text = settings.endpoint.as_deref().filter(|text| !text.is_empty()).unwrap_or_else(|| address(settings.cloud));
+    let bad = || ConnectError::Endpoint(text.to_owned());
+    let url = Url::parse(text).map_err(|_| bad())?;
+    // The crate that builds the requests would drop a path without a word.
+    let bare = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
+    let anonymous = url.username().is_empty() && url.password().is_none();
+    let fits = matches!(url.scheme(), "https" | "http") && url.has_host() && bare && anonymous;
+    if fits { Ok(url) } else { Err(bad()) }
+}
+
+fn address(cloud: AzureCloud) -> &'static str {
+    match cloud {
+        AzureCloud::Public => "https://management.azure.com",
+        AzureCloud::UsGovernment => "https://management.usgovcloudapi.net",
+        AzureCloud::China => "https://management.chinacloudapi.cn",
+    }
+}
+
+/// The audience of tokens for Resource Manager, as the Go SDK has it for the sovereign clouds.
+fn scope(cloud: AzureCloud) -> &'static str {
+    match cloud {
+        AzureCloud::Public => "https://management.azure.com/.default",
+        AzureCloud::UsGovernment => "https://management.core.usgovcloudapi.net/.default",
+        AzureCloud::China => "https://management.core.chinacloudapi.cn/.default",
+    }
+}
+
+#[cfg(test)]
+mod tests;

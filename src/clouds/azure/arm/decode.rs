@@ -1,0 +1,68 @@
+//! From what Resource Manager answers to what matters here, item by item: one item that cannot be understood costs
+//! nobody else anything.
+
+mod autoscale;
+mod machine;
+mod set;
+mod size;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::api::BadItem;
+use super::errors::{ErrorContext, shorten};
+use crate::cloud::CloudError;
+use crate::clouds::azure::http::HttpResponse;
+
+pub(in crate::clouds::azure) use autoscale::RawAutoscaleSetting;
+pub(in crate::clouds::azure) use machine::RawMachine;
+pub(in crate::clouds::azure) use set::RawSet;
+pub(in crate::clouds::azure) use size::{RawSize, is_size};
+
+/// The items of all pages, undecoded.
+pub(in crate::clouds::azure) fn items(
+    context: ErrorContext<'_>,
+    pages: Vec<HttpResponse>,
+) -> Result<Vec<Value>, CloudError> {
+    #[derive(Deserialize)]
+    struct Page {
+        value: Vec<Value>,
+    }
+    let mut items = Vec::new();
+    for page in pages {
+        let page: Page =
+            serde_json::from_slice(&page.body).map_err(|error| context.unintelligible(&error.to_string()))?;
+        items.extend(page.value);
+    }
+    Ok(items)
+}
+
+/// Where the next page is; `None` on the last one.
+pub(in crate::clouds::azure) fn next_link(
+    context: ErrorContext<'_>,
+    page: &HttpResponse,
+) -> Result<Option<String>, CloudError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Page {
+        next_link: Option<String>,
+    }
+    let page: Page = serde_json::from_slice(&page.body).map_err(|error| context.unintelligible(&error.to_string()))?;
+    Ok(page.next_link.filter(|link| !link.is_empty()))
+}
+
+/// One item.
+pub(in crate::clouds::azure) fn item<T: TryFrom<R, Error = String>, R: DeserializeOwned>(
+    item: Value,
+) -> Result<T, BadItem> {
+    let name = item.get("name").or_else(|| item.get("id")).and_then(Value::as_str);
+    let name = name.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned());
+    let read = serde_json::from_value::<R>(item).map_err(|error| error.to_string()).and_then(T::try_from);
+    read.map_err(|reason| BadItem { name, reason: shorten(&reason) })
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! CachedMachines, and what went wrong with them.
+
+use serde::Deserialize;
+
+use super::super::api::{InstanceViewStatus, VirtualMachine};
+use super::super::errors::shorten;
+
+/// A machine as it is answered, of either kind of set.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(in crate::clouds::azure) struct RawMachine {
+    id: Option<String>,
+    name: Option<String>,
+    instance_id: Option<String>,
+    properties: Option<RawMachineProperties>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawMachineProperties {
+    provisioning_state: Option<String>,
+    instance_view: Option<RawView>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawView {
+    statuses: Option<Vec<RawStatus>>,
+    extensions: Option<Vec<RawExtension>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawStatus {
+    code: Option<String>,
+    level: Option<String>,
+    message: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawExtension {
+    name: Option<String>,
+    statuses: Option<Vec<RawStatus>>,
+}
+
+impl RawExtension {
+    fn failure(self) -> Option<InstanceViewStatus> {
+        let failed: Vec<_> = self.statuses.into_iter().flatten().filter(RawStatus::is_error).collect();
+        let messages: Vec<_> = failed.iter().filter_map(|status| status.message.as_deref()).collect();
+        let message = Some(shorten(&messages.join("; "))).filter(|message| !message.is_empty());
+        (!failed.is_empty()).then(|| InstanceViewStatus { code: self.name.unwrap_or_default(), message })
+    }
+}
+
+impl RawStatus {
+    fn is_error(&self) -> bool {
+        self.level.as_deref().is_some_and(|level| level.eq_ignore_ascii_case("Error"))
+    }
+}
+
+impl TryFrom<RawMachine> for VirtualMachine {
+    type Error = String;
+
+    fn try_from(raw: RawMachine) -> Result<Self, String> {
+        let id = raw.id.filter(|id| !id.is_empty()).ok_or("it has no id")?;
+        // A uniform set deletes by instance ID, a flexible one by name; both are the last segment of the ARM ID.
+        let delete_by = raw.instance_id.or_else(|| raw.name.filter(|_| !id.contains("/virtualMachineScaleSets/")));
+        let last = || id.rsplit('/').next().unwrap_or_default().to_owned();
+        let delete_by = delete_by.filter(|name| !name.is_empty()).unwrap_or_else(last);
+        let properties = raw.properties.unwrap_or_default();
+        let (statuses, extensions) = match properties.instance_view {
+            None => (None, None),
+            Some(view) => (Some(view.statuses.unwrap_or_default()), view.extensions),
+        };
+        let status = |raw: RawStatus| InstanceViewStatus { code: raw.code.unwrap_or_default(), message: raw.message };
+        Ok(Self {
+            id,
+            delete_by,
+            provisioning_state: properties.provisioning_state,
+            statuses: statuses.map(|statuses| statuses.into_iter().map(status).collect()),
+            failed_extensions: extensions.into_iter().flatten().filter_map(RawExtension::failure).collect(),
+        })
+    }
+}

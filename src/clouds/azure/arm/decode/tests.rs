@@ -1,0 +1,99 @@
+use serde_json::json;
+
+use super::super::api::{InstanceViewStatus, Orchestration, ScaleSet, VirtualMachine};
+use super::*;
+
+fn set(value: Value) -> Result<ScaleSet, BadItem> {
+    item::<_, RawSet>(value)
+}
+
+fn machine(value: Value) -> Result<VirtualMachine, BadItem> {
+    item::<_, RawMachine>(value)
+}
+
+#[test]
+fn a_scale_set_is_read_in_full() {
+    let read = set(json!({
+        "id": "/subscriptions/s/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/one",
+        "name": "one", "location": "westus", "zones": ["1", "2"], "etag": "\"3\"",
+        "tags": { "min": "1", "empty": null },
+        "sku": { "name": "Mix", "tier": "Standard", "capacity": 3 },
+        "properties": {
+            "provisioningState": "Updating", "orchestrationMode": "flexible", "overprovision": true,
+            "timeCreated": "not a date", "hostGroup": { "id": "/g" },
+            "skuProfile": { "vmSizes": [{ "name": "Standard_D2s_v5" }, { "name": "Standard_D2as_v5" }] },
+            "virtualMachineProfile": {
+                "priority": "Spot", "osProfile": { "windowsConfiguration": {} },
+                "hardwareProfile": { "vmSizeProperties": { "vCPUsAvailable": 4, "vCPUsPerCore": 1 } },
+                "networkProfile": { "networkInterfaceConfigurations": [
+                    { "name": "nic", "properties": { "primary": true, "ipConfigurations": [
+                        { "name": "ipconfig1", "properties": { "privateIPAddressVersion": "IPv4" } },
+                        { "name": "ipconfig2", "properties": {} },
+                        { "name": "ipconfigv6", "properties": { "privateIPAddressVersion": "IPv6" } } ] } },
+                    { "name": "other", "properties": { "ipConfigurations": [{ "name": "ipconfig1" }] } },
+                    { "name": "bare" } ] },
+                "storageProfile": { "imageReference": { "id": "/galleries/AKSUbuntu/images/2204gen2containerd" },
+                                    "osDisk": { "diskSizeGB": 128, "diffDiskSettings": { "option": "Local" },
+                                                "managedDisk": { "storageAccountType": "Premium_LRS" } } }
+            }
+        }
+    }))
+    .expect("a scale set");
+    let tags: Vec<_> = read.tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    assert_eq!(tags, [("empty", ""), ("min", "1")]);
+    assert_eq!((read.capacity, read.etag.as_deref(), read.zones.len()), (Some(3), Some("\"3\""), 2));
+    assert_eq!((read.orchestration, read.mixed_sizes.len()), (Orchestration::Flexible, 2));
+    assert!(read.has_host_group && read.overprovision && read.spot && read.windows && read.ephemeral_os_disk);
+    assert_eq!((read.os_disk_gb, read.storage_account_type.as_deref()), (Some(128), Some("Premium_LRS")));
+    assert_eq!((read.cpus_available, read.addresses), (Some(4), Some(2)));
+    assert_eq!(read.image.as_deref(), Some("/galleries/AKSUbuntu/images/2204gen2containerd"));
+}
+
+#[test]
+fn what_is_left_out_is_unknown_and_never_zero() {
+    let bare = set(json!({ "id": "/x/one", "location": "westus", "properties": null, "tags": null })).expect("a set");
+    assert_eq!(
+        bare,
+        ScaleSet { id: "/x/one".into(), name: "one".into(), location: "westus".into(), ..ScaleSet::default() }
+    );
+    assert_eq!((bare.capacity, bare.etag, bare.orchestration), (None, None, Orchestration::Uniform));
+}
+
+#[test]
+fn what_cannot_be_understood_is_named() {
+    for (value, name, reason) in [
+        (json!({ "id": "/x/one", "name": "one" }), Some("one"), "it has no location"),
+        (json!({ "id": "/x/one", "location": "w", "sku": { "capacity": -1 } }), Some("one"), "invalid value"),
+        (json!({ "id": "/x/one", "location": "w", "properties": { "orchestrationMode": "New" } }), Some("one"), "New"),
+        (json!({ "name": "one", "location": "w" }), Some("one"), "it has no id"),
+        (json!("text"), None, "invalid type"),
+    ] {
+        let bad = set(value.clone()).expect_err("a bad item");
+        assert_eq!(bad.name.as_deref(), name);
+        assert!(bad.reason.contains(reason), "{value}: {}", bad.reason);
+    }
+}
+
+#[test]
+fn a_machine_is_read_with_its_failed_extensions() {
+    let failed = json!([{ "code": "ProvisioningState/failed/7", "level": "Error", "message": "exit 7" }]);
+    let fine = json!([{ "code": "ProvisioningState/succeeded", "level": "Info", "message": "ok" }]);
+    let uniform = "/subscriptions/s/x/virtualMachineScaleSets/one/virtualMachines/3";
+    let read = machine(json!({
+        "id": uniform, "name": "one_3", "instanceId": "3",
+        "properties": {
+            "provisioningState": "Failed",
+            "instanceView": { "statuses": [{ "code": "PowerState/running", "time": "no date" }],
+                              "extensions": [{ "name": "vmssCSE", "statuses": failed }, { "name": "fine", "statuses": fine }] }
+        }
+    }))
+    .expect("a machine");
+    assert_eq!(read.delete_by, "3");
+    assert_eq!(read.statuses.expect("a view")[0].code, "PowerState/running");
+    assert_eq!(read.failed_extensions, [InstanceViewStatus { code: "vmssCSE".into(), message: Some("exit 7".into()) }]);
+    let bare = machine(json!({ "id": uniform, "name": "one_3" })).expect("a machine");
+    assert_eq!((bare.delete_by.as_str(), bare.statuses), ("3", None), "no view is no state");
+    let viewed = machine(json!({ "id": uniform, "properties": { "instanceView": {} } })).expect("a machine");
+    assert_eq!(viewed.statuses, Some(vec![]));
+    machine(json!({ "name": "one_3", "id": "" })).expect_err("nobody could delete it");
+}

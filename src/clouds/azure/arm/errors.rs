@@ -1,0 +1,222 @@
+//! What Azure's error codes mean. The only file that knows them.
+
+use std::time::SystemTime;
+
+use crate::cloud::{CloudError, Failure, FailureClass, Fault};
+use crate::clouds::azure::http::{ErrorBody, HttpResponse, TransportError, is_throttling, retry_after};
+
+/// Longest message kept of an error; CA repeats it in events and in its status.
+pub(in crate::clouds::azure) const MESSAGE_LENGTH_MAX: usize = 200;
+
+/// The code of a refusal to delete machines without shutting them down first; the deletion can be asked for without.
+pub(in crate::clouds::azure) const FORCE_DELETE_NOT_ALLOWED: &str = "ForceDeleteNotAllowed";
+
+/// The code of an operation that a newer one of the same scale set made void.
+pub(in crate::clouds::azure) const OPERATION_PREEMPTED: &str = "OperationPreempted";
+
+const OPERATION_NOT_ALLOWED: &str = "OperationNotAllowed";
+
+// SubscriptionNotFound comes with 404 where the identity has no role in the subscription.
+const DENIED: [&str; 9] = [
+    "AuthenticationFailed",
+    "AuthenticationFailedInvalidHeader",
+    "AuthorizationFailed",
+    "ExpiredAuthenticationToken",
+    "InvalidAuthenticationToken",
+    "InvalidAuthenticationTokenTenant",
+    "LinkedAuthorizationFailed",
+    "SubscriptionNotFound",
+    "RequestDisallowedByPolicy",
+];
+
+const CONFLICT: [&str; 9] = [
+    "AnotherOperationInProgress",
+    "Conflict",
+    "ConflictingConcurrentWriteNotAllowed",
+    "ConflictingUserInput",
+    OPERATION_PREEMPTED,
+    "PreconditionFailed",
+    "ResourceGroupBeingDeleted",
+    "RetryableError",
+    "RetryableErrorDueToAnotherOperation",
+];
+
+/// Refusals that come with 409 and that no second try mends.
+const REFUSED: [&str; 4] =
+    [OPERATION_NOT_ALLOWED, "PropertyChangeNotAllowed", "ScopeLocked", "ReadOnlyDisabledSubscription"];
+
+/// Codes of writes, operations and machines that fail for want of capacity or quota.
+const OUT_OF_RESOURCES: [&str; 13] = [
+    "AllocationFailed",
+    "InsufficientCapacity",
+    "LowPriorityCoresQuotaExceeded",
+    "NotEnoughCoresQuota",
+    "OutOfCapacity",
+    "OverconstrainedAllocationRequest",
+    "OverconstrainedZonalAllocationRequest",
+    "QuotaExceeded",
+    "ResourceQuotaExceeded",
+    "SkuNotAvailable",
+    "SubnetIsFull",
+    "SubscriptionQuotaExceeded",
+    "ZonalAllocationFailed",
+];
+
+/// The inner code of [`FORCE_DELETE_NOT_ALLOWED`].
+const MAINTENANCE_CONTROL: &str = "OperationNotAllowedOnResourceThatManagesUpdatesWithMaintenanceControl";
+
+/// Codes that only wrap the one that matters.
+const WRAPPERS: [&str; 5] =
+    ["BadRequest", "DeploymentFailed", "OperationFailed", "ResourceDeploymentFailure", "ResourceOperationFailure"];
+
+impl ErrorBody {
+    /// The part that says why: the first for want of resources, else the first that is not a mere wrapper.
+    fn reason(&self) -> &Self {
+        let all = self.all();
+        let code = |error: &&&Self| error.code.clone().unwrap_or_default();
+        let scarce = all.iter().find(|error| {
+            failure_class(&code(error), error.message.as_deref().unwrap_or_default()) == FailureClass::OutOfResources
+        });
+        let plain = || all.iter().find(|error| !WRAPPERS.contains(&code(error).as_str()) && error.code.is_some());
+        scarce.or_else(plain).copied().unwrap_or(self)
+    }
+
+    /// What a failed operation failed of.
+    pub(in crate::clouds::azure) fn into_failure(self, status: &str, at: SystemTime) -> Failure {
+        let reason = self.reason();
+        // CA drops an error without a code.
+        let code = reason.code.clone().filter(|code| !code.is_empty()).unwrap_or_else(|| status.to_owned());
+        let message = shorten(reason.message.as_deref().unwrap_or_default());
+        Failure { class: failure_class(&code, &message), code, message, at, is_explained: true }
+    }
+}
+
+/// What CA makes of an operation or a machine that failed with this code and message.
+pub(in crate::clouds::azure) fn failure_class(code: &str, message: &str) -> FailureClass {
+    let scarce = OUT_OF_RESOURCES.contains(&code) || (code == OPERATION_NOT_ALLOWED && is_quota(message));
+    if scarce { FailureClass::OutOfResources } else { FailureClass::Other }
+}
+
+// The same code says that quota is short, that a call comes too often and that force deletion is not for this set.
+fn is_quota(message: &str) -> bool {
+    let text = message.to_ascii_lowercase();
+    ["quota", "lowprioritycores", "exceeding approved"].iter().any(|words| text.contains(words))
+}
+
+/// What a call is about, for the error it may end in.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::clouds::azure) struct ErrorContext<'a> {
+    /// The API operation, as Azure's documentation names it.
+    pub(in crate::clouds::azure) operation: &'static str,
+    /// The scale set, location or operation.
+    pub(in crate::clouds::azure) name: &'a str,
+}
+
+impl ErrorContext<'_> {
+    /// The circumstances of an error.
+    pub(in crate::clouds::azure) fn fault(self, code: Option<String>, message: &str) -> Box<Fault> {
+        let message = shorten(message);
+        Box::new(Fault { operation: self.operation, subject: self.name.to_owned(), code, message, source: None })
+    }
+
+    /// A request that cannot be made.
+    pub(in crate::clouds::azure) fn refused(self, message: &str) -> CloudError {
+        CloudError::refused(self.operation, self.name, shorten(message))
+    }
+
+    /// A response that cannot be understood.
+    pub(in crate::clouds::azure) fn unintelligible(self, message: &str) -> CloudError {
+        CloudError::unintelligible(self.operation, self.name, shorten(message))
+    }
+
+    /// No response.
+    pub(in crate::clouds::azure) fn unreachable(self, error: &TransportError) -> CloudError {
+        CloudError::unreachable(self.operation, self.name, shorten(&error.to_string()))
+    }
+
+    /// No token. Missing rights are told from a sign-in service that is out of reach.
+    pub(in crate::clouds::azure) fn no_token(self, error: &azure_core::Error) -> CloudError {
+        let fault = self.fault(None, &format!("no token: {error}"));
+        if may_pass(error) { CloudError::Unreachable(fault) } else { CloudError::Denied(fault) }
+    }
+}
+
+fn may_pass(error: &azure_core::Error) -> bool {
+    use azure_core::error::ErrorKind;
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if error.is::<TransportError>() {
+            return true;
+        }
+        let passes = error.downcast_ref::<azure_core::Error>().is_some_and(|error| match error.kind() {
+            ErrorKind::Io | ErrorKind::Connection => true,
+            ErrorKind::HttpResponse { status, .. } => u16::from(*status) >= 500 || u16::from(*status) == 429,
+            _ => false,
+        });
+        if passes {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Decides what a response that is no success was. Throttling comes first: its code can be that of a quota.
+pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &HttpResponse) -> CloudError {
+    let status = response.status.as_u16();
+    let error = ErrorBody::read(&response.body);
+    let throttled = is_throttling(status, error.as_ref());
+    let untold = || String::from_utf8_lossy(&response.body).into_owned();
+    let error = error.unwrap_or_else(|| ErrorBody { message: Some(untold()), ..ErrorBody::default() });
+    let codes = error.codes();
+    let is = |known: &[&str]| codes.iter().any(|code| known.contains(&code.as_str()));
+    let reason = error.reason();
+    let text = reason.message.as_deref().unwrap_or_default();
+    let code = reason.code.clone();
+    let fault = || context.fault(code.clone(), &format!("HTTP {status}: {text}"));
+
+    if throttled {
+        return CloudError::Throttled {
+            retry_after: retry_after(&response.headers, SystemTime::now()),
+            fault: fault(),
+        };
+    }
+    // Whatever it says besides: whether a write took effect is not known.
+    if matches!(status, 408 | 500..) {
+        return CloudError::Unreachable(fault());
+    }
+    if is(&DENIED) || matches!(status, 401 | 403) {
+        return CloudError::Denied(fault());
+    }
+    if is(&[MAINTENANCE_CONTROL]) || (is(&[OPERATION_NOT_ALLOWED]) && error.says("forcedelet")) {
+        return CloudError::Refused(context.fault(Some(FORCE_DELETE_NOT_ALLOWED.to_owned()), text));
+    }
+    if failure_class(code.as_deref().unwrap_or_default(), text) == FailureClass::OutOfResources {
+        return CloudError::OutOfResources(fault());
+    }
+    // CachedMachines that are gone already are told so, with a code that says nothing.
+    if status == 404 || error.says("is not an active virtual machine scale set vm instanceid") {
+        return CloudError::NotFound(fault());
+    }
+    match status {
+        412 => CloudError::Conflict(fault()),
+        409 if !is(&REFUSED) => CloudError::Conflict(fault()),
+        400..=499 if is(&CONFLICT) => CloudError::Conflict(fault()),
+        400..=499 => CloudError::Refused(fault()),
+        _ => CloudError::Unintelligible(fault()),
+    }
+}
+
+/// One line of bounded length.
+pub(in crate::clouds::azure) fn shorten(message: &str) -> String {
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MESSAGE_LENGTH_MAX) {
+        None => line,
+        Some(_) => line.chars().take(MESSAGE_LENGTH_MAX - 1).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+use std::sync::Arc;
+
+use hyper::{HeaderMap, StatusCode};
+use serde_json::json;
+
+use super::super::operations;
+use super::*;
+use crate::clouds::azure::http::Transport;
+use crate::clouds::azure::throttle::CallLimiter;
+
+const CONTEXT: ErrorContext<'_> = ErrorContext { operation: operations::UPDATE_SCALE_SET, name: "one" };
+
+fn client() -> ArmClient {
+    let transport = Arc::new(Transport::plain().expect("a transport"));
+    let endpoint = Url::parse("http://arm.invalid").expect("an address");
+    ArmClient::new(transport, endpoint, None, Arc::new(CallLimiter::default()))
+}
+
+fn response(status: u16, headers: &[(&'static str, &str)], body: impl ToString) -> HttpResponse {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.insert(*name, value.parse().expect("a value"));
+    }
+    HttpResponse {
+        status: StatusCode::from_u16(status).expect("a status"),
+        headers: map,
+        body: body.to_string().into(),
+    }
+}
+
+fn state(state: &str) -> String {
+    json!({ "properties": { "provisioningState": state } }).to_string()
+}
+
+#[test]
+fn a_write_is_followed_where_azure_says_and_not_when_it_is_done() {
+    let operation = ("azure-asyncoperation", "http://arm.invalid/op");
+    let location = ("location", "http://arm.invalid/result");
+    let target = Url::parse("http://arm.invalid/set").expect("an address");
+    for (status, headers, body, expected) in [
+        (202, vec![operation, location], String::new(), Some("async http://arm.invalid/op")),
+        (202, vec![location], String::new(), Some("location http://arm.invalid/result")),
+        (202, vec![("location", "/relative")], String::new(), Some("location http://arm.invalid/relative")),
+        (202, vec![], String::new(), Some("resource http://arm.invalid/set")),
+        (200, vec![operation], state("Updating"), Some("async http://arm.invalid/op")),
+        (200, vec![], state("Updating"), Some("resource http://arm.invalid/set")),
+        (201, vec![], state("Creating"), Some("resource http://arm.invalid/set")),
+        (200, vec![], state("Succeeded"), None),
+        (200, vec![location], state("Succeeded"), None),
+        (200, vec![], "{}".to_owned(), None),
+        (204, vec![], String::new(), None),
+        (202, vec![("azure-asyncoperation", "https://evil.example/op")], String::new(), None),
+        (202, vec![("azure-asyncoperation", "http://me@arm.invalid/op")], String::new(), None),
+    ] {
+        let found = handle(&client(), CONTEXT, &response(status, &headers, &body), Some(&target));
+        assert_eq!(found.as_ref().map(|handle| handle.0.as_str()), expected, "{status} {headers:?} {body}");
+        if let Some(found) = found {
+            let (kind, url) = parse(&found).expect("a handle");
+            assert_eq!(write(kind, &url), found);
+        }
+    }
+}
+
+#[test]
+fn every_state_is_running_a_success_or_a_failure() {
+    let look = |kind, response| progress(kind, CONTEXT, Ok(response), SystemTime::UNIX_EPOCH);
+    let status = |status: &str| response(200, &[("retry-after", "2")], json!({ "status": status }));
+    for running in ["InProgress", "Accepted", "Updating", "Running", ""] {
+        let progress = look(PollMethod::AsyncOperation, status(running)).expect("a state");
+        assert!(matches!(progress, Progress::Running { ask_after: Some(_) }), "{running}: {progress:?}");
+    }
+    for failed in ["Failed", "Canceled", "Cancelled", "failed"] {
+        let Ok(Progress::Failed(failure)) = look(PollMethod::AsyncOperation, status(failed)) else {
+            panic!("{failed}")
+        };
+        assert_eq!(failure.code, failed, "never empty");
+    }
+    assert_eq!(look(PollMethod::AsyncOperation, status("Succeeded")).expect("a state"), Progress::Succeeded);
+    for unclear in ["", "{}", "[]", "not json"] {
+        let unclear = look(PollMethod::AsyncOperation, response(200, &[], unclear));
+        assert!(matches!(unclear, Err(CloudError::Unintelligible(_))), "{unclear:?}");
+    }
+    assert!(matches!(look(PollMethod::Resource, response(200, &[], state("Updating"))), Ok(Progress::Running { .. })));
+    assert!(matches!(look(PollMethod::Resource, response(200, &[], state("Failed"))), Ok(Progress::Failed(_))));
+    assert!(matches!(look(PollMethod::Resource, response(200, &[], "{}")), Ok(Progress::Succeeded)));
+}
+
+#[test]
+fn a_preemption_is_found_in_the_details_too() {
+    let body = json!({ "status": "Failed", "error": { "code": "Conflict", "message": "x",
+        "details": [{ "code": "OperationPreempted", "message": "preempted by a more recent operation" }] } });
+    let progress = progress(PollMethod::AsyncOperation, CONTEXT, Ok(response(200, &[], body)), SystemTime::UNIX_EPOCH);
+    assert_eq!(progress.expect("an end"), Progress::Preempted);
+}
+
+#[test]
+fn an_answer_that_does_not_come_says_nothing_of_the_operation() {
+    for kind in [PollMethod::AsyncOperation, PollMethod::Location, PollMethod::Resource] {
+        let none = CloudError::Unreachable(CONTEXT.fault(None, "no response"));
+        let progress = progress(kind, CONTEXT, Err(none), SystemTime::UNIX_EPOCH);
+        assert!(matches!(progress, Err(CloudError::Unreachable(_))), "{progress:?}");
+    }
+}

@@ -1,0 +1,22 @@
+//! Azure Resource Manager: the calls Headcount makes, and what their responses mean. Names [`super::http`],
+//! [`super::throttle`] and [`super::auth`], and nothing of the domain above it.
+
+mod api;
+mod client;
+mod connect;
+pub(super) mod decode;
+mod errors;
+mod lro;
+#[cfg(test)]
+mod no_awaited_builders;
+pub(super) mod operations;
+mod scale_sets;
+mod sdk_call;
+
+#[cfg(test)]
+pub(super) use api::InstanceViewStatus;
+pub use api::ROLE_ACTIONS;
+pub(super) use api::{AutoscaleSetting, BadItem, Orchestration, ScaleSet, ScaleSetApi, Size, VirtualMachine};
+pub use connect::ConnectError;
+pub(super) use errors::FORCE_DELETE_NOT_ALLOWED;
+pub(super) use scale_sets::ArmScaleSets;

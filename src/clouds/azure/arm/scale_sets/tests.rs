@@ -1,0 +1,313 @@
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::clouds::azure::http::{Loopback, Reply};
+use crate::config::settings::azure::{AzureCloud, Settings};
+
+impl Loopback {
+    fn settings(&self) -> Settings {
+        Settings {
+            cloud: AzureCloud::Public,
+            endpoint: Some(self.base()),
+            location: None,
+            subscription_id: Some("sub".to_owned()),
+            resource_group: "rg".to_owned(),
+            credential: None,
+            node_groups: Vec::new(),
+            auto_discovery: Vec::new(),
+            enable_force_delete: false,
+            detailed_extension_messages: false,
+            label_predictions: true,
+        }
+    }
+
+    fn arm(&self) -> ArmScaleSets {
+        ArmScaleSets::connect(&self.settings()).expect("a way to the loopback server")
+    }
+}
+
+const SETS: &str = "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Compute/virtualMachineScaleSets";
+const OPERATION: &str = "/subscriptions/sub/providers/Microsoft.Compute/locations/westus/operations/op-1";
+
+fn set(name: &str, capacity: u32) -> Value {
+    json!({ "id": format!("{SETS}/{name}"), "name": name, "location": "westus", "etag": "\"1\"",
+            "sku": { "name": "Standard_D2s_v5", "capacity": capacity }, "properties": {} })
+}
+
+fn error(code: &str, message: &str) -> Value {
+    json!({ "error": { "code": code, "message": message } })
+}
+
+#[tokio::test]
+async fn a_list_follows_its_pages_and_one_bad_item_costs_only_itself() {
+    let bad_date = json!({ "id": "/x/broken", "name": "broken", "sku": { "capacity": "many" }, "location": "westus" });
+    let dated = json!({ "id": "/x/dated", "name": "dated", "location": "westus", "sku": { "capacity": 2 },
+                        "properties": { "timeCreated": "yesterday" } });
+    let next = format!("{{base}}{SETS}?api-version=2024-07-01&%24skiptoken=a+b");
+    let server = Loopback::start([
+        Reply::json(json!({ "value": [set("one", 1), bad_date, dated], "nextLink": next })),
+        Reply::json(json!({ "value": [set("two", 2), { "name": "nowhere", "id": "/x/nowhere" }], "nextLink": "" })),
+    ])
+    .await;
+    let sets = server.arm().list_scale_sets().await.expect("a list");
+    let name = |set: &Result<ScaleSet, BadItem>| match set {
+        Ok(set) => format!("{}={:?}", set.name, set.capacity),
+        Err(bad) => format!("{:?}: {}", bad.name.as_deref().unwrap_or_default(), bad.reason),
+    };
+    let names: Vec<_> = sets.iter().map(name).collect();
+    assert_eq!(names[0], "one=Some(1)");
+    assert!(names[1].starts_with("\"broken\": invalid type: string \"many\""), "{names:?}");
+    assert_eq!(names[2..4], ["dated=Some(2)", "two=Some(2)"]);
+    assert_eq!(names[4], "\"nowhere\": it has no location");
+    let received = server.received();
+    assert_eq!(received[0].target, format!("{SETS}?api-version=2024-07-01"));
+    // The link is Azure's own, to the letter.
+    assert_eq!(received[1].target, format!("{SETS}?api-version=2024-07-01&%24skiptoken=a+b"));
+    assert_eq!(received.len(), 2);
+    assert!(received.iter().all(|received| !received.headers.contains_key("authorization")), "a token over plain http");
+}
+
+#[tokio::test]
+async fn connections_are_kept() {
+    let server = Loopback::start((0..3).map(|_| Reply::json(set("one", 1)))).await;
+    let arm = server.arm();
+    for _ in 0..3 {
+        arm.get_scale_set("one").await.expect("a set");
+    }
+    assert_eq!((server.received().len(), server.connections()), (3, 1));
+}
+
+#[tokio::test]
+async fn a_link_to_another_host_is_refused() {
+    for next in ["http://localhost:1/next", "https://evil.example/next", "//evil.example/next"] {
+        let server = Loopback::start([Reply::json(json!({ "value": [set("one", 1)], "nextLink": next }))]).await;
+        let refused = server.arm().list_scale_sets().await.expect_err("a foreign link");
+        assert!(matches!(refused, CloudError::Refused(_)), "{next}: {refused}");
+        assert_eq!(server.received().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn pages_that_lead_nowhere_new_end() {
+    let next = format!("{{base}}{SETS}?api-version=2024-07-01");
+    let server = Loopback::start([Reply::json(json!({ "value": [], "nextLink": next }))]).await;
+    let endless = server.arm().list_scale_sets().await.expect_err("a circle");
+    assert!(matches!(endless, CloudError::Unintelligible(_)), "{endless}");
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test]
+async fn after_a_429_nothing_is_sent_until_its_time_has_passed() {
+    let too_many = json!({ "error": { "code": "OperationNotAllowed", "message": "too many requests: quota",
+        "details": [{ "code": "TooManyRequests", "target": "HighCostGet30Min", "message": "{}" }] } });
+    let server =
+        Loopback::start([Reply::new(429, too_many).header("retry-after", "120"), Reply::json(set("one", 1))]).await;
+    let arm = server.arm();
+    for _ in 0..2 {
+        let error = arm.list_uniform_machines("one").await.expect_err("throttled");
+        let CloudError::Throttled { retry_after: Some(wait), .. } = error else { panic!("{error}") };
+        assert!((Duration::from_secs(60)..=Duration::from_secs(120)).contains(&wait), "{wait:?}");
+    }
+    assert_eq!(server.received().len(), 1, "nothing was sent the second time");
+    arm.get_scale_set("one").await.expect("another budget is open");
+}
+
+#[tokio::test]
+async fn a_capacity_is_set_by_one_request_that_says_nothing_else() {
+    let server =
+        Loopback::start([Reply::json(set("one", 5)).header("azure-asyncoperation", &format!("{{base}}{OPERATION}"))])
+            .await;
+    let handle = server.arm().set_capacity("one", "\"7\"", 5).await.expect("accepted").expect("a handle");
+    assert_eq!(handle.0, format!("async {}{OPERATION}", server.base()));
+    let [received] = &server.received()[..] else { panic!("one request") };
+    assert_eq!(
+        (&received.method, received.target.as_str()),
+        (&Method::PATCH, format!("{SETS}/one?api-version=2024-07-01").as_str())
+    );
+    assert_eq!(received.body, r#"{"sku":{"capacity":5}}"#);
+    assert_eq!(received.headers["if-match"], "\"7\"");
+    assert_eq!(received.headers["content-type"], "application/json");
+}
+
+#[tokio::test]
+async fn a_write_is_sent_once_whatever_is_answered() {
+    let answers = [
+        (202, ""),
+        (200, "{}"),
+        (201, r#"{"properties":{"provisioningState":"Updating"}}"#),
+        (500, "oops"),
+        (503, ""),
+        (429, ""),
+    ];
+    for (status, body) in answers {
+        let server = Loopback::start([Reply::new(status, body), Reply::new(200, "{}"), Reply::new(200, "{}")]).await;
+        let result = server.arm().set_capacity("one", "\"7\"", 5).await;
+        assert_eq!(result.is_ok(), status < 300, "{status}: {result:?}");
+        assert_eq!(result.is_err_and(|error| error.outcome_unknown()), matches!(status, 500 | 503), "{status}");
+        assert_eq!(server.received().len(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn even_an_awaited_builder_cannot_send_a_write_twice() {
+    let updating = json!({ "properties": { "provisioningState": "Updating" } });
+    let server = Loopback::start((0..3).map(|_| Reply::new(202, &updating).header("retry-after", "0"))).await;
+    let arm = server.arm();
+    let sdk_call = SdkCall::new(&arm.client, ArmCall::new(operations::UPDATE_SCALE_SET, "one", Bucket::Update));
+    let sets = sdk_call.sdk_client().virtual_machine_scale_sets_client();
+    let awaited = sets.update("rg", "one", VirtualMachineScaleSetUpdate::default(), "sub").await;
+    awaited.expect_err("the second sending");
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test]
+async fn a_precondition_that_fails_is_a_conflict() {
+    let server = Loopback::start([Reply::new(412, error("PreconditionFailed", "the etag is another"))]).await;
+    let conflict = server.arm().set_capacity("one", "\"7\"", 5).await.expect_err("a conflict");
+    assert!(matches!(conflict, CloudError::Conflict(_)), "{conflict}");
+}
+
+#[tokio::test]
+async fn machines_are_deleted_by_name_and_never_all() {
+    let accepted = || Reply::new(202, "").header("location", &format!("{{base}}{OPERATION}?monitor=true"));
+    let server = Loopback::start([accepted(), accepted()]).await;
+    let arm = server.arm();
+    for force in [false, true] {
+        let handle = arm.delete_machines("one", &["0".into(), "3".into()], force).await.expect("accepted");
+        assert_eq!(handle.expect("a handle").0, format!("location {}{OPERATION}?monitor=true", server.base()));
+        let received = server.received().pop().expect("a request");
+        assert_eq!(received.target, format!("{SETS}/one/delete?api-version=2024-07-01&forceDeletion={force}"));
+        assert_eq!((received.method, received.body.as_str()), (Method::POST, r#"{"instanceIds":["0","3"]}"#));
+    }
+    for nobody in [vec![], vec!["*".to_owned()], vec![String::new()]] {
+        assert!(matches!(arm.delete_machines("one", &nobody, false).await, Err(CloudError::Refused(_))));
+    }
+    for name in ["", "..", "a/b", "a?b", "a%2fb"] {
+        assert!(matches!(arm.set_capacity(name, "1", 1).await, Err(CloudError::Refused(_))), "{name}");
+    }
+    assert!(matches!(arm.set_capacity("one", "", 1).await, Err(CloudError::Refused(_))), "no condition");
+    assert_eq!(server.received().len(), 2);
+}
+
+#[tokio::test]
+async fn an_operation_is_followed_to_its_end() {
+    let server = Loopback::start([
+        Reply::json(json!({ "status": "InProgress" })).header("retry-after", "7"),
+        Reply::json(json!({ "status": "Failed", "error": { "code": "AllocationFailed", "message": "no room" } })),
+        Reply::json(json!({ "status": "Failed", "error": { "code": "OperationPreempted", "message": "newer" } })),
+        Reply::new(404, error("NotFound", "no such operation")),
+        Reply::new(202, "").header("retry-after", "3"),
+        Reply::new(204, ""),
+        Reply::new(409, error("OverconstrainedAllocationRequest", "no")),
+        Reply::new(409, error("Conflict", "no")),
+    ])
+    .await;
+    let arm = server.arm();
+    let ask = |kind: &'static str| {
+        let handle = OperationHandle(format!("{kind} {}{OPERATION}", server.base()));
+        let arm = &arm;
+        async move { arm.poll(&handle).await }
+    };
+    let seconds = |seconds| Progress::Running { ask_after: Some(Duration::from_secs(seconds)) };
+    assert_eq!(ask("async").await.expect("running"), seconds(7));
+    let Ok(Progress::Failed(failure)) = ask("async").await else { panic!("failed") };
+    assert_eq!(
+        (failure.class, failure.code.as_str()),
+        (crate::cloud::FailureClass::OutOfResources, "AllocationFailed")
+    );
+    assert_eq!(ask("async").await.expect("an end"), Progress::Preempted);
+    assert!(matches!(ask("async").await, Err(CloudError::NotFound(_))));
+    assert_eq!(ask("location").await.expect("running"), seconds(3));
+    assert_eq!(ask("location").await.expect("an end"), Progress::Succeeded);
+    let Ok(Progress::Failed(failure)) = ask("location").await else { panic!("failed") };
+    assert_eq!(failure.class, crate::cloud::FailureClass::OutOfResources);
+    assert!(matches!(ask("location").await, Ok(Progress::Failed(_))));
+    for foreign in ["async https://evil.example/op", "location http://127.0.0.1:1/op", "async nonsense", "x", ""] {
+        let refused = arm.poll(&OperationHandle(foreign.to_owned())).await;
+        assert!(matches!(refused, Err(CloudError::Refused(_))), "{foreign}: {refused:?}");
+    }
+    assert_eq!(server.received().len(), 8);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_none_only_where_azure_says_so() {
+    let server = Loopback::start([
+        Reply::new(404, error("ResourceNotFound", "no such set")),
+        Reply::new(404, "<html>not found</html>"),
+        Reply::new(404, error("SubscriptionNotFound", "no such subscription")),
+        Reply::new(403, error("AuthorizationFailed", "no role")),
+        Reply::new(200, "not json"),
+    ])
+    .await;
+    let arm = server.arm();
+    assert_eq!(arm.get_scale_set("one").await.expect("a response"), None);
+    assert!(matches!(arm.get_scale_set("one").await, Err(CloudError::Unintelligible(_))));
+    assert!(matches!(arm.get_scale_set("one").await, Err(CloudError::Denied(_))));
+    assert!(matches!(arm.get_scale_set("one").await, Err(CloudError::Denied(_))));
+    assert!(matches!(arm.get_scale_set("one").await, Err(CloudError::Unintelligible(_))));
+}
+
+#[tokio::test]
+async fn lists_ask_for_what_is_needed_and_spell_spaces_as_percent_20() {
+    let machine = json!({ "id": "/subscriptions/sub/x/virtualMachines/vm-a", "name": "vm-a" });
+    let size = json!({ "resourceType": "virtualMachines", "name": "Standard_B1ls",
+                       "capabilities": [{ "name": "MemoryGB", "value": "0.5" }] });
+    let server = Loopback::start([
+        Reply::json(json!({ "value": [machine] })),
+        Reply::json(
+            json!({ "value": [{ "id": "/s/virtualMachineScaleSets/one/virtualMachines/7", "instanceId": "7" }] }),
+        ),
+        Reply::json(json!({ "value": [size, { "resourceType": "disks", "name": "Premium_LRS" }] })),
+        Reply::json(json!({ "value": [{ "name": "vm-b" }] })),
+    ])
+    .await;
+    let arm = server.arm();
+    let flexible = arm.list_flexible_machines("/subscriptions/sub/sets/one").await.expect("machines");
+    assert_eq!(flexible[0].delete_by, "vm-a");
+    assert_eq!(arm.list_uniform_machines("one").await.expect("machines")[0].delete_by, "7");
+    let sizes = arm.list_sizes("west us").await.expect("sizes");
+    assert_eq!((sizes.len(), sizes[0].capabilities["MemoryGB"].as_str()), (1, "0.5"));
+    let nameless = arm.list_uniform_machines("one").await.expect_err("a machine less than there is");
+    assert!(matches!(nameless, CloudError::Unintelligible(_)), "{nameless}");
+    let received: Vec<_> = server.received().into_iter().map(|received| received.target).collect();
+    let machines = SETS.replace("virtualMachineScaleSets", "virtualMachines");
+    let filter = "%27virtualMachineScaleSet%2Fid%27%20eq%20%27%2Fsubscriptions%2Fsub%2Fsets%2Fone%27";
+    assert_eq!(received[0], format!("{machines}?api-version=2024-07-01&%24filter={filter}&%24expand=instanceView"));
+    assert_eq!(received[1], format!("{SETS}/one/virtualMachines?api-version=2024-07-01&%24expand=instanceView"));
+    assert_eq!(
+        received[2],
+        "/subscriptions/sub/providers/Microsoft.Compute/skus?api-version=2021-07-01&%24filter=location%20eq%20%27west%20us%27"
+    );
+}
+
+#[tokio::test]
+async fn nobody_there_is_unreachable() {
+    let server = Loopback::start([]).await;
+    let settings = server.settings();
+    drop(server);
+    let arm = ArmScaleSets::connect(&settings).expect("settings");
+    let error = arm.set_capacity("one", "1", 1).await.expect_err("nobody there");
+    assert!(error.outcome_unknown(), "{error}");
+}
+
+#[tokio::test]
+async fn autoscale_settings_are_read_on_all_pages_and_odd_ones_passed_over() {
+    const PATH: &str = "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Insights/autoscalesettings";
+    let setting = |name: &str, properties: Value| json!({ "name": name, "properties": properties });
+    let next = format!("{{base}}{PATH}?api-version=2022-10-01&page=2");
+    let server = Loopback::start([
+        Reply::json(json!({ "value": [setting("one", json!({ "targetResourceUri": "/a", "enabled": false })),
+                                      setting("odd", json!({}))], "nextLink": next })),
+        Reply::json(json!({ "value": [setting("two", json!({ "targetResourceUri": "/b", "profiles": [] }))] })),
+    ])
+    .await;
+    let settings = server.arm().list_autoscale_settings().await.expect("a list");
+    let of = |name: &str, target: &str, enabled| AutoscaleSetting { name: name.into(), target: target.into(), enabled };
+    assert_eq!(settings, [of("one", "/a", false), of("two", "/b", true)]);
+    let received: Vec<_> = server.received().into_iter().map(|received| received.target).collect();
+    assert_eq!(
+        received,
+        ["?api-version=2022-10-01", "?api-version=2022-10-01&page=2"].map(|query| format!("{PATH}{query}"))
+    );
+}

@@ -1,0 +1,148 @@
+//! One call of azure_mgmt_compute on our own way to Azure.
+//!
+//! The crate builds requests; everything else it does is kept from it:
+//!
+//! - It never sees a token. azure_core 0.21 writes the Authorization header into its debug log (`Headers`' Debug redacts
+//!   all headers but that one), and its paging hands the token to whatever host a `nextLink` names. It is given an empty
+//!   credential; [`ArmClient`] puts the token in, at the last moment and for the endpoint alone.
+//! - It never sees an item. Its models refuse a whole page for one date that cannot be parsed. Pages are kept here as they
+//!   came, and the crate follows the links of emptied ones.
+//! - It never sends a write twice. Its long-running operations send the write anew to poll it; the second time there is
+//!   no sending.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use azure_core::http::Url;
+use azure_core::time::OffsetDateTime;
+use azure_core_legacy as legacy;
+use hyper::Method;
+use hyper::body::Bytes;
+use legacy::auth::AccessToken;
+use legacy::error::ErrorKind;
+use serde::Deserialize;
+
+use super::client::{ArmCall, ArmClient};
+use crate::cloud::CloudError;
+use crate::clouds::azure::http::HttpResponse;
+
+/// The most pages a listing can have: at the smallest page size known, 50, far more than a subscription can hold.
+const PAGES_MAX: usize = 1000;
+
+/// One call.
+#[derive(Debug)]
+pub(super) struct SdkCall {
+    client: Arc<ArmClient>,
+    call: ArmCall,
+    sent: AtomicUsize,
+    responses: Mutex<Vec<HttpResponse>>,
+}
+
+/// The way out of the crate for our own errors.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct WrappedError(CloudError);
+
+/// As much of a page as it takes to find the next.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct NextLink {
+    next_link: Option<String>,
+}
+
+impl SdkCall {
+    pub(super) fn new(client: &Arc<ArmClient>, call: ArmCall) -> Arc<Self> {
+        let (sent, responses) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Self { client: Arc::clone(client), call, sent, responses })
+    }
+
+    /// The crate's client for this call. It retries nothing.
+    pub(super) fn sdk_client(self: &Arc<Self>) -> azure_mgmt_compute::package_2024_07_01::Client {
+        let transport: Arc<dyn legacy::HttpClient> = Arc::clone(self) as _;
+        let options = legacy::ClientOptions::new(legacy::TransportOptions::new(transport));
+        let options = options.retry(legacy::RetryOptions::none());
+        azure_mgmt_compute::package_2024_07_01::Client::new(
+            self.client.endpoint().clone(),
+            Arc::new(NoToken),
+            Vec::new(),
+            options,
+        )
+    }
+
+    /// The answers, as they came.
+    pub(super) fn responses(&self) -> Vec<HttpResponse> {
+        std::mem::take(&mut *self.responses.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Our own error out of the crate's.
+    pub(super) fn error(&self, error: legacy::Error) -> CloudError {
+        match error.into_downcast::<WrappedError>() {
+            Ok(WrappedError(error)) => error,
+            Err(error) => self.call.context().unintelligible(&error.to_string()),
+        }
+    }
+
+    async fn forward(&self, request: &legacy::Request) -> Result<legacy::Response, CloudError> {
+        let context = self.call.context();
+        let pages = self.sent.fetch_add(1, Ordering::Relaxed);
+        if self.call.bucket.is_write() && pages > 0 {
+            return Err(context.refused("the request was sent already"));
+        }
+        if pages >= PAGES_MAX {
+            return Err(context.unintelligible(&format!("more than {PAGES_MAX} pages")));
+        }
+        let legacy::Body::Bytes(body) = request.body() else {
+            return Err(context.refused("streamed bodies are not supported"));
+        };
+        let method = Method::from_bytes(request.method().as_ref().as_bytes());
+        let method = method.map_err(|error| context.refused(&error.to_string()))?;
+        let kept = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let kept: Vec<_> = kept.filter(|(name, _)| *name != "authorization").collect();
+        let url = if pages == 0 { spaces_as_percent(request.url()) } else { request.url().clone() };
+        let response = self.client.send(&self.call, method, &url, &kept, body.clone()).await?;
+
+        // Only lists look at this; the rest of the calls take their response from here.
+        let end: NextLink = serde_json::from_slice(&response.body).unwrap_or_default();
+        let next = end.next_link.filter(|link| !link.is_empty());
+        if next.as_deref() == Some(url.as_str()) {
+            return Err(context.unintelligible("a page is followed by itself"));
+        }
+        let emptied = serde_json::json!({ "value": [], "nextLink": next }).to_string();
+        let status = legacy::StatusCode::try_from(response.status.as_u16()).unwrap_or(legacy::StatusCode::Ok);
+        self.responses.lock().unwrap_or_else(PoisonError::into_inner).push(response);
+        let body = legacy::BytesStream::new(Bytes::from(emptied));
+        Ok(legacy::Response::new(status, legacy::headers::Headers::new(), Box::pin(body)))
+    }
+}
+
+#[async_trait]
+impl legacy::HttpClient for SdkCall {
+    async fn execute_request(&self, request: &legacy::Request) -> legacy::Result<legacy::Response> {
+        self.forward(request).await.map_err(|error| legacy::Error::new(ErrorKind::Other, WrappedError(error)))
+    }
+}
+
+// The crate writes the spaces of a filter as `+`, which Resource Manager need not read as spaces; the Go SDK rewrites
+// them for the same reason. A `+` that is meant is `%2B` here. Links to next pages are Azure's own and stay as they are.
+fn spaces_as_percent(url: &Url) -> Url {
+    let mut url = url.clone();
+    let query = url.query().map(|query| query.replace('+', "%20"));
+    url.set_query(query.as_deref());
+    url
+}
+
+/// The credential for a crate that gets none.
+#[derive(Debug)]
+struct NoToken;
+
+#[async_trait]
+impl legacy::auth::TokenCredential for NoToken {
+    async fn get_token(&self, _scopes: &[&str]) -> legacy::Result<AccessToken> {
+        Ok(AccessToken::new(String::new(), OffsetDateTime::UNIX_EPOCH))
+    }
+
+    async fn clear_cache(&self) -> legacy::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Signing in with a certificate. azure_identity does that with OpenSSL; here the assertion is signed by the cryptography
+//! that TLS uses already, and the crate is only handed it.
+//! <https://learn.microsoft.com/entra/identity-platform/certificate-credentials>
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use aws_lc_rs::digest::{SHA256, digest};
+use azure_core::base64::encode_url_safe;
+use azure_core::error::ErrorKind;
+use azure_core::http::ClientMethodOptions;
+use azure_identity::ClientAssertion;
+use rustls::SignatureScheme;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+use thiserror::Error;
+
+/// An assertion is used at once; this allows for clocks that differ.
+const LIFETIME: Duration = Duration::from_secs(600);
+
+/// What is wrong with a certificate's file.
+#[derive(Debug, Error)]
+pub(in crate::clouds::azure) enum CertificateError {
+    #[error("cannot read {path}: {source}")]
+    File { path: PathBuf, source: std::io::Error },
+    #[error(
+        "{path} holds no certificate and unencrypted RSA key in PEM form; make one of a PFX file by \
+         `openssl pkcs12 -in FILE -nodes -out {path}.pem`, protect it by a Kubernetes secret, and leave the password out"
+    )]
+    Form { path: PathBuf },
+}
+
+/// A certificate and its key, read anew for every assertion, so that a renewed one is found.
+pub(super) struct Certificate {
+    path: PathBuf,
+    audience: String,
+    client_id: String,
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Certificate").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Certificate {
+    /// Looks at the file once, so that a wrong one is told at the start.
+    pub(super) fn new(
+        path: PathBuf,
+        encrypted: bool,
+        authority: &str,
+        tenant_id: &str,
+        client_id: String,
+    ) -> Result<Self, CertificateError> {
+        let audience = format!("{}/{tenant_id}/oauth2/v2.0/token", authority.trim_end_matches('/'));
+        let certificate = Self { path, audience, client_id };
+        let read = std::fs::read(&certificate.path);
+        let pem = read.map_err(|source| CertificateError::File { path: certificate.path.clone(), source })?;
+        let signed = certificate.assertion(&pem, SystemTime::now());
+        signed.filter(|_| !encrypted).ok_or_else(|| CertificateError::Form { path: certificate.path.clone() })?;
+        Ok(certificate)
+    }
+
+    fn assertion(&self, pem: &[u8], now: SystemTime) -> Option<String> {
+        let certificate = CertificateDer::from_pem_slice(pem).ok()?;
+        let key = PrivateKeyDer::from_pem_slice(pem).ok()?;
+        let signer = any_supported_type(&key).ok()?.choose_scheme(&[SignatureScheme::RSA_PSS_SHA256])?;
+        let from = now.duration_since(UNIX_EPOCH).ok()?.as_secs();
+        let thumbprint = encode_url_safe(digest(&SHA256, &certificate));
+        let header = json!({ "alg": "PS256", "typ": "JWT", "x5t#S256": thumbprint.trim_end_matches('=') });
+        let claims = json!({
+            "aud": self.audience,
+            "iss": self.client_id,
+            "sub": self.client_id,
+            "jti": format!("{:032x}", fastrand::u128(..)),
+            "nbf": from,
+            "exp": from + LIFETIME.as_secs(),
+        });
+        let encode = |bytes: &[u8]| encode_url_safe(bytes).trim_end_matches('=').to_owned();
+        let text = format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
+        let signature = signer.sign(text.as_bytes()).ok()?;
+        Some(format!("{text}.{}", encode(&signature)))
+    }
+}
+
+#[async_trait]
+impl ClientAssertion for Certificate {
+    async fn secret(&self, _options: Option<ClientMethodOptions<'_>>) -> azure_core::Result<String> {
+        let failed = |text: String| azure_core::Error::with_message(ErrorKind::Credential, text);
+        let pem = tokio::fs::read(&self.path).await.map_err(|error| failed(error.to_string()))?;
+        let assertion = self.assertion(&pem, SystemTime::now());
+        assertion.ok_or_else(|| failed(CertificateError::Form { path: self.path.clone() }.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

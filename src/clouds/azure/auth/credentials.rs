@@ -1,0 +1,110 @@
+//! How a source signs in: the credentials of azure_identity, on our HTTP client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use azure_core::cloud::CloudConfiguration;
+use azure_core::credentials::{Secret, TokenCredential};
+use azure_core::http::{ClientOptions, ExponentialRetryOptions, HttpClient, RetryOptions, Transport};
+use azure_identity::{
+    AzureCliCredential, ClientAssertionCredential, ClientAssertionCredentialOptions, ClientSecretCredential,
+    ClientSecretCredentialOptions, ManagedIdentityCredential, ManagedIdentityCredentialOptions, UserAssignedId,
+};
+
+use super::certificate::{Certificate, CertificateError};
+use super::federated::{FederatedError, TokenFile};
+use crate::config::settings::azure::{AzureCloud, Credential};
+
+/// What the sign-in service's address can be set by; the workload identity webhook does.
+const AUTHORITY_HOST: &str = "AZURE_AUTHORITY_HOST";
+
+/// Asking for a token changes nothing, and the metadata service answers 429 and 5xx in passing.
+const SIGN_IN_TRIES: u32 = 3;
+/// Below the time that a call waits for its token.
+const SIGN_IN_TIME: Duration = Duration::from_secs(8);
+
+/// Why there is no credential.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::clouds::azure) enum CredentialError {
+    #[error(transparent)]
+    Sdk(#[from] azure_core::Error),
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error(transparent)]
+    Federated(#[from] FederatedError),
+}
+
+/// Makes the credential that the configuration asks for. Nobody is called yet.
+pub(in crate::clouds::azure) fn credential(
+    settings: &Credential,
+    cloud: AzureCloud,
+    transport: Arc<dyn HttpClient>,
+) -> Result<Arc<dyn TokenCredential>, CredentialError> {
+    let environment = std::env::var(AUTHORITY_HOST).ok().filter(|host| !host.trim().is_empty());
+    let client_options = options(cloud, environment.is_some(), transport);
+    Ok(match settings {
+        Credential::ClientSecret { tenant_id, client_id, secret } => {
+            let options = ClientSecretCredentialOptions { client_options };
+            let secret = Secret::new(secret.0.clone());
+            ClientSecretCredential::new(tenant_id, client_id.clone(), secret, Some(options))?
+        }
+        Credential::ClientCertificate { tenant_id, client_id, path, password } => {
+            let authority = environment.as_deref().unwrap_or_else(|| authority(cloud));
+            let certificate =
+                Certificate::new(path.clone(), password.is_some(), authority, tenant_id, client_id.clone())?;
+            let options = ClientAssertionCredentialOptions { client_options };
+            ClientAssertionCredential::new(tenant_id.clone(), client_id.clone(), certificate, Some(options))?
+        }
+        Credential::ManagedIdentity { user_assigned } => {
+            let user_assigned_id = user_assigned.clone().map(|id| {
+                if id.starts_with('/') { UserAssignedId::ResourceId(id) } else { UserAssignedId::ClientId(id) }
+            });
+            let options = ManagedIdentityCredentialOptions { user_assigned_id, client_options };
+            ManagedIdentityCredential::new(Some(options))?
+        }
+        Credential::WorkloadIdentity { tenant_id, client_id, token_file } => {
+            let set = |value: &Option<String>, what| value.clone().ok_or(FederatedError::Unset(what));
+            let tenant_id = set(tenant_id, "the tenant's ID (tenantId, AZURE_TENANT_ID)")?;
+            let client_id = set(client_id, "the identity's client ID (aadClientId, AZURE_CLIENT_ID)")?;
+            let file = token_file.clone();
+            let file = file.ok_or(FederatedError::Unset(
+                "the file of the token (aadFederatedTokenFile, AZURE_FEDERATED_TOKEN_FILE)",
+            ))?;
+            let options = ClientAssertionCredentialOptions { client_options };
+            ClientAssertionCredential::new(tenant_id, client_id, TokenFile::new(file)?, Some(options))?
+        }
+        Credential::Cli => AzureCliCredential::new(None)?,
+    })
+}
+
+fn options(cloud: AzureCloud, authority_is_set: bool, transport: Arc<dyn HttpClient>) -> ClientOptions {
+    let cloud = match cloud {
+        // The crate looks at the environment only where no cloud is named.
+        _ if authority_is_set => None,
+        AzureCloud::Public => None,
+        AzureCloud::UsGovernment => Some(CloudConfiguration::AzureGovernment),
+        AzureCloud::China => Some(CloudConfiguration::AzureChina),
+    };
+    let retry = ExponentialRetryOptions {
+        max_retries: SIGN_IN_TRIES,
+        max_total_elapsed: azure_core::time::Duration::try_from(SIGN_IN_TIME).unwrap_or_default(),
+        ..ExponentialRetryOptions::default()
+    };
+    ClientOptions {
+        transport: Some(Transport::new(transport)),
+        retry: RetryOptions::exponential(retry),
+        cloud: cloud.map(Arc::new),
+        ..ClientOptions::default()
+    }
+}
+
+fn authority(cloud: AzureCloud) -> &'static str {
+    match cloud {
+        AzureCloud::Public => "https://login.microsoftonline.com",
+        AzureCloud::UsGovernment => "https://login.microsoftonline.us",
+        AzureCloud::China => "https://login.chinacloudapi.cn",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Signing in with a Kubernetes service account's token: workload identity.
+//!
+//! azure_identity has a credential for it, which keeps what it read of the file for ten minutes. The kubelet renews the
+//! token when a fifth of its life is left, which can be less than that; a sign-in is due once an hour or so, so the file is
+//! read for each, and the crate is only handed what is in it.
+//! <https://learn.microsoft.com/entra/workload-id/workload-identity-federation>
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use azure_core::error::ErrorKind;
+use azure_core::http::ClientMethodOptions;
+use azure_identity::ClientAssertion;
+use thiserror::Error;
+
+/// What is wrong with the token's file.
+#[derive(Debug, Error)]
+pub(in crate::clouds::azure) enum FederatedError {
+    #[error(
+        "workload identity needs {0}; label the pod azure.workload.identity/use: \"true\", so that the webhook sets it, or \
+         set it in the configuration"
+    )]
+    Unset(&'static str),
+    #[error("cannot read the service account's token in {path}: {source}; see the pod's projected volume")]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("the file of the service account's token, {path}, is empty; see the pod's projected volume")]
+    Empty { path: PathBuf },
+}
+
+/// The file that the kubelet keeps a valid token in.
+#[derive(Debug)]
+pub(super) struct TokenFile(PathBuf);
+
+impl TokenFile {
+    /// Looks at the file once, so that a wrong one is told at the start.
+    pub(super) fn new(path: PathBuf) -> Result<Self, FederatedError> {
+        let file = Self(path);
+        file.token(std::fs::read_to_string(&file.0))?;
+        Ok(file)
+    }
+
+    fn token(&self, read: std::io::Result<String>) -> Result<String, FederatedError> {
+        let path = || self.0.clone();
+        let text = read.map_err(|source| FederatedError::File { path: path(), source })?;
+        let token = text.trim();
+        if token.is_empty() { Err(FederatedError::Empty { path: path() }) } else { Ok(token.to_owned()) }
+    }
+}
+
+#[async_trait]
+impl ClientAssertion for TokenFile {
+    async fn secret(&self, _options: Option<ClientMethodOptions<'_>>) -> azure_core::Result<String> {
+        let read = tokio::fs::read_to_string(&self.0).await;
+        self.token(read).map_err(|error| azure_core::Error::new(ErrorKind::Credential, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_in_the_file_now_is_what_counts() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("token");
+        assert!(matches!(TokenFile::new(path.clone()), Err(FederatedError::File { .. })));
+        std::fs::write(&path, "\n").expect("written");
+        assert!(matches!(TokenFile::new(path.clone()), Err(FederatedError::Empty { .. })));
+        std::fs::write(&path, "first\n").expect("written");
+        let file = TokenFile::new(path.clone()).expect("a token");
+        assert_eq!(file.secret(None).await.expect("a token"), "first");
+        std::fs::write(&path, "second").expect("written");
+        assert_eq!(file.secret(None).await.expect("a token"), "second");
+        std::fs::remove_file(&path).expect("removed");
+        let error = file.secret(None).await.expect_err("nothing to read");
+        assert!(error.to_string().contains("cannot read the service account's token"), "{error}");
+    }
+}

@@ -1,0 +1,9 @@
+//! Signing in: credentials, and the metadata service of the machine. Names only [`super::http`].
+
+mod certificate;
+mod credentials;
+mod federated;
+mod metadata;
+
+pub(super) use credentials::{CredentialError, credential};
+pub(super) use metadata::subscription;

@@ -1,0 +1,12 @@
+//! HTTP: the client under everything Azure, and how an error response is read. Names nothing else of [`super`].
+
+mod error_body;
+#[cfg(test)]
+mod loopback;
+mod proxy;
+mod transport;
+
+pub(super) use error_body::{ErrorBody, is_throttling, retry_after};
+#[cfg(test)]
+pub(super) use loopback::{Loopback, Reply};
+pub(super) use transport::{HttpResponse, Transport, TransportError};

@@ -1,0 +1,182 @@
+//! The one HTTP client under everything Azure: Resource Manager, the sign-in service and the metadata service.
+//!
+//! Both generations of the Azure crates bring a client of their own. The older one opens a connection for every call and
+//! has no time limit, and together they would be two copies of one library and a second set of roots of trust. They are
+//! built without, and run on this: hyper and rustls as the AWS SDK has them, and the system's own roots.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use azure_core::error::ErrorKind;
+use azure_core::http::headers::{HeaderName, HeaderValue, Headers};
+use azure_core::http::{AsyncRawResponse, Body, HttpClient};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, RootCertStore};
+use thiserror::Error;
+
+use super::proxy::Connector;
+
+/// One request to the sign-in service or the metadata service.
+const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Resource Manager keeps idle connections for minutes; keepers call every few seconds.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// The listing and a few keepers at a time.
+const IDLE_CONNECTIONS_MAX: usize = 8;
+/// The longest body known is the SKU list of a subscription, unfiltered: about 20 MiB.
+const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// A whole response.
+#[derive(Clone, Debug)]
+pub(in crate::clouds::azure) struct HttpResponse {
+    pub(in crate::clouds::azure) status: StatusCode,
+    pub(in crate::clouds::azure) headers: HeaderMap,
+    pub(in crate::clouds::azure) body: Bytes,
+}
+
+impl HttpResponse {
+    /// A header, where it is there and readable.
+    pub(in crate::clouds::azure) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}
+
+/// Why there is no response.
+#[derive(Debug, Error)]
+pub(in crate::clouds::azure) enum TransportError {
+    /// The time was up.
+    #[error("no response within {0:?}")]
+    Timeout(Duration),
+    /// There is no connection; nothing was sent.
+    #[error("cannot connect: {}", causes(.0))]
+    Connect(#[source] hyper_util::client::legacy::Error),
+    /// The connection broke.
+    #[error("the connection broke: {}", causes(.0.as_ref()))]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The body is longer than any that is sensible.
+    #[error("a response of more than {BODY_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+// The crate's own words stop at "client error (Connect)"; why is one or two causes further down.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut texts = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        texts.push(error.to_string());
+        next = error.source();
+    }
+    texts.dedup();
+    texts.join(": ")
+}
+
+/// The client. Keeps connections, follows no redirect, retries nothing.
+pub(in crate::clouds::azure) struct Transport {
+    client: Client<HttpsConnector<Connector>, Full<Bytes>>,
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Transport")
+    }
+}
+
+impl Transport {
+    /// A client that trusts what the system trusts.
+    pub(in crate::clouds::azure) fn new() -> Result<Self, io::Error> {
+        // Names the cryptography, so that nothing depends on who installed a default for the process first.
+        let https = HttpsConnectorBuilder::new().with_provider_and_native_roots(aws_lc_rs::default_provider())?;
+        Ok(Self::over(https.https_or_http().enable_http1().wrap_connector(Connector::from_environment())))
+    }
+
+    /// A client for plain HTTP alone, which needs no roots to be there.
+    pub(in crate::clouds::azure) fn plain() -> Result<Self, io::Error> {
+        let trusts_nobody = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let https = HttpsConnectorBuilder::new().with_tls_config(trusts_nobody);
+        Ok(Self::over(https.https_or_http().enable_http1().wrap_connector(Connector::from_environment())))
+    }
+
+    /// A client that trusts one certificate.
+    #[cfg(test)]
+    pub(in crate::clouds::azure) fn trusting(certificate: rustls::pki_types::CertificateDer<'static>) -> Self {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate).expect("a certificate");
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let https = HttpsConnectorBuilder::new().with_tls_config(config);
+        Self::over(https.https_or_http().enable_http1().wrap_connector(Connector::from_environment()))
+    }
+
+    // hyper's client sends a request anew only where a kept connection turned out to be closed before one byte of the
+    // request was written to it. That is no retry, and it is why keeping connections costs no failed calls.
+    fn over(connector: HttpsConnector<Connector>) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .build(connector);
+        Self { client }
+    }
+
+    /// Sends a request and reads the whole response, all within `limit`.
+    pub(in crate::clouds::azure) async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        limit: Duration,
+    ) -> Result<HttpResponse, TransportError> {
+        let exchange = async {
+            let response = self.client.request(request).await.map_err(|error| {
+                if error.is_connect() { TransportError::Connect(error) } else { TransportError::Broken(error.into()) }
+            })?;
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|error| {
+                if error.is::<LengthLimitError>() { TransportError::TooLong } else { TransportError::Broken(error) }
+            })?;
+            Ok(HttpResponse { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+        };
+        tokio::time::timeout(limit, exchange).await.unwrap_or(Err(TransportError::Timeout(limit)))
+    }
+}
+
+/// For the credentials of azure_identity.
+#[async_trait]
+impl HttpClient for Transport {
+    async fn execute_request(&self, request: &azure_core::http::Request) -> azure_core::Result<AsyncRawResponse> {
+        let other = |error: &dyn fmt::Display| azure_core::Error::with_message(ErrorKind::Other, error.to_string());
+        let Body::Bytes(body) = request.body() else {
+            return Err(other(&"streamed bodies are not supported"));
+        };
+        let method = Method::from_bytes(request.method().as_str().as_bytes()).map_err(|error| other(&error))?;
+        let mut sent = Request::builder().method(method).uri(request.url().as_str());
+        for (name, value) in request.headers().iter() {
+            sent = sent.header(name.as_str(), value.as_str());
+        }
+        let sent = sent.body(Full::new(body.clone())).map_err(|error| other(&error))?;
+        let response = self.exchange(sent, SIGN_IN_TIMEOUT).await.map_err(|error| {
+            let kind = if matches!(error, TransportError::Connect(_)) { ErrorKind::Connection } else { ErrorKind::Io };
+            azure_core::Error::new(kind, error)
+        })?;
+        let headers = response.headers.iter().filter_map(|(name, value)| {
+            let value = value.to_str().ok()?.to_owned();
+            Some((HeaderName::from(name.as_str().to_owned()), HeaderValue::from(value)))
+        });
+        let headers = Headers::from(headers.collect::<HashMap<_, _>>());
+        Ok(AsyncRawResponse::from_bytes(response.status.as_u16().into(), headers, response.body))
+    }
+}

@@ -1,0 +1,183 @@
+//! From a scale set to the machine that it makes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::arm::ScaleSet;
+use super::arm::operations::GET_SCALE_SET;
+use super::{Azure, aks, tags};
+use crate::cloud::{CloudError, GroupReading, LaunchSpec, OperatingSystem};
+
+/// The size of a scale set whose sizes are a mix.
+const MIX: &str = "Mix";
+const GIB: u64 = 1 << 30;
+
+impl Azure {
+    /// What a new machine of the scale set would be.
+    pub(super) async fn read_launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
+        let name = reading.name.as_str();
+        let set = match self.cache.set(&reading.name) {
+            Some(set) => set,
+            None => {
+                let set = self.api.get_scale_set(name).await?;
+                Arc::new(set.ok_or_else(|| CloudError::not_found(GET_SCALE_SET, name, "there is no such scale set"))?)
+            }
+        };
+        machine(&set, self.settings.label_predictions)
+            .ok_or_else(|| CloudError::refused(GET_SCALE_SET, name, "the scale set names no machine size"))
+    }
+}
+
+fn machine(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
+    let types = types(set);
+    if types.is_empty() {
+        return None;
+    }
+    let region = region(&set.location);
+    let of_aks = tags::is_of_aks(&set.tags);
+    Some(LaunchSpec {
+        zones: zones(set, &region),
+        region,
+        operating_system: if set.windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
+        labels: if predict_labels && of_aks { aks::labels(set, &types) } else { BTreeMap::new() },
+        taints: if of_aks { aks::taints(set) } else { Vec::new() },
+        cpus_max: set.cpus_available,
+        max_pods: aks::max_pods(set).filter(|_| of_aks),
+        // A disk is as large as its image where the scale set does not say.
+        ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
+        reserved: of_aks.then(|| aks::reserved(set)),
+        types,
+        ..LaunchSpec::default()
+    })
+}
+
+// An instance mix has its sizes elsewhere (#8683).
+fn types(set: &ScaleSet) -> Vec<String> {
+    let single = set.size.iter().filter(|size| !size.eq_ignore_ascii_case(MIX));
+    let mut types: Vec<String> = Vec::new();
+    let of_set: Vec<&String> =
+        if set.mixed_sizes.is_empty() { single.collect() } else { set.mixed_sizes.iter().collect() };
+    for size in of_set {
+        if !size.is_empty() && !types.iter().any(|known| known.eq_ignore_ascii_case(size)) {
+            types.push(size.clone());
+        }
+    }
+    types
+}
+
+/// The region as a node's label has it: `West US 2` is `westus2`.
+pub(super) fn region(location: &str) -> String {
+    location.split_whitespace().collect::<String>().to_ascii_lowercase()
+}
+
+fn zones(set: &ScaleSet, region: &str) -> Vec<String> {
+    let named = set.zones.iter().filter(|zone| !zone.is_empty() && *zone != "0");
+    let mut zones: Vec<String> = named.map(|zone| format!("{region}-{zone}")).collect();
+    zones.sort();
+    zones.dedup();
+    zones
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::ReservedProfile;
+
+    fn set(size: &str) -> ScaleSet {
+        ScaleSet { size: Some(size.to_owned()), location: "West US".to_owned(), ..ScaleSet::default() }
+    }
+
+    fn tagged(size: &str, tags: &[(&str, &str)]) -> ScaleSet {
+        let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        ScaleSet { tags, ..set(size) }
+    }
+
+    #[test]
+    fn zones_are_named_by_the_region_and_a_regional_set_has_none() {
+        let zonal = ScaleSet { zones: ["3", "1", "2", "1"].map(str::to_owned).to_vec(), ..set("Standard_DS2_v2") };
+        let machine = machine(&zonal, true).expect("a size");
+        assert_eq!(
+            (machine.region.as_str(), machine.zones),
+            ("westus", ["westus-1", "westus-2", "westus-3"].map(str::to_owned).to_vec())
+        );
+        let regional = ScaleSet { zones: vec!["0".to_owned()], ..set("Standard_DS2_v2") };
+        assert!(super::machine(&regional, true).expect("a size").zones.is_empty());
+    }
+
+    #[test]
+    fn the_sizes_of_a_mix_are_its_types() {
+        let mixed = |sizes: &[&str]| ScaleSet {
+            mixed_sizes: sizes.iter().map(|size| (*size).to_owned()).collect(),
+            ..set("Mix")
+        };
+        let types = |set: &ScaleSet| machine(set, true).map(|machine| machine.types);
+        assert_eq!(types(&mixed(&["A", "B", "a"])), Some(vec!["A".to_owned(), "B".to_owned()]));
+        assert_eq!(types(&mixed(&[])), None);
+        assert_eq!(types(&set("Standard_D2_v2")), Some(vec!["Standard_D2_v2".to_owned()]));
+        assert_eq!(types(&ScaleSet::default()), None);
+    }
+
+    #[test]
+    fn labels_of_aks_are_predicted_for_sets_of_aks_alone() {
+        let aks = ScaleSet {
+            storage_account_type: Some("Premium_LRS".to_owned()),
+            ..tagged("Standard_DS2_v2", &[("poolName", "pool")])
+        };
+        let read_launch_spec = |set: &ScaleSet, predict| machine(set, predict).expect("a size");
+        let labels = read_launch_spec(&aks, true).labels;
+        let expected = [
+            ("agentpool", "pool"),
+            ("kubernetes.azure.com/agentpool", "pool"),
+            ("kubernetes.azure.com/nodepool-type", "VirtualMachineScaleSets"),
+            ("kubernetes.azure.com/role", "agent"),
+            ("kubernetes.azure.com/storageprofile", "managed"),
+            ("kubernetes.azure.com/storagetier", "Premium_LRS"),
+            ("storageprofile", "managed"),
+            ("storagetier", "Premium_LRS"),
+        ];
+        assert_eq!(labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>(), expected);
+        assert_eq!(read_launch_spec(&aks, true).reserved, Some(ReservedProfile::Aks));
+        assert!(read_launch_spec(&aks, false).labels.is_empty());
+        let own = tagged("Standard_NC6s_v3", &[("owner", "me")]);
+        assert_eq!((read_launch_spec(&own, true).labels.len(), read_launch_spec(&own, true).reserved), (0, None));
+    }
+
+    #[test]
+    fn nvidia_machines_of_aks_are_labelled_and_others_are_not() {
+        let label = |size: &str| {
+            let set = tagged(size, &[("aks-managed-poolName", "gpu"), ("poolName", "old")]);
+            let labels = machine(&set, true).expect("a size").labels;
+            assert_eq!(labels.get("agentpool").map(String::as_str), Some("gpu"));
+            labels.get("kubernetes.azure.com/accelerator").cloned()
+        };
+        assert_eq!(label("Standard_NC40ads_H100_v5").as_deref(), Some("nvidia"));
+        assert_eq!(label("Standard_NV4as_v4"), None);
+        assert_eq!(label("Standard_D2_v2"), None);
+    }
+
+    #[test]
+    fn the_os_disk_is_the_ephemeral_storage_where_its_size_is_known() {
+        let disk = |size| {
+            let set = ScaleSet { os_disk_gb: size, ephemeral_os_disk: true, windows: true, ..set("Standard_DS2_v2") };
+            machine(&set, true).expect("a size")
+        };
+        assert_eq!(disk(Some(128)).ephemeral_storage_bytes, Some(128 * 1024 * 1024 * 1024));
+        assert_eq!(disk(Some(128)).operating_system, OperatingSystem::Windows);
+        assert_eq!((disk(None).ephemeral_storage_bytes, disk(Some(0)).ephemeral_storage_bytes), (None, None));
+    }
+
+    #[test]
+    fn processors_that_the_set_switches_off_are_not_counted() {
+        let constrained = ScaleSet { cpus_available: Some(8), ..set("Standard_E32s_v5") };
+        assert_eq!(machine(&constrained, true).expect("a size").cpus_max, Some(8));
+        assert_eq!(machine(&set("Standard_E32s_v5"), true).expect("a size").cpus_max, None);
+    }
+
+    #[test]
+    fn nothing_of_aks_is_assumed_of_a_set_of_ones_own() {
+        let own = ScaleSet { spot: true, addresses: Some(31), ..tagged("Standard_D4s_v5", &[("owner", "me")]) };
+        let machine = machine(&own, true).expect("a size");
+        assert_eq!((machine.reserved, machine.max_pods), (None, None));
+        assert!(machine.labels.is_empty() && machine.taints.is_empty());
+    }
+}

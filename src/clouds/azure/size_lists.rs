@@ -1,0 +1,130 @@
+//! The machine sizes of a location, looked up seldom: the list is megabytes long and changes a few times a year.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::arm::operations::LIST_SKUS;
+use super::sizes::{instance_type, size_key};
+use super::{Azure, launch_spec};
+use crate::cloud::{CloudError, InstanceType};
+
+/// How long a list is good for.
+const LIST_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+/// A list that lacks a size that is asked for is not asked for anew sooner than this.
+const MISS_EVERY: Duration = Duration::from_secs(10 * 60);
+/// A list that could not be had is not asked for anew sooner than this.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Sizes by name in lower case.
+type Sizes = BTreeMap<String, InstanceType>;
+
+#[derive(Debug)]
+struct SizeList {
+    tried: Instant,
+    /// When it was read, and what it says.
+    read: Option<(Instant, Arc<Sizes>)>,
+    problem: Option<String>,
+}
+
+/// The machine sizes of each location. A caller that needs a list that is being read waits for it.
+#[derive(Debug, Default)]
+pub(super) struct SizeLists(Mutex<BTreeMap<String, SizeList>>);
+
+impl Azure {
+    /// Looks sizes up by name.
+    pub(super) async fn types_named(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+        let mut found: BTreeMap<String, InstanceType> = BTreeMap::new();
+        for location in self.locations().await? {
+            let sizes = self.size_list(&location, names).await?;
+            for name in names {
+                // Under the name it was asked for, for the same machine may be sold under two.
+                let size = sizes.get(&size_key(name)).map(|size| InstanceType { name: name.clone(), ..size.clone() });
+                found.extend(size.map(|size| (name.clone(), size)));
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Every size.
+    pub(super) async fn types_all(&self) -> Result<Vec<InstanceType>, CloudError> {
+        let mut found = Sizes::new();
+        for location in self.locations().await? {
+            let sizes = self.size_list(&location, &[]).await?;
+            found.extend(sizes.iter().map(|(name, size)| (name.clone(), size.clone())));
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// The configured location, or those of the scale sets.
+    async fn locations(&self) -> Result<BTreeSet<String>, CloudError> {
+        if let Some(location) = &self.settings.location {
+            return Ok(BTreeSet::from([launch_spec::region(location)]));
+        }
+        let mut locations = self.cache.locations();
+        if locations.is_empty() {
+            let sets = self.api.list_scale_sets().await?;
+            locations.extend(sets.into_iter().filter_map(|set| Some(set.ok()?.location)));
+        }
+        let locations: BTreeSet<String> = locations
+            .iter()
+            .map(|location| launch_spec::region(location))
+            .filter(|location| !location.is_empty())
+            .collect();
+        if locations.is_empty() {
+            let message = "there is no scale set whose location could be asked for; set location in the configuration";
+            return Err(CloudError::refused(LIST_SKUS, &self.settings.resource_group, message));
+        }
+        Ok(locations)
+    }
+
+    /// What a location size_lists, anew if the list is old or lacks one of these.
+    async fn size_list(&self, location: &str, wanted: &[String]) -> Result<Arc<Sizes>, CloudError> {
+        let mut size_lists = self.size_lists.0.lock().await;
+        if let Some(size_list) = size_lists.get(location) {
+            match &size_list.read {
+                Some((read, sizes)) => {
+                    let is_complete = wanted.iter().all(|name| sizes.contains_key(&size_key(name)));
+                    let is_good = read.elapsed() < LIST_LIFE && is_complete;
+                    if is_good || size_list.tried.elapsed() < MISS_EVERY {
+                        return Ok(Arc::clone(sizes));
+                    }
+                }
+                None if size_list.tried.elapsed() < RETRY_AFTER => {
+                    let problem = size_list.problem.as_deref().unwrap_or("it took too long");
+                    return Err(CloudError::unreachable(
+                        LIST_SKUS,
+                        location,
+                        format!("not asked again so soon: {problem}"),
+                    ));
+                }
+                None => {}
+            }
+        }
+        let size_list = size_lists.entry(location.to_owned()).or_insert_with(|| SizeList {
+            tried: Instant::now(),
+            read: None,
+            problem: None,
+        });
+        // Noted before the call, for whoever waits for it may give up.
+        size_list.tried = Instant::now();
+        size_list.problem = None;
+        match self.api.list_sizes(location).await {
+            Ok(sizes) => {
+                let sizes = sizes.iter().filter_map(instance_type).map(|size| (size_key(&size.name), size));
+                let sizes: Arc<Sizes> = Arc::new(sizes.collect());
+                size_list.read = Some((Instant::now(), Arc::clone(&sizes)));
+                Ok(sizes)
+            }
+            Err(error) => {
+                size_list.problem = Some(error.to_string());
+                let Some((_, sizes)) = &size_list.read else { return Err(error) };
+                tracing::warn!(location, %error, "machine sizes cannot be looked up; the list of earlier is used");
+                Ok(Arc::clone(sizes))
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Properties of what is read: whatever Azure sends, nothing is made up and nothing is left out.
+
+use std::collections::HashSet;
+use std::time::SystemTime;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::cloud::CAPACITY_MAX;
+use crate::clouds::azure::arm::decode::{RawMachine, RawSet, item};
+use crate::clouds::azure::arm::{ScaleSet, VirtualMachine};
+use crate::clouds::azure::{groups, instances};
+use crate::clouds::bounds::Bounds;
+use crate::config::settings::azure::{AzureCloud, Settings};
+use crate::properties::{config, json, spoiled};
+
+const SET_ID: &str = "/subscriptions/s/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/pool";
+
+fn set() -> Value {
+    json!({
+        "id": SET_ID, "name": "pool", "location": "westus", "zones": ["1"], "etag": "\"3\"",
+        "tags": { "min": "1", "k8s.io_cluster-autoscaler_node-template_taint_gpu": "true:NoSchedule" },
+        "sku": { "name": "Mix", "capacity": 3 },
+        "properties": {
+            "provisioningState": "Succeeded", "orchestrationMode": "Uniform", "overprovision": true,
+            "skuProfile": { "vmSizes": [{ "name": "Standard_D2s_v5" }] },
+            "virtualMachineProfile": { "priority": "Spot", "storageProfile": { "osDisk": { "diskSizeGB": 128 } } }
+        }
+    })
+}
+
+fn machine(number: usize) -> Value {
+    json!({
+        "id": format!("{SET_ID}/virtualMachines/{number}"), "name": format!("pool_{number}"),
+        "instanceId": number.to_string(),
+        "properties": {
+            "provisioningState": "Failed",
+            "instanceView": {
+                "statuses": [
+                    { "code": "ProvisioningState/failed/AllocationFailed", "level": "Error", "message": "none left" },
+                    { "code": "PowerState/stopped", "level": "Info" }
+                ],
+                "extensions": [{ "name": "vmssCSE", "statuses": [{ "level": "Error", "message": "exit 50" }] }]
+            },
+            "protectionPolicy": { "protectFromScaleIn": true }
+        }
+    })
+}
+
+fn settings(detailed: bool) -> Settings {
+    Settings {
+        cloud: AzureCloud::Public,
+        endpoint: None,
+        location: None,
+        subscription_id: None,
+        resource_group: "RG".to_owned(),
+        credential: None,
+        node_groups: Vec::new(),
+        auto_discovery: Vec::new(),
+        enable_force_delete: false,
+        detailed_extension_messages: detailed,
+        label_predictions: true,
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_scale_set_is_read_or_said_to_be_bad_in_few_words(written in prop_oneof![5 => spoiled(set()), 1 => json()]) {
+        match item::<ScaleSet, RawSet>(written.clone()) {
+            Err(bad) => prop_assert!(bad.reason.chars().count() <= 200, "{}", bad.reason),
+            Ok(set) => {
+                prop_assert_eq!(set.capacity.map(u64::from), written.pointer("/sku/capacity").and_then(Value::as_u64));
+                let read = groups::read("pool".into(), &set, Bounds { min: 1, max: 9 }, None);
+                let is_known = set.capacity.is_some_and(|capacity| capacity <= CAPACITY_MAX);
+                prop_assert_eq!(read.is_ok(), is_known, "an unknown capacity is no number");
+            }
+        }
+    }
+
+    #[test]
+    fn every_machine_becomes_one_instance_or_the_list_is_refused(
+        items in vec(prop_oneof![2 => (0..6_usize).prop_map(machine).boxed(), 1 => spoiled(machine(7)).boxed()], 0..6),
+        detailed in any::<bool>(),
+    ) {
+        let machines: Result<Vec<VirtualMachine>, _> = items.into_iter().map(item::<_, RawMachine>).collect();
+        let set = item::<ScaleSet, RawSet>(set()).expect("a good scale set");
+        if let Ok(machines) = machines {
+            let settings = settings(detailed);
+            let view = instances::MachineReader { set: &set, settings: &settings, before: None };
+            let (instances, known) = instances::read(&view, &machines, SystemTime::UNIX_EPOCH);
+            let distinct: HashSet<String> = machines.iter().map(|machine| machine.id.to_ascii_lowercase()).collect();
+            prop_assert_eq!(instances.len(), distinct.len());
+            for instance in &instances {
+                prop_assert!(known.get(&instance.id).is_some_and(|known| !known.delete_by.is_empty()));
+                if let Some(failure) = &instance.failure {
+                    prop_assert!(!failure.code.is_empty(), "CA drops an error without a code");
+                    prop_assert!(failure.message.chars().count() <= 400, "{}", failure.message);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What is left of Azure's budgets of calls, and which of them are closed. Pure: the time comes in.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::info::{Bucket, ThrottleInfo, is_per_set};
+use crate::cloud::Budget;
+
+/// How long to wait where the refusal does not say: half of Compute's shortest refill.
+pub(super) const PAUSE_UNTOLD: Duration = Duration::from_secs(30);
+/// Reads that can wait do so below this part of a budget.
+const RESERVE_SHARE: u64 = 10;
+/// And below this many calls, for the small budgets of single scale sets.
+const RESERVE_LEAST: u64 = 2;
+/// Compute refills its budgets every minute, so what a response said of one is worth nothing after that.
+pub(super) const REFILL: Duration = Duration::from_secs(60);
+/// Budgets that are remembered. Each scale set and each operation can have some of its own.
+const BUDGETS_MAX: usize = 1_000;
+
+/// What a pause is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Scope {
+    /// All calls of a kind.
+    Bucket(Bucket),
+    /// The calls of a kind about one scale set.
+    Set(Bucket, String),
+    /// All calls that are charged to a policy.
+    Policy(String),
+    /// All reads, or all writes.
+    AllCalls { write: bool },
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bucket(bucket) => bucket.fmt(formatter),
+            Self::Set(bucket, scale_set) => write!(formatter, "{bucket} of {scale_set}"),
+            Self::Policy(policy) => formatter.write_str(policy),
+            Self::AllCalls { write: true } => formatter.write_str("all writes"),
+            Self::AllCalls { write: false } => formatter.write_str("all reads"),
+        }
+    }
+}
+
+/// Something the operator should hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ThrottleEvent {
+    /// No call is made for so long. `left` is what remains of the budgets these calls are charged to.
+    Suspended { scopes: Vec<Scope>, wait: Duration, left: String },
+    /// Calls are made again.
+    Resumed { scopes: Vec<Scope> },
+    /// What is left is kept for writes.
+    Low { key: BudgetKey, level: BudgetLevel },
+    /// There is enough for all.
+    Recovered { key: BudgetKey, level: BudgetLevel },
+}
+
+/// What a budget is of: the policy, and the scale set where each has its own.
+pub(super) type BudgetKey = (String, Option<String>);
+
+#[derive(Debug, Default)]
+pub(super) struct CallBudgets {
+    closed: HashMap<Scope, Instant>,
+    budgets: HashMap<BudgetKey, BudgetLevel>,
+    /// Which policies the calls of a kind turned out to be charged to.
+    charged: HashMap<Bucket, BTreeSet<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BudgetLevel {
+    pub(super) remaining: u64,
+    pub(super) most: u64,
+    read_at: Instant,
+}
+
+impl BudgetLevel {
+    fn is_low(self) -> bool {
+        self.remaining < (self.most / RESERVE_SHARE).max(RESERVE_LEAST)
+    }
+}
+
+impl CallBudgets {
+    pub(super) fn admit(
+        &mut self,
+        bucket: Bucket,
+        target: &str,
+        now: Instant,
+    ) -> (Result<(), Duration>, Vec<ThrottleEvent>) {
+        let scopes: Vec<Scope> = self.closed.extract_if(|_, until| *until <= now).map(|(scope, _)| scope).collect();
+        let events = if scopes.is_empty() { Vec::new() } else { vec![ThrottleEvent::Resumed { scopes }] };
+        let policies = self.charged.get(&bucket).into_iter().flatten();
+        let scopes = [
+            Scope::Bucket(bucket),
+            Scope::Set(bucket, target.to_owned()),
+            Scope::AllCalls { write: bucket.is_write() },
+        ];
+        let scopes = scopes.into_iter().chain(policies.clone().cloned().map(Scope::Policy));
+        let closed = scopes.filter_map(|scope| self.closed.get(&scope)).map(|until| *until - now);
+        let reserved = policies.filter(|_| bucket.can_wait()).filter_map(|policy| {
+            let level = self.budgets.get(&key(policy, target))?;
+            let stale_in = REFILL.checked_sub(now.saturating_duration_since(level.read_at))?;
+            (level.is_low() && !stale_in.is_zero()).then_some(stale_in)
+        });
+        (closed.chain(reserved).max().map_or(Ok(()), Err), events)
+    }
+
+    pub(super) fn record(
+        &mut self,
+        bucket: Bucket,
+        target: &str,
+        info: ThrottleInfo,
+        now: Instant,
+    ) -> Vec<ThrottleEvent> {
+        let mut events = Vec::new();
+        for (policy, remaining) in info.remaining {
+            events.extend(self.level(key(&policy, target), remaining, now));
+            self.charged.entry(bucket).or_default().insert(policy);
+        }
+        let Some(pause) = info.pause else {
+            return events;
+        };
+        let wait = pause.wait.unwrap_or(PAUSE_UNTOLD);
+        let scopes = match pause.policy {
+            Some(policy) if is_per_set(&policy) => vec![Scope::Set(bucket, target.to_owned())],
+            Some(policy) => {
+                self.charged.entry(bucket).or_default().insert(policy.clone());
+                vec![Scope::Bucket(bucket), Scope::Policy(policy)]
+            }
+            None if pause.whole_subscription => vec![Scope::AllCalls { write: bucket.is_write() }],
+            None => vec![Scope::Bucket(bucket)],
+        };
+        let left = self.left(bucket, target);
+        let until = now + wait;
+        let mut closed = Vec::new();
+        for scope in scopes {
+            match self.closed.get_mut(&scope).filter(|earlier| **earlier > now) {
+                Some(earlier) => *earlier = until.max(*earlier),
+                None => {
+                    self.closed.insert(scope.clone(), until);
+                    closed.push(scope);
+                }
+            }
+        }
+        if !closed.is_empty() {
+            events.push(ThrottleEvent::Suspended { scopes: closed, wait, left });
+        }
+        events
+    }
+
+    /// Takes in what is left of a budget, and says whether that makes a difference.
+    fn level(&mut self, key: BudgetKey, remaining: u64, now: Instant) -> Option<ThrottleEvent> {
+        if self.budgets.len() >= BUDGETS_MAX {
+            self.budgets.retain(|_, level| now.saturating_duration_since(level.read_at) < REFILL);
+        }
+        let before = self.budgets.get(&key).copied();
+        let most = before.map_or(0, |before| before.most).max(remaining);
+        let level = BudgetLevel { remaining, most, read_at: now };
+        self.budgets.insert(key.clone(), level);
+        match (before.is_some_and(BudgetLevel::is_low), level.is_low()) {
+            (false, true) => Some(ThrottleEvent::Low { key, level }),
+            (true, false) => Some(ThrottleEvent::Recovered { key, level }),
+            _ => None,
+        }
+    }
+
+    /// What is left of the budgets that such a call is charged to.
+    fn left(&self, bucket: Bucket, target: &str) -> String {
+        let policies = self.charged.get(&bucket).into_iter().flatten();
+        let levels = policies.filter_map(|policy| Some((policy, self.budgets.get(&key(policy, target))?)));
+        levels.map(|(policy, level)| format!("{policy}: {}", level.remaining)).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(super) fn remaining(&self, now: Instant) -> Vec<Budget> {
+        let wait = |until: &Instant| Some(*until - now).filter(|wait| !wait.is_zero());
+        let told = self.budgets.iter().map(|((policy, scale_set), level)| Budget {
+            name: policy.clone(),
+            group: scale_set.clone(),
+            remaining: level.remaining,
+            most: level.most,
+            closed_for: self.closed.get(&Scope::Policy(policy.clone())).and_then(wait),
+        });
+        let is_told = |scope: &Scope| matches!(scope, Scope::Policy(policy) if self.budgets.contains_key(&(policy.clone(), None)));
+        let closed = self.closed.iter().filter(|(scope, _)| !is_told(scope)).filter_map(|(scope, until)| {
+            let closed_for = Some(wait(until)?);
+            Some(Budget { name: scope.to_string(), group: None, remaining: 0, most: 0, closed_for })
+        });
+        let mut budgets: Vec<_> = told.chain(closed).collect();
+        budgets.sort_by(|one, other| (&one.name, &one.group).cmp(&(&other.name, &other.group)));
+        budgets
+    }
+}
+
+fn key(policy: &str, target: &str) -> BudgetKey {
+    (policy.to_owned(), is_per_set(policy).then(|| target.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::info::Pause;
+    use super::*;
+
+    fn left(remaining: u64) -> ThrottleInfo {
+        ThrottleInfo { remaining: vec![("HighCostGet".to_owned(), remaining)], pause: None }
+    }
+
+    fn refusal(seconds: u64) -> ThrottleInfo {
+        let wait = Some(Duration::from_secs(seconds));
+        ThrottleInfo { remaining: Vec::new(), pause: Some(Pause { wait, policy: None, whole_subscription: false }) }
+    }
+
+    #[test]
+    fn a_pause_is_told_once_when_it_begins_and_once_when_it_is_over() {
+        let (mut budgets, now) = (CallBudgets::default(), Instant::now());
+        let after = |seconds| now + Duration::from_secs(seconds);
+        budgets.record(Bucket::SetList, "rg", left(7), now);
+        let events = budgets.record(Bucket::SetList, "rg", refusal(60), now);
+        let scopes = vec![Scope::Bucket(Bucket::SetList)];
+        let (wait, left) = (Duration::from_secs(60), "HighCostGet: 7".to_owned());
+        assert_eq!(events, [ThrottleEvent::Suspended { scopes: scopes.clone(), wait, left }]);
+        assert_eq!(budgets.record(Bucket::SetList, "rg", refusal(90), now), [], "a call that was under way");
+        assert_eq!(budgets.admit(Bucket::SetList, "rg", after(89)), (Err(Duration::from_secs(1)), vec![]));
+        assert_eq!(budgets.admit(Bucket::SetList, "rg", after(90)), (Ok(()), vec![ThrottleEvent::Resumed { scopes }]));
+        assert_eq!(budgets.admit(Bucket::SetList, "rg", after(91)), (Ok(()), vec![]));
+    }
+
+    #[test]
+    fn a_budget_that_is_almost_spent_is_told_once_and_so_is_its_recovery() {
+        let (mut budgets, now) = (CallBudgets::default(), Instant::now());
+        let mut told = |remaining| match &budgets.record(Bucket::SetList, "rg", left(remaining), now)[..] {
+            [] => "nothing",
+            [ThrottleEvent::Low { level, .. }] if (level.remaining, level.most) == (remaining, 100) => "low",
+            [ThrottleEvent::Recovered { .. }] => "ample",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            [100, 10, 9, 8, 10, 50].map(&mut told),
+            ["nothing", "nothing", "low", "nothing", "ample", "nothing"]
+        );
+    }
+
+    #[test]
+    fn budgets_of_what_is_long_gone_are_forgotten() {
+        let (mut budgets, now) = (CallBudgets::default(), Instant::now());
+        let of_one = ThrottleInfo { remaining: vec![("GetOperationResource".to_owned(), 44)], pause: None };
+        for number in 0..BUDGETS_MAX {
+            budgets.record(Bucket::Poll, &number.to_string(), of_one.clone(), now);
+        }
+        assert_eq!(budgets.remaining(now).len(), BUDGETS_MAX);
+        budgets.record(Bucket::Poll, "last", of_one, now + REFILL);
+        assert_eq!(budgets.remaining(now).len(), 1);
+    }
+}

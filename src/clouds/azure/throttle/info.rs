@@ -1,0 +1,140 @@
+//! What Azure says of its throttling budgets, read from one response.
+//!
+//! Compute throttles by policy, some for the whole subscription and some for one scale set; every response names the
+//! policies it was charged to and what they have left. Resource Manager in front of it has budgets of its own.
+//! <https://learn.microsoft.com/azure/virtual-machines/compute-throttling-limits>,
+//! <https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling>
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use crate::clouds::azure::http::HttpResponse;
+use crate::clouds::azure::http::{ErrorBody, is_throttling, retry_after};
+
+/// Budgets of Resource Manager itself: header and the name used here.
+const SUBSCRIPTION_BUDGETS: [(&str, &str); 3] = [
+    ("x-ms-ratelimit-remaining-subscription-reads", "subscription-reads"),
+    ("x-ms-ratelimit-remaining-subscription-writes", "subscription-writes"),
+    ("x-ms-ratelimit-remaining-subscription-deletes", "subscription-deletes"),
+];
+
+/// The groups of calls that Azure keeps separate budgets for, as far as is known without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(in crate::clouds::azure) enum Bucket {
+    /// LIST of scale sets.
+    SetList,
+    /// GET of a scale set.
+    SetGet,
+    /// LIST of a uniform set's machines.
+    MachineList,
+    /// LIST of machines, filtered by scale set.
+    FlexibleList,
+    /// LIST of SKUs.
+    Sizes,
+    /// GET of an operation's state.
+    Poll,
+    /// PATCH of a scale set.
+    Update,
+    /// POST of a deletion.
+    Delete,
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::SetList => "lists of scale sets",
+            Self::SetGet => "reads of a scale set",
+            Self::MachineList => "lists of machines",
+            Self::FlexibleList => "lists of flexible machines",
+            Self::Sizes => "lists of machine sizes",
+            Self::Poll => "looks at operations",
+            Self::Update => "events of capacity",
+            Self::Delete => "deletions",
+        })
+    }
+}
+
+impl Bucket {
+    pub(in crate::clouds::azure) fn is_write(self) -> bool {
+        matches!(self, Self::Update | Self::Delete)
+    }
+
+    /// A read that can wait: no write needs it. The list of sets can not, it is what everything is served from.
+    pub(in crate::clouds::azure) fn can_wait(self) -> bool {
+        matches!(self, Self::MachineList | Self::FlexibleList | Self::Sizes)
+    }
+}
+
+/// What one response says of budgets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct ThrottleInfo {
+    /// What is left, by policy.
+    pub(in crate::clouds::azure) remaining: Vec<(String, u64)>,
+    /// The call was refused, or the service asks for a pause.
+    pub(in crate::clouds::azure) pause: Option<Pause>,
+}
+
+/// For what, and for how long, no call must be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct Pause {
+    /// How long, where it is said.
+    pub(in crate::clouds::azure) wait: Option<Duration>,
+    /// The policy, where it is named.
+    pub(in crate::clouds::azure) policy: Option<String>,
+    /// Resource Manager itself refused, whatever the call was for.
+    pub(in crate::clouds::azure) whole_subscription: bool,
+}
+
+impl ThrottleInfo {
+    /// Reads a response.
+    pub(in crate::clouds::azure) fn read(response: &HttpResponse, now: SystemTime) -> Self {
+        let status = response.status.as_u16();
+        let mut remaining = Vec::new();
+        for value in response.headers.get_all("x-ms-ratelimit-remaining-resource") {
+            let entries = value.to_str().unwrap_or_default().split(',');
+            remaining.extend(entries.filter_map(|entry| {
+                let (policy, left) = entry.trim().rsplit_once(';')?;
+                Some((short_name(policy), count(left)?))
+            }));
+        }
+        for (header, name) in SUBSCRIPTION_BUDGETS {
+            remaining.extend(response.header(header).and_then(count).map(|left| (name.to_owned(), left)));
+        }
+        let wait = retry_after(&response.headers, now);
+        // An unavailable service that says when to come back means it for everybody, not for this call alone.
+        let resting = status == 503 && wait.is_some();
+        let error = (status >= 400).then(|| ErrorBody::read(&response.body)).flatten();
+        let pause = (resting || is_throttling(status, error.as_ref())).then(|| {
+            let mut named = error.iter().flat_map(ErrorBody::all).filter(|error| error.target.is_some());
+            let policy = named.next_back().and_then(|error| error.target.as_deref()).map(short_name);
+            let spent = || remaining.iter().find(|(name, left)| *left == 0 && !is_subscription(name));
+            let policy = policy.or_else(|| spent().map(|(name, _)| name.clone()));
+            let gateway = response.header("x-ms-failure-cause").is_some_and(|cause| cause.contains("gateway"));
+            let code = error.as_ref().and_then(|error| error.code.as_deref()).unwrap_or_default();
+            let spent_all = remaining.iter().any(|(name, left)| *left == 0 && is_subscription(name));
+            let whole_subscription =
+                policy.is_none() && (gateway || spent_all || code.starts_with("SubscriptionRequests"));
+            Pause { wait, policy, whole_subscription }
+        });
+        Self { remaining, pause }
+    }
+}
+
+fn is_subscription(name: &str) -> bool {
+    SUBSCRIPTION_BUDGETS.iter().any(|(_, known)| *known == name)
+}
+
+// "Microsoft.Compute/HighCostGetVMScaleSet3Min" in headers, without the provider in errors.
+fn short_name(policy: &str) -> String {
+    policy.rsplit('/').next().unwrap_or(policy).trim().to_owned()
+}
+
+// What is left can be written as less than nothing.
+fn count(text: &str) -> Option<u64> {
+    text.trim().parse::<i64>().ok().map(|left| u64::try_from(left).unwrap_or(0))
+}
+
+/// Whether a policy's budget is each scale set's own: Azure ends the names of those so.
+pub(in crate::clouds::azure) fn is_per_set(policy: &str) -> bool {
+    policy.ends_with("Resource")
+}

@@ -1,0 +1,142 @@
+use hyper::{HeaderMap, StatusCode};
+use serde_json::json;
+use std::time::SystemTime;
+
+use super::super::call_budgets::{PAUSE_UNTOLD, REFILL};
+use super::*;
+use crate::clouds::azure::http::HttpResponse;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn info(status: u16, headers: &[(&'static str, &str)], body: &serde_json::Value) -> ThrottleInfo {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        map.append(*name, value.parse().expect("a value"));
+    }
+    let status = StatusCode::from_u16(status).expect("a status");
+    ThrottleInfo::read(&HttpResponse { status, headers: map, body: body.to_string().into() }, SystemTime::now())
+}
+
+fn refusal(headers: &[(&'static str, &str)], policy: Option<&str>) -> ThrottleInfo {
+    let detail = json!({ "code": "TooManyRequests", "target": policy, "message": "{}" });
+    info(429, headers, &json!({ "error": { "code": "OperationNotAllowed", "message": "no", "details": [detail] } }))
+}
+
+fn left(headers: &[(&'static str, &str)]) -> ThrottleInfo {
+    info(200, headers, &json!({}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_closes_its_budget_until_its_time_has_passed() {
+    let limiter = CallLimiter::default();
+    limiter.record(Bucket::MachineList, "one", refusal(&[("retry-after", "120")], None));
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(120 * SECOND));
+    assert_eq!(limiter.admit(Bucket::MachineList, "two"), Err(120 * SECOND), "the budget is everybody's");
+    assert_eq!(limiter.admit(Bucket::Update, "one"), Ok(()), "another budget");
+    tokio::time::advance(119 * SECOND).await;
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(SECOND));
+    tokio::time::advance(SECOND).await;
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_refusal_never_opens_earlier() {
+    let limiter = CallLimiter::default();
+    limiter.record(Bucket::Update, "one", refusal(&[("retry-after", "100")], None));
+    limiter.record(Bucket::Update, "one", refusal(&[("retry-after", "1")], None));
+    assert_eq!(limiter.admit(Bucket::Update, "one"), Err(100 * SECOND));
+    limiter.record(Bucket::Delete, "one", refusal(&[], None));
+    assert_eq!(limiter.admit(Bucket::Delete, "one"), Err(PAUSE_UNTOLD));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_of_each_set_closes_that_set_alone() {
+    let limiter = CallLimiter::default();
+    limiter.record(Bucket::Update, "one", refusal(&[("retry-after", "15")], Some("UpdateVMScaleSetResource")));
+    assert_eq!(limiter.admit(Bucket::Update, "one"), Err(15 * SECOND));
+    assert_eq!(limiter.admit(Bucket::Update, "two"), Ok(()));
+    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_closes_all_calls_that_are_charged_to_it() {
+    let limiter = CallLimiter::default();
+    let shared = [("x-ms-ratelimit-remaining-resource", "Microsoft.Compute/HighCostGet30Min;700")];
+    limiter.record(Bucket::SetList, "rg", left(&shared));
+    limiter.record(
+        Bucket::SetGet,
+        "one",
+        left(&[("x-ms-ratelimit-remaining-resource", "Microsoft.Compute/LowCostGet;9")]),
+    );
+    limiter.record(Bucket::MachineList, "one", refusal(&[("retry-after", "60")], Some("HighCostGet30Min")));
+    assert_eq!(limiter.admit(Bucket::SetList, "rg"), Err(60 * SECOND));
+    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()));
+    let closed: Vec<_> = limiter.remaining().into_iter().filter(|budget| budget.closed_for.is_some()).collect();
+    let shown: Vec<_> = closed.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["HighCostGet30Min: 700 of 700, closed for 60 s", "lists of machines, closed for 60 s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resource_manager_itself_closes_all_reads_or_all_writes() {
+    let limiter = CallLimiter::default();
+    let refused = info(429, &[("retry-after", "9"), ("x-ms-failure-cause", "gateway")], &json!({}));
+    limiter.record(Bucket::Poll, "op", refused);
+    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Err(9 * SECOND));
+    assert_eq!(limiter.admit(Bucket::Delete, "one"), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_a_budget_is_kept_for_writes() {
+    let limiter = CallLimiter::default();
+    let reads = |left| [("x-ms-ratelimit-remaining-subscription-reads", left)];
+    limiter.record(Bucket::MachineList, "one", left(&reads("250")));
+    limiter.record(Bucket::SetGet, "one", left(&reads("24")));
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(REFILL));
+    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()), "every write reads first");
+    assert_eq!(limiter.admit(Bucket::SetList, "rg"), Ok(()));
+    tokio::time::advance(REFILL).await;
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Ok(()), "what was said a minute ago is worth nothing");
+    limiter.record(Bucket::MachineList, "one", left(&reads("25")));
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_budgets_of_single_sets_do_not_hold_up_others() {
+    let limiter = CallLimiter::default();
+    let header = "x-ms-ratelimit-remaining-resource";
+    limiter.record(
+        Bucket::MachineList,
+        "one",
+        left(&[(header, "Microsoft.Compute/GetVMScaleSetResource;1, Microsoft.Compute/All;-3")]),
+    );
+    let budgets = limiter.remaining();
+    let shown = |budget: &Budget| (budget.name.clone(), budget.group.clone(), budget.remaining);
+    assert_eq!(
+        budgets.iter().map(shown).collect::<Vec<_>>(),
+        [("All".to_owned(), None, 0), ("GetVMScaleSetResource".to_owned(), Some("one".to_owned()), 1)]
+    );
+    limiter.record(Bucket::MachineList, "one", left(&[(header, "Microsoft.Compute/All;30")]));
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(REFILL));
+    assert_eq!(limiter.admit(Bucket::MachineList, "two"), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_says_when_it_is_back_is_believed() {
+    let limiter = CallLimiter::default();
+    limiter.record(Bucket::SetList, "rg", info(503, &[("retry-after", "5")], &json!({})));
+    assert_eq!(limiter.admit(Bucket::SetList, "rg"), Err(5 * SECOND));
+    limiter.record(Bucket::SetGet, "one", info(503, &[], &json!({})));
+    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn subscriptions_and_locations_have_gates_of_their_own() {
+    let one = CallLimiter::shared("https://test.invalid/", "sub", "westus");
+    one.record(Bucket::SetList, "rg", refusal(&[("retry-after", "9")], None));
+    let same = CallLimiter::shared("https://test.invalid/", "SUB", "WestUS");
+    assert_eq!(same.admit(Bucket::SetList, "other-rg"), Err(9 * SECOND));
+    for (subscription, location) in [("other", "westus"), ("sub", "eastus")] {
+        let other = CallLimiter::shared("https://test.invalid/", subscription, location);
+        assert_eq!(other.admit(Bucket::SetList, "rg"), Ok(()), "{subscription} {location}");
+    }
+}
