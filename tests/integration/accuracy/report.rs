@@ -1,4 +1,4 @@
-//! The comparison, in figures and as the tables of docs/templates.md.
+//! Compares templates with real nodes, and writes the tables of docs/templates.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use super::ABOVE_MAX;
 use super::estimate::{Estimate, Group};
 use super::observed::Node;
 
-/// What Karpenter assumes of every type.
+/// The share of memory that Karpenter subtracts for every type.
 const KARPENTER: &str = "7.5%";
 
-/// A node and what is said of it beforehand.
+/// A node and the estimates for it.
 pub(crate) struct Comparison<'a> {
     pub(crate) node: &'a Node,
     pub(crate) profile: Option<&'static str>,
@@ -38,7 +38,7 @@ fn percent_above(estimate: Quantity, real: Quantity) -> f64 {
 }
 
 impl Comparison<'_> {
-    /// Of allocatable memory; `None` where nobody could know what the node reserves, or it is not printed.
+    /// The error of allocatable memory; `None` if the profile is unknown or the node reports no allocatable memory.
     pub(crate) fn error(&self) -> Option<f64> {
         self.error_of(self.ours.allocatable["memory"])
     }
@@ -56,7 +56,7 @@ impl Comparison<'_> {
     }
 }
 
-/// The middle one; of an even number the lower of the two.
+/// The middle value; of an even number of values, the lower of the two in the middle.
 pub(crate) fn median(values: Vec<f64>) -> f64 {
     quantile(values, 50)
 }
@@ -75,13 +75,13 @@ pub(crate) fn generated(nodes: &[Node]) -> String {
 }
 
 fn distributions(all: &[Comparison<'_>]) -> String {
-    const HEAD: &str = "| | nodes | lowest | 5 % | median | 95 % | highest | median distance | above | above by > 0.5 % |\n\
+    const HEAD: &str = "| | nodes | lowest | 5 % | median | 95 % | highest | median absolute error | too high | too high by > 0.5 % |\n\
                         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
     let mut text = String::new();
     let known = all.iter().filter(|one| one.error().is_some()).count();
     let _ = writeln!(
         text,
-        "### How far estimates are from nodes\n\nAllocatable memory, estimated less real, in percent of the real, over the \
+        "### Estimates and nodes\n\nAllocatable memory: the estimate minus the real value, in percent of the real value, over the \
          {known} nodes whose profile is known:\n\n{HEAD}{}",
         lines(
             all,
@@ -92,7 +92,7 @@ fn distributions(all: &[Comparison<'_>]) -> String {
     );
     let _ = writeln!(
         text,
-        "The same of the capacity of all {} nodes:\n\n{HEAD}{}",
+        "The same for the memory capacity of all {} nodes:\n\n{HEAD}{}",
         all.len(),
         lines(
             all,
@@ -103,7 +103,7 @@ fn distributions(all: &[Comparison<'_>]) -> String {
     );
     text.push_str(
         "*Constant 7.5 %* is Karpenter's default (`memoryOverhead: 7.5%`) with the same reserves; *nominal memory* is what the \
-         in-tree providers say, who reserve nothing.\n\n",
+         in-tree providers report; they reserve nothing.\n\n",
     );
     text
 }
@@ -141,7 +141,7 @@ fn classes(all: &[Comparison<'_>]) -> String {
     for one in all {
         by_class.entry(class(one.node)).or_default().push(one.capacity_error());
     }
-    let mut text = "### By class\n\nThe capacity of all nodes, estimated less real, in percent of the real:\n\n\
+    let mut text = "### By class\n\nMemory capacity of all nodes: the estimate minus the real value, in percent of the real value:\n\n\
                     | class | nodes | lowest | median | highest |\n| --- | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     for (class, errors) in by_class {
@@ -152,7 +152,7 @@ fn classes(all: &[Comparison<'_>]) -> String {
     text
 }
 
-/// By what a node's memory is estimated.
+/// The class by which a node's memory is estimated.
 fn class(node: &Node) -> &'static str {
     let host = Host {
         family: node.family(),
@@ -169,10 +169,9 @@ fn above(all: &[Comparison<'_>]) -> String {
         all.iter().map(|one| (one.error().unwrap_or_else(|| one.capacity_error()), one)).collect();
     above.retain(|(error, _)| *error > 0.0);
     above.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let mut text =
-        "### Nodes that are promised more than they have\n\nOf what is allocatable, or of the capacity where \
-                    reserves are not known.\n\n| type | image | kernel | above by % |\n| --- | --- | --- | ---: |\n"
-            .to_owned();
+    let mut text = "### Nodes that have less than their template\n\nBy allocatable memory, or by capacity where the \
+                    reserves are unknown.\n\n| type | image | kernel | too high by % |\n| --- | --- | --- | ---: |\n"
+        .to_owned();
     for (error, Comparison { node, .. }) in above {
         let _ = writeln!(
             text,
@@ -187,9 +186,9 @@ fn above(all: &[Comparison<'_>]) -> String {
 }
 
 fn table(all: &[Comparison<'_>]) -> String {
-    let mut text = "### Every node\n\nMemory in MiB, estimated / real; processors and pods are what is allocatable. No profile: the \
-                    node's reserves are of its owner's making, and only its capacity is compared. Sources are in \
-                    tests/data/real-nodes.jsonl, in the same order.\n\n\
+    let mut text = "### Every node\n\nMemory in MiB, estimated / real; CPU and pods are allocatable. Without a profile, the node has \
+                    custom reserves and only its capacity is compared. Sources are in tests/data/real-nodes.jsonl, in \
+                    the same order.\n\n\
                     | type | class | system | kubelet | profile | capacity | allocatable | error % | cpu | pods |\n\
                     | --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();

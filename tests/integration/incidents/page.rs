@@ -1,10 +1,10 @@
-//! `docs/incidents.md` and the tests, held equal.
+//! Every incident test has a row in `docs/incidents.md`, and every row has a test.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The incidents that the page has a row for.
+/// The incidents that have a row.
 fn documented(page: &str) -> Vec<String> {
     let name = |line: &str| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name.to_owned());
     page.lines().filter_map(name).collect()
@@ -21,7 +21,7 @@ fn tests(source: &str) -> Vec<String> {
     lines.windows(2).filter(|pair| is_test(pair[0])).filter_map(|pair| name(pair[1])).collect()
 }
 
-/// Whether a test is an incident of its own, and not a look at what they all rest on.
+/// Whether a test replays an incident; the others test what the incidents build on.
 fn is_incident(file: &Path, test: &str) -> bool {
     ["vmss_", "asg_", "killed_"].iter().any(|start| test.starts_with(start))
         || file.components().any(|part| part.as_os_str() == "protocol")
@@ -43,10 +43,13 @@ fn every_incident_has_a_row_and_every_row_a_test() {
     }
     assert!(!rows.is_empty());
     let documented: BTreeSet<String> = rows.iter().cloned().collect();
-    assert_eq!(documented.len(), rows.len(), "a row is there twice");
+    assert_eq!(documented.len(), rows.len(), "an incident has two rows");
     let untested: Vec<_> = documented.difference(&tested).collect();
     let undocumented: Vec<_> = tested.difference(&documented).collect();
-    assert!(untested.is_empty() && undocumented.is_empty(), "no test: {untested:?}; no row: {undocumented:?}");
+    assert!(
+        untested.is_empty() && undocumented.is_empty(),
+        "rows without a test: {untested:?}; tests without a row: {undocumented:?}"
+    );
 }
 
 #[test]
