@@ -15,6 +15,10 @@ seeds RANGE="0..100000":
 mutations *NAMES:
     tests/mutations/run {{ NAMES }}
 
+# Check the list of mutations against the source, without building
+mutations-check:
+    tests/mutations/run --check
+
 # Serve a simulated cloud; no cloud account needed
 demo:
     cargo run --locked --no-default-features -- serve --demo
