@@ -1,100 +1,53 @@
 //! AWS Auto Scaling groups, EKS managed node groups among them.
 //!
-//! One `DescribeAutoScalingGroups` says all there is to know of a group, instances included, so reading one group is one
-//! call and listing a source is one call to 100 groups. The calls made are those of `api`, what their errors mean is in
-//! `errors`, and everything else is pure and turns what AWS describes into the words of [`crate::cloud`].
+//! One `DescribeAutoScalingGroups` returns everything about a group, instances included. So reading one group is one call,
+//! and listing a source is one call per 100 groups. The submodules, each of which may use those before it:
+//!
+//! - `sdk` calls AWS and classifies its errors.
+//! - `launch` works out what a group launches.
+//! - `groups` reads and changes the groups themselves.
 
-mod activities;
-mod adverse_settings;
-mod api;
-mod blueprint;
-mod cache;
-mod connect;
-mod discovery;
-mod errors;
-#[cfg(test)]
-mod fake;
-mod gathered;
 mod groups;
-mod ids;
 mod launch;
-mod lifecycle;
-mod listing;
-mod nodegroups;
-mod requirements;
-mod sizes;
-mod startup;
-mod tags;
-mod termination;
+mod sdk;
 #[cfg(test)]
 mod tests;
-mod types;
-mod volumes;
-mod weights;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-use self::api::{AutoScalingApi, Ec2Api, EksApi};
-use self::blueprint::{Blueprint, TemplateRef};
-use self::cache::Cache;
-use self::launch::LaunchData;
-use self::nodegroups::{NodegroupFacts, NodegroupKey};
-use self::volumes::ImageFacts;
-use super::warnings::Warnings;
+use self::groups::{Groups, activities, ids};
+use self::launch::Launches;
+use self::sdk::connect::Clients;
 use crate::cloud::{
     Acceptance, AdverseSettings, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
     LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition,
 };
 
+pub use self::sdk::api::{CHECK_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
+pub use self::sdk::connect::ConnectError;
 pub use crate::config::settings::aws::{Settings, TagQuery, TagQueryError};
-pub use api::{CHECK_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
-pub use connect::ConnectError;
 
 /// One AWS account and region.
 pub struct Aws {
-    settings: Settings,
     region: String,
-    scaling: Arc<dyn AutoScalingApi>,
-    ec2: Arc<dyn Ec2Api>,
-    eks: Arc<dyn EksApi>,
-    /// What each group said of its machines when it was read last, so that a template costs no further reading of it.
-    blueprints: Mutex<HashMap<GroupName, Arc<Blueprint>>>,
-    warnings: Warnings,
-    configurations: Cache<String, Arc<LaunchData>>,
-    templates: Cache<TemplateRef, Arc<LaunchData>>,
-    images: Cache<String, Option<Arc<ImageFacts>>>,
-    satisfying: Cache<String, Arc<[String]>>,
-    nodegroups: Cache<NodegroupKey, Arc<NodegroupFacts>>,
-    /// Remembers that AWS does not know the batch form of a termination.
-    no_batch: Cache<(), ()>,
+    groups: Groups,
+    launches: Launches,
 }
 
 impl Aws {
-    fn over(
-        settings: Settings,
-        region: String,
-        scaling: impl AutoScalingApi + 'static,
-        ec2: impl Ec2Api + 'static,
-        eks: impl EksApi + 'static,
-    ) -> Self {
+    /// Connects to one account and region. Makes no call, except to find the region if none is configured.
+    pub async fn connect(settings: Settings) -> Result<Self, ConnectError> {
+        let clients = Clients::connect(&settings).await?;
+        Ok(Self::over(settings, clients))
+    }
+
+    fn over(settings: Settings, clients: Clients) -> Self {
         Self {
-            settings,
-            region,
-            scaling: Arc::new(scaling),
-            ec2: Arc::new(ec2),
-            eks: Arc::new(eks),
-            blueprints: Mutex::default(),
-            warnings: Warnings::default(),
-            configurations: Cache::default(),
-            templates: Cache::default(),
-            images: Cache::default(),
-            satisfying: Cache::default(),
-            nodegroups: Cache::default(),
-            no_batch: Cache::default(),
+            region: clients.region.clone(),
+            groups: Groups::new(settings, clients.scaling.clone()),
+            launches: Launches::new(clients),
         }
     }
 }
@@ -102,58 +55,50 @@ impl Aws {
 #[async_trait]
 impl Cloud for Aws {
     async fn list(&self) -> Result<Listing, CloudError> {
-        self.list_all().await
+        self.groups.list().await
     }
 
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
-        self.observe_one(group).await
+        self.groups.observe(group).await
     }
 
     async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError> {
-        Ok(activities::launches(&self.scaling.describe_scaling_activities(group.as_str()).await?))
+        Ok(activities::launches(&self.groups.scaling.describe_scaling_activities(group.as_str()).await?))
     }
 
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
-        const OPERATION: &str = "SetDesiredCapacity";
-        let group = basis.name.as_str();
-        let units = basis
-            .units_per_node
-            .ok_or_else(|| CloudError::refused(OPERATION, group, "the group's capacity is not counted in nodes"))?;
-        let units = to.checked_mul(units).and_then(|units| i32::try_from(units).ok());
-        let units = units.ok_or_else(|| {
-            CloudError::refused(OPERATION, group, format!("{to} nodes are more than can be asked for"))
-        })?;
-        self.scaling.set_desired_capacity(group, units).await?;
-        Ok(Acceptance { handle: None })
+        self.groups.set_capacity(basis, to).await
     }
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
-        self.terminate(basis, ids).await
+        self.groups.terminate(basis, ids).await
     }
 
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
-        // No write of this cloud hands out a handle: groups show their progress themselves.
+        // No write to AWS returns a handle: each reading of a group shows the progress.
         Err(CloudError::not_found("DescribeScalingActivities", &handle.0, "no such operation"))
     }
 
     async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
-        self.machine_of(reading).await
+        let settings = self.groups.launch_settings(reading).await?;
+        let tagged_windows = reading.hints.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows");
+        self.launches.launch_spec(reading.name.as_str(), &settings, tagged_windows).await
     }
 
     async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
-        self.types_named(names).await
+        self.launches.instance_types_named(names).await
     }
 
     async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
-        self.types_all().await
+        self.launches.all_instance_types().await
     }
 
     fn warnings(&self) -> Vec<(GroupName, String)> {
-        self.warnings.all()
+        self.groups.warnings.all()
     }
 
     async fn adverse_settings(&self) -> AdverseSettings {
-        self.all_adverse_settings().await
+        self.groups.adverse_settings().await
     }
 
     fn recognise(&self, id: &str) -> Recognition {
@@ -161,7 +106,7 @@ impl Cloud for Aws {
     }
 
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        // The zone is one of the region, whichever: the ID must stay the same while the group's zones change.
+        // Any zone of the region would do, but it must not depend on the group's zones: the ID must not change with them.
         ids::provider_id(&format!("{}a", self.region), &format!("i-placeholder-{}-{label}", reading.name))
     }
 

@@ -1,9 +1,12 @@
 //! The whole of [`Aws`] over an AWS in memory.
 
+mod instance_types;
+mod launch_spec;
 mod listing;
-mod machine;
-mod types;
+mod properties;
 mod writes;
+
+use std::sync::Arc;
 
 use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
 use aws_sdk_autoscaling::types::{
@@ -17,11 +20,26 @@ use aws_sdk_ec2::types::{
 };
 use aws_sdk_eks::types::{self as eks, Nodegroup};
 
-use super::fake::Fake;
+use super::sdk::cache;
+use super::sdk::connect::Clients;
+use super::sdk::fake::Fake;
 use super::{Aws, Settings};
 use crate::cloud::{
     Cloud, CloudError, GroupReading, LaunchSpec, OperatingSystem, ProviderId, ReservedProfile, Taint, TaintEffect,
 };
+
+impl Fake {
+    /// The [`Aws`] under test, with this fake behind it.
+    pub(super) fn aws(&self, settings: Settings) -> Aws {
+        let clients = Clients {
+            region: "us-east-1".to_owned(),
+            scaling: Arc::new(self.clone()),
+            ec2: Arc::new(self.clone()),
+            eks: Arc::new(self.clone()),
+        };
+        Aws::over(settings, clients)
+    }
+}
 
 fn group(name: &str) -> AutoScalingGroupBuilder {
     AutoScalingGroup::builder()

@@ -77,7 +77,7 @@ async fn a_batch_that_aws_does_not_know_falls_back_to_single_calls() {
     aws.delete_instances(&basis, &ids[..2]).await.expect("accepted");
     assert_eq!(fake.calls("TerminateInstances").len(), 1, "not tried again at once");
     assert_eq!(fake.calls("TerminateInstance").len(), 22);
-    tokio::time::advance(crate::clouds::aws::cache::UNKNOWN_FORM_TTL).await;
+    tokio::time::advance(cache::UNKNOWN_FORM_TTL).await;
     aws.delete_instances(&basis, &ids).await.expect("accepted");
     assert_eq!(fake.calls("TerminateInstances").len(), 2, "tried again later");
 }

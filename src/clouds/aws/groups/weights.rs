@@ -5,14 +5,14 @@ use aws_sdk_autoscaling::types::AutoScalingGroup;
 
 /// What a group counts its capacity in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum CapacityUnit {
     /// So many units to a node; 1 for nearly every group.
     PerNode(u32),
     /// No number of units makes a node, for this reason.
     Untranslatable(String),
 }
 
-impl Unit {
+impl CapacityUnit {
     /// What the group counts in.
     pub(super) fn of(group: &AutoScalingGroup) -> Self {
         if let Some(kind) = group.desired_capacity_type.as_deref().filter(|kind| !matches!(*kind, "" | "units")) {
@@ -77,19 +77,19 @@ mod tests {
 
     #[test]
     fn equal_weights_translate_and_unequal_ones_do_not() {
-        assert_eq!(Unit::of(&AutoScalingGroup::builder().build()), Unit::PerNode(1));
-        assert_eq!(Unit::of(&group(&[None, None], &[None])), Unit::PerNode(1));
-        assert_eq!(Unit::of(&group(&[Some("2"), Some("2")], &[Some("2"), None])), Unit::PerNode(2));
+        assert_eq!(CapacityUnit::of(&AutoScalingGroup::builder().build()), CapacityUnit::PerNode(1));
+        assert_eq!(CapacityUnit::of(&group(&[None, None], &[None])), CapacityUnit::PerNode(1));
+        assert_eq!(CapacityUnit::of(&group(&[Some("2"), Some("2")], &[Some("2"), None])), CapacityUnit::PerNode(2));
         for (overrides, instances) in [
             (vec![Some("1"), Some("2")], vec![]),
             (vec![Some("2"), None], vec![]),
             (vec![Some("2")], vec![Some("4")]),
             (vec![Some("heavy")], vec![]),
         ] {
-            let unit = Unit::of(&group(&overrides, &instances));
-            assert!(matches!(unit, Unit::Untranslatable(_)), "{overrides:?} {instances:?}: {unit:?}");
+            let unit = CapacityUnit::of(&group(&overrides, &instances));
+            assert!(matches!(unit, CapacityUnit::Untranslatable(_)), "{overrides:?} {instances:?}: {unit:?}");
         }
         let vcpu = AutoScalingGroup::builder().desired_capacity_type("vcpu").build();
-        assert!(matches!(Unit::of(&vcpu), Unit::Untranslatable(reason) if reason.contains("vcpu")));
+        assert!(matches!(CapacityUnit::of(&vcpu), CapacityUnit::Untranslatable(reason) if reason.contains("vcpu")));
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use aws_sdk_autoscaling::types::Activity;
 use tokio::task::JoinSet;
 
-use super::Aws;
-use super::api::{AutoScalingApi, BATCH};
-use super::cache::UNKNOWN_FORM_TTL;
-use super::errors::is_unknown_form;
+use super::super::sdk::api::{AutoScalingApi, BATCH};
+use super::super::sdk::cache::UNKNOWN_FORM_TTL;
+use super::super::sdk::errors::is_unknown_form;
+use super::Groups;
 use super::ids::instance_of;
 use crate::cloud::{CloudError, Deletion, GroupReading, InstanceState, ProviderId};
 
@@ -26,9 +26,13 @@ struct Target {
     instance: String,
 }
 
-impl Aws {
+impl Groups {
     /// Terminates the named instances.
-    pub(super) async fn terminate(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+    pub(in crate::clouds::aws) async fn terminate(
+        &self,
+        basis: &GroupReading,
+        ids: &[ProviderId],
+    ) -> Result<Deletion, CloudError> {
         let mut deletion = Deletion::default();
         let targets = targets(basis, ids, &mut deletion);
         let mut batches = targets.chunks(BATCH);
@@ -52,7 +56,7 @@ impl Aws {
         deletion: &mut Deletion,
     ) -> Result<(), CloudError> {
         let group = basis.name.as_str();
-        if batch.len() == 1 || self.no_batch.get(&()).is_some() {
+        if batch.len() == 1 || self.no_batch_form.get(&()).is_some() {
             return self.terminate_singly(batch, deletion).await;
         }
         let instances: Vec<String> = batch.iter().map(|target| target.instance.clone()).collect();
@@ -65,7 +69,7 @@ impl Aws {
         };
         if is_unknown_form(&error) {
             tracing::info!(%group, %error, "instances are terminated one by one for some time");
-            self.no_batch.put((), (), UNKNOWN_FORM_TTL);
+            self.no_batch_form.put((), (), UNKNOWN_FORM_TTL);
         }
         match error {
             // Nothing was done: either the form is not known here, or one of the instances spoils it for all.

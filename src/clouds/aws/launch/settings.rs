@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use aws_sdk_autoscaling::types::{AutoScalingGroup, LaunchTemplateOverrides, LaunchTemplateSpecification};
 use aws_sdk_ec2::types::InstanceRequirementsRequest;
 
-use super::api::TemplateKey;
+use super::super::sdk::api::TemplateKey;
 use super::nodegroups::NodegroupKey;
+use super::requirements;
 use super::tags::EKSCTL;
-use super::{groups, requirements};
+use super::{launch_fingerprint, tags};
 
 /// Either says that a group's nodes are of EKS. `kubernetes.io/cluster/…` does not: kops and others set it as well.
 const EKS_TAGS: [&str; 2] = ["eks:cluster-name", "eks:nodegroup-name"];
@@ -17,10 +18,10 @@ const EKSCTL_LABELS: [&str; 2] = ["cluster-name", "nodegroup-name"];
 
 /// A group's instructions for a new machine.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Blueprint {
+pub(in crate::clouds::aws) struct LaunchSettings {
     /// [`crate::cloud::GroupReading::launch_fingerprint`] of the reading it came with.
-    pub(super) launch_fingerprint: u64,
-    pub(super) launch: Launch,
+    pub(in crate::clouds::aws) launch_fingerprint: u64,
+    pub(super) method: LaunchMethod,
     /// Sorted, none twice.
     pub(super) zones: Vec<String>,
     pub(super) nodegroup: Option<NodegroupKey>,
@@ -32,19 +33,19 @@ pub(super) struct Blueprint {
 
 /// Where a group has the description of its machines.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Launch {
+pub(super) enum LaunchMethod {
     /// In a launch configuration.
     Configuration(String),
     /// In a launch template, overridden in several ways; in one way that overrides nothing where it is not mixed.
-    Template(Vec<Variant>),
-    /// Nowhere.
-    Nowhere,
+    Template(Vec<LaunchOption>),
+    /// Missing.
+    Missing,
 }
 
 /// A launch template, and what overrides it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Variant {
-    pub(super) template: Option<TemplateRef>,
+pub(super) struct LaunchOption {
+    pub(super) template: Option<TemplateVersion>,
     pub(super) instance_type: Option<String>,
     pub(super) requirements: Option<InstanceRequirementsRequest>,
     pub(super) image: Option<String>,
@@ -52,12 +53,12 @@ pub(super) struct Variant {
 
 /// A version of a launch template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TemplateRef {
+pub(super) struct TemplateVersion {
     pub(super) key: TemplateKey,
     pub(super) version: String,
 }
 
-impl TemplateRef {
+impl TemplateVersion {
     fn of(specification: &LaunchTemplateSpecification) -> Option<Self> {
         let id = specification.launch_template_id.clone().map(TemplateKey::Id);
         let key = id.or_else(|| specification.launch_template_name.clone().map(TemplateKey::Name))?;
@@ -72,18 +73,18 @@ impl TemplateRef {
     }
 }
 
-impl Blueprint {
+impl LaunchSettings {
     /// Reads a group.
-    pub(super) fn of(group: &AutoScalingGroup) -> Self {
+    pub(in crate::clouds::aws) fn of(group: &AutoScalingGroup) -> Self {
         let mut zones = group.availability_zones().to_vec();
         zones.sort();
         zones.dedup();
-        let tags = || group.tags().iter().filter_map(groups::pair);
+        let tags = || group.tags().iter().filter_map(tags::pair);
         let is_label = |key: &str| EKSCTL_LABELS.iter().any(|name| key.strip_prefix(EKSCTL) == Some(*name));
         let labels = tags().filter(|(key, value)| is_label(key) && !value.is_empty());
         Self {
-            launch_fingerprint: groups::launch_fingerprint(group),
-            launch: Launch::of(group),
+            launch_fingerprint: launch_fingerprint(group),
+            method: LaunchMethod::of(group),
             zones,
             nodegroup: NodegroupKey::of(tags()),
             eks: tags().any(|(key, _)| EKS_TAGS.contains(&key) || key.starts_with(EKSCTL)),
@@ -92,25 +93,27 @@ impl Blueprint {
     }
 }
 
-impl Launch {
+impl LaunchMethod {
     fn of(group: &AutoScalingGroup) -> Self {
         let mixed = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
         let base = mixed.and_then(|mixed| mixed.launch_template_specification.as_ref());
-        let base = base.or(group.launch_template.as_ref()).and_then(TemplateRef::of);
+        let base = base.or(group.launch_template.as_ref()).and_then(TemplateVersion::of);
         match (mixed, base, &group.launch_configuration_name) {
             (Some(mixed), base, _) if !mixed.overrides().is_empty() => {
-                Self::Template(mixed.overrides().iter().map(|over| Variant::of(over, base.as_ref())).collect())
+                Self::Template(mixed.overrides().iter().map(|over| LaunchOption::of(over, base.as_ref())).collect())
             }
-            (_, Some(base), _) => Self::Template(vec![Variant { template: Some(base), ..Variant::default() }]),
+            (_, Some(base), _) => {
+                Self::Template(vec![LaunchOption { template: Some(base), ..LaunchOption::default() }])
+            }
             (_, None, Some(configuration)) => Self::Configuration(configuration.clone()),
-            (_, None, None) => Self::Nowhere,
+            (_, None, None) => Self::Missing,
         }
     }
 }
 
-impl Variant {
-    fn of(over: &LaunchTemplateOverrides, base: Option<&TemplateRef>) -> Self {
-        let own = over.launch_template_specification.as_ref().and_then(TemplateRef::of);
+impl LaunchOption {
+    fn of(over: &LaunchTemplateOverrides, base: Option<&TemplateVersion>) -> Self {
+        let own = over.launch_template_specification.as_ref().and_then(TemplateVersion::of);
         Self {
             template: own.or_else(|| base.cloned()),
             instance_type: over.instance_type.clone(),

@@ -60,7 +60,7 @@ proptest! {
         spec in option::of((0..50_u32, 0..50_u32)),
     ) {
         let spec = spec.map(|(min, more)| NodeGroupSpec { min, max: min + more, name: "asg".into() });
-        if let Ok(Read { reading, .. }) = read(&group, spec.as_ref()) {
+        if let Ok(ReadingWithWarnings { reading, .. }) = read(&group, spec.as_ref()) {
             prop_assert!(reading.min <= reading.max, "{:?}", reading);
             prop_assert!(reading.floor <= reading.min, "{:?}", reading);
             prop_assert!(reading.desired <= CAPACITY_MAX, "every missing instance is kept one by one");

@@ -15,61 +15,55 @@ use aws_sdk_ec2::types::{
 };
 use aws_sdk_eks::types::Nodegroup;
 
-use super::api::{AutoScalingApi, Ec2Api, EksApi, TemplateKey, Which};
-use super::errors::{Evidence, verdict};
-use super::{Aws, Settings};
+use super::api::{AutoScalingApi, Ec2Api, EksApi, GroupQuery, TemplateKey};
+use super::errors::{FailedCall, classify};
 use crate::cloud::CloudError;
 
 /// What the fake holds, and what was asked of it.
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) groups: Vec<AutoScalingGroup>,
-    pub(super) configurations: HashMap<String, LaunchConfiguration>,
+pub(in crate::clouds::aws) struct State {
+    pub(in crate::clouds::aws) groups: Vec<AutoScalingGroup>,
+    pub(in crate::clouds::aws) configurations: HashMap<String, LaunchConfiguration>,
     /// By `name@version`.
-    pub(super) templates: HashMap<String, LaunchTemplateVersion>,
-    pub(super) images: HashMap<String, Image>,
-    pub(super) nodegroups: HashMap<String, Nodegroup>,
-    pub(super) activities: Vec<Activity>,
-    pub(super) policies: Vec<ScalingPolicy>,
+    pub(in crate::clouds::aws) templates: HashMap<String, LaunchTemplateVersion>,
+    pub(in crate::clouds::aws) images: HashMap<String, Image>,
+    pub(in crate::clouds::aws) nodegroups: HashMap<String, Nodegroup>,
+    pub(in crate::clouds::aws) activities: Vec<Activity>,
+    pub(in crate::clouds::aws) policies: Vec<ScalingPolicy>,
     /// Instance types EC2 knows.
-    pub(super) types: Vec<String>,
+    pub(in crate::clouds::aws) types: Vec<String>,
     /// Groups or types on a page.
-    pub(super) page: usize,
+    pub(in crate::clouds::aws) page: usize,
     /// Every call, in order, as `Operation subject`.
-    pub(super) calls: Vec<String>,
+    pub(in crate::clouds::aws) calls: Vec<String>,
     /// What the next calls of this operation and subject fail with: code, message, status.
-    pub(super) failures: HashMap<String, VecDeque<(&'static str, &'static str, u16)>>,
+    pub(in crate::clouds::aws) failures: HashMap<String, VecDeque<(&'static str, &'static str, u16)>>,
     /// What GetInstanceTypesFromInstanceRequirements was asked.
-    pub(super) requirements: Vec<(Vec<ArchitectureType>, InstanceRequirementsRequest)>,
+    pub(in crate::clouds::aws) requirements: Vec<(Vec<ArchitectureType>, InstanceRequirementsRequest)>,
 }
 
 /// A handle on the fake.
 #[derive(Clone, Default)]
-pub(super) struct Fake(pub(super) Arc<Mutex<State>>);
+pub(in crate::clouds::aws) struct Fake(pub(in crate::clouds::aws) Arc<Mutex<State>>);
 
 impl Fake {
     /// An AWS with these groups.
-    pub(super) fn with(groups: Vec<AutoScalingGroup>) -> Self {
+    pub(in crate::clouds::aws) fn with(groups: Vec<AutoScalingGroup>) -> Self {
         Self(Arc::new(Mutex::new(State { groups, page: 100, ..State::default() })))
     }
 
-    /// What is under test, over this fake.
-    pub(super) fn aws(&self, settings: Settings) -> Aws {
-        Aws::over(settings, "us-east-1".to_owned(), self.clone(), self.clone(), self.clone())
-    }
-
     /// Reads or changes the state.
-    pub(super) fn state<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    pub(in crate::clouds::aws) fn state<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Lets the next call fail.
-    pub(super) fn fail(&self, call: &str, code: &'static str, message: &'static str, status: u16) {
+    pub(in crate::clouds::aws) fn fail(&self, call: &str, code: &'static str, message: &'static str, status: u16) {
         self.state(|state| state.failures.entry(call.to_owned()).or_default().push_back((code, message, status)));
     }
 
     /// The calls of one operation, by subject.
-    pub(super) fn calls(&self, operation: &str) -> Vec<String> {
+    pub(in crate::clouds::aws) fn calls(&self, operation: &str) -> Vec<String> {
         let of =
             |call: &String| call.split_once(' ').filter(|(name, _)| *name == operation).map(|(_, on)| on.to_owned());
         self.state(|state| state.calls.iter().filter_map(of).collect())
@@ -96,8 +90,8 @@ impl Fake {
 
 fn fault(operation: &'static str, subject: &str, code: &str, message: &str, status: u16) -> CloudError {
     let code = Some(code.to_owned()).filter(|code| !code.is_empty());
-    let evidence = Evidence { code, message: message.to_owned(), status: Some(status), ..Evidence::default() };
-    verdict(operation, subject, evidence, None)
+    let call = FailedCall { code, message: message.to_owned(), status: Some(status), ..FailedCall::default() };
+    classify(operation, subject, call, None)
 }
 
 fn page<T: Clone>(all: &[T], token: Option<String>, size: usize) -> (Vec<T>, Option<String>) {
@@ -110,24 +104,24 @@ fn page<T: Clone>(all: &[T], token: Option<String>, size: usize) -> (Vec<T>, Opt
 impl AutoScalingApi for Fake {
     async fn describe_auto_scaling_groups(
         &self,
-        which: &Which,
+        query: &GroupQuery,
         token: Option<String>,
     ) -> Result<DescribeAutoScalingGroupsOutput, CloudError> {
-        let subject = match which {
-            Which::Named(names) => {
+        let subject = match query {
+            GroupQuery::Named(names) => {
                 assert!((1..=100).contains(&names.len()), "AWS takes 1 to 100 names");
                 format!("{} names", names.len())
             }
-            Which::Filtered(filters) => {
+            GroupQuery::Filtered(filters) => {
                 assert!(!filters.is_empty(), "no filters describe every group");
                 filters.iter().filter_map(|filter| filter.name()).collect::<Vec<_>>().join(",")
             }
         };
-        let passes = |group: &AutoScalingGroup| match which {
-            Which::Named(names) => {
+        let passes = |group: &AutoScalingGroup| match query {
+            GroupQuery::Named(names) => {
                 group.auto_scaling_group_name().is_some_and(|name| names.iter().any(|one| one == name))
             }
-            Which::Filtered(filters) => filters.iter().all(|filter| {
+            GroupQuery::Filtered(filters) => filters.iter().all(|filter| {
                 let name = filter.name().unwrap_or_default();
                 group.tags().iter().any(|tag| match name.strip_prefix("tag:") {
                     Some(key) => tag.key() == Some(key) && filter.values().iter().any(|one| tag.value() == Some(one)),

@@ -2,8 +2,8 @@
 
 use aws_sdk_ec2::types::{InstanceStorageInfo, InstanceTypeInfo};
 
-use super::Aws;
-use super::api::BATCH;
+use super::super::sdk::api::BATCH;
+use super::Launches;
 use crate::cloud::{Accelerator, Architecture, CloudError, InstanceType};
 
 /// Pages of the whole catalog: some 1300 types in pages of 100, with room to grow.
@@ -11,9 +11,12 @@ const PAGES_MAX: usize = 100;
 /// Disks are sold in units of ten.
 const GB: u64 = 1_000_000_000;
 
-impl Aws {
+impl Launches {
     /// Looks types up by name.
-    pub(super) async fn types_named(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+    pub(in crate::clouds::aws) async fn instance_types_named(
+        &self,
+        names: &[String],
+    ) -> Result<Vec<InstanceType>, CloudError> {
         let mut found = Vec::with_capacity(names.len());
         for batch in names.chunks(BATCH) {
             found.extend(self.batch_of_types(batch).await?);
@@ -55,7 +58,7 @@ impl Aws {
     }
 
     /// Every type of the region.
-    pub(super) async fn types_all(&self) -> Result<Vec<InstanceType>, CloudError> {
+    pub(in crate::clouds::aws) async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
         self.describe_types(&[]).await
     }
 

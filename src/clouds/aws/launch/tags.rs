@@ -1,10 +1,17 @@
 //! What tags say of a group's nodes. Groups and EKS managed node groups use the same keys.
 
+use aws_sdk_autoscaling::types::TagDescription;
+
 use crate::cloud::{GroupHints, Taint};
 
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
 /// How the tags start that eksctl gives to groups of its own.
 pub(super) const EKSCTL: &str = "alpha.eksctl.io/";
+
+/// A tag's key and value.
+pub(in crate::clouds::aws) fn pair(tag: &TagDescription) -> Option<(&str, &str)> {
+    Some((tag.key.as_deref()?, tag.value.as_deref().unwrap_or_default()))
+}
 
 /// Whether a tag says something of new nodes, so that a change of it changes them.
 pub(super) fn shapes_nodes(key: &str) -> bool {
@@ -14,7 +21,10 @@ pub(super) fn shapes_nodes(key: &str) -> bool {
 /// Reads the `node-template` tags; what cannot be read is left out and named in `warnings`.
 ///
 /// The in-tree provider also makes a label of every key that contains `eks:`; no real node has those labels.
-pub(super) fn hints<'a>(tags: impl Iterator<Item = (&'a str, &'a str)>, warnings: &mut Vec<String>) -> GroupHints {
+pub(in crate::clouds::aws) fn hints<'a>(
+    tags: impl Iterator<Item = (&'a str, &'a str)>,
+    warnings: &mut Vec<String>,
+) -> GroupHints {
     let mut hints = GroupHints::default();
     for (key, value) in tags {
         let Some((kind, name)) = key.strip_prefix(NODE_TEMPLATE).and_then(|rest| rest.split_once('/')) else {

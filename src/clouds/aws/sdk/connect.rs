@@ -1,5 +1,6 @@
-//! The SDK's clients, and how long they may take.
+//! The SDK's clients, and the time limits of their calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
@@ -7,8 +8,8 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use thiserror::Error;
 
-use super::api::{AutoScaling, Ec2, Eks};
-use super::{Aws, Settings};
+use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi};
+use crate::config::settings::aws::Settings;
 
 /// Long enough for a TLS handshake across a continent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -28,9 +29,17 @@ pub enum ConnectError {
     NoRegion,
 }
 
-impl Aws {
-    /// Connects to one account and region. No call is made but those that find the region, where none is configured.
-    pub async fn connect(settings: Settings) -> Result<Self, ConnectError> {
+/// The clients of one account and region.
+pub(in crate::clouds::aws) struct Clients {
+    pub(in crate::clouds::aws) region: String,
+    pub(in crate::clouds::aws) scaling: Arc<dyn AutoScalingApi>,
+    pub(in crate::clouds::aws) ec2: Arc<dyn Ec2Api>,
+    pub(in crate::clouds::aws) eks: Arc<dyn EksApi>,
+}
+
+impl Clients {
+    /// Creates the clients. Makes no call, except to find the region if none is configured.
+    pub(in crate::clouds::aws) async fn connect(settings: &Settings) -> Result<Self, ConnectError> {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .operation_attempt_timeout(ATTEMPT_TIMEOUT)
@@ -49,10 +58,10 @@ impl Aws {
         }
         let config = loader.load().await;
         let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
-        Ok(Self::from_sdk(settings, region, &config))
+        Ok(Self::from_sdk(region, &config))
     }
 
-    fn from_sdk(settings: Settings, region: String, config: &SdkConfig) -> Self {
+    pub(in crate::clouds::aws) fn from_sdk(region: String, config: &SdkConfig) -> Self {
         let once = aws_sdk_autoscaling::config::Builder::from(config).retry_config(RetryConfig::disabled()).build();
         let scaling = AutoScaling {
             reads: aws_sdk_autoscaling::Client::new(config),
@@ -60,9 +69,6 @@ impl Aws {
         };
         let ec2 = Ec2(aws_sdk_ec2::Client::new(config));
         let eks = Eks(aws_sdk_eks::Client::new(config));
-        Self::over(settings, region, scaling, ec2, eks)
+        Self { region, scaling: Arc::new(scaling), ec2: Arc::new(ec2), eks: Arc::new(eks) }
     }
 }
-
-#[cfg(test)]
-mod properties;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use aws_sdk_eks::types::Nodegroup;
 
-use super::Aws;
-use super::cache::{FAILED_TTL, NODEGROUP_TTL};
+use super::super::sdk::cache::{FAILED_TTL, NODEGROUP_TTL};
+use super::Launches;
 use super::tags;
 use super::volumes::is_bottlerocket;
 use crate::cloud::{Taint, TaintEffect};
@@ -36,7 +36,7 @@ impl NodegroupKey {
 
 /// What EKS says of the nodes of a managed node group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct NodegroupFacts {
+pub(super) struct NodegroupDetails {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
     pub(super) resources: BTreeMap<String, String>,
@@ -47,15 +47,15 @@ pub(super) struct NodegroupFacts {
     pub(super) custom_image: bool,
 }
 
-impl Aws {
+impl Launches {
     /// Asks EKS. A failure costs the group its newest labels and taints, or all of them, but not its template.
-    pub(super) async fn nodegroup(&self, key: &NodegroupKey) -> Arc<NodegroupFacts> {
-        if let Some(facts) = self.nodegroups.get(key) {
-            return facts;
+    pub(super) async fn nodegroup(&self, key: &NodegroupKey) -> Arc<NodegroupDetails> {
+        if let Some(details) = self.nodegroups.get(key) {
+            return details;
         }
-        let (facts, ttl) = match self.eks.describe_nodegroup(&key.cluster, &key.nodegroup).await {
+        let (details, ttl) = match self.eks.describe_nodegroup(&key.cluster, &key.nodegroup).await {
             Ok(described) => {
-                (Arc::new(described.map(|described| facts(&described)).unwrap_or_default()), NODEGROUP_TTL)
+                (Arc::new(described.map(|described| details(&described)).unwrap_or_default()), NODEGROUP_TTL)
             }
             Err(error) => {
                 let (cluster, nodegroup) = (&key.cluster, &key.nodegroup);
@@ -63,14 +63,14 @@ impl Aws {
                 (self.nodegroups.get_aged(key).unwrap_or_default(), FAILED_TTL)
             }
         };
-        self.nodegroups.put(key.clone(), Arc::clone(&facts), ttl);
-        facts
+        self.nodegroups.put(key.clone(), Arc::clone(&details), ttl);
+        details
     }
 }
 
 /// Reads a managed node group. The in-tree provider adds `diskSize`, `amiType` and `k8sVersion` as labels, which no
 /// real node has, and drops taints without a value (#4998); this does neither.
-pub(super) fn facts(nodegroup: &Nodegroup) -> NodegroupFacts {
+pub(super) fn details(nodegroup: &Nodegroup) -> NodegroupDetails {
     let ami = nodegroup.ami_type.as_ref().map_or("", |ami| ami.as_str());
     let tags = nodegroup.tags.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
     let hints = tags::hints(tags, &mut Vec::new());
@@ -91,7 +91,7 @@ pub(super) fn facts(nodegroup: &Nodegroup) -> NodegroupFacts {
     let tagged: Vec<Taint> = hints.taints.into_iter().filter(is_new).collect();
     taints.extend(tagged);
     taints.sort();
-    NodegroupFacts {
+    NodegroupDetails {
         labels,
         taints,
         resources: hints.resources,
@@ -144,20 +144,21 @@ mod tests {
             .taints(eks_taint("c", Some(""), "PREFER_NO_SCHEDULE"))
             .taints(eks_taint("d", Some("x"), "SOMETHING_NEW"))
             .build();
-        let facts = facts(&nodegroup);
-        let label = |key: &str| facts.labels.get(key).map(String::as_str);
+        let details = details(&nodegroup);
+        let label = |key: &str| details.labels.get(key).map(String::as_str);
         assert_eq!(label("eks.amazonaws.com/nodegroup"), Some("workers"));
         assert_eq!(label("eks.amazonaws.com/capacityType"), Some("SPOT"));
         assert_eq!((label("L1"), label("L2")), (Some("v1"), Some("from-eks")), "eks itself wins over tags");
-        assert_eq!(facts.labels.len(), 4);
-        assert_eq!(facts.resources.get("ephemeral-storage").map(String::as_str), Some("80Gi"));
+        assert_eq!(details.labels.len(), 4);
+        assert_eq!(details.resources.get("ephemeral-storage").map(String::as_str), Some("80Gi"));
         let taints =
-            facts.taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str()));
+            details.taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str()));
         let taints: Vec<_> = taints.collect();
         assert_eq!(taints, ["a=1:NoSchedule", "b=:NoExecute", "c=:PreferNoSchedule", "tagged=x:NoSchedule"]);
-        assert_eq!((facts.windows, facts.bottlerocket, facts.disk_gib), (false, true, Some(80)));
+        assert_eq!((details.windows, details.bottlerocket, details.disk_gib), (false, true, Some(80)));
         assert!(
-            !facts.custom_image && super::facts(&Nodegroup::builder().ami_type("CUSTOM".into()).build()).custom_image
+            !details.custom_image
+                && super::details(&Nodegroup::builder().ami_type("CUSTOM".into()).build()).custom_image
         );
     }
 

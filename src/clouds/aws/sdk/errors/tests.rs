@@ -1,9 +1,9 @@
 use super::*;
 
-fn judge(code: &str, message: &str, status: u16) -> CloudError {
+fn error_of(code: &str, message: &str, status: u16) -> CloudError {
     let code = Some(code.to_owned()).filter(|code| !code.is_empty());
-    let evidence = Evidence { code, message: message.to_owned(), status: Some(status), ..Evidence::default() };
-    verdict("Operation", "subject", evidence, None)
+    let call = FailedCall { code, message: message.to_owned(), status: Some(status), ..FailedCall::default() };
+    classify("Operation", "subject", call, None)
 }
 
 /// The word that an error begins with.
@@ -46,16 +46,16 @@ fn error_codes_have_a_meaning() {
         ("", "<html>", 500, "unreachable"),
         ("", "not XML", 200, "unintelligible answer"),
     ] {
-        assert_eq!(name(&judge(code, message, status)), meaning, "{code} {message} {status}");
+        assert_eq!(name(&error_of(code, message, status)), meaning, "{code} {message} {status}");
     }
 }
 
 #[test]
 fn a_call_without_an_answer_is_told_apart_from_one_that_was_not_made() {
-    let judge = |evidence| name(&verdict("Operation", "subject", evidence, None));
-    assert_eq!(judge(Evidence::default()), "unreachable");
-    assert_eq!(judge(Evidence { no_credentials: true, ..Evidence::default() }), "denied");
-    assert_eq!(judge(Evidence { not_sent: true, ..Evidence::default() }), "refused");
+    let error_of = |call| name(&classify("Operation", "subject", call, None));
+    assert_eq!(error_of(FailedCall::default()), "unreachable");
+    assert_eq!(error_of(FailedCall { no_credentials: true, ..FailedCall::default() }), "denied");
+    assert_eq!(error_of(FailedCall { not_sent: true, ..FailedCall::default() }), "refused");
 }
 
 #[test]
@@ -73,10 +73,10 @@ fn missing_credentials_are_told_from_a_network_that_is_down() {
 
 #[test]
 fn only_the_form_of_a_batch_makes_it_unknown() {
-    assert!(is_unknown_form(&judge("ValidationError", "1 validation error detected: instanceId is null", 400)));
-    assert!(is_unknown_form(&judge("", "<!doctype html>", 500)));
-    assert!(!is_unknown_form(&judge("ValidationError", "it violates group's min size constraint", 400)));
-    assert!(!is_unknown_form(&judge("ValidationError", "instance i-1 not found", 400)));
-    assert!(!is_unknown_form(&judge("Throttling", "Rate exceeded", 400)));
-    assert!(!is_unknown_form(&judge("ResourceContention", "x", 500)));
+    assert!(is_unknown_form(&error_of("ValidationError", "1 validation error detected: instanceId is null", 400)));
+    assert!(is_unknown_form(&error_of("", "<!doctype html>", 500)));
+    assert!(!is_unknown_form(&error_of("ValidationError", "it violates group's min size constraint", 400)));
+    assert!(!is_unknown_form(&error_of("ValidationError", "instance i-1 not found", 400)));
+    assert!(!is_unknown_form(&error_of("Throttling", "Rate exceeded", 400)));
+    assert!(!is_unknown_form(&error_of("ResourceContention", "x", 500)));
 }

@@ -2,7 +2,7 @@
 
 use aws_sdk_autoscaling::types::Filter;
 
-use super::TagQuery;
+use crate::config::settings::aws::TagQuery;
 
 /// The query as DescribeAutoScalingGroups takes it; several filters must all hold.
 pub(super) fn filters(query: &TagQuery) -> Vec<Filter> {

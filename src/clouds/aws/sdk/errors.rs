@@ -89,51 +89,57 @@ const NOT_FOUND: [&str; 2] = ["InvalidAMIID.Unavailable", "InvalidInstanceType"]
 
 /// What is known of a failed call, apart from any SDK type.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Evidence {
-    pub(super) code: Option<String>,
-    pub(super) message: String,
+pub(in crate::clouds::aws) struct FailedCall {
+    pub(in crate::clouds::aws) code: Option<String>,
+    pub(in crate::clouds::aws) message: String,
     /// The HTTP status, where there was an answer.
-    pub(super) status: Option<u16>,
-    pub(super) retry_after: Option<Duration>,
+    pub(in crate::clouds::aws) status: Option<u16>,
+    pub(in crate::clouds::aws) retry_after: Option<Duration>,
     /// The request was not sent, and this is not the network's doing.
-    pub(super) not_sent: bool,
+    pub(in crate::clouds::aws) not_sent: bool,
     /// There are no usable credentials.
-    pub(super) no_credentials: bool,
+    pub(in crate::clouds::aws) no_credentials: bool,
 }
 
 /// Turns a failed call of the SDK into what can be decided on.
-pub(super) fn classify<E>(operation: &'static str, subject: &str, error: SdkError<E, HttpResponse>) -> CloudError
+pub(in crate::clouds::aws) fn cloud_error<E>(
+    operation: &'static str,
+    subject: &str,
+    error: SdkError<E, HttpResponse>,
+) -> CloudError
 where
     E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
 {
-    let evidence = gather(&error);
-    verdict(operation, subject, evidence, Some(Arc::new(error)))
+    let call = FailedCall::from_sdk(&error);
+    classify(operation, subject, call, Some(Arc::new(error)))
 }
 
-fn gather<E>(error: &SdkError<E, HttpResponse>) -> Evidence
-where
-    E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
-{
-    let raw = error.raw_response();
-    let header = |name| raw.and_then(|raw| raw.headers().get(name)).and_then(|value| value.parse::<u64>().ok());
-    let retry_after = header("retry-after")
-        .map(Duration::from_secs)
-        .or_else(|| header("x-amz-retry-after").map(Duration::from_millis))
-        .map(|wait| wait.min(Duration::from_secs(300)));
-    let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
-    // The SDK's own words for "not sent"; what matters follows them.
-    let chain = error_chain(error);
-    let chain = chain.trim_start_matches("dispatch failure: other: ");
-    let status = raw.map(|raw| raw.status().as_u16());
-    let untold = status.map_or_else(|| chain.to_owned(), |status| format!("HTTP {status}: {chain}"));
-    Evidence {
-        code: metadata.and_then(|meta| meta.code()).map(str::to_owned),
-        message: shorten(metadata.and_then(|meta| meta.message()).unwrap_or(&untold), MESSAGE_CHARS_MAX),
-        status,
-        retry_after,
-        not_sent: matches!(error, SdkError::ConstructionFailure(_)),
-        no_credentials: matches!(error, SdkError::DispatchFailure(failure) if failure.is_other())
-            && lacks_credentials(chain),
+impl FailedCall {
+    fn from_sdk<E>(error: &SdkError<E, HttpResponse>) -> Self
+    where
+        E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
+    {
+        let raw = error.raw_response();
+        let header = |name| raw.and_then(|raw| raw.headers().get(name)).and_then(|value| value.parse::<u64>().ok());
+        let retry_after = header("retry-after")
+            .map(Duration::from_secs)
+            .or_else(|| header("x-amz-retry-after").map(Duration::from_millis))
+            .map(|wait| wait.min(Duration::from_secs(300)));
+        let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
+        // The SDK's own words for "not sent"; what matters follows them.
+        let chain = error_chain(error);
+        let chain = chain.trim_start_matches("dispatch failure: other: ");
+        let status = raw.map(|raw| raw.status().as_u16());
+        let untold = status.map_or_else(|| chain.to_owned(), |status| format!("HTTP {status}: {chain}"));
+        Self {
+            code: metadata.and_then(|meta| meta.code()).map(str::to_owned),
+            message: shorten(metadata.and_then(|meta| meta.message()).unwrap_or(&untold), MESSAGE_CHARS_MAX),
+            status,
+            retry_after,
+            not_sent: matches!(error, SdkError::ConstructionFailure(_)),
+            no_credentials: matches!(error, SdkError::DispatchFailure(failure) if failure.is_other())
+                && lacks_credentials(chain),
+        }
     }
 }
 
@@ -146,13 +152,13 @@ fn lacks_credentials(chain: &str) -> bool {
 }
 
 /// Decides what a failed call was.
-pub(super) fn verdict(
+pub(in crate::clouds::aws) fn classify(
     operation: &'static str,
     subject: &str,
-    evidence: Evidence,
+    call: FailedCall,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 ) -> CloudError {
-    let Evidence { code, message, status, retry_after, not_sent, no_credentials } = evidence;
+    let FailedCall { code, message, status, retry_after, not_sent, no_credentials } = call;
     let text = message.to_ascii_lowercase();
     let name = code.as_deref().unwrap_or_default();
     let is = |codes: &[&str]| codes.contains(&name);
@@ -190,19 +196,19 @@ fn is_not_found(code: &str, text: &str) -> bool {
 }
 
 /// What CA makes of a launch that failed with this code.
-pub(super) fn class_of(code: &str) -> FailureClass {
+pub(in crate::clouds::aws) fn class_of(code: &str) -> FailureClass {
     let code = code.rsplit('.').next().unwrap_or(code);
     let quota = code.ends_with("LimitExceeded") && !THROTTLED.contains(&code);
     if quota || OUT_OF_RESOURCES.contains(&code) { FailureClass::OutOfResources } else { FailureClass::Other }
 }
 
 /// Whether a token of a message is a code that this file knows.
-pub(super) fn is_known(token: &str) -> bool {
+pub(in crate::clouds::aws) fn is_known(token: &str) -> bool {
     [&THROTTLED[..], &DENIED, &OUT_OF_RESOURCES, &SERVER_FAULT, &NOT_FOUND].iter().any(|codes| codes.contains(&token))
 }
 
 /// Whether a batch form of a call was refused for what it is, and not for what it was about.
-pub(super) fn is_unknown_form(error: &CloudError) -> bool {
+pub(in crate::clouds::aws) fn is_unknown_form(error: &CloudError) -> bool {
     match error {
         CloudError::Refused(fault) => !fault.message.to_ascii_lowercase().contains("size constraint"),
         other => other.outcome_unknown(),

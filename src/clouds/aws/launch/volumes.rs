@@ -21,7 +21,7 @@ pub(super) struct Volume {
 
 /// What matters of a machine image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ImageFacts {
+pub(super) struct ImageDetails {
     pub(super) architecture: ArchitectureType,
     pub(super) virtualization: VirtualizationType,
     pub(super) windows: bool,
@@ -32,7 +32,7 @@ pub(super) struct ImageFacts {
     pub(super) volumes: Vec<Volume>,
 }
 
-impl From<&Image> for ImageFacts {
+impl From<&Image> for ImageDetails {
     fn from(image: &Image) -> Self {
         let architecture = image.architecture.as_ref().map_or("x86_64", |architecture| architecture.as_str());
         let virtualization = image.virtualization_type.clone().unwrap_or(VirtualizationType::Hvm);
@@ -82,7 +82,7 @@ pub(super) fn of_configuration(mappings: &[ConfigurationMapping]) -> Vec<Volume>
 }
 
 /// Size of the volume with pods' ephemeral storage, in bytes: what the launch says, else what the image says.
-pub(super) fn ephemeral_bytes(launch: &[Volume], image: Option<&ImageFacts>, bottlerocket: bool) -> Option<u64> {
+pub(super) fn ephemeral_bytes(launch: &[Volume], image: Option<&ImageDetails>, bottlerocket: bool) -> Option<u64> {
     let of_image = image.map(|image| image.volumes.as_slice()).unwrap_or_default();
     let has = |device: &str| launch.iter().chain(of_image).any(|volume| volume.device == device);
     // An image that cannot be read may be Bottlerocket's, which no second volume of another system is likely to mimic.
@@ -106,8 +106,8 @@ mod tests {
         sizes.iter().map(|(device, gib)| Volume { device: (*device).to_owned(), gib: Some(*gib) }).collect()
     }
 
-    fn image(root: &str, bottlerocket: bool, sizes: &[(&str, u64)]) -> ImageFacts {
-        ImageFacts {
+    fn image(root: &str, bottlerocket: bool, sizes: &[(&str, u64)]) -> ImageDetails {
+        ImageDetails {
             architecture: ArchitectureType::X8664,
             virtualization: VirtualizationType::Hvm,
             windows: false,

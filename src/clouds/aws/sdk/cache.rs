@@ -8,22 +8,22 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long `$Latest` and `$Default` of a launch template stay resolved, and which types satisfy requirements.
-pub(super) const RESOLVED_TTL: Duration = Duration::from_secs(5 * 60);
+pub(in crate::clouds::aws) const RESOLVED_TTL: Duration = Duration::from_secs(5 * 60);
 /// How long an EKS managed node group is remembered; DescribeNodegroup is throttled apart from everything else.
-pub(super) const NODEGROUP_TTL: Duration = Duration::from_secs(6 * 60);
+pub(in crate::clouds::aws) const NODEGROUP_TTL: Duration = Duration::from_secs(6 * 60);
 /// How long what cannot change is remembered (a numbered launch template version, an image): until it may be deleted.
-pub(super) const IMMUTABLE_TTL: Duration = Duration::from_secs(60 * 60);
+pub(in crate::clouds::aws) const IMMUTABLE_TTL: Duration = Duration::from_secs(60 * 60);
 /// How long a refinement of a template that could not be read is gone without.
-pub(super) const FAILED_TTL: Duration = Duration::from_secs(60);
+pub(in crate::clouds::aws) const FAILED_TTL: Duration = Duration::from_secs(60);
 /// How long the batch form of a call is not tried again after AWS did not know it.
-pub(super) const UNKNOWN_FORM_TTL: Duration = Duration::from_secs(10 * 60);
+pub(in crate::clouds::aws) const UNKNOWN_FORM_TTL: Duration = Duration::from_secs(10 * 60);
 
 /// Entries of one cache.
 const ENTRIES_MAX: usize = 2_000;
 
 /// A cache whose entries age.
 #[derive(Debug)]
-pub(super) struct Cache<K, V>(Mutex<HashMap<K, (Instant, V)>>);
+pub(in crate::clouds::aws) struct Cache<K, V>(Mutex<HashMap<K, (Instant, V)>>);
 
 impl<K, V> Default for Cache<K, V> {
     fn default() -> Self {
@@ -33,19 +33,19 @@ impl<K, V> Default for Cache<K, V> {
 
 impl<K: Eq + Hash, V: Clone> Cache<K, V> {
     /// What is remembered under `key`.
-    pub(super) fn get(&self, key: &K) -> Option<V> {
+    pub(in crate::clouds::aws) fn get(&self, key: &K) -> Option<V> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(key).filter(|(until, _)| Instant::now() < *until).map(|(_, value)| value.clone())
     }
 
     /// What was remembered under `key` last, however long ago: for when there is nothing newer to be had.
-    pub(super) fn get_aged(&self, key: &K) -> Option<V> {
+    pub(in crate::clouds::aws) fn get_aged(&self, key: &K) -> Option<V> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(key).map(|(_, value)| value.clone())
     }
 
     /// Remembers `value` for so long.
-    pub(super) fn put(&self, key: K, value: V, ttl: Duration) {
+    pub(in crate::clouds::aws) fn put(&self, key: K, value: V, ttl: Duration) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if entries.len() >= ENTRIES_MAX {

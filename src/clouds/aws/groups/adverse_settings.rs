@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
-use super::Aws;
+use super::Groups;
 use crate::cloud::{AdverseSetting, AdverseSettings, CloudError};
 
 /// Pages of policies: 10,000 of them, a few dozen to each group that an account may have by default.
 const PAGES_MAX: usize = 100;
 
-impl Aws {
+impl Groups {
     /// Reads the groups and their policies.
-    pub(super) async fn all_adverse_settings(&self) -> AdverseSettings {
+    pub(in crate::clouds::aws) async fn adverse_settings(&self) -> AdverseSettings {
         let mut settings = AdverseSettings::default();
-        let groups = match self.find().await {
+        let groups = match self.describe_all().await {
             Ok((groups, _)) => groups,
             Err(error) => return AdverseSettings { unread: vec![error], ..settings },
         };
@@ -86,8 +86,8 @@ mod tests {
     use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
     use aws_sdk_autoscaling::types::{ScalingPolicy, SuspendedProcess};
 
-    use super::super::Settings;
-    use super::super::fake::Fake;
+    use super::super::super::Settings;
+    use super::super::super::sdk::fake::Fake;
     use super::*;
     use crate::cloud::{Cloud, NodeGroupSpec};
 

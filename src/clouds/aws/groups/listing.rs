@@ -5,18 +5,18 @@ use std::sync::{Arc, PoisonError};
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
-use super::api::{BATCH, Which};
-use super::blueprint::Blueprint;
-use super::{Aws, discovery, groups};
+use super::super::launch::LaunchSettings;
+use super::super::sdk::api::{BATCH, GroupQuery};
+use super::{Groups, discovery, reading};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing, NodeGroupSpec};
 
 /// Pages of one query: 20 000 groups, which is more than an account may have.
 const PAGES_MAX: usize = 200;
 
-impl Aws {
+impl Groups {
     /// Lists the groups that the configuration names and those its discoveries find.
-    pub(super) async fn list_all(&self) -> Result<Listing, CloudError> {
-        let (found, absent) = self.find().await?;
+    pub(in crate::clouds::aws) async fn list(&self) -> Result<Listing, CloudError> {
+        let (found, absent) = self.describe_all().await?;
         let mut listing = Listing { absent, ..Listing::default() };
         for (name, group) in &found {
             match self.read(group) {
@@ -30,14 +30,14 @@ impl Aws {
         Ok(listing)
     }
 
-    /// Finds those groups, and the names for which there is none.
-    pub(super) async fn find(&self) -> Result<(HashMap<String, AutoScalingGroup>, Vec<GroupName>), CloudError> {
+    /// Finds those groups, and the names for query there is none.
+    pub(super) async fn describe_all(&self) -> Result<(HashMap<String, AutoScalingGroup>, Vec<GroupName>), CloudError> {
         let names: BTreeSet<&str> = self.settings.node_groups.iter().map(|spec| spec.name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
         let mut found: HashMap<String, AutoScalingGroup> = HashMap::new();
         for batch in names.chunks(BATCH) {
-            let which = Which::Named(batch.iter().map(|name| (*name).to_owned()).collect());
-            self.pages(&which, &mut found).await?;
+            let query = GroupQuery::Named(batch.iter().map(|name| (*name).to_owned()).collect());
+            self.pages(&query, &mut found).await?;
         }
         let absent = names.iter().filter(|name| !found.contains_key(**name)).map(|name| (*name).into()).collect();
         for query in &self.settings.auto_discovery {
@@ -45,13 +45,13 @@ impl Aws {
             if filters.is_empty() {
                 continue; // No filters would find every group of the account.
             }
-            self.pages(&Which::Filtered(filters), &mut found).await?;
+            self.pages(&GroupQuery::Filtered(filters), &mut found).await?;
         }
         Ok((found, absent))
     }
 
     /// Reads one group anew.
-    pub(super) async fn observe_one(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+    pub(in crate::clouds::aws) async fn observe(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
         let Some(group) = self.describe(name.as_str()).await? else { return Ok(None) };
         let misread = |reason| CloudError::unintelligible("DescribeAutoScalingGroups", name.as_str(), reason);
         self.read(&group).map(Some).map_err(misread)
@@ -59,22 +59,33 @@ impl Aws {
 
     /// Describes one group.
     pub(super) async fn describe(&self, name: &str) -> Result<Option<AutoScalingGroup>, CloudError> {
-        let which = Which::Named(vec![name.to_owned()]);
-        let page = self.scaling.describe_auto_scaling_groups(&which, None).await?;
+        let query = GroupQuery::Named(vec![name.to_owned()]);
+        let page = self.scaling.describe_auto_scaling_groups(&query, None).await?;
         let groups = page.auto_scaling_groups.unwrap_or_default();
         Ok(groups.into_iter().find(|group| group.auto_scaling_group_name.as_deref() == Some(name)))
     }
 
-    /// What a group said of its machines when it was read last.
-    pub(super) fn remembered(&self, name: &GroupName) -> Option<Arc<Blueprint>> {
-        self.blueprints.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    /// The launch settings of a group as they were at `reading`. Describes the group again if it was read differently since.
+    pub(in crate::clouds::aws) async fn launch_settings(
+        &self,
+        reading: &GroupReading,
+    ) -> Result<Arc<LaunchSettings>, CloudError> {
+        let known = self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner).get(&reading.name).cloned();
+        if let Some(known) = known.filter(|known| known.launch_fingerprint == reading.launch_fingerprint) {
+            return Ok(known);
+        }
+        let name = reading.name.as_str();
+        let group = self.describe(name).await?;
+        let group =
+            group.ok_or_else(|| CloudError::not_found("DescribeAutoScalingGroups", name, "there is no such group"))?;
+        Ok(Arc::new(LaunchSettings::of(&group)))
     }
 
     // A group that was found before is not read again.
-    async fn pages(&self, which: &Which, found: &mut HashMap<String, AutoScalingGroup>) -> Result<(), CloudError> {
+    async fn pages(&self, query: &GroupQuery, found: &mut HashMap<String, AutoScalingGroup>) -> Result<(), CloudError> {
         let (mut token, mut tokens) = (None, HashSet::new());
         for _ in 0..PAGES_MAX {
-            let page = self.scaling.describe_auto_scaling_groups(which, token).await?;
+            let page = self.scaling.describe_auto_scaling_groups(query, token).await?;
             for group in page.auto_scaling_groups.unwrap_or_default() {
                 // The SDK fills in what a group must have and this one has not: a name that is missing is empty.
                 match group.auto_scaling_group_name.clone().filter(|name| !name.is_empty()) {
@@ -93,11 +104,11 @@ impl Aws {
     }
 
     fn read(&self, group: &AutoScalingGroup) -> Result<GroupReading, String> {
-        let read = groups::read(group, self.spec(group.auto_scaling_group_name().unwrap_or_default()))?;
+        let read = reading::read(group, self.spec(group.auto_scaling_group_name().unwrap_or_default()))?;
         let name = &read.reading.name;
         self.warnings.log_new(name, read.warnings);
-        let blueprint = Arc::new(Blueprint::of(group));
-        self.blueprints.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), blueprint);
+        let settings = Arc::new(LaunchSettings::of(group));
+        self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), settings);
         Ok(read.reading)
     }
 
@@ -107,7 +118,7 @@ impl Aws {
     }
 
     fn forget_others(&self, found: &HashMap<String, AutoScalingGroup>) {
-        let mut blueprints = self.blueprints.lock().unwrap_or_else(PoisonError::into_inner);
-        blueprints.retain(|name, _| found.contains_key(name.as_str()));
+        let mut settings = self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner);
+        settings.retain(|name, _| found.contains_key(name.as_str()));
     }
 }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use aws_sdk_autoscaling::types::{Activity, ScalingActivityStatusCode};
 
-use super::errors::{class_of, is_known};
+use super::super::sdk::errors::{class_of, is_known};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{Failure, LaunchActivity};
 
@@ -39,7 +39,7 @@ const PROSE: [(&[&str], &str); 20] = [
 ];
 
 /// Reads the newest activities of a group. Failed terminations say nothing of capacity and are left out.
-pub(super) fn launches(activities: &[Activity]) -> LaunchActivity {
+pub(in crate::clouds::aws) fn launches(activities: &[Activity]) -> LaunchActivity {
     let launches = activities.iter().filter(|activity| activity.description().is_some_and(is_launch));
     let mut answer = LaunchActivity::default();
     for launch in launches {

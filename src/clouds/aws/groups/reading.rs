@@ -1,35 +1,35 @@
 //! From an Auto Scaling group as AWS describes it to a reading.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use aws_sdk_autoscaling::types::{AutoScalingGroup, TagDescription};
+use aws_sdk_autoscaling::types::AutoScalingGroup;
 
+use super::super::launch::{launch_fingerprint, tags};
+use super::lifecycle;
 use super::sizes::Sizes;
-use super::weights::Unit;
-use super::{lifecycle, tags};
+use super::weights::CapacityUnit;
 use crate::cloud::{CAPACITY_MAX, GroupReading, NodeGroupSpec, Permit};
 
-/// A reading, and what the operator should be told about the group.
+/// A reading, and warnings about the group's settings.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct ReadingWithWarnings {
     pub(super) reading: GroupReading,
     pub(super) warnings: Vec<String>,
 }
 
 /// Reads a group. `Err` says what could not be understood; nothing is made up in its place.
-pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Result<Read, String> {
+pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Result<ReadingWithWarnings, String> {
     let name = group.auto_scaling_group_name.as_deref().ok_or("a group without a name")?;
     let mut warnings = Vec::new();
     let mut instances = Vec::with_capacity(group.instances().len());
     for described in group.instances() {
         instances.extend(lifecycle::instance(described)?);
     }
-    let unit = Unit::of(group);
+    let unit = CapacityUnit::of(group);
     let sizes = Sizes::read(group)?;
     let (sizes, unfit) = match &unit {
-        Unit::PerNode(units) => sizes.in_nodes(*units, spec, &mut warnings),
-        Unit::Untranslatable(reason) => sizes.as_live(&instances, spec, reason),
+        CapacityUnit::PerNode(units) => sizes.in_nodes(*units, spec, &mut warnings),
+        CapacityUnit::Untranslatable(reason) => sizes.as_live(&instances, spec, reason),
     };
     if sizes.desired > CAPACITY_MAX {
         return Err(format!("a desired capacity of {} nodes, more than a group can have", sizes.desired));
@@ -37,7 +37,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
     let leaving = leaving(group);
     let growth = suspended(group, "Launch").or_else(|| leaving.clone()).or(unfit);
     let removal = suspended(group, "Terminate").or(leaving);
-    let hints = tags::hints(group.tags().iter().filter_map(pair), &mut warnings);
+    let hints = tags::hints(group.tags().iter().filter_map(tags::pair), &mut warnings);
     let reading = GroupReading {
         name: name.into(),
         min: sizes.min,
@@ -53,12 +53,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         hints: Arc::new(hints),
         launch_fingerprint: launch_fingerprint(group),
     };
-    Ok(Read { reading, warnings })
-}
-
-/// A tag's key and value.
-pub(super) fn pair(tag: &TagDescription) -> Option<(&str, &str)> {
-    Some((tag.key.as_deref()?, tag.value.as_deref().unwrap_or_default()))
+    Ok(ReadingWithWarnings { reading, warnings })
 }
 
 fn suspended(group: &AutoScalingGroup, process: &str) -> Option<String> {
@@ -77,34 +72,14 @@ fn leaving(group: &AutoScalingGroup) -> Option<String> {
     Some(format!("the group is being deleted (status {status:?})"))
 }
 
-/// A number that changes with whatever a new machine is made from, and with nothing else.
-pub(super) fn launch_fingerprint(group: &AutoScalingGroup) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let sorted = |texts: &[String]| {
-        let mut texts = texts.to_vec();
-        texts.sort();
-        texts
-    };
-    group.launch_configuration_name.hash(&mut hasher);
-    format!("{:?}", group.launch_template).hash(&mut hasher);
-    let template = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
-    format!("{template:?}").hash(&mut hasher);
-    sorted(group.availability_zones()).hash(&mut hasher);
-    group.vpc_zone_identifier.hash(&mut hasher);
-    let mut shaping: Vec<_> = group.tags().iter().filter_map(pair).filter(|(key, _)| tags::shapes_nodes(key)).collect();
-    shaping.sort_unstable();
-    shaping.hash(&mut hasher);
-    hasher.finish()
-}
-
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod tests {
     use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
     use aws_sdk_autoscaling::types::{
-        Instance as AsgInstance, LaunchTemplate, LaunchTemplateOverrides, LaunchTemplateSpecification, LifecycleState,
-        MixedInstancesPolicy, SuspendedProcess,
+        Instance as AsgInstance, LaunchTemplate, LaunchTemplateOverrides, LifecycleState, MixedInstancesPolicy,
+        SuspendedProcess,
     };
 
     use super::*;
@@ -247,40 +222,5 @@ mod tests {
         assert_eq!(sizes(&reading), (1, 1, 2, 2));
         assert!(matches!(reading.growth, Permit::Withheld(reason) if reason.contains("different weights")));
         assert_eq!(reading.removal, Permit::Granted);
-    }
-
-    #[test]
-    fn the_recipe_changes_with_the_machine_and_with_nothing_else() {
-        let tag = |key: &str, value: &str| TagDescription::builder().key(key).value(value).build();
-        let template =
-            |version: &str| LaunchTemplateSpecification::builder().launch_template_id("lt-1").version(version).build();
-        let base = || group(1, 2, 3).launch_template(template("1"));
-        let launch_fingerprint = |builder: AutoScalingGroupBuilder| super::launch_fingerprint(&builder.build());
-        let original = launch_fingerprint(base());
-        let cpu = "k8s.io/cluster-autoscaler/node-template/resources/cpu";
-        for same in [
-            base().desired_capacity(3).min_size(0).max_size(9),
-            base().instances(asg_instance(1, "InService", None)),
-            base().tags(tag("Owner", "me")),
-            base().status("Delete in progress"),
-        ] {
-            assert_eq!(launch_fingerprint(same), original);
-        }
-        for other in [
-            base().launch_template(template("2")),
-            base().availability_zones("us-east-1b"),
-            base().vpc_zone_identifier("subnet-1"),
-            base().tags(tag(cpu, "1")),
-            base().tags(tag(cpu, "2")),
-            base().tags(tag("alpha.eksctl.io/cluster-name", "c")),
-            base().launch_configuration_name("lc"),
-            weighted(base(), &["1"]),
-        ] {
-            assert_ne!(launch_fingerprint(other), original);
-        }
-        let tags = [tag(cpu, "1"), tag("eks:cluster-name", "c")];
-        let [one, other] = tags.clone();
-        let order = |tags: Vec<TagDescription>| launch_fingerprint(base().set_tags(Some(tags)));
-        assert_eq!(order(vec![one.clone(), other.clone()]), order(vec![other, one]));
     }
 }

@@ -12,7 +12,7 @@ use aws_sdk_ec2::types::{
 };
 use aws_sdk_eks::types::Nodegroup;
 
-use super::errors::classify;
+use super::errors::cloud_error;
 use crate::cloud::CloudError;
 
 /// What Headcount must be allowed to read; EC2 and EC2 Auto Scaling know no finer resource than `*` for these.
@@ -36,26 +36,26 @@ pub const CHECK_ACTIONS: [&str; 1] = ["autoscaling:DescribePolicies"];
 
 /// The most group names one DescribeAutoScalingGroups takes, the most records of a page of it, the most instance types
 /// one DescribeInstanceTypes takes and the most instances one TerminateInstanceInAutoScalingGroup takes.
-pub(super) const BATCH: usize = 100;
+pub(in crate::clouds::aws) const BATCH: usize = 100;
 /// [`BATCH`] as the APIs want it.
 const PAGE_RECORDS: i32 = 100;
 
-/// Which groups a DescribeAutoScalingGroups is about. Never empty: that would describe every group there is.
+/// The groups that a DescribeAutoScalingGroups asks for. Never empty: an empty query would describe every group.
 #[derive(Clone, Debug)]
-pub(super) enum Which {
-    /// Those of these names.
+pub(in crate::clouds::aws) enum GroupQuery {
+    /// The groups of these names.
     Named(Vec<String>),
-    /// Those that pass all these filters.
+    /// The groups that pass all of these filters.
     Filtered(Vec<Filter>),
 }
 
 /// EC2 Auto Scaling.
 #[async_trait]
-pub(super) trait AutoScalingApi: Send + Sync {
+pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
     /// One page of groups.
     async fn describe_auto_scaling_groups(
         &self,
-        which: &Which,
+        query: &GroupQuery,
         token: Option<String>,
     ) -> Result<DescribeAutoScalingGroupsOutput, CloudError>;
 
@@ -81,7 +81,7 @@ pub(super) trait AutoScalingApi: Send + Sync {
 
 /// EC2.
 #[async_trait]
-pub(super) trait Ec2Api: Send + Sync {
+pub(in crate::clouds::aws) trait Ec2Api: Send + Sync {
     /// One image, `None` where there is no such image.
     async fn describe_image(&self, id: &str) -> Result<Option<Image>, CloudError>;
 
@@ -111,14 +111,14 @@ pub(super) trait Ec2Api: Send + Sync {
 
 /// EKS.
 #[async_trait]
-pub(super) trait EksApi: Send + Sync {
+pub(in crate::clouds::aws) trait EksApi: Send + Sync {
     /// One managed node group.
     async fn describe_nodegroup(&self, cluster: &str, nodegroup: &str) -> Result<Option<Nodegroup>, CloudError>;
 }
 
-/// How a launch template is named.
+/// The ID or the name of a launch template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum TemplateKey {
+pub(in crate::clouds::aws) enum TemplateKey {
     /// By its ID.
     Id(String),
     /// By its name.
@@ -127,7 +127,7 @@ pub(super) enum TemplateKey {
 
 impl TemplateKey {
     /// The ID or the name.
-    pub(super) fn as_str(&self) -> &str {
+    pub(in crate::clouds::aws) fn as_str(&self) -> &str {
         match self {
             Self::Id(text) | Self::Name(text) => text,
         }
@@ -135,74 +135,74 @@ impl TemplateKey {
 }
 
 /// EC2 Auto Scaling through the SDK. Two clients, because the SDK may retry a read and must never retry a write.
-pub(super) struct AutoScaling {
-    pub(super) reads: aws_sdk_autoscaling::Client,
-    pub(super) writes: aws_sdk_autoscaling::Client,
+pub(in crate::clouds::aws) struct AutoScaling {
+    pub(in crate::clouds::aws) reads: aws_sdk_autoscaling::Client,
+    pub(in crate::clouds::aws) writes: aws_sdk_autoscaling::Client,
 }
 
 #[async_trait]
 impl AutoScalingApi for AutoScaling {
     async fn describe_auto_scaling_groups(
         &self,
-        which: &Which,
+        query: &GroupQuery,
         token: Option<String>,
     ) -> Result<DescribeAutoScalingGroupsOutput, CloudError> {
         let call = self.reads.describe_auto_scaling_groups().max_records(PAGE_RECORDS).set_next_token(token);
-        let (call, subject) = match which {
-            Which::Named(names) => {
+        let (call, subject) = match query {
+            GroupQuery::Named(names) => {
                 (call.set_auto_scaling_group_names(Some(names.clone())), names.first().map_or("", String::as_str))
             }
-            Which::Filtered(filters) => (call.set_filters(Some(filters.clone())), "by tags"),
+            GroupQuery::Filtered(filters) => (call.set_filters(Some(filters.clone())), "by tags"),
         };
-        call.send().await.map_err(|error| classify("DescribeAutoScalingGroups", subject, error))
+        call.send().await.map_err(|error| cloud_error("DescribeAutoScalingGroups", subject, error))
     }
 
     async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError> {
         let call = self.reads.describe_launch_configurations().launch_configuration_names(name);
-        let output = call.send().await.map_err(|error| classify("DescribeLaunchConfigurations", name, error))?;
+        let output = call.send().await.map_err(|error| cloud_error("DescribeLaunchConfigurations", name, error))?;
         Ok(output.launch_configurations.unwrap_or_default().into_iter().next())
     }
 
     async fn describe_scaling_activities(&self, group: &str) -> Result<Vec<Activity>, CloudError> {
         let call = self.reads.describe_scaling_activities().auto_scaling_group_name(group).max_records(PAGE_RECORDS);
-        let output = call.send().await.map_err(|error| classify("DescribeScalingActivities", group, error))?;
+        let output = call.send().await.map_err(|error| cloud_error("DescribeScalingActivities", group, error))?;
         Ok(output.activities.unwrap_or_default())
     }
 
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError> {
         let call = self.reads.describe_policies().max_records(PAGE_RECORDS).set_next_token(token);
-        call.send().await.map_err(|error| classify("DescribePolicies", "all", error))
+        call.send().await.map_err(|error| cloud_error("DescribePolicies", "all", error))
     }
 
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError> {
         let call = self.writes.set_desired_capacity().auto_scaling_group_name(group);
         let call = call.desired_capacity(units).honor_cooldown(false);
-        call.send().await.map(drop).map_err(|error| classify("SetDesiredCapacity", group, error))
+        call.send().await.map(drop).map_err(|error| cloud_error("SetDesiredCapacity", group, error))
     }
 
     async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError> {
         let call = self.writes.terminate_instance_in_auto_scaling_group().instance_id(instance);
         let sent = call.should_decrement_desired_capacity(true).send().await;
-        sent.map(drop).map_err(|error| classify("TerminateInstanceInAutoScalingGroup", instance, error))
+        sent.map(drop).map_err(|error| cloud_error("TerminateInstanceInAutoScalingGroup", instance, error))
     }
 
     async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError> {
         let call = self.writes.terminate_instance_in_auto_scaling_group().auto_scaling_group_name(group);
         let call = call.set_instance_ids(Some(instances.to_vec())).should_decrement_desired_capacity(true);
         let output =
-            call.send().await.map_err(|error| classify("TerminateInstanceInAutoScalingGroup", group, error))?;
+            call.send().await.map_err(|error| cloud_error("TerminateInstanceInAutoScalingGroup", group, error))?;
         Ok(output.activities.unwrap_or_default())
     }
 }
 
 /// EC2 through the SDK.
-pub(super) struct Ec2(pub(super) aws_sdk_ec2::Client);
+pub(in crate::clouds::aws) struct Ec2(pub(in crate::clouds::aws) aws_sdk_ec2::Client);
 
 #[async_trait]
 impl Ec2Api for Ec2 {
     async fn describe_image(&self, id: &str) -> Result<Option<Image>, CloudError> {
         let sent = self.0.describe_images().image_ids(id).send().await;
-        let output = sent.map_err(|error| classify("DescribeImages", id, error))?;
+        let output = sent.map_err(|error| cloud_error("DescribeImages", id, error))?;
         Ok(output.images.unwrap_or_default().into_iter().next())
     }
 
@@ -219,7 +219,7 @@ impl Ec2Api for Ec2 {
             call.set_instance_types(Some(names.iter().map(|name| InstanceType::from(name.as_str())).collect()))
         };
         let subject = names.first().map_or("all", String::as_str);
-        call.send().await.map_err(|error| classify("DescribeInstanceTypes", subject, error))
+        call.send().await.map_err(|error| cloud_error("DescribeInstanceTypes", subject, error))
     }
 
     async fn describe_launch_template_version(
@@ -233,7 +233,7 @@ impl Ec2Api for Ec2 {
             TemplateKey::Name(name) => call.launch_template_name(name),
         };
         let sent = call.send().await;
-        let output = sent.map_err(|error| classify("DescribeLaunchTemplateVersions", template.as_str(), error))?;
+        let output = sent.map_err(|error| cloud_error("DescribeLaunchTemplateVersions", template.as_str(), error))?;
         Ok(output.launch_template_versions.unwrap_or_default().into_iter().next())
     }
 
@@ -249,18 +249,18 @@ impl Ec2Api for Ec2 {
         let call = call.set_virtualization_types(Some(virtualization.to_vec()));
         let call = call.instance_requirements(requirements.clone()).set_next_token(token);
         let sent = call.send().await;
-        sent.map_err(|error| classify("GetInstanceTypesFromInstanceRequirements", "requirements", error))
+        sent.map_err(|error| cloud_error("GetInstanceTypesFromInstanceRequirements", "requirements", error))
     }
 }
 
 /// EKS through the SDK.
-pub(super) struct Eks(pub(super) aws_sdk_eks::Client);
+pub(in crate::clouds::aws) struct Eks(pub(in crate::clouds::aws) aws_sdk_eks::Client);
 
 #[async_trait]
 impl EksApi for Eks {
     async fn describe_nodegroup(&self, cluster: &str, nodegroup: &str) -> Result<Option<Nodegroup>, CloudError> {
         let sent = self.0.describe_nodegroup().cluster_name(cluster).nodegroup_name(nodegroup).send().await;
-        let output = sent.map_err(|error| classify("DescribeNodegroup", nodegroup, error))?;
+        let output = sent.map_err(|error| cloud_error("DescribeNodegroup", nodegroup, error))?;
         Ok(output.nodegroup)
     }
 }
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn the_iam_policy_allows_exactly_the_calls_made() {
         let policy: serde_json::Value =
-            serde_json::from_str(include_str!("../../../deploy/aws-iam-policy.json")).expect("valid JSON");
+            serde_json::from_str(include_str!("../../../../deploy/aws-iam-policy.json")).expect("valid JSON");
         let allowed = |sid: &str| -> Vec<String> {
             let statements = policy["Statement"].as_array().expect("statements");
             let statement = statements.iter().find(|statement| statement["Sid"] == sid).expect(sid);

@@ -24,13 +24,13 @@ fn over(name: &str) -> LaunchTemplateOverrides {
     LaunchTemplateOverrides::builder().instance_type(name).build()
 }
 
-async fn machine(fake: &Fake, name: &str) -> Result<LaunchSpec, CloudError> {
+async fn launch_spec(fake: &Fake, name: &str) -> Result<LaunchSpec, CloudError> {
     let aws = fake.aws(Settings::default());
     aws.launch_spec(&observed(&aws, name).await).await
 }
 
 async fn types(fake: &Fake, name: &str) -> Vec<String> {
-    machine(fake, name).await.expect("a machine").types
+    launch_spec(fake, name).await.expect("a launch spec").types
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn a_machine_that_is_not_described_is_an_error_of_its_group_alone() {
         ("bare-policy", "neither a launch template nor a launch configuration"),
         ("bare-override", "names an instance type"),
     ] {
-        let error = machine(&fake, name).await.expect_err(name).to_string();
+        let error = launch_spec(&fake, name).await.expect_err(name).to_string();
         assert!(error.contains(complaint), "{name}: {error}");
     }
 }
@@ -101,13 +101,13 @@ async fn a_template_is_looked_up_once_and_a_moving_version_again_later() {
     let aws = fake.aws(Settings::default());
     let reading = observed(&aws, "asg").await;
     for _ in 0..3 {
-        assert_eq!(aws.launch_spec(&reading).await.expect("a machine").types, ["old"]);
+        assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec").types, ["old"]);
     }
     assert_eq!(fake.calls("DescribeLaunchTemplateVersions").len(), 1);
     assert_eq!(fake.calls("DescribeAutoScalingGroups").len(), 1, "the reading was remembered");
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("new")));
-    tokio::time::advance(crate::clouds::aws::cache::RESOLVED_TTL).await;
-    assert_eq!(aws.launch_spec(&reading).await.expect("a machine").types, ["new"]);
+    tokio::time::advance(cache::RESOLVED_TTL).await;
+    assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec").types, ["new"]);
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_reading_that_is_out_of_date_is_read_again() {
     fake.state(|state| state.templates.insert("lt@2".into(), of_type("two")));
     let aws = fake.aws(Settings::default());
     let reading = GroupReading { launch_fingerprint: 7, ..observed(&aws, "asg").await };
-    assert_eq!(aws.launch_spec(&reading).await.expect("a machine").types, ["two"]);
+    assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec").types, ["two"]);
     assert_eq!(fake.calls("DescribeAutoScalingGroups").len(), 2);
 }
 
@@ -150,7 +150,7 @@ async fn requirements_are_asked_with_the_images_architecture() {
     assert_eq!(asked[0].1.memory_mib().and_then(|range| range.min), Some(4096));
     assert_eq!(asked[3].0, [ArchitectureType::Arm64, ArchitectureType::X8664]);
     fake.state(|state| state.types.clear());
-    let error = machine(&fake, "arm").await.expect_err("no types").to_string();
+    let error = launch_spec(&fake, "arm").await.expect_err("no types").to_string();
     assert!(error.contains("no instance type satisfies"), "{error}");
 }
 
@@ -178,14 +178,14 @@ async fn zones_region_and_volume() {
         let image = Image::builder().root_device_name("/dev/xvda").block_device_mappings(mapping).build();
         state.images.insert("ami-1".into(), image);
     });
-    let sized = machine(&fake, "sized").await.expect("a machine");
+    let sized = launch_spec(&fake, "sized").await.expect("a launch spec");
     assert_eq!(sized.zones, ["us-east-1a", "us-east-1b"], "sorted");
     assert_eq!((sized.region.as_str(), sized.operating_system), ("us-east-1", OperatingSystem::Linux));
     assert_eq!(sized.ephemeral_storage_bytes, Some(50 << 30));
     assert!(sized.labels.is_empty() && sized.reserved.is_none());
-    let by_image = machine(&fake, "by-image").await.expect("a machine");
+    let by_image = launch_spec(&fake, "by-image").await.expect("a launch spec");
     assert_eq!(by_image.ephemeral_storage_bytes, Some(20 << 30));
-    let local = machine(&fake, "local").await.expect("a machine");
+    let local = launch_spec(&fake, "local").await.expect("a launch spec");
     assert_eq!(local.region, "us-east-1");
     let zone = local.labels.get("topology.ebs.csi.aws.com/zone").map(String::as_str);
     assert_eq!(zone, Some("us-east-1-bos-1a"));
@@ -210,17 +210,17 @@ async fn a_managed_node_group_adds_its_labels_and_taints() {
     });
     let aws = fake.aws(Settings::default());
     let reading = observed(&aws, "eks-workers-1").await;
-    let first = aws.launch_spec(&reading).await.expect("a machine");
+    let first = aws.launch_spec(&reading).await.expect("a launch spec");
     assert_eq!(first.reserved, Some(ReservedProfile::Eks));
     assert_eq!(first.labels.get("eks.amazonaws.com/nodegroup").map(String::as_str), Some("workers"));
     assert!(!first.labels.contains_key("nodegroup-name"));
     assert_eq!((first.taints.len(), first.taints[0].value.as_str()), (1, ""));
     assert_eq!(first.ephemeral_storage_bytes, Some(80 << 30));
-    assert_eq!(aws.launch_spec(&reading).await.expect("a machine"), first);
+    assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec"), first);
     assert_eq!(fake.calls("DescribeNodegroup").len(), 1);
-    tokio::time::advance(crate::clouds::aws::cache::NODEGROUP_TTL).await;
+    tokio::time::advance(cache::NODEGROUP_TTL).await;
     fake.fail("DescribeNodegroup", "ThrottlingException", "slow down", 429);
-    assert_eq!(aws.launch_spec(&reading).await.expect("a machine"), first, "the last answer stays in force");
+    assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec"), first, "the last answer stays in force");
 }
 
 #[tokio::test]
@@ -228,8 +228,8 @@ async fn a_managed_node_group_that_cannot_be_read_costs_no_template() {
     let fake = Fake::with(vec![managed("eks-workers-1")]);
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
     fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
-    let machine = machine(&fake, "eks-workers-1").await.expect("a machine");
-    assert_eq!((machine.reserved, machine.labels.len()), (Some(ReservedProfile::Eks), 0));
+    let spec = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
+    assert_eq!((spec.reserved, spec.labels.len()), (Some(ReservedProfile::Eks), 0));
 }
 
 #[tokio::test]
@@ -251,13 +251,13 @@ async fn a_launch_template_says_what_starts_a_node_and_with_what() {
             .cpu_options(cpus);
         state.templates.insert("lt@$Default".into(), version(data.build()));
     });
-    let machine = machine(&fake, "asg").await.expect("a machine");
-    assert_eq!((machine.reserved, machine.max_pods), (Some(ReservedProfile::Eks), Some(58)));
-    assert_eq!((machine.cpus_max, machine.joins_local_disks), (Some(4), true));
-    assert_eq!(machine.devices, [("vpc.amazonaws.com/efa".to_owned(), 2)].into());
-    assert_eq!(machine.labels.get("team").map(String::as_str), Some("ml"));
+    let spec = launch_spec(&fake, "asg").await.expect("a launch spec");
+    assert_eq!((spec.reserved, spec.max_pods), (Some(ReservedProfile::Eks), Some(58)));
+    assert_eq!((spec.cpus_max, spec.joins_local_disks), (Some(4), true));
+    assert_eq!(spec.devices, [("vpc.amazonaws.com/efa".to_owned(), 2)].into());
+    assert_eq!(spec.labels.get("team").map(String::as_str), Some("ml"));
     let taint = Taint { key: "gpu".into(), value: "true".into(), effect: TaintEffect::NoSchedule };
-    assert_eq!(machine.taints, [taint]);
+    assert_eq!(spec.taints, [taint]);
 }
 
 #[tokio::test]
@@ -289,9 +289,9 @@ async fn nodes_are_of_eks_where_tags_image_or_user_data_say_so() {
         ("image", Some(ReservedProfile::Eks)),
         ("configuration", Some(ReservedProfile::Eks)),
     ] {
-        let machine = machine(&fake, name).await.expect(name);
-        assert_eq!(machine.reserved, reserved, "{name}");
-        let label = machine.labels.get("alpha.eksctl.io/cluster-name").map(String::as_str);
+        let spec = launch_spec(&fake, name).await.expect(name);
+        assert_eq!(spec.reserved, reserved, "{name}");
+        let label = spec.labels.get("alpha.eksctl.io/cluster-name").map(String::as_str);
         assert_eq!(label, (name == "eksctl").then_some("x"), "{name}");
     }
 }
@@ -306,9 +306,9 @@ async fn eks_caps_the_pods_of_managed_node_groups_unless_their_image_is_the_user
     };
     for (ami, caps) in [("AL2023_x86_64_STANDARD", true), ("CUSTOM", false)] {
         with_image(ami);
-        assert_eq!(machine(&fake, "eks-workers-1").await.expect("a machine").caps_pods, caps, "{ami}");
+        assert_eq!(launch_spec(&fake, "eks-workers-1").await.expect("a launch spec").caps_pods, caps, "{ami}");
     }
     fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
-    let unread = machine(&fake, "eks-workers-1").await.expect("a machine");
+    let unread = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
     assert!(unread.caps_pods, "the lower figure, where EKS cannot be asked");
 }

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::blueprint::Blueprint;
-use super::nodegroups::NodegroupFacts;
+use super::nodegroups::NodegroupDetails;
+use super::settings::LaunchSettings;
 use crate::cloud::{LaunchSpec, OperatingSystem, ReservedProfile, Taint};
 
 const EFA: &str = "vpc.amazonaws.com/efa";
 
 /// What one way to launch comes to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct ResolvedLaunch {
     pub(super) types: Vec<String>,
     pub(super) windows: bool,
     /// Image or user data say that it becomes a node of EKS.
@@ -27,17 +27,17 @@ pub(super) struct Found {
 
 /// What all ways to launch come to.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
-    /// `types` of all, none twice; else as [`Gathered::add`] merges them.
-    found: Option<Found>,
+pub(super) struct MergedLaunch {
+    /// `types` of all, none twice; else as [`MergedLaunch::add`] merges them.
+    merged: Option<ResolvedLaunch>,
 }
 
-impl Gathered {
+impl MergedLaunch {
     /// Adds a way to launch. An estimate may be low and never high, so what one way leaves unknown is unknown.
-    pub(super) fn add(&mut self, mut other: Found) {
-        let Some(one) = &mut self.found else {
+    pub(super) fn add(&mut self, mut other: ResolvedLaunch) {
+        let Some(one) = &mut self.merged else {
             dedup(&mut other.types);
-            self.found = Some(other);
+            self.merged = Some(other);
             return;
         };
         one.types.append(&mut other.types);
@@ -58,49 +58,49 @@ impl Gathered {
 
     /// Every instance type.
     pub(super) fn types(&self) -> &[String] {
-        self.found.as_ref().map(|found| found.types.as_slice()).unwrap_or_default()
+        self.merged.as_ref().map(|merged| merged.types.as_slice()).unwrap_or_default()
     }
 
     /// The machine, with what tags and EKS say of the group.
-    pub(super) fn machine(
+    pub(super) fn into_launch_spec(
         self,
         region: &str,
-        blueprint: &Blueprint,
-        nodegroup: Option<&NodegroupFacts>,
+        settings: &LaunchSettings,
+        nodegroup: Option<&NodegroupDetails>,
         tagged_windows: bool,
     ) -> LaunchSpec {
-        let found = self.found.unwrap_or_default();
-        let facts = nodegroup.cloned().unwrap_or_default();
-        let windows = facts.windows || found.windows || tagged_windows;
-        let mut labels = blueprint.labels.clone();
-        labels.extend(found.labels);
-        labels.extend(facts.labels);
-        if let [zone] = blueprint.zones.as_slice() {
+        let merged = self.merged.unwrap_or_default();
+        let nodegroup_details = nodegroup.cloned().unwrap_or_default();
+        let windows = nodegroup_details.windows || merged.windows || tagged_windows;
+        let mut labels = settings.labels.clone();
+        labels.extend(merged.labels);
+        labels.extend(nodegroup_details.labels);
+        if let [zone] = settings.zones.as_slice() {
             labels.insert("topology.ebs.csi.aws.com/zone".to_owned(), zone.clone());
         }
-        let mut taints = facts.taints;
-        for taint in found.taints {
+        let mut taints = nodegroup_details.taints;
+        for taint in merged.taints {
             if !taints.iter().any(|known| known.key == taint.key && known.effect == taint.effect) {
                 taints.push(taint);
             }
         }
         taints.sort();
-        let disk = facts.disk_gib.and_then(|gib| gib.checked_mul(1 << 30));
+        let disk = nodegroup_details.disk_gib.and_then(|gib| gib.checked_mul(1 << 30));
         LaunchSpec {
-            types: found.types,
+            types: merged.types,
             region: region.to_owned(),
-            zones: blueprint.zones.clone(),
+            zones: settings.zones.clone(),
             operating_system: if windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
             labels,
             taints,
-            resources: facts.resources,
-            cpus_max: found.cpus_max,
-            max_pods: found.max_pods,
-            caps_pods: nodegroup.is_some_and(|facts| !facts.custom_image),
-            devices: (found.efa_interfaces > 0).then(|| (EFA.to_owned(), found.efa_interfaces)).into_iter().collect(),
-            ephemeral_storage_bytes: found.ephemeral.or(disk),
-            joins_local_disks: found.joins_local_disks,
-            reserved: (found.eks || blueprint.eks).then_some(ReservedProfile::Eks),
+            resources: nodegroup_details.resources,
+            cpus_max: merged.cpus_max,
+            max_pods: merged.max_pods,
+            caps_pods: nodegroup.is_some_and(|details| !details.custom_image),
+            devices: (merged.efa_interfaces > 0).then(|| (EFA.to_owned(), merged.efa_interfaces)).into_iter().collect(),
+            ephemeral_storage_bytes: merged.ephemeral.or(disk),
+            joins_local_disks: merged.joins_local_disks,
+            reserved: (merged.eks || settings.eks).then_some(ReservedProfile::Eks),
         }
     }
 }
@@ -116,39 +116,39 @@ mod tests {
     use super::*;
     use crate::cloud::TaintEffect;
 
-    fn found(name: &str) -> Found {
-        Found { types: vec![name.to_owned()], ..Found::default() }
+    fn launch_of(name: &str) -> ResolvedLaunch {
+        ResolvedLaunch { types: vec![name.to_owned()], ..ResolvedLaunch::default() }
     }
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn merged(ways: impl IntoIterator<Item = Found>) -> Found {
-        let mut gathered = Gathered::default();
-        ways.into_iter().for_each(|way| gathered.add(way));
-        gathered.found.expect("a way")
+    fn merged(ways: impl IntoIterator<Item = ResolvedLaunch>) -> ResolvedLaunch {
+        let mut merged = MergedLaunch::default();
+        ways.into_iter().for_each(|way| merged.add(way));
+        merged.merged.expect("a way")
     }
 
     #[test]
     fn what_differs_is_the_least_and_what_one_leaves_unknown_is_unknown() {
         let taint = Taint { key: "gpu".into(), value: String::new(), effect: TaintEffect::NoSchedule };
-        let one = Found {
+        let one = ResolvedLaunch {
             ephemeral: Some(50),
             cpus_max: Some(8),
             max_pods: Some(58),
             efa_interfaces: 4,
             labels: labels(&[("team", "a"), ("only", "here")]),
             taints: vec![taint.clone()],
-            ..found("a")
+            ..launch_of("a")
         };
-        let other = Found {
+        let other = ResolvedLaunch {
             ephemeral: Some(20),
             max_pods: Some(29),
             efa_interfaces: 1,
             eks: true,
             labels: labels(&[("team", "a"), ("only", "there")]),
-            ..found("b")
+            ..launch_of("b")
         };
         let both = merged([one.clone(), other, one.clone()]);
         assert_eq!(both.types, ["a", "b"]);
@@ -157,14 +157,14 @@ mod tests {
             (Some(20), Some(29), Some(8), 1)
         );
         assert_eq!((both.labels, both.taints.first(), both.eks), (labels(&[("team", "a")]), Some(&taint), true));
-        let unknown = merged([one, found("c")]);
+        let unknown = merged([one, launch_of("c")]);
         assert_eq!((unknown.ephemeral, unknown.max_pods, unknown.efa_interfaces), (None, None, 0));
     }
 
     #[test]
     fn volumes_and_joined_disks_are_not_compared() {
-        let volume = Found { ephemeral: Some(500), ..found("a") };
-        let disks = Found { joins_local_disks: true, ..volume.clone() };
+        let volume = ResolvedLaunch { ephemeral: Some(500), ..launch_of("a") };
+        let disks = ResolvedLaunch { joins_local_disks: true, ..volume.clone() };
         let mixed = merged([volume, disks.clone()]);
         assert_eq!((mixed.ephemeral, mixed.joins_local_disks), (None, false));
         let both = merged([disks.clone(), disks]);

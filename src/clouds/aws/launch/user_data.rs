@@ -21,7 +21,7 @@ const KUBELET_PODS: u32 = 110;
 
 /// What user data says of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Startup {
+pub(super) struct UserData {
     /// It makes a node of EKS.
     pub(super) eks: bool,
     pub(super) max_pods: Option<u32>,
@@ -33,7 +33,7 @@ pub(super) struct Startup {
     pub(super) taints: Vec<Taint>,
 }
 
-impl Startup {
+impl UserData {
     /// Reads user data as AWS describes it, in base64.
     pub(super) fn read(encoded: Option<&str>) -> Self {
         let encoded = encoded.filter(|encoded| encoded.len() <= ENCODED_MAX).unwrap_or_default();
@@ -133,7 +133,7 @@ mod tests {
             ("# maxPods: 58\n", None),
             ("", None),
         ] {
-            assert_eq!(Startup::of(text).max_pods, pods, "{text}");
+            assert_eq!(UserData::of(text).max_pods, pods, "{text}");
         }
     }
 
@@ -148,13 +148,13 @@ mod tests {
             ("bootstrap.sh c --local-disks mount", false),
             ("localStorage é", false),
         ] {
-            assert_eq!(Startup::of(text).joins_local_disks, joined, "{text}");
+            assert_eq!(UserData::of(text).joins_local_disks, joined, "{text}");
         }
     }
 
     #[test]
     fn labels_and_taints_are_those_the_kubelet_registers_with() {
-        let startup = Startup::of(
+        let startup = UserData::of(
             "flags:\n- \"--node-labels=team=ml,example.com/role=,zone=${ZONE},$(whoami)=x\"\n\
              - --register-with-taints=gpu=true:NoSchedule,bare:NoExecute,odd:Sometimes\n",
         );
@@ -176,18 +176,18 @@ mod tests {
             ("[settings.kubernetes]\ncluster-name = \"c\"\n", true),
             ("#!/bin/bash\nkubeadm join\n", false),
         ] {
-            assert_eq!(Startup::of(text).eks, eks, "{text}");
+            assert_eq!(UserData::of(text).eks, eks, "{text}");
         }
     }
 
     #[test]
     fn user_data_is_read_as_aws_describes_it_and_within_bounds() {
         let encode = |bytes: &[u8]| aws_smithy_types::base64::encode(bytes);
-        assert_eq!(Startup::read(Some(&encode(b"maxPods: 17\n"))).max_pods, Some(17));
+        assert_eq!(UserData::read(Some(&encode(b"maxPods: 17\n"))).max_pods, Some(17));
         let long = format!("{}maxPods: 17\n", " ".repeat(ENCODED_MAX));
         for unread in [None, Some("not base64!"), Some(&*encode(&[0x1f, 0x8b, 0xff])), Some(&*encode(long.as_bytes()))]
         {
-            assert_eq!(Startup::read(unread), Startup::default(), "{unread:?}");
+            assert_eq!(UserData::read(unread), UserData::default(), "{unread:?}");
         }
     }
 }

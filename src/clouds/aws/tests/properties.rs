@@ -1,8 +1,9 @@
 //! The SDK's own reading of bodies that no AWS would send, and what Headcount makes of it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_autoscaling::config::Credentials;
 use axum::Router;
 use axum::extract::State;
@@ -10,9 +11,8 @@ use axum::http::StatusCode;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::super::ids::instance_of;
+use super::super::groups::ids::instance_of;
 use super::*;
-use crate::cloud::Cloud;
 use crate::properties::{Written, costly, slipped};
 
 const GROUPS: &str = r#"<DescribeAutoScalingGroupsResponse xmlns="http://autoscaling.amazonaws.com/doc/2011-01-01/">
@@ -60,7 +60,7 @@ fn a_listing_that_no_aws_would_send_is_an_error_or_groups_with_ordered_bounds() 
     let aws = runtime.block_on(async {
         let config = config(&server(Arc::clone(&next)).await).await;
         let settings = Settings { node_groups: vec!["1:10:asg".parse().expect("good")], ..Settings::default() };
-        Aws::from_sdk(settings, "us-east-1".to_owned(), &config)
+        Aws::over(settings, Clients::from_sdk("us-east-1".to_owned(), &config))
     });
     let listing = || runtime.block_on(aws.list());
 

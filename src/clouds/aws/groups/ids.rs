@@ -5,7 +5,7 @@ use crate::cloud::{ProviderId, Recognition};
 const PREFIX: &str = "aws:///";
 
 /// The ID the kubelet of an instance has.
-pub(super) fn provider_id(zone: &str, instance: &str) -> ProviderId {
+pub(in crate::clouds::aws) fn provider_id(zone: &str, instance: &str) -> ProviderId {
     format!("{PREFIX}{zone}/{instance}").into()
 }
 
@@ -22,13 +22,13 @@ fn parse(id: &str) -> Option<(&str, &str)> {
 }
 
 /// The instance's own ID, as EC2 writes it.
-pub(super) fn instance_of(id: &ProviderId) -> Option<String> {
+pub(in crate::clouds::aws) fn instance_of(id: &ProviderId) -> Option<String> {
     let (_, instance) = parse(id.as_str())?;
     Some(instance.to_ascii_lowercase()).filter(|instance| !instance.starts_with("i-placeholder-"))
 }
 
 /// Whether an ID is of an instance of this region. A placeholder does not say where the name of its group ends.
-pub(super) fn recognise(region: &str, id: &str) -> Recognition {
+pub(in crate::clouds::aws) fn recognise(region: &str, id: &str) -> Recognition {
     match parse(id) {
         Some((zone, _)) if is_zone_of(region, zone) => Recognition::Ours,
         _ => Recognition::Foreign,

@@ -1,0 +1,61 @@
+//! Auto Scaling groups: finding, reading, resizing, and terminating their instances.
+
+pub(super) mod activities;
+mod adverse_settings;
+mod discovery;
+pub(super) mod ids;
+mod lifecycle;
+mod listing;
+mod reading;
+mod sizes;
+mod termination;
+mod weights;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use super::launch::LaunchSettings;
+use super::sdk::api::AutoScalingApi;
+use super::sdk::cache::Cache;
+use crate::cloud::{Acceptance, CloudError, GroupName, GroupReading};
+use crate::clouds::warnings::Warnings;
+use crate::config::settings::aws::Settings;
+
+/// The Auto Scaling groups that one source serves.
+pub(super) struct Groups {
+    settings: Settings,
+    pub(super) scaling: Arc<dyn AutoScalingApi>,
+    pub(super) warnings: Warnings,
+    /// The launch settings of each group as last read, so that building a template needs no further read of the group.
+    launch_settings: Mutex<HashMap<GroupName, Arc<LaunchSettings>>>,
+    /// Holds an entry while AWS is known to lack the batch form of TerminateInstanceInAutoScalingGroup.
+    no_batch_form: Cache<(), ()>,
+}
+
+impl Groups {
+    /// No group is read yet.
+    pub(super) fn new(settings: Settings, scaling: Arc<dyn AutoScalingApi>) -> Self {
+        Self {
+            settings,
+            scaling,
+            warnings: Warnings::default(),
+            launch_settings: Mutex::default(),
+            no_batch_form: Cache::default(),
+        }
+    }
+
+    /// Sets the desired capacity to `to` nodes.
+    pub(super) async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        const OPERATION: &str = "SetDesiredCapacity";
+        let group = basis.name.as_str();
+        let units = basis
+            .units_per_node
+            .ok_or_else(|| CloudError::refused(OPERATION, group, "the group's capacity is not counted in nodes"))?;
+        let units = to.checked_mul(units).and_then(|units| i32::try_from(units).ok());
+        let units = units.ok_or_else(|| {
+            CloudError::refused(OPERATION, group, format!("a capacity of {to} nodes is more than AWS accepts"))
+        })?;
+        self.scaling.set_desired_capacity(group, units).await?;
+        Ok(Acceptance { handle: None })
+    }
+}

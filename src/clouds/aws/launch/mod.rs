@@ -1,0 +1,59 @@
+//! What a group launches: from its launch templates, launch configuration, images and tags to a
+//! [`LaunchSpec`](crate::cloud::LaunchSpec).
+//!
+//! A group's [`LaunchSettings`] list one or more [`LaunchOption`](settings::LaunchOption)s. `resolve` looks each of them up,
+//! which gives a [`ResolvedLaunch`](merged::ResolvedLaunch), and `merged` reduces these to one launch spec.
+
+mod fingerprint;
+mod instance_types;
+mod merged;
+mod nodegroups;
+mod requirements;
+mod resolve;
+mod settings;
+pub(super) mod tags;
+mod user_data;
+mod volumes;
+
+use std::sync::Arc;
+
+pub(super) use self::fingerprint::launch_fingerprint;
+use self::nodegroups::{NodegroupDetails, NodegroupKey};
+use self::resolve::LaunchParameters;
+pub(super) use self::settings::LaunchSettings;
+use self::settings::TemplateVersion;
+use self::volumes::ImageDetails;
+use super::sdk::api::{AutoScalingApi, Ec2Api, EksApi};
+use super::sdk::cache::Cache;
+use super::sdk::connect::Clients;
+
+/// Looks up what groups launch, and remembers what it looked up for a while.
+pub(super) struct Launches {
+    region: String,
+    scaling: Arc<dyn AutoScalingApi>,
+    ec2: Arc<dyn Ec2Api>,
+    eks: Arc<dyn EksApi>,
+    configurations: Cache<String, Arc<LaunchParameters>>,
+    templates: Cache<TemplateVersion, Arc<LaunchParameters>>,
+    images: Cache<String, Option<Arc<ImageDetails>>>,
+    types_by_requirements: Cache<String, Arc<[String]>>,
+    nodegroups: Cache<NodegroupKey, Arc<NodegroupDetails>>,
+}
+
+impl Launches {
+    /// Nothing is looked up yet.
+    pub(super) fn new(clients: Clients) -> Self {
+        let Clients { region, scaling, ec2, eks } = clients;
+        Self {
+            region,
+            scaling,
+            ec2,
+            eks,
+            configurations: Cache::default(),
+            templates: Cache::default(),
+            images: Cache::default(),
+            types_by_requirements: Cache::default(),
+            nodegroups: Cache::default(),
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Calls to AWS through its SDK, and what their errors mean.
+
+pub(super) mod api;
+pub(super) mod cache;
+pub(super) mod connect;
+pub(super) mod errors;
+#[cfg(test)]
+pub(super) mod fake;
