@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::emulators::arm::{Arm, Issued};
-use crate::emulators::authority::Authority;
-use crate::emulators::{Answer, Emulator, Request};
+use crate::emulators::certificate_authority::CertificateAuthority;
+use crate::emulators::{Emulator, HttpResponse, Request};
 use crate::peers::headcount::{ConfigFile, Server, refused};
 
 /// An emulator under TLS, and the files that a server in front of it needs.
@@ -24,7 +24,7 @@ struct Office {
 
 impl Office {
     fn open() -> Self {
-        let authority = Authority::new();
+        let authority = CertificateAuthority::new();
         let simulated = Simulated::with_groups(1, [GroupPlan::azure("pool").sized(0, 10, 2)]);
         let arm = Arm::start_secure(Arc::new(simulated), &authority);
         Self { arm, files: ConfigFile::new("").beside("ca.pem", &authority.pem()) }
@@ -84,7 +84,7 @@ impl Office {
 async fn a_service_account_signs_in_with_what_its_token_file_holds_at_the_time() {
     let office = Office::open();
     // The crate takes a token for too old five minutes before its end: this one is good for two seconds.
-    office.arm.habits(|habits| habits.token_life = std::time::Duration::from_secs(302));
+    office.arm.behavior(|behavior| behavior.token_life = std::time::Duration::from_secs(302));
     let file = office.write("token", "first.of.kubelet\n");
     let webhook = [
         ("AZURE_TENANT_ID", "tenant-1"),
@@ -174,7 +174,7 @@ async fn without_a_token_nobody_is_asked_for_anything() {
         "error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided.",
         "error_codes": [7000215],
     });
-    office.arm.script("POST", "/oauth2/v2.0/token", 1_000, Answer::json(401, &refusal));
+    office.arm.script("POST", "/oauth2/v2.0/token", 1_000, HttpResponse::json(401, &refusal));
     let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": "wrong"});
     let server = office.serve(principal, &[]);
     let line = server.logged("cannot be listed");

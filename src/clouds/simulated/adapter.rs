@@ -4,29 +4,29 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
-use super::call::{CallKind, Distortion};
+use super::call::{CallKind, ReadFault};
 use super::group::Group;
 use super::member::Member;
-use super::plan::Kind;
-use super::record::{Ending, Operation, Receipt};
+use super::plan::GroupStyle;
+use super::record::{DeletionResult, Ending, Operation};
 use super::source::Simulated;
-use super::world::{World, short, wall_clock};
+use super::world::{World, short_name, wall_clock};
 use super::{errors, ids, types};
 use crate::cloud::{
     Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
     Listing, OperationHandle, Progress, ProviderId, Recognition,
 };
 
-/// How long a caller is asked to wait before it asks about an operation again.
+/// How long a caller waits before it asks about an operation again.
 const ASK_AFTER: Duration = Duration::from_secs(1);
 
 #[async_trait]
 impl Cloud for Simulated {
     async fn list(&self) -> Result<Listing, CloudError> {
-        // Like the real ones: a listing of Auto Scaling groups includes instances, one of scale sets does not.
-        let list = |group: &Group| match group.plan().kind {
-            Kind::AwsLike => group.reading(),
-            Kind::AzureLike => group.outline(),
+        // As in the real APIs, a listing of Auto Scaling groups includes instances, and one of scale sets does not.
+        let list = |group: &Group| match group.plan().style {
+            GroupStyle::AutoScaling => group.reading(),
+            GroupStyle::ScaleSet => group.outline(),
         };
         let kind = CallKind::List;
         let readings =
@@ -35,7 +35,7 @@ impl Cloud for Simulated {
         for reading in readings {
             let name = reading.name.clone();
             let listed_in_full = reading.instances.is_some();
-            match self.distort(kind, &name, Some(reading)) {
+            match self.apply_read_fault(kind, &name, Some(reading)) {
                 Ok(Some(reading)) if listed_in_full => listing.groups.push(reading),
                 Ok(Some(reading)) => listing.groups.push(GroupReading { instances: None, ..reading }),
                 Ok(None) => {}
@@ -48,24 +48,24 @@ impl Cloud for Simulated {
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
         let kind = CallKind::Observe;
         let read =
-            |world: &mut World, _| Ok(world.view(group.as_str()).map(|group| (group.plan().kind, group.reading())));
+            |world: &mut World, _| Ok(world.group(group.as_str()).map(|group| (group.plan().style, group.reading())));
         let reading = match self.call(kind, group.as_str(), String::new(), read).await? {
-            // Two calls on a scale set, the instances first: the capacity is as it is when the answer comes.
-            Some((Kind::AzureLike, reading)) => self.world(|world, _| {
-                let outline = world.view(group.as_str()).map(Group::outline)?;
+            // A read of a scale set is two requests, the instances first: the capacity is the later one.
+            Some((GroupStyle::ScaleSet, reading)) => self.world(|world, _| {
+                let outline = world.group(group.as_str()).map(Group::outline)?;
                 Some(GroupReading { instances: reading.instances, ..outline })
             }),
-            Some((Kind::AwsLike, reading)) => Some(reading),
+            Some((GroupStyle::AutoScaling, reading)) => Some(reading),
             None => None,
         };
-        self.distort(kind, group, reading)
+        self.apply_read_fault(kind, group, reading)
     }
 
     async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError> {
         let kind = CallKind::LaunchActivity;
         self.call(kind, group.as_str(), String::new(), |world, _| {
             world
-                .view(group.as_str())
+                .group(group.as_str())
                 .map(Group::launch_activity)
                 .ok_or_else(|| errors::not_found(kind, group.as_str()))
         })
@@ -84,16 +84,16 @@ impl Cloud for Simulated {
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
         let (kind, name) = (CallKind::DeleteInstances, basis.name.as_str());
-        let detail = ids.iter().map(short).collect::<Vec<_>>().join(" ");
+        let detail = ids.iter().map(short_name).collect::<Vec<_>>().join(" ");
         self.call(kind, name, detail, |world, now| {
-            // Found by the whole ID: two scale sets both have an instance 7.
-            let group = world.view(name).ok_or_else(|| errors::not_found(kind, name))?;
+            // Compared by the whole ID: two scale sets can both have an instance 7.
+            let group = world.group(name).ok_or_else(|| errors::not_found(kind, name))?;
             let found: Vec<Option<String>> =
                 ids.iter().map(|id| find(group, id).map(|member| member.id.clone())).collect();
             let instances: Vec<&str> = found.iter().flatten().map(String::as_str).collect();
-            let receipt = world.delete_instances(now, name, &instances);
-            let receipt = receipt.map_err(|refusal| errors::refused(kind, name, refusal))?;
-            Ok(deletion(name, ids, &found, receipt))
+            let result = world.delete_instances(now, name, &instances);
+            let result = result.map_err(|refusal| errors::refused(kind, name, refusal))?;
+            Ok(deletion(name, ids, &found, result))
         })
         .await
     }
@@ -111,7 +111,7 @@ impl Cloud for Simulated {
     async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
         let (kind, name) = (CallKind::LaunchSpec, reading.name.as_str());
         self.call(kind, name, String::new(), |world, _| {
-            world.view(name).map(Group::launch_spec).ok_or_else(|| errors::not_found(kind, name))
+            world.group(name).map(Group::launch_spec).ok_or_else(|| errors::not_found(kind, name))
         })
         .await
     }
@@ -132,9 +132,9 @@ impl Cloud for Simulated {
 
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
         let name = reading.name.as_str();
-        self.world(|world, _| world.view(name).map(|group| group.placeholder(label))).unwrap_or_else(|| {
-            // The group is gone, and its reading still tells its kind: only scale sets have etags.
-            let kind = if reading.etag.is_some() { Kind::AzureLike } else { Kind::AwsLike };
+        self.world(|world, _| world.group(name).map(|group| group.placeholder(label))).unwrap_or_else(|| {
+            // The group is gone, but its reading still shows its style: only scale sets have etags.
+            let kind = if reading.etag.is_some() { GroupStyle::ScaleSet } else { GroupStyle::AutoScaling };
             ids::placeholder(kind, name, "us-east-1a", label)
         })
     }
@@ -149,23 +149,23 @@ impl Cloud for Simulated {
 }
 
 impl Simulated {
-    /// What an answer says of a group after all that befell it.
-    fn distort(
+    /// Applies the next read fault of a group to its reading.
+    fn apply_read_fault(
         &self,
         kind: CallKind,
         group: &GroupName,
         reading: Option<GroupReading>,
     ) -> Result<Option<GroupReading>, CloudError> {
-        let distortion = self.look_at_faults().distortion(kind, group.as_str());
-        let Some(distortion) = distortion else { return Ok(reading) };
-        match distortion {
-            Distortion::Capacity(desired) => Ok(reading.map(|reading| GroupReading { desired, ..reading })),
-            Distortion::NoInstances => {
+        let read_fault = self.look_at_faults().read_fault(kind, group.as_str());
+        let Some(read_fault) = read_fault else { return Ok(reading) };
+        match read_fault {
+            ReadFault::Capacity(desired) => Ok(reading.map(|reading| GroupReading { desired, ..reading })),
+            ReadFault::NoInstances => {
                 Ok(reading.map(|reading| GroupReading { instances: Some(Vec::new()), ..reading }))
             }
-            Distortion::Missing => Ok(None),
-            Distortion::Stale(ago) => Ok(self.world(|world, _| world.recall(group.as_str(), ago))),
-            Distortion::Broken => Err(errors::garbled(kind, group.as_str())),
+            ReadFault::Missing => Ok(None),
+            ReadFault::Stale(ago) => Ok(self.world(|world, _| world.reading_ago(group.as_str(), ago))),
+            ReadFault::Broken => Err(errors::malformed(kind, group.as_str())),
         }
     }
 }
@@ -178,21 +178,20 @@ fn find<'a>(group: &'a Group, id: &ProviderId) -> Option<&'a Member> {
     group.members().find(|member| member.provider_id.as_str().eq_ignore_ascii_case(id.as_str()))
 }
 
-/// A receipt in the IDs that were asked about; `found` holds the cloud's ID of each, where there is one.
-fn deletion(group: &str, ids: &[ProviderId], found: &[Option<String>], mut receipt: Receipt) -> Deletion {
-    let mut deletion =
-        Deletion { handle: receipt.operation.map(|number| handle(group, number)), ..Deletion::default() };
+/// A result in the IDs of the request; `found` holds the cloud's ID of each, if it exists.
+fn deletion(group: &str, ids: &[ProviderId], found: &[Option<String>], mut result: DeletionResult) -> Deletion {
+    let mut deletion = Deletion { handle: result.operation.map(|number| handle(group, number)), ..Deletion::default() };
     for (id, found) in ids.iter().zip(found) {
         let Some(instance) = found else {
             deletion.already_gone.push(id.clone());
             continue;
         };
-        let refusal = receipt.refused.iter().position(|(refused, _)| refused == instance);
+        let refusal = result.refused.iter().position(|(refused, _)| refused == instance);
         if let Some(refusal) = refusal {
-            let (_, refusal) = receipt.refused.swap_remove(refusal);
+            let (_, refusal) = result.refused.swap_remove(refusal);
             let error = errors::refused(CallKind::DeleteInstances, id.as_str(), refusal);
             deletion.refused.push((id.clone(), error));
-        } else if receipt.accepted.contains(instance) && !deletion.accepted.contains(id) {
+        } else if result.accepted.contains(instance) && !deletion.accepted.contains(id) {
             deletion.accepted.push(id.clone());
         } else {
             deletion.already_gone.push(id.clone());

@@ -1,10 +1,10 @@
-//! The calls that a simulated cloud takes, and what can befall them.
+//! The calls that a simulated cloud accepts, and the faults that they can meet.
 
 use std::time::Duration;
 
 use super::chance::Span;
 
-/// The calls that a cloud takes.
+/// The calls that a cloud accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallKind {
     /// `Cloud::list`
@@ -19,7 +19,7 @@ pub enum CallKind {
     DeleteInstances,
     /// `Cloud::follow`
     Follow,
-    /// `Cloud::machine`
+    /// `Cloud::launch_spec`
     LaunchSpec,
     /// `Cloud::instance_types` and `Cloud::all_instance_types`
     InstanceTypes,
@@ -53,84 +53,84 @@ pub struct Call {
     pub at: Duration,
     /// Which call.
     pub kind: CallKind,
-    /// The group it was about.
+    /// Its group.
     pub group: Option<String>,
-    /// What it asked.
+    /// Its arguments.
     pub detail: String,
-    /// What was in store for it.
-    pub mishap: Option<Mishap>,
+    /// The fault that it met.
+    pub call_fault: Option<CallFault>,
 }
 
-/// What befalls a call.
+/// A fault that a call meets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mishap {
-    /// Refused for calling too often.
+pub enum CallFault {
+    /// Throttled.
     Throttled {
-        /// How long the cloud asks to wait.
+        /// The `Retry-After` of the cloud.
         retry_after: Option<Duration>,
     },
     /// Never arrives.
     Unreachable,
-    /// Takes effect, and the answer is lost.
-    LostAnswer,
-    /// Takes effect, and the answer cannot be understood.
-    Garbled,
-    /// Refused for want of permission.
+    /// Takes effect, and the response is lost.
+    LostResponse,
+    /// Takes effect, and the response cannot be decoded.
+    Malformed,
+    /// Refused for lack of permission.
     Denied,
-    /// Refused because something else is going on.
+    /// Refused because of another operation.
     Conflict,
-    /// Refused for want of quota.
+    /// Refused for lack of quota.
     OutOfResources,
-    /// Refused as it was made.
+    /// Refused as invalid.
     Refused,
-    /// Arrives, after so much longer.
+    /// Arrives this much later.
     Slow(Duration),
 }
 
-/// What befalls a group in an answer.
+/// A fault in what a response shows of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Distortion {
+pub enum ReadFault {
     /// Its capacity is wrong.
     Capacity(u32),
-    /// It is said to have no instances.
+    /// Its list of instances is empty.
     NoInstances,
-    /// It is said not to exist.
+    /// It is missing.
     Missing,
-    /// It is as it was so long ago.
+    /// It is shown as it was this long ago.
     Stale(Duration),
-    /// It cannot be understood.
+    /// It cannot be decoded.
     Broken,
 }
 
-/// What goes wrong by chance, and how long calls take.
+/// How often calls fail at random, and how long they take.
 #[derive(Clone, Debug)]
-pub struct Chances {
+pub struct FaultRates {
     /// The probability that a call is throttled.
     pub throttled: f64,
-    /// How long a throttled caller is asked to wait.
+    /// The `Retry-After` of a throttled call.
     pub retry_after: Option<Duration>,
     /// The probability that a call does not arrive.
     pub unreachable: f64,
-    /// The probability that a call takes effect and its answer is lost.
-    pub lost_answer: f64,
+    /// The probability that a call takes effect and its response is lost.
+    pub lost_response: f64,
     /// The probability that a write meets a conflict.
     pub conflict: f64,
-    /// The probability that a group in an answer is as it was some time ago.
+    /// The probability that a response shows a group as it was some time ago.
     pub stale: f64,
     /// How long ago.
     pub stale_by: Span,
-    /// How long a call takes on its way there, and as long again on its way back.
+    /// How long a request takes, and how long its response takes.
     pub latency: Span,
 }
 
-impl Default for Chances {
+impl Default for FaultRates {
     fn default() -> Self {
         let none = Duration::ZERO..=Duration::ZERO;
         Self {
             throttled: 0.0,
             retry_after: None,
             unreachable: 0.0,
-            lost_answer: 0.0,
+            lost_response: 0.0,
             conflict: 0.0,
             stale: 0.0,
             stale_by: none.clone(),

@@ -1,11 +1,11 @@
-//! What happens by chance, always from a seed, so that it happens again.
+//! Random choices, always from a seed, so that a run can be repeated.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use fastrand::Rng;
 
-/// A stretch of time, drawn anew each time it is needed.
+/// A range of durations, from which one is drawn each time.
 pub type Span = RangeInclusive<Duration>;
 
 /// A span of whole seconds.
@@ -13,25 +13,25 @@ pub fn seconds(from: u64, to: u64) -> Span {
     Duration::from_secs(from)..=Duration::from_secs(to)
 }
 
-/// Which of a row of happenings something befalls. They are counted from one, per group,
-/// since its plan was made or changed.
+/// Which of a sequence of launches or deletions is meant. They are counted from one, per group, since its plan was made
+/// or changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pick {
     /// All of them.
     Always,
-    /// The first so many.
+    /// The first ones, this many.
     First(u32),
-    /// All but the first so many.
+    /// All but the first ones, this many.
     After(u32),
-    /// Each so-manieth.
+    /// Every n-th one.
     Every(u32),
     /// Each with this probability.
     Chance(f64),
 }
 
 impl Pick {
-    /// Whether it befalls the `nth`.
-    pub(super) fn befalls(self, nth: u32, rng: &mut Rng) -> bool {
+    /// Whether the `nth` is meant.
+    pub(super) fn matches(self, nth: u32, rng: &mut Rng) -> bool {
         match self {
             Self::Always => true,
             Self::First(count) => nth <= count,
@@ -49,11 +49,11 @@ pub(super) fn draw(rng: &mut Rng, span: &Span) -> Duration {
     Duration::from_millis(rng.u64(from..=to.max(from)))
 }
 
-/// A hash that is the same in every build (FNV-1a), which the standard library's is not promised to be.
+/// A hash that is the same in every build (FNV-1a); the standard library's may change.
 pub(super) fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for part in parts {
-        // The closing byte tells "ab", "c" from "a", "bc".
+        // The closing byte separates "ab", "c" from "a", "bc".
         for byte in part.bytes().chain([0xff]) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -66,16 +66,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn picks_befall_the_ones_they_name() {
-        let befallen = |pick: Pick| {
+    fn a_pick_matches_the_ones_it_names() {
+        let matched = |pick: Pick| {
             let mut rng = Rng::with_seed(1);
-            (1..=6).filter(|nth| pick.befalls(*nth, &mut rng)).collect::<Vec<_>>()
+            (1..=6).filter(|nth| pick.matches(*nth, &mut rng)).collect::<Vec<_>>()
         };
-        assert_eq!(befallen(Pick::Always), [1, 2, 3, 4, 5, 6]);
-        assert_eq!(befallen(Pick::First(2)), [1, 2]);
-        assert_eq!(befallen(Pick::After(4)), [5, 6]);
-        assert_eq!(befallen(Pick::Every(3)), [3, 6]);
-        assert!(befallen(Pick::Chance(0.0)).is_empty());
+        assert_eq!(matched(Pick::Always), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(matched(Pick::First(2)), [1, 2]);
+        assert_eq!(matched(Pick::After(4)), [5, 6]);
+        assert_eq!(matched(Pick::Every(3)), [3, 6]);
+        assert!(matched(Pick::Chance(0.0)).is_empty());
     }
 
     #[test]

@@ -6,18 +6,18 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::chance::{Pick, seconds};
 use super::faults::Faults;
+use super::outcome::{LaunchOutcome, PlannedFailure};
 use super::plan::{Accounting, GroupPlan};
 use super::source::Simulated;
-use super::trouble::{LaunchOutcome, PlannedFailure};
 use crate::cloud::{Taint, TaintEffect};
 use crate::config::settings::simulated::Settings;
 
-/// How often the demo looks whether something has fallen due, so that it is told in time.
+/// How often the demo applies due changes, so that its events are printed in time.
 const TICK: Duration = Duration::from_millis(500);
 
 impl Simulated {
-    /// What the configuration asks for: the demo's groups, or so many of both kinds, behind an API that fails as often as
-    /// it says.
+    /// The source that the configuration describes: the demo's groups, or many of both styles, behind an API that fails at
+    /// the configured rate.
     pub fn configured(settings: &Settings) -> Self {
         let source = match settings.groups {
             0 => Self::demo(settings),
@@ -27,12 +27,12 @@ impl Simulated {
         source
     }
 
-    /// What `serve --demo` serves: groups of both kinds, one of which never gets what it asks for.
+    /// What `serve --demo` serves: groups of both styles, one of which never gets capacity.
     pub fn demo(settings: &Settings) -> Self {
         Self::with_groups(settings.seed, [web(), batch_spot(), gpu(), arm(), aks_pool(), no_capacity()])
     }
 
-    /// Lets the demo's world go on by itself, for ever: without it things only happen when somebody calls.
+    /// Applies the due changes of the demo's world forever: without this they are applied only when somebody calls.
     pub async fn run_demo(&self) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -42,7 +42,7 @@ impl Simulated {
         }
     }
 
-    /// A source with so many groups, each with so many running instances and room for as many again.
+    /// A source with many groups, each with this many running instances and a maximum of twice as many.
     pub fn large(groups: u32, instances_per_group: u32) -> Self {
         let plan = |number| {
             let max = instances_per_group.saturating_mul(2).max(1);
@@ -52,7 +52,7 @@ impl Simulated {
     }
 }
 
-/// One of many groups: every other one a scale set, with its share of the instances and room for as many again.
+/// One of many groups: every other one is a scale set. It has its share of the instances and a maximum of twice as many.
 fn spread(settings: &Settings, number: u32) -> GroupPlan {
     let Settings { groups, instances, .. } = *settings;
     let share = instances / groups + u32::from(number < instances % groups);
@@ -66,22 +66,22 @@ fn spread(settings: &Settings, number: u32) -> GroupPlan {
     plan.sized(share / 2, max, share).launch_time(seconds(1, 3)).delete_time(seconds(1, 3))
 }
 
-/// Shares the errors out among the ways in which both clouds fail.
+/// Divides the errors among the ways in which both clouds fail.
 fn fail(faults: &mut Faults, rate: f64) {
-    faults.chances.throttled = rate * 0.3;
-    faults.chances.unreachable = rate * 0.3;
-    faults.chances.lost_answer = rate * 0.2;
-    faults.chances.conflict = rate * 0.2;
+    faults.rates.throttled = rate * 0.3;
+    faults.rates.unreachable = rate * 0.3;
+    faults.rates.lost_response = rate * 0.2;
+    faults.rates.conflict = rate * 0.2;
 }
 
 fn web() -> GroupPlan {
-    GroupPlan::aws("web").sized(2, 10, 2).machines(&["m5.large"])
+    GroupPlan::aws("web").sized(2, 10, 2).instance_types(&["m5.large"])
 }
 
 fn batch_spot() -> GroupPlan {
     GroupPlan::aws("batch-spot")
         .sized(0, 20, 3)
-        .machines(&["m5.large", "m5a.large", "m5.xlarge"])
+        .instance_types(&["m5.large", "m5a.large", "m5.xlarge"])
         .label("node.kubernetes.io/lifecycle", "spot")
         .evicted_every(seconds(90, 240))
 }
@@ -89,7 +89,7 @@ fn batch_spot() -> GroupPlan {
 fn gpu() -> GroupPlan {
     let mut plan = GroupPlan::aws("gpu")
         .sized(0, 4, 0)
-        .machines(&["g4dn.xlarge"])
+        .instance_types(&["g4dn.xlarge"])
         .label("k8s.amazonaws.com/accelerator", "nvidia-tesla-t4");
     let taint = Taint { key: "nvidia.com/gpu".to_owned(), value: "true".to_owned(), effect: TaintEffect::NoSchedule };
     plan.taints.push(taint);
@@ -97,7 +97,7 @@ fn gpu() -> GroupPlan {
 }
 
 fn arm() -> GroupPlan {
-    GroupPlan::aws("arm").sized(0, 10, 1).machines(&["m6g.large"])
+    GroupPlan::aws("arm").sized(0, 10, 1).instance_types(&["m6g.large"])
 }
 
 fn aks_pool() -> GroupPlan {
@@ -111,6 +111,6 @@ fn no_capacity() -> GroupPlan {
     );
     GroupPlan::aws("no-capacity")
         .sized(0, 5, 0)
-        .machines(&["p4d.24xlarge"])
+        .instance_types(&["p4d.24xlarge"])
         .launches(Pick::Always, LaunchOutcome::fails(failure, seconds(9, 11)))
 }

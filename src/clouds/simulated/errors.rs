@@ -1,8 +1,8 @@
-//! What the simulated cloud refuses, and what goes wrong on the way there, as errors of the [`Cloud`] trait.
+//! The simulated cloud's refusals and faults as errors of the [`Cloud`] trait.
 //!
 //! [`Cloud`]: crate::cloud::Cloud
 
-use super::call::{CallKind, Mishap};
+use super::call::{CallFault, CallKind};
 use super::record::{Refusal, RefusalKind};
 use crate::cloud::{CloudError, Fault};
 
@@ -17,42 +17,46 @@ pub(super) fn refused(kind: CallKind, subject: &str, refusal: Refusal) -> CloudE
     }
 }
 
-/// The error of a call whose mishap keeps it from having any effect.
-pub(super) fn before(kind: CallKind, subject: &str, mishap: &Mishap) -> Option<CloudError> {
+/// The error of a call whose fault keeps it from having any effect.
+pub(super) fn before(kind: CallKind, subject: &str, call_fault: &CallFault) -> Option<CloudError> {
     let fault = |code, message: &str| fault(kind, subject, Some(code), message.to_owned());
-    Some(match mishap {
-        Mishap::Throttled { retry_after } => CloudError::Throttled {
+    Some(match call_fault {
+        CallFault::Throttled { retry_after } => CloudError::Throttled {
             retry_after: *retry_after,
-            fault: fault("TooManyRequests", "The simulated cloud asks for fewer calls."),
+            fault: fault("TooManyRequests", "The simulated cloud throttles this call."),
         },
-        Mishap::Unreachable => CloudError::Unreachable(fault("Unreachable", "The simulated cloud is out of reach.")),
-        Mishap::Denied => CloudError::Denied(fault("AuthorizationFailed", "The simulated cloud denies access.")),
-        Mishap::Conflict => CloudError::Conflict(fault("Conflict", "Something else is going on in this group.")),
-        Mishap::OutOfResources => CloudError::OutOfResources(fault("QuotaExceeded", "The simulated quota is used up.")),
-        Mishap::Refused => CloudError::Refused(fault("InvalidParameter", "The simulated cloud refuses the call.")),
-        Mishap::LostAnswer | Mishap::Garbled | Mishap::Slow(_) => return None,
+        CallFault::Unreachable => CloudError::Unreachable(fault("Unreachable", "The simulated cloud is unreachable.")),
+        CallFault::Denied => CloudError::Denied(fault("AuthorizationFailed", "The simulated cloud denies access.")),
+        CallFault::Conflict => {
+            CloudError::Conflict(fault("Conflict", "Another operation is in progress in this group."))
+        }
+        CallFault::OutOfResources => {
+            CloudError::OutOfResources(fault("QuotaExceeded", "The simulated quota is used up."))
+        }
+        CallFault::Refused => CloudError::Refused(fault("InvalidParameter", "The simulated cloud refuses the call.")),
+        CallFault::LostResponse | CallFault::Malformed | CallFault::Slow(_) => return None,
     })
 }
 
-/// The error of a call that has had its effect, and whose mishap befalls the answer.
-pub(super) fn after(kind: CallKind, subject: &str, mishap: &Mishap) -> Option<CloudError> {
-    match mishap {
-        Mishap::LostAnswer => {
-            Some(CloudError::Unreachable(fault(kind, subject, None, "The answer was lost.".to_owned())))
+/// The error of a call that took effect and whose fault concerns the response.
+pub(super) fn after(kind: CallKind, subject: &str, call_fault: &CallFault) -> Option<CloudError> {
+    match call_fault {
+        CallFault::LostResponse => {
+            Some(CloudError::Unreachable(fault(kind, subject, None, "The response was lost.".to_owned())))
         }
-        Mishap::Garbled => Some(garbled(kind, subject)),
+        CallFault::Malformed => Some(malformed(kind, subject)),
         _ => None,
     }
 }
 
-/// The error of an answer that cannot be understood.
-pub(super) fn garbled(kind: CallKind, subject: &str) -> CloudError {
-    CloudError::Unintelligible(fault(kind, subject, None, "The answer makes no sense.".to_owned()))
+/// The error of a response that cannot be decoded.
+pub(super) fn malformed(kind: CallKind, subject: &str) -> CloudError {
+    CloudError::Unintelligible(fault(kind, subject, None, "The response cannot be decoded.".to_owned()))
 }
 
-/// The error of asking for what is not there.
+/// The error of a call for something that does not exist.
 pub(super) fn not_found(kind: CallKind, subject: &str) -> CloudError {
-    CloudError::NotFound(fault(kind, subject, Some("ResourceNotFound"), "There is no such thing.".to_owned()))
+    CloudError::NotFound(fault(kind, subject, Some("ResourceNotFound"), "The resource was not found.".to_owned()))
 }
 
 fn fault(kind: CallKind, subject: &str, code: Option<&str>, message: String) -> Box<Fault> {

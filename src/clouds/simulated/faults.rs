@@ -1,28 +1,28 @@
-//! What can go wrong between a simulated cloud and whoever calls it: by chance, or by script.
+//! Faults between a simulated cloud and its callers: random ones, and scripted ones.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::call::{Call, CallKind, Chances, Distortion, Mishap};
+use super::call::{Call, CallFault, CallKind, FaultRates, ReadFault};
 use super::chance::draw;
 
-/// Calls that are remembered.
+/// The number of calls that are kept.
 const CALLS_MAX: usize = 10_000;
 
-/// What is in store for one call.
+/// How one call goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// How long it takes before it has its effect.
-    pub there: Duration,
-    /// What befalls it.
-    pub mishap: Option<Mishap>,
-    /// How long its answer takes.
-    pub back: Duration,
+pub struct CallPlan {
+    /// How long the request takes.
+    pub delay_before: Duration,
+    /// The fault that it meets.
+    pub call_fault: Option<CallFault>,
+    /// How long the response takes.
+    pub delay_after: Duration,
 }
 
-/// What happens next, to which calls, how many times more.
+/// A fault for the next calls that match.
 #[derive(Clone, Debug)]
 struct Scripted<T> {
     kind: Option<CallKind>,
@@ -34,13 +34,13 @@ struct Scripted<T> {
 /// The faults of one simulated cloud, and the calls that were made to it.
 #[derive(Debug)]
 pub struct Faults {
-    /// What goes wrong by chance.
-    pub chances: Chances,
-    /// Whether nothing gets through at all.
+    /// How often calls fail at random.
+    pub rates: FaultRates,
+    /// Whether the cloud is unreachable.
     pub down: bool,
     rng: Rng,
-    mishaps: Vec<Scripted<Mishap>>,
-    distortions: Vec<Scripted<Distortion>>,
+    call_faults: Vec<Scripted<CallFault>>,
+    read_faults: Vec<Scripted<ReadFault>>,
     calls: VecDeque<Call>,
 }
 
@@ -48,103 +48,103 @@ impl Faults {
     /// No faults.
     pub fn new(seed: u64) -> Self {
         Self {
-            chances: Chances::default(),
+            rates: FaultRates::default(),
             down: false,
             rng: Rng::with_seed(seed),
-            mishaps: Vec::new(),
-            distortions: Vec::new(),
+            call_faults: Vec::new(),
+            read_faults: Vec::new(),
             calls: VecDeque::new(),
         }
     }
 
-    /// The next so many calls that match meet this; `None` matches all.
-    pub fn script(&mut self, kind: Option<CallKind>, group: Option<&str>, times: u32, what: Mishap) {
-        self.mishaps.push(Scripted { kind, group: group.map(str::to_owned), times, what });
+    /// Gives the next `times` calls that match this fault; `None` matches all.
+    pub fn script(&mut self, kind: Option<CallKind>, group: Option<&str>, times: u32, what: CallFault) {
+        self.call_faults.push(Scripted { kind, group: group.map(str::to_owned), times, what });
     }
 
-    /// The next so many answers that tell of this group tell this; `None` matches every kind of read.
-    pub fn distort(&mut self, kind: Option<CallKind>, group: &str, times: u32, what: Distortion) {
-        self.distortions.push(Scripted { kind, group: Some(group.to_owned()), times, what });
+    /// Gives the next `times` reads of this group this fault; `None` matches every kind of read.
+    pub fn script_read(&mut self, kind: Option<CallKind>, group: &str, times: u32, what: ReadFault) {
+        self.read_faults.push(Scripted { kind, group: Some(group.to_owned()), times, what });
     }
 
-    /// Whether an answer is still to be distorted by script.
-    pub fn is_distorting(&self) -> bool {
-        self.distortions.iter().any(|scripted| scripted.times > 0)
+    /// Whether a scripted read fault is still to come.
+    pub fn has_scripted_reads(&self) -> bool {
+        self.read_faults.iter().any(|scripted| scripted.times > 0)
     }
 
-    /// Forgets what was scripted and what happens by chance.
+    /// Removes all faults.
     pub fn clear(&mut self) {
-        self.mishaps.clear();
-        self.distortions.clear();
-        self.chances = Chances::default();
+        self.call_faults.clear();
+        self.read_faults.clear();
+        self.rates = FaultRates::default();
         self.down = false;
     }
 
-    /// The calls that were made, oldest first, as far as they are remembered.
+    /// The calls that are kept, oldest first.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter()
     }
 
-    /// Forgets the calls that were made.
+    /// Drops the calls that are kept.
     pub fn forget_calls(&mut self) {
         self.calls.clear();
     }
 
-    /// Takes a call in, and says what is in store for it.
-    pub fn judge(&mut self, at: Duration, kind: CallKind, group: Option<&str>, detail: String) -> Verdict {
-        let mishap = self.mishap(kind, group);
-        let latency = self.chances.latency.clone();
-        let (mut there, back) = (draw(&mut self.rng, &latency), draw(&mut self.rng, &latency));
-        if let Some(Mishap::Slow(longer)) = &mishap {
-            there += *longer;
+    /// Records a call and decides how it goes.
+    pub fn begin_call(&mut self, at: Duration, kind: CallKind, group: Option<&str>, detail: String) -> CallPlan {
+        let call_fault = self.call_fault(kind, group);
+        let latency = self.rates.latency.clone();
+        let (mut delay_before, delay_after) = (draw(&mut self.rng, &latency), draw(&mut self.rng, &latency));
+        if let Some(CallFault::Slow(longer)) = &call_fault {
+            delay_before += *longer;
         }
-        let call = Call { at, kind, group: group.map(str::to_owned), detail, mishap: mishap.clone() };
+        let call = Call { at, kind, group: group.map(str::to_owned), detail, call_fault: call_fault.clone() };
         if self.calls.len() >= CALLS_MAX {
             self.calls.pop_front();
         }
         self.calls.push_back(call);
-        Verdict { there, mishap, back }
+        CallPlan { delay_before, call_fault, delay_after }
     }
 
-    /// What befalls a group in an answer.
-    pub fn distortion(&mut self, kind: CallKind, group: &str) -> Option<Distortion> {
-        if let Some(scripted) = take(&mut self.distortions, kind, Some(group)) {
+    /// The next fault of a read of a group.
+    pub fn read_fault(&mut self, kind: CallKind, group: &str) -> Option<ReadFault> {
+        if let Some(scripted) = take(&mut self.read_faults, kind, Some(group)) {
             return Some(scripted);
         }
-        if self.chances.stale > 0.0 && self.rng.f64() < self.chances.stale {
-            return Some(Distortion::Stale(draw(&mut self.rng, &self.chances.stale_by)));
+        if self.rates.stale > 0.0 && self.rng.f64() < self.rates.stale {
+            return Some(ReadFault::Stale(draw(&mut self.rng, &self.rates.stale_by)));
         }
         None
     }
 
-    /// How old an answer can be.
+    /// How old a response can be.
     pub(super) fn horizon(&self) -> Duration {
-        let scripted = self.distortions.iter().filter_map(|scripted| match scripted.what {
-            Distortion::Stale(age) => Some(age),
+        let scripted = self.read_faults.iter().filter_map(|scripted| match scripted.what {
+            ReadFault::Stale(age) => Some(age),
             _ => None,
         });
-        let by_chance = if self.chances.stale > 0.0 { *self.chances.stale_by.end() } else { Duration::ZERO };
+        let by_chance = if self.rates.stale > 0.0 { *self.rates.stale_by.end() } else { Duration::ZERO };
         scripted.max().unwrap_or_default().max(by_chance)
     }
 
-    fn mishap(&mut self, kind: CallKind, group: Option<&str>) -> Option<Mishap> {
+    fn call_fault(&mut self, kind: CallKind, group: Option<&str>) -> Option<CallFault> {
         if self.down {
-            return Some(Mishap::Unreachable);
+            return Some(CallFault::Unreachable);
         }
-        if let Some(scripted) = take(&mut self.mishaps, kind, group) {
+        if let Some(scripted) = take(&mut self.call_faults, kind, group) {
             return Some(scripted);
         }
-        let Chances { throttled, retry_after, unreachable, lost_answer, conflict, .. } = self.chances;
+        let FaultRates { throttled, retry_after, unreachable, lost_response, conflict, .. } = self.rates;
         let conflict = if kind.writes() { conflict } else { 0.0 };
         let mut draw = self.rng.f64();
-        for (probability, mishap) in [
-            (throttled, Mishap::Throttled { retry_after }),
-            (unreachable, Mishap::Unreachable),
-            (lost_answer, Mishap::LostAnswer),
-            (conflict, Mishap::Conflict),
+        for (probability, call_fault) in [
+            (throttled, CallFault::Throttled { retry_after }),
+            (unreachable, CallFault::Unreachable),
+            (lost_response, CallFault::LostResponse),
+            (conflict, CallFault::Conflict),
         ] {
             if draw < probability {
-                return Some(mishap);
+                return Some(call_fault);
             }
             draw -= probability;
         }
@@ -152,7 +152,7 @@ impl Faults {
     }
 }
 
-/// Takes the first scripted thing that matches.
+/// Takes the first scripted fault that matches.
 fn take<T: Clone>(scripted: &mut Vec<Scripted<T>>, kind: CallKind, group: Option<&str>) -> Option<T> {
     scripted.retain(|one| one.times > 0);
     let matching = scripted.iter_mut().find(|one| {
@@ -167,27 +167,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_befalls_the_calls_it_names_and_then_no_more() {
+    fn a_scripted_fault_meets_the_calls_it_names_and_no_others() {
         let mut faults = Faults::new(1);
-        faults.script(Some(CallKind::SetCapacity), Some("web"), 2, Mishap::Conflict);
-        let mut mishap = |kind, group| faults.judge(Duration::ZERO, kind, group, String::new()).mishap;
-        assert_eq!(mishap(CallKind::Observe, Some("web")), None);
-        assert_eq!(mishap(CallKind::SetCapacity, Some("gpu")), None);
-        assert_eq!(mishap(CallKind::SetCapacity, Some("web")), Some(Mishap::Conflict));
-        assert_eq!(mishap(CallKind::SetCapacity, Some("web")), Some(Mishap::Conflict));
-        assert_eq!(mishap(CallKind::SetCapacity, Some("web")), None);
+        faults.script(Some(CallKind::SetCapacity), Some("web"), 2, CallFault::Conflict);
+        let mut call_fault = |kind, group| faults.begin_call(Duration::ZERO, kind, group, String::new()).call_fault;
+        assert_eq!(call_fault(CallKind::Observe, Some("web")), None);
+        assert_eq!(call_fault(CallKind::SetCapacity, Some("gpu")), None);
+        assert_eq!(call_fault(CallKind::SetCapacity, Some("web")), Some(CallFault::Conflict));
+        assert_eq!(call_fault(CallKind::SetCapacity, Some("web")), Some(CallFault::Conflict));
+        assert_eq!(call_fault(CallKind::SetCapacity, Some("web")), None);
         assert_eq!(faults.calls().count(), 5);
     }
 
     #[test]
-    fn chances_are_met_about_as_often_as_they_say() {
+    fn random_faults_are_about_as_frequent_as_their_rates() {
         let mut faults = Faults::new(1);
-        faults.chances.throttled = 0.1;
-        faults.chances.lost_answer = 0.2;
+        faults.rates.throttled = 0.1;
+        faults.rates.lost_response = 0.2;
         let met: Vec<_> = (0..1000)
-            .filter_map(|_| faults.judge(Duration::ZERO, CallKind::Observe, None, String::new()).mishap)
+            .filter_map(|_| faults.begin_call(Duration::ZERO, CallKind::Observe, None, String::new()).call_fault)
             .collect();
-        let lost = met.iter().filter(|mishap| **mishap == Mishap::LostAnswer).count();
+        let lost = met.iter().filter(|call_fault| **call_fault == CallFault::LostResponse).count();
         assert!((150..250).contains(&lost) && (250..350).contains(&met.len()), "{lost} of {}", met.len());
     }
 }

@@ -1,6 +1,6 @@
-//! One simulated node group: its state, its agenda, and what both kinds of groups do alike.
+//! One simulated node group: its state, its scheduled changes, and what both styles of groups have in common.
 //!
-//! Pure: it knows no clock but the times it is given, waits for nothing and draws all chance from its own seed.
+//! It does no I/O, takes the time as an argument, and draws all randomness from its own seed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -10,8 +10,8 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::chance::{draw, hash};
-use super::member::{Claim, Member, Phase};
-use super::plan::{GroupPlan, Kind, Victims};
+use super::member::{DeletionAccounting, Member, Phase};
+use super::plan::{GroupPlan, GroupStyle, Victims};
 use super::record::{Activity, Author, Event, Killed, Operation};
 use super::{ids, world};
 use crate::cloud::GroupHints;
@@ -36,10 +36,10 @@ pub struct Group {
     pub(super) kills: Vec<Killed>,
     pub(super) hints: Arc<GroupHints>,
     /// Tells this group from an earlier one of the same name.
-    pub(super) edition: u64,
-    /// When the world was last told that this group is next.
+    pub(super) generation: u64,
+    /// The due time that the world last scheduled for this group.
     pub(super) announced: Option<Duration>,
-    /// The fewest that stayed at any moment since this was last taken; kept once somebody has asked for it.
+    /// The fewest remaining instances since the last call of `take_low`; tracked from the first call on.
     low: Option<u32>,
     changes: u64,
     created: u64,
@@ -47,14 +47,14 @@ pub struct Group {
     agenda: BinaryHeap<Reverse<(Duration, u64, Due)>>,
 }
 
-/// Something that falls due.
+/// A scheduled change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
-    /// An instance meets its fate.
-    Member(u64),
-    /// An Auto Scaling group looks whether it has as many instances as desired.
+    /// An instance changes its phase.
+    Transition(u64),
+    /// An Auto Scaling group compares its instances to its desired capacity.
     Reconcile,
-    /// An Auto Scaling group terminates what it has too many.
+    /// An Auto Scaling group terminates its surplus.
     ScaleIn,
     /// An instance is evicted.
     Evict,
@@ -62,8 +62,8 @@ pub(super) enum Due {
 
 impl Group {
     /// A new group with its initial instances running.
-    pub(super) fn new(plan: GroupPlan, seed: u64, edition: u64, at: Duration) -> Self {
-        let rng = Rng::with_seed(seed ^ hash([plan.name.as_str()]) ^ edition);
+    pub(super) fn new(plan: GroupPlan, seed: u64, generation: u64, at: Duration) -> Self {
+        let rng = Rng::with_seed(seed ^ hash([plan.name.as_str()]) ^ generation);
         let (initial, standby) = (plan.initial, plan.standby);
         let mut group = Self {
             name: plan.name.as_str().into(),
@@ -79,10 +79,10 @@ impl Group {
             deletions: 0,
             reconcile_at: None,
             scale_in_at: None,
-            lowered_by: Author::Outside,
+            lowered_by: Author::External,
             events: Vec::new(),
             kills: Vec::new(),
-            edition,
+            generation,
             announced: None,
             low: None,
             changes: 0,
@@ -102,19 +102,19 @@ impl Group {
         &self.name
     }
 
-    /// How it is made and behaves.
+    /// Its settings and behavior.
     pub fn plan(&self) -> &GroupPlan {
         &self.plan
     }
 
-    /// The capacity it strives for.
+    /// Its desired capacity, in instances.
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Its etag, where its kind has one.
+    /// The etag of a scale set.
     pub fn etag(&self) -> Option<String> {
-        (self.plan.kind == Kind::AzureLike).then(|| format!("\"{}-{}\"", self.edition, self.changes))
+        (self.plan.style == GroupStyle::ScaleSet).then(|| format!("\"{}-{}\"", self.generation, self.changes))
     }
 
     /// The instances that the cloud lists, oldest first.
@@ -122,46 +122,46 @@ impl Group {
         self.members.values().filter(|member| member.phase != Phase::Requested)
     }
 
-    /// How many listed instances stay unless something is done to them, standby left aside.
+    /// How many listed instances stay until something removes them. Standby does not count.
     pub fn live(&self) -> u32 {
         self.count(|member| member.phase.lives())
     }
 
-    /// How many of those also have room in the capacity: one that was lowered from outside is as true as what still
-    /// lives. Nothing stays of a group that is out of sight.
-    fn stays(&self) -> u32 {
+    /// How many live instances the capacity allows for: after somebody else lowered it, a target as low as that is right.
+    /// None of a hidden group.
+    fn remaining(&self) -> u32 {
         if self.hidden { 0 } else { self.live().min(self.capacity) }
     }
 
-    /// Notes a low, after anything was done to the group or by it.
+    /// Updates the low after any change.
     pub(super) fn mark_low(&mut self) {
         if let Some(low) = self.low {
-            self.low = Some(low.min(self.stays()));
+            self.low = Some(low.min(self.remaining()));
         }
     }
 
-    /// The fewest that stayed since this was last asked, and so of every moment in between.
+    /// The fewest remaining instances at any moment since the last call.
     pub(super) fn take_low(&mut self) -> u32 {
-        let now = self.stays();
+        let now = self.remaining();
         self.low.replace(now).map_or(now, |low| low.min(now))
     }
 
-    /// Launches under way whose instance is not listed yet.
+    /// Launches in progress whose instance is not listed yet.
     pub fn launching(&self) -> u32 {
         self.count(|member| member.phase == Phase::Requested)
     }
 
-    /// Its activities, newest first (AWS-like).
+    /// Its activities, newest first (Auto Scaling groups only).
     pub fn activities(&self) -> impl Iterator<Item = &Activity> {
         self.activities.iter().rev()
     }
 
-    /// Its operations, oldest first; finished ones are forgotten after a while (Azure-like).
+    /// Its operations, oldest first; old finished ones are dropped (scale sets only).
     pub fn operations(&self) -> impl Iterator<Item = &Operation> {
         self.operations.values()
     }
 
-    /// Changes whenever what a new machine is made from may have changed.
+    /// Changes whenever the launch spec of a new instance may have changed.
     pub fn launch_fingerprint(&self) -> u64 {
         let plan = &self.plan;
         let pairs = [&plan.tags, &plan.labels, &plan.hints.labels, &plan.hints.resources, &plan.hints.options];
@@ -171,16 +171,16 @@ impl Group {
         )
     }
 
-    /// When something falls due next.
+    /// When the next change is due.
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.agenda.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Does what falls due next.
+    /// Applies the next change.
     pub(super) fn step(&mut self) {
         let Some(Reverse((at, _, due))) = self.agenda.pop() else { return };
         match due {
-            Due::Member(serial) => self.meet_fate(serial, at),
+            Due::Transition(serial) => self.apply_transition(serial, at),
             Due::Reconcile if self.reconcile_at == Some(at) => {
                 self.reconcile_at = None;
                 self.reconcile(at);
@@ -193,7 +193,7 @@ impl Group {
                 self.evict(at, 1);
                 self.schedule_eviction(at);
             }
-            // An entry that something later has replaced.
+            // An outdated entry.
             Due::Reconcile | Due::ScaleIn => {}
         }
     }
@@ -213,27 +213,27 @@ impl Group {
         u32::try_from(self.members.values().filter(|member| wanted(member)).count()).unwrap_or(u32::MAX)
     }
 
-    /// Notes that the group itself changed, which is what an etag stands for.
+    /// Gives the group a new etag.
     pub(super) fn changed(&mut self) {
         self.changes += 1;
     }
 
-    pub(super) fn tell(&mut self, at: Duration, what: String) {
+    pub(super) fn narrate(&mut self, at: Duration, what: String) {
         self.events.push(Event { at, group: Arc::clone(&self.name), what });
     }
 
-    /// Adds an instance in the given phase, without a fate.
+    /// Adds an instance in the given phase, without a transition.
     pub(super) fn add_member(&mut self, at: Duration, phase: Phase) -> u64 {
         let serial = self.created;
         self.created += 1;
         let turn = usize::try_from(serial).unwrap_or_default();
         let in_turn = |list: &[String]| list.get(turn % list.len().max(1)).cloned().unwrap_or_default();
         let (zone, instance_type) = (in_turn(&self.plan.zones), in_turn(&self.plan.instance_types));
-        let id = match self.plan.kind {
-            Kind::AwsLike => format!("i-0{:016x}", self.rng.u64(..)),
-            Kind::AzureLike => serial.to_string(),
+        let id = match self.plan.style {
+            GroupStyle::AutoScaling => format!("i-0{:016x}", self.rng.u64(..)),
+            GroupStyle::ScaleSet => serial.to_string(),
         };
-        let provider_id = ids::provider_id(self.plan.kind, &self.name, &zone, &id);
+        let provider_id = ids::provider_id(self.plan.style, &self.name, &zone, &id);
         let member = Member {
             id,
             provider_id,
@@ -242,8 +242,8 @@ impl Group {
             phase,
             since: at,
             failure: None,
-            fate: None,
-            claim: Claim::None,
+            transition: None,
+            accounting: DeletionAccounting::None,
             resumes: phase,
             operation: None,
             activity: None,
@@ -260,7 +260,7 @@ impl Group {
             .map(|(serial, _)| *serial)
     }
 
-    /// Chooses the victims of a capacity that is too low, and records that nobody named them.
+    /// Deletes instances of the cloud's own choice because the capacity is too low, and records that nobody named them.
     pub(super) fn kill(&mut self, count: u32, at: Duration, operation: Option<u64>) {
         let mut candidates: Vec<u64> =
             self.members.iter().filter(|(_, member)| member.phase.lives()).map(|(serial, _)| *serial).collect();
@@ -270,7 +270,10 @@ impl Group {
         }
         for serial in candidates.into_iter().take(usize::try_from(count).unwrap_or(usize::MAX)) {
             let Some(id) = self.members.get(&serial).map(|member| member.provider_id.clone()) else { continue };
-            self.tell(at, format!("{} is deleted to get down to capacity {}", world::called(&id), self.capacity));
+            self.narrate(
+                at,
+                format!("{} is deleted to get down to capacity {}", world::display_name(&id), self.capacity),
+            );
             self.kills.push(Killed {
                 at,
                 group: Arc::clone(&self.name),
@@ -278,13 +281,13 @@ impl Group {
                 capacity: self.capacity,
                 author: self.lowered_by,
             });
-            self.begin_deletion(serial, at, operation, Claim::None, None);
+            self.begin_deletion(serial, at, operation, DeletionAccounting::None, None);
         }
     }
 
     fn schedule_eviction(&mut self, at: Duration) {
         if let Some(span) = self.plan.evictions.clone() {
-            // A span of nothing would never let time pass.
+            // A wait of zero would never let time pass.
             let wait = draw(&mut self.rng, &span).max(Duration::from_millis(1));
             self.schedule(at + wait, Due::Evict);
         }

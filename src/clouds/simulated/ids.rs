@@ -1,6 +1,6 @@
 //! The two forms of provider IDs that simulated instances have.
 
-use super::plan::Kind;
+use super::plan::GroupStyle;
 use crate::cloud::{GroupName, ProviderId, Recognition};
 
 /// The subscription of simulated scale sets.
@@ -11,11 +11,11 @@ pub const RESOURCE_GROUP: &str = "demo";
 const AWS_SCHEME: &str = "aws:///";
 const AZURE_SCHEME: &str = "azure:///";
 
-/// The ID that a kubelet would report for an instance.
-pub(super) fn provider_id(kind: Kind, group: &str, zone: &str, instance: &str) -> ProviderId {
-    match kind {
-        Kind::AwsLike => format!("{AWS_SCHEME}{zone}/{instance}").into(),
-        Kind::AzureLike => format!(
+/// The provider ID that the kubelet of an instance reports.
+pub(super) fn provider_id(style: GroupStyle, group: &str, zone: &str, instance: &str) -> ProviderId {
+    match style {
+        GroupStyle::AutoScaling => format!("{AWS_SCHEME}{zone}/{instance}").into(),
+        GroupStyle::ScaleSet => format!(
             "{AZURE_SCHEME}subscriptions/{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.Compute/\
              virtualMachineScaleSets/{group}/virtualMachines/{instance}"
         )
@@ -24,14 +24,14 @@ pub(super) fn provider_id(kind: Kind, group: &str, zone: &str, instance: &str) -
 }
 
 /// An ID of the same form for an instance that does not exist.
-pub(super) fn placeholder(kind: Kind, group: &str, zone: &str, label: &str) -> ProviderId {
-    match kind {
-        Kind::AwsLike => provider_id(kind, group, zone, &format!("i-placeholder-{group}-{label}")),
-        Kind::AzureLike => provider_id(kind, group, zone, &format!("placeholder-{label}")),
+pub(super) fn placeholder(style: GroupStyle, group: &str, zone: &str, label: &str) -> ProviderId {
+    match style {
+        GroupStyle::AutoScaling => provider_id(style, group, zone, &format!("i-placeholder-{group}-{label}")),
+        GroupStyle::ScaleSet => provider_id(style, group, zone, &format!("placeholder-{label}")),
     }
 }
 
-/// What an ID is to a simulated source.
+/// Whether an ID belongs to a simulated source.
 pub(super) fn recognise(id: &str) -> Recognition {
     let lower = id.to_ascii_lowercase();
     if let Some(rest) = lower.strip_prefix(AWS_SCHEME) {
@@ -71,19 +71,22 @@ mod tests {
 
     #[test]
     fn ids_are_recognised_in_any_case() {
-        let aws = provider_id(Kind::AwsLike, "web", "us-east-1a", "i-0123456789abcdef0");
+        let aws = provider_id(GroupStyle::AutoScaling, "web", "us-east-1a", "i-0123456789abcdef0");
         assert_eq!(aws.as_str(), "aws:///us-east-1a/i-0123456789abcdef0");
         assert_eq!(recognise(&aws.as_str().to_ascii_uppercase()), Recognition::Ours);
-        let azure = provider_id(Kind::AzureLike, "aks-pool", "eastus-1", "7");
+        let azure = provider_id(GroupStyle::ScaleSet, "aks-pool", "eastus-1", "7");
         assert_eq!(recognise(azure.as_str()), Recognition::OursInGroup("aks-pool".into()));
         assert_eq!(recognise(&azure.as_str().replace("/demo/", "/DEMO/")), Recognition::OursInGroup("aks-pool".into()));
     }
 
     #[test]
     fn placeholders_have_the_form_of_instances() {
-        assert_eq!(recognise(placeholder(Kind::AwsLike, "web", "us-east-1a", "x-1").as_str()), Recognition::Ours);
         assert_eq!(
-            recognise(placeholder(Kind::AzureLike, "pool", "eastus-1", "x-1").as_str()),
+            recognise(placeholder(GroupStyle::AutoScaling, "web", "us-east-1a", "x-1").as_str()),
+            Recognition::Ours
+        );
+        assert_eq!(
+            recognise(placeholder(GroupStyle::ScaleSet, "pool", "eastus-1", "x-1").as_str()),
             Recognition::OursInGroup("pool".into())
         );
     }

@@ -1,95 +1,96 @@
-//! One simulated instance.
+//! One instance of the simulated world.
 
 use std::time::Duration;
 
-use super::trouble::PlannedFailure;
+use super::outcome::PlannedFailure;
 use crate::cloud::ProviderId;
 
-/// Where an instance is in its life.
+/// The lifecycle phase of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Asked for, and not listed yet (AWS: an activity in progress).
+    /// Requested, and not listed yet (AWS: an activity in progress).
     Requested,
-    /// Listed, and on its way (AWS: Pending).
+    /// Listed, and being created (AWS: Pending).
     Creating,
-    /// There (AWS: InService).
+    /// Running (AWS: InService).
     Running,
-    /// There, and of no use (Azure: provisioning failed).
+    /// Created, but unusable (Azure: provisioning failed).
     Broken,
-    /// There, and no part of the capacity (AWS: Standby).
+    /// Running, but not part of the capacity (AWS: Standby).
     Standby,
-    /// Going (AWS: Terminating).
+    /// Being deleted (AWS: Terminating).
     Deleting,
 }
 
 impl Phase {
-    /// Whether the instance is listed and stays unless something is done to it, standby left aside.
+    /// Whether the instance is listed and stays until something removes it. Standby does not count.
     pub fn lives(self) -> bool {
         matches!(self, Self::Creating | Self::Running | Self::Broken)
     }
 }
 
-/// What an instance will come to, as far as it is decided.
+/// The next change of an instance's phase that is already decided.
 #[derive(Clone, Debug)]
-pub(super) enum Fate {
-    /// It will be listed, and meet the next fate so much later.
-    Appear(Duration, Box<Fate>),
-    /// It will run.
-    Run,
-    /// Its launch will fail.
-    Fail {
+pub(super) enum Transition {
+    /// It is listed; the next transition follows after this time.
+    Listed(Duration, Box<Transition>),
+    /// It runs.
+    Running,
+    /// Its launch fails.
+    LaunchFails {
         /// Why.
         failure: PlannedFailure,
-        /// Whether the cloud takes it out of the capacity then.
+        /// Whether the cloud then lowers the capacity by this instance.
         rollback: bool,
     },
-    /// It will be there and of no use.
-    Break(PlannedFailure),
-    /// It will be gone.
-    Go,
-    /// Its deletion will fail.
-    Stay(PlannedFailure),
+    /// It is created, but unusable.
+    Breaks(PlannedFailure),
+    /// It is gone.
+    Gone,
+    /// Its deletion fails.
+    DeletionFails(PlannedFailure),
 }
 
-/// What the deletion of an instance has to do with the group's capacity.
+/// Whether the group's capacity counts an instance that is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
-    /// The capacity includes the instance until it is gone.
+pub(super) enum DeletionAccounting {
+    /// The capacity counts the instance until it is gone.
     UntilGone,
     /// The capacity was lowered when the deletion was accepted; it is raised again if the deletion fails.
-    GivenUp,
-    /// Nothing.
+    Released,
+    /// The deletion does not change the capacity.
     None,
 }
 
-/// One simulated instance.
+/// One instance of the simulated world: what the cloud knows of it, which is more than [`Instance`](crate::cloud::Instance)
+/// shows.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The cloud's ID: `i-…` on AWS, a number within the scale set on Azure.
     pub id: String,
-    /// The ID as a kubelet would report it.
+    /// The provider ID that its kubelet reports.
     pub provider_id: ProviderId,
     /// Its zone.
     pub zone: String,
     /// Its instance type.
     pub instance_type: String,
-    /// Where it is in its life.
+    /// Its lifecycle phase.
     pub phase: Phase,
-    /// When it was asked for, since the beginning of the world.
+    /// When it was requested, since the beginning of the world.
     pub since: Duration,
     /// Why it is broken, and since when.
     pub failure: Option<(PlannedFailure, Duration)>,
-    pub(super) fate: Option<(Duration, Fate)>,
-    pub(super) claim: Claim,
-    /// What it is again if its deletion fails.
+    pub(super) transition: Option<(Duration, Transition)>,
+    pub(super) accounting: DeletionAccounting,
+    /// Its phase again if its deletion fails.
     pub(super) resumes: Phase,
     pub(super) operation: Option<u64>,
     pub(super) activity: Option<u64>,
 }
 
 impl Member {
-    /// Whether the group's capacity includes it.
+    /// Whether the group's capacity counts it.
     pub fn counts(&self) -> bool {
-        self.phase.lives() || (self.phase == Phase::Deleting && self.claim == Claim::UntilGone)
+        self.phase.lives() || (self.phase == Phase::Deleting && self.accounting == DeletionAccounting::UntilGone)
     }
 }

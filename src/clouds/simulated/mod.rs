@@ -1,25 +1,26 @@
-//! A cloud in memory: the demo, and what the tests run on.
+//! A cloud in memory, for the demo and the tests.
 //!
-//! [`World`] is the engine: groups, instances, operations and activities, and what falls due in them. It is pure, so
-//! that an HTTP emulator can be put on it as well. [`Simulated`] gives it a clock (tokio's), a lock, and the things that go
-//! wrong between a cloud and its callers, and is the [`Cloud`](crate::cloud::Cloud) that `fleet` sees.
+//! [`World`] is the engine: groups, instances, operations, activities and their scheduled changes. It does no I/O, so the
+//! HTTP emulators in the tests share it. [`Simulated`] adds a clock (tokio's), a lock and faults between the cloud and its
+//! callers, and is the [`Cloud`](crate::cloud::Cloud) that `fleet` sees.
 //!
-//! Like the real clouds, and unlike what one would wish, it kills instances of its own choice when a write takes a
-//! capacity below what lives. Every such death is recorded, which is how a test finds out.
+//! As the real clouds do, it deletes instances of its own choice when a write sets a capacity below the live instances. It
+//! records every instance that it deletes this way, so that a test can check for them.
 
 mod adapter;
 mod call;
 mod chance;
 mod demo;
 mod errors;
+mod external;
 mod faults;
 mod group;
+mod history;
 mod ids;
-mod ledger;
 mod lifecycle;
 mod member;
-mod memory;
-mod outside;
+mod outcome;
+mod past_readings;
 mod plan;
 mod reading;
 mod record;
@@ -28,22 +29,21 @@ mod scaling_group;
 mod source;
 #[cfg(test)]
 mod tests;
-mod trouble;
 mod types;
 mod world;
 
 pub use crate::config::settings::simulated::Settings;
-pub use call::{Call, CallKind, Chances, Distortion, Mishap};
+pub use call::{Call, CallFault, CallKind, FaultRates, ReadFault};
 pub use chance::{Pick, Span, seconds};
-pub use faults::{Faults, Verdict};
+pub use faults::{CallPlan, Faults};
 pub use group::Group;
 pub use ids::{RESOURCE_GROUP, SUBSCRIPTION};
 pub use member::{Member, Phase};
-pub use plan::{Accounting, GroupPlan, Kind, Overlap, Victims};
+pub use outcome::{DeleteOutcome, LaunchOutcome, PlannedFailure};
+pub use plan::{Accounting, GroupPlan, GroupStyle, Overlap, Victims};
 pub use record::{
-    Activity, ActivityKind, ActivityStatus, Author, Ending, Event, Killed, Operation, OperationKind, Receipt, Refusal,
-    RefusalKind,
+    Activity, ActivityKind, ActivityStatus, Author, DeletionResult, Ending, Event, Killed, Operation, OperationKind,
+    Refusal, RefusalKind,
 };
 pub use source::Simulated;
-pub use trouble::{DeleteOutcome, LaunchOutcome, PlannedFailure};
 pub use world::{World, wall_clock};

@@ -3,7 +3,7 @@
 use super::group::Group;
 use super::ids;
 use super::member::{Member, Phase};
-use super::plan::Kind;
+use super::plan::GroupStyle;
 use super::record::{ActivityKind, ActivityStatus};
 use super::world::wall_clock;
 use crate::cloud::{
@@ -13,18 +13,18 @@ use crate::cloud::{
 const GIB: u64 = 1 << 30;
 
 impl Group {
-    /// What a read of the group says, its instances included.
+    /// The group with its instances, as a read shows it.
     pub fn reading(&self) -> GroupReading {
         GroupReading { instances: Some(self.instances()), ..self.outline() }
     }
 
-    /// What a read of the group says that does not list its instances.
+    /// The group without its instances, as a listing of scale sets shows it.
     pub fn outline(&self) -> GroupReading {
         GroupReading {
             name: GroupName(self.name.clone()),
             min: self.plan.min,
             max: self.plan.max,
-            floor: if self.plan.kind == Kind::AwsLike { self.plan.min } else { 0 },
+            floor: if self.plan.style == GroupStyle::AutoScaling { self.plan.min } else { 0 },
             desired: self.capacity,
             etag: self.etag(),
             units_per_node: Some(self.plan.units_per_node),
@@ -39,17 +39,17 @@ impl Group {
 
     /// Its listed instances.
     pub fn instances(&self) -> Vec<Instance> {
-        self.members().map(|member| instance(self.plan.kind, member)).collect()
+        self.members().map(|member| instance(self.plan.style, member)).collect()
     }
 
-    /// What the cloud says of recent launches. A scale set has nothing to say: its operations do.
+    /// Recent launches. A scale set has none: its operations report them.
     pub fn launch_activity(&self) -> LaunchActivity {
-        if self.plan.kind == Kind::AzureLike {
+        if self.plan.style == GroupStyle::ScaleSet {
             return LaunchActivity::default();
         }
         let failures = self.activities().filter_map(|activity| match &activity.status {
             ActivityStatus::Failed(failure) if activity.kind == ActivityKind::Launch => {
-                // AWS's activities are told apart by when they began.
+                // AWS's activities are distinguished by their start.
                 Some(failure.at(activity.started))
             }
             _ => None,
@@ -64,12 +64,12 @@ impl Group {
         }
     }
 
-    /// What a new instance would be made from.
+    /// The launch spec of a new instance.
     pub fn launch_spec(&self) -> LaunchSpec {
         let plan = &self.plan;
-        let (region, disk, reserved) = match plan.kind {
-            Kind::AwsLike => ("us-east-1", 20 * GIB, ReservedProfile::Eks),
-            Kind::AzureLike => ("eastus", 128 * GIB, ReservedProfile::Aks),
+        let (region, disk, reserved) = match plan.style {
+            GroupStyle::AutoScaling => ("us-east-1", 20 * GIB, ReservedProfile::Eks),
+            GroupStyle::ScaleSet => ("eastus", 128 * GIB, ReservedProfile::Aks),
         };
         let mut zones = plan.zones.clone();
         zones.sort();
@@ -88,21 +88,21 @@ impl Group {
     /// An ID for an instance that does not exist.
     pub fn placeholder(&self, label: &str) -> ProviderId {
         let zone = self.plan.zones.first().map(String::as_str).unwrap_or_default();
-        ids::placeholder(self.plan.kind, &self.name, zone, label)
+        ids::placeholder(self.plan.style, &self.name, zone, label)
     }
 }
 
-fn instance(kind: Kind, member: &Member) -> Instance {
+fn instance(style: GroupStyle, member: &Member) -> Instance {
     let state = match member.phase {
-        // A machine that failed is never a node.
+        // A failed instance never becomes a node.
         Phase::Requested | Phase::Creating | Phase::Broken => InstanceState::Creating,
         Phase::Running | Phase::Standby => InstanceState::Running,
         Phase::Deleting => InstanceState::Deleting,
     };
-    let counts = match (kind, member.phase) {
-        (Kind::AwsLike, Phase::Deleting | Phase::Standby) => Counts::No,
-        (Kind::AwsLike, _) => Counts::Yes,
-        (Kind::AzureLike, _) => Counts::UntilDeleted,
+    let counts = match (style, member.phase) {
+        (GroupStyle::AutoScaling, Phase::Deleting | Phase::Standby) => Counts::No,
+        (GroupStyle::AutoScaling, _) => Counts::Yes,
+        (GroupStyle::ScaleSet, _) => Counts::UntilDeleted,
     };
     let failure = member.failure.as_ref().map(|(failure, at)| failure.at(*at));
     Instance { id: member.provider_id.clone(), state, counts, failure }

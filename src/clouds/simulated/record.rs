@@ -1,29 +1,29 @@
-//! What a simulated cloud keeps on record: operations, activities, happenings, and instances killed unnamed.
+//! The records of a simulated cloud: operations, activities, events, and instances that it deleted unnamed.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::trouble::PlannedFailure;
+use super::outcome::PlannedFailure;
 use crate::cloud::ProviderId;
 
-/// What an operation was asked to do.
+/// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
-    /// A new capacity.
+    /// Sets the capacity.
     Resize,
-    /// Deletion of named instances.
+    /// Deletes named instances.
     Delete,
 }
 
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// As asked.
+    /// Successfully.
     Succeeded,
-    /// Otherwise.
+    /// With a failure.
     Failed(PlannedFailure),
-    /// Given up for a later operation.
+    /// Stopped for a later operation.
     Preempted,
 }
 
@@ -32,15 +32,15 @@ pub enum Ending {
 pub struct Operation {
     /// Its number within its group.
     pub number: u64,
-    /// What was asked.
+    /// What it does.
     pub kind: OperationKind,
     /// When it was accepted.
     pub started: Duration,
-    /// How and when it ended; `None` while it is under way.
+    /// How and when it ended; `None` while it is in progress.
     pub ending: Option<(Duration, Ending)>,
-    /// Instances whose part in it is not over.
+    /// The number of instances whose part in it is not over.
     pub(super) pending: usize,
-    /// The first thing that went wrong in it.
+    /// The first failure in it.
     pub(super) failure: Option<PlannedFailure>,
 }
 
@@ -53,14 +53,14 @@ pub enum ActivityKind {
     Terminate,
 }
 
-/// How an activity stands.
+/// The status of an activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActivityStatus {
-    /// Under way.
+    /// In progress.
     InProgress,
     /// Done.
     Successful,
-    /// Given up because it was no longer wanted.
+    /// Cancelled because it was no longer needed.
     Cancelled,
     /// Failed.
     Failed(PlannedFailure),
@@ -79,7 +79,7 @@ pub struct Activity {
     pub started: Duration,
     /// When it ended.
     pub ended: Option<Duration>,
-    /// How it stands.
+    /// Its status.
     pub status: ActivityStatus,
 }
 
@@ -101,10 +101,10 @@ impl Activity {
 /// Who wrote a capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
-    /// The one who uses the cloud through its API.
+    /// The caller under test.
     Caller,
-    /// Someone else.
-    Outside,
+    /// Somebody else.
+    External,
 }
 
 /// An instance that was deleted because a write lowered the capacity, without anyone having named it.
@@ -122,12 +122,12 @@ pub struct Killed {
     pub author: Author,
 }
 
-/// Something that happened, in one sentence.
+/// An event, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When, since the beginning of the world.
     pub at: Duration,
-    /// The group it happened to.
+    /// Its group.
     pub group: Arc<str>,
     /// What happened.
     pub what: String,
@@ -142,20 +142,20 @@ impl fmt::Display for Event {
 /// Why the cloud refused a write at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// There is no such thing.
+    /// Not found.
     NotFound,
-    /// The group is not as the write supposes: its version differs (`PreconditionFailed`) or it is busy.
+    /// The group's etag differs (`PreconditionFailed`), or the group is busy.
     Conflict,
     /// No quota or capacity.
     OutOfResources,
-    /// Not allowed as it was asked.
+    /// Not allowed or invalid.
     Refused,
 }
 
 /// A write that the cloud refused at once, with nothing done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why, in a word.
+    /// The class of the reason.
     pub kind: RefusalKind,
     /// The cloud's code.
     pub code: String,
@@ -168,7 +168,7 @@ impl Refusal {
         Self { kind, code: code.to_owned(), message: message.into() }
     }
 
-    /// A refusal as a plan foresees it.
+    /// A refusal that a plan prescribes.
     pub(super) fn planned(failure: &PlannedFailure) -> Self {
         let kind = match failure.class {
             crate::cloud::FailureClass::OutOfResources => RefusalKind::OutOfResources,
@@ -178,15 +178,15 @@ impl Refusal {
     }
 }
 
-/// What became of a deletion request, by the cloud's instance IDs.
+/// The result of a deletion request, by the cloud's instance IDs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Receipt {
+pub struct DeletionResult {
     /// Deletion began.
     pub accepted: Vec<String>,
-    /// Gone or going already.
+    /// Gone or being deleted already.
     pub already_gone: Vec<String>,
     /// Refused, with the reason.
     pub refused: Vec<(String, Refusal)>,
-    /// The operation, where there is one to follow.
+    /// The operation of a scale set.
     pub operation: Option<u64>,
 }

@@ -1,22 +1,22 @@
-//! What a VM scale set does: what each write asks for, as one operation, and nothing by itself.
+//! How a VM scale set behaves: each write is one operation, and nothing happens by itself.
 
 use std::time::Duration;
 
 use super::group::Group;
 use super::lifecycle::instances;
-use super::member::{Claim, Member, Phase};
+use super::member::{DeletionAccounting, Member, Phase};
+use super::outcome::DeleteOutcome;
 use super::plan::{Accounting, Overlap};
-use super::record::{Author, Ending, OperationKind, Receipt, Refusal, RefusalKind};
-use super::trouble::DeleteOutcome;
+use super::record::{Author, DeletionResult, Ending, OperationKind, Refusal, RefusalKind};
 use crate::cloud::Permit;
 
 /// The most instances that a scale set takes.
 const CAPACITY_MAX: u32 = 1000;
 
 impl Group {
-    /// `PATCH sku.capacity`, provided that the etag still is `if_match`. Answers the operation.
+    /// `PATCH sku.capacity`, if the etag still equals `if_match`. Returns the operation.
     ///
-    /// A capacity below what counts deletes instances of the scale set's own choice, at once.
+    /// A capacity below the counted instances deletes instances of the scale set's own choice at once.
     pub(super) fn resize(
         &mut self,
         at: Duration,
@@ -46,10 +46,10 @@ impl Group {
         let operation = self.open_operation(at, OperationKind::Resize);
         let counted = self.count(|member| member.counts());
         for _ in counted..to {
-            let (after, fate) = self.draw_launch();
+            let (after, transition) = self.draw_launch();
             let serial = self.add_member(at, Phase::Creating);
             self.assign(serial, Some(operation), at);
-            self.decide(serial, at + after, fate);
+            self.schedule_transition(serial, at + after, transition);
         }
         self.kill(counted.saturating_sub(to), at, Some(operation));
         self.stop_counting_beyond(to);
@@ -57,36 +57,37 @@ impl Group {
         Ok(operation)
     }
 
-    /// A capacity that has no room for what is on its way out does not count it, and so does not fall when it is gone.
+    /// Stops counting instances being deleted that the new capacity has no room for: the capacity does not fall when they
+    /// are gone.
     fn stop_counting_beyond(&mut self, capacity: u32) {
         let excess = self.count(|member| member.counts()).saturating_sub(capacity);
-        let going = self.members.values_mut().filter(|member| member.claim == Claim::UntilGone);
+        let going = self.members.values_mut().filter(|member| member.accounting == DeletionAccounting::UntilGone);
         for member in going.take(usize::try_from(excess).unwrap_or(usize::MAX)) {
-            member.claim = Claim::None;
+            member.accounting = DeletionAccounting::None;
         }
     }
 
-    /// `POST …/delete`: deletes the named instances, and lowers the capacity by their number, when its habit is to.
-    pub(super) fn delete(&mut self, at: Duration, ids: &[&str]) -> Result<Receipt, Refusal> {
-        let mut receipt = Receipt::default();
+    /// `POST …/delete`: deletes the named instances, and lowers the capacity by their number when its accounting says so.
+    pub(super) fn delete(&mut self, at: Duration, ids: &[&str]) -> Result<DeletionResult, Refusal> {
+        let mut result = DeletionResult::default();
         let mut serials = Vec::new();
         for id in ids {
-            // What another operation deletes is free again where this one preempts it.
+            // Where this operation preempts others, an instance that another one deletes can be deleted again.
             let goes = |member: &Member| {
-                let is_freed = self.plan.overlap == Overlap::Preempt && member.claim != Claim::None;
+                let is_freed = self.plan.overlap == Overlap::Preempt && member.accounting != DeletionAccounting::None;
                 member.phase == Phase::Deleting && !is_freed
             };
             let going = |serial: &u64| self.members.get(serial).is_none_or(goes);
             match self.find(id) {
                 Some(serial) if !going(&serial) && !serials.contains(&serial) => {
                     serials.push(serial);
-                    receipt.accepted.push((*id).to_owned());
+                    result.accepted.push((*id).to_owned());
                 }
-                _ => receipt.already_gone.push((*id).to_owned()),
+                _ => result.already_gone.push((*id).to_owned()),
             }
         }
         if serials.is_empty() {
-            return Ok(receipt);
+            return Ok(result);
         }
         if let Permit::Withheld(reason) = &self.plan.removal {
             return Err(Refusal::new(RefusalKind::Refused, "OperationNotAllowed", reason.clone()));
@@ -102,25 +103,25 @@ impl Group {
         }
         self.preempt_others(at);
         let operation = self.open_operation(at, OperationKind::Delete);
-        receipt.operation = Some(operation);
-        let claim = match self.plan.accounting {
-            Accounting::OnAccept => Claim::GivenUp,
-            Accounting::WhenGone => Claim::UntilGone,
+        result.operation = Some(operation);
+        let accounting = match self.plan.accounting {
+            Accounting::OnAccept => DeletionAccounting::Released,
+            Accounting::WhenGone => DeletionAccounting::UntilGone,
         };
         self.changed();
         for (serial, failure) in serials.into_iter().zip(failures) {
-            if claim == Claim::GivenUp {
+            if accounting == DeletionAccounting::Released {
                 self.capacity = self.capacity.saturating_sub(1);
             }
-            self.begin_deletion(serial, at, Some(operation), claim, failure);
+            self.begin_deletion(serial, at, Some(operation), accounting, failure);
         }
-        let count = u32::try_from(receipt.accepted.len()).unwrap_or(u32::MAX);
-        let until = if claim == Claim::UntilGone { " until then" } else { "" };
-        self.tell(at, format!("{} being deleted, capacity {}{until}", instances(count), self.capacity));
-        Ok(receipt)
+        let count = u32::try_from(result.accepted.len()).unwrap_or(u32::MAX);
+        let until = if accounting == DeletionAccounting::UntilGone { " until then" } else { "" };
+        self.narrate(at, format!("{} being deleted, capacity {}{until}", instances(count), self.capacity));
+        Ok(result)
     }
 
-    /// Refuses a write while another is under way, where that is the habit.
+    /// Refuses a write during another operation, if the plan says so.
     fn refuse_if_busy(&self) -> Result<(), Refusal> {
         let busy = self.operations.values().any(|operation| operation.ending.is_none());
         if busy && self.plan.overlap == Overlap::Conflict {
@@ -130,7 +131,7 @@ impl Group {
         Ok(())
     }
 
-    /// Gives up the operations under way for a new one, where that is the habit.
+    /// Stops the operations in progress for a new one, if the plan says so.
     fn preempt_others(&mut self, at: Duration) {
         if self.plan.overlap == Overlap::Preempt {
             let busy = self.operations.values().filter(|operation| operation.ending.is_none());
@@ -140,7 +141,7 @@ impl Group {
         }
     }
 
-    /// Gives an operation up: deletions under way are taken back, instances being created go on without it.
+    /// Stops an operation: its deletions are undone, and instances being created go on without it.
     fn preempt(&mut self, number: u64, at: Duration) {
         if let Some(operation) = self.operations.get_mut(&number) {
             operation.ending = Some((at, Ending::Preempted));
@@ -154,8 +155,8 @@ impl Group {
         for serial in part_of_it {
             let Some(member) = self.members.get_mut(&serial) else { continue };
             member.operation = None;
-            // Nobody waits for those that nobody named: they go.
-            if member.phase == Phase::Deleting && member.claim != Claim::None {
+            // Instances that nobody named are deleted all the same.
+            if member.phase == Phase::Deleting && member.accounting != DeletionAccounting::None {
                 self.resume(serial);
             }
         }

@@ -1,17 +1,17 @@
-//! What an Auto Scaling group does: it strives for its desired capacity by itself.
+//! How an Auto Scaling group behaves: it adjusts its instances to its desired capacity by itself.
 //!
-//! A new desired capacity is in force at once and acted on later. Launches that fail are tried again for ever; more
-//! instances than desired are suffered for some twenty seconds, and then some of them are terminated.
+//! A new desired capacity is visible at once and acted on later. Failed launches are retried forever. A surplus of instances
+//! is tolerated for some twenty seconds and then terminated.
 
 use std::time::Duration;
 
 use super::chance::{draw, seconds};
 use super::group::{Due, Group};
 use super::lifecycle::instances;
-use super::member::{Claim, Fate, Phase};
-use super::plan::Kind;
+use super::member::{DeletionAccounting, Phase, Transition};
+use super::outcome::DeleteOutcome;
+use super::plan::GroupStyle;
 use super::record::{ActivityKind, Author, Refusal, RefusalKind};
-use super::trouble::DeleteOutcome;
 use crate::cloud::Permit;
 
 /// How long an Auto Scaling group takes to notice that an instance is lost.
@@ -39,23 +39,24 @@ impl Group {
         Ok(())
     }
 
-    /// Puts a new capacity in force, whoever wrote it.
+    /// Stores a new capacity, whoever wrote it.
     pub(super) fn take_capacity(&mut self, at: Duration, to: u32, author: Author) {
         let from = std::mem::replace(&mut self.capacity, to);
         self.changed();
         if self.live() <= to {
             self.scale_in_at = None;
         }
-        let by = if author == Author::Outside { " (from outside)" } else { "" };
+        let by = if author == Author::External { " (from outside)" } else { "" };
         if to > from {
-            self.tell(at, format!("{} launching, capacity {from} → {to}{by}", instances(to - from)));
+            self.narrate(at, format!("{} launching, capacity {from} → {to}{by}", instances(to - from)));
         } else if to < from {
             self.lowered_by = author;
-            self.tell(at, format!("capacity {from} → {to}{by}"));
+            self.narrate(at, format!("capacity {from} → {to}{by}"));
         }
     }
 
-    /// `TerminateInstanceInAutoScalingGroup`. Answers whether the instance was there and not going already.
+    /// `TerminateInstanceInAutoScalingGroup`. Returns false if the instance was gone or being
+    /// deleted already.
     pub(super) fn terminate(&mut self, at: Duration, id: &str, decrement: bool) -> Result<bool, Refusal> {
         let Some(serial) = self.find(id) else { return Ok(false) };
         let Some(phase) = self.members.get(&serial).map(|member| member.phase) else { return Ok(false) };
@@ -65,7 +66,7 @@ impl Group {
         if let Permit::Withheld(reason) = &self.plan.removal {
             return Err(Refusal::new(RefusalKind::Refused, "ValidationError", reason.clone()));
         }
-        // Standby instances are no part of the desired capacity.
+        // Standby instances are not part of the desired capacity.
         let decrement = decrement && phase != Phase::Standby;
         if decrement && self.capacity <= self.plan.min {
             let message = format!(
@@ -86,35 +87,39 @@ impl Group {
         } else {
             self.reconcile_no_later_than(at + REPLACE_AFTER);
         }
-        let claim = if decrement { Claim::GivenUp } else { Claim::None };
-        self.begin_deletion(serial, at, None, claim, failure);
+        let accounting = if decrement { DeletionAccounting::Released } else { DeletionAccounting::None };
+        self.begin_deletion(serial, at, None, accounting, failure);
         Ok(true)
     }
 
     /// Launches what is missing.
     pub(super) fn reconcile(&mut self, at: Duration) {
-        if self.plan.kind != Kind::AwsLike || self.plan.growth != Permit::Granted {
+        if self.plan.style != GroupStyle::AutoScaling || self.plan.growth != Permit::Granted {
             return;
         }
         let have = self.count(|member| member.phase == Phase::Requested || member.phase.lives());
         for _ in have..self.capacity {
             let activity = self.open_activity(at, ActivityKind::Launch, None);
-            let (after, fate) = self.draw_launch();
+            let (after, transition) = self.draw_launch();
             let serial = self.add_member(at, Phase::Requested);
             if let Some(member) = self.members.get_mut(&serial) {
                 member.activity = Some(activity);
             }
-            if matches!(fate, Fate::Fail { .. }) {
-                self.decide(serial, at + after, fate);
+            if matches!(transition, Transition::LaunchFails { .. }) {
+                self.schedule_transition(serial, at + after, transition);
             } else {
                 let listed = draw(&mut self.rng, &seconds(1, 2)).min(after);
-                self.decide(serial, at + listed, Fate::Appear(after.saturating_sub(listed), Box::new(fate)));
+                self.schedule_transition(
+                    serial,
+                    at + listed,
+                    Transition::Listed(after.saturating_sub(listed), Box::new(transition)),
+                );
             }
         }
         self.watch_surplus(at);
     }
 
-    /// Terminates what is too much by now.
+    /// Terminates the surplus, if there still is one.
     pub(super) fn scale_in(&mut self, at: Duration) {
         let surplus = self.live().saturating_sub(self.capacity);
         if surplus > 0 {
@@ -122,18 +127,18 @@ impl Group {
         }
     }
 
-    /// Sees to it that instances beyond the desired capacity are terminated after a while.
+    /// Schedules the termination of a surplus.
     pub(super) fn watch_surplus(&mut self, at: Duration) {
-        if self.plan.kind == Kind::AwsLike && self.scale_in_at.is_none() && self.live() > self.capacity {
+        if self.plan.style == GroupStyle::AutoScaling && self.scale_in_at.is_none() && self.live() > self.capacity {
             let due = at + draw(&mut self.rng, &self.plan.scale_in_lag);
             self.scale_in_at = Some(due);
             self.schedule(due, Due::ScaleIn);
         }
     }
 
-    /// Tries failed launches again, later.
+    /// Retries failed launches later.
     pub(super) fn retry_later(&mut self, at: Duration) {
-        // A wait of nothing would never let time pass.
+        // A wait of zero would never let time pass.
         self.reconcile_no_later_than(at + self.plan.retry_every.max(Duration::from_millis(1)));
     }
 
@@ -143,7 +148,7 @@ impl Group {
     }
 
     pub(super) fn reconcile_no_later_than(&mut self, due: Duration) {
-        if self.plan.kind == Kind::AwsLike && self.reconcile_at.is_none_or(|planned| planned > due) {
+        if self.plan.style == GroupStyle::AutoScaling && self.reconcile_at.is_none_or(|planned| planned > due) {
             self.reconcile_at = Some(due);
             self.schedule(due, Due::Reconcile);
         }

@@ -2,7 +2,7 @@
 
 use crate::cloud::{Accelerator, Architecture, InstanceType};
 
-/// Every instance type there is.
+/// All instance types.
 pub(super) fn all() -> Vec<InstanceType> {
     use Architecture::{Amd64, Arm64};
     vec![

@@ -1,7 +1,7 @@
-//! The simulated world: all groups, and the order in which things happen to them.
+//! The simulated world: all groups, and the order in which their scheduled changes happen.
 //!
-//! Pure, like the groups: time comes in as a duration since the beginning of the world. Every method that takes `now`
-//! first does all that has fallen due until then, in order of time.
+//! It does no I/O and has no clock: a time is a duration since the beginning of the world. Every method that takes `now`
+//! first applies all changes that are due by then, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -10,14 +10,14 @@ use std::time::{Duration, SystemTime};
 
 use super::group::Group;
 use super::lifecycle::instances;
-use super::memory::Memory;
-use super::plan::{GroupPlan, Kind};
-use super::record::{Author, Event, Killed, Operation, Receipt, Refusal, RefusalKind};
+use super::past_readings::PastReadings;
+use super::plan::{GroupPlan, GroupStyle};
+use super::record::{Author, DeletionResult, Event, Killed, Operation, Refusal, RefusalKind};
 use crate::cloud::ProviderId;
 
-/// The wall-clock time at which every world begins: 2026-01-01T00:00:00Z.
-const GENESIS: Duration = Duration::from_secs(1_767_225_600);
-/// Happenings that a world remembers.
+/// The wall-clock time when every world begins: 2026-01-01T00:00:00Z.
+const WORLD_BEGINS: Duration = Duration::from_secs(1_767_225_600);
+/// The number of events that a world keeps.
 const EVENTS_MAX: usize = 10_000;
 
 /// The simulated world.
@@ -25,15 +25,15 @@ const EVENTS_MAX: usize = 10_000;
 pub struct World {
     seed: u64,
     pub(super) now: Duration,
-    editions: u64,
+    generations: u64,
     pub(super) groups: BTreeMap<Arc<str>, Group>,
-    /// When which group is next; entries that the group has outrun are skipped.
+    /// When each group's next change is due. Outdated entries are skipped.
     agenda: BinaryHeap<Reverse<(Duration, Arc<str>)>>,
     events: VecDeque<Event>,
-    /// How many of the latest events nobody has taken yet.
-    untold: usize,
+    /// How many of the latest events have not been taken yet.
+    unsent: usize,
     kills: Vec<Killed>,
-    pub(super) memory: Option<Memory>,
+    pub(super) past_readings: Option<PastReadings>,
 }
 
 impl World {
@@ -42,17 +42,17 @@ impl World {
         Self {
             seed,
             now: Duration::ZERO,
-            editions: 0,
+            generations: 0,
             groups: BTreeMap::new(),
             agenda: BinaryHeap::new(),
             events: VecDeque::new(),
-            untold: 0,
+            unsent: 0,
             kills: Vec::new(),
-            memory: None,
+            past_readings: None,
         }
     }
 
-    /// Does all that falls due until `now`. Time never runs backwards: an earlier `now` is as good as the latest.
+    /// Applies all changes that are due by `now`. Time never runs backwards: an earlier `now` has no effect.
     pub fn advance(&mut self, now: Duration) {
         while let Some(Reverse((due, _))) = self.agenda.peek()
             && *due <= now
@@ -69,42 +69,42 @@ impl World {
         self.now = self.now.max(now);
     }
 
-    /// The latest time that the world has been brought to.
+    /// The current time of the world.
     pub fn now(&self) -> Duration {
         self.now
     }
 
-    /// Creates a group, in place of one of the same name.
+    /// Creates a group, replacing one of the same name.
     pub fn create_group(&mut self, now: Duration, plan: GroupPlan) {
         self.advance(now);
-        self.editions += 1;
-        let group = Group::new(plan, self.seed, self.editions, self.now);
+        self.generations += 1;
+        let group = Group::new(plan, self.seed, self.generations, self.now);
         let name = Arc::clone(&group.name);
         self.groups.insert(Arc::clone(&name), group);
         self.settle(&name);
     }
 
-    /// Takes a group out of sight: the cloud says that there is none. Answers whether there was one.
+    /// Hides a group: the cloud reports that it does not exist. Returns whether there was one.
     pub fn remove_group(&mut self, now: Duration, name: &str) -> bool {
         self.set_hidden(now, name, true)
     }
 
-    /// Brings a removed group back as it would be had it not been away. Answers whether there is one.
+    /// Shows a hidden group again; it has gone on meanwhile. Returns whether there is one.
     pub fn restore_group(&mut self, now: Duration, name: &str) -> bool {
         self.set_hidden(now, name, false)
     }
 
-    /// The groups in sight, by name.
+    /// The groups that are not hidden, by name.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.values().filter(|group| !group.hidden)
     }
 
-    /// One group, if it is in sight.
-    pub fn view(&self, name: &str) -> Option<&Group> {
+    /// One group, unless it is hidden.
+    pub fn group(&self, name: &str) -> Option<&Group> {
         self.groups.get(name).filter(|group| !group.hidden)
     }
 
-    /// Sets a capacity through the API. Answers the operation, where the group's kind has them.
+    /// Sets a capacity through the API. Returns the operation of a scale set.
     pub fn set_capacity(
         &mut self,
         now: Duration,
@@ -112,41 +112,41 @@ impl World {
         to: u32,
         if_match: Option<&str>,
     ) -> Result<Option<u64>, Refusal> {
-        self.edit(now, group, |group, at| match group.plan.kind {
-            Kind::AwsLike => group.set_desired(at, to, Author::Caller).map(|()| None),
-            Kind::AzureLike => group.resize(at, to, if_match, Author::Caller).map(Some),
+        self.edit(now, group, |group, at| match group.plan.style {
+            GroupStyle::AutoScaling => group.set_desired(at, to, Author::Caller).map(|()| None),
+            GroupStyle::ScaleSet => group.resize(at, to, if_match, Author::Caller).map(Some),
         })?
     }
 
     /// Deletes instances through the API, by the cloud's IDs, and lowers the capacity by their number.
-    pub fn delete_instances(&mut self, now: Duration, group: &str, ids: &[&str]) -> Result<Receipt, Refusal> {
-        self.edit(now, group, |group, at| match group.plan.kind {
-            Kind::AzureLike => group.delete(at, ids),
-            Kind::AwsLike => {
-                let mut receipt = Receipt::default();
+    pub fn delete_instances(&mut self, now: Duration, group: &str, ids: &[&str]) -> Result<DeletionResult, Refusal> {
+        self.edit(now, group, |group, at| match group.plan.style {
+            GroupStyle::ScaleSet => group.delete(at, ids),
+            GroupStyle::AutoScaling => {
+                let mut result = DeletionResult::default();
                 for id in ids {
                     match group.terminate(at, id, true) {
-                        Ok(true) => receipt.accepted.push((*id).to_owned()),
-                        Ok(false) => receipt.already_gone.push((*id).to_owned()),
-                        Err(refusal) => receipt.refused.push(((*id).to_owned(), refusal)),
+                        Ok(true) => result.accepted.push((*id).to_owned()),
+                        Ok(false) => result.already_gone.push((*id).to_owned()),
+                        Err(refusal) => result.refused.push(((*id).to_owned(), refusal)),
                     }
                 }
-                if !receipt.accepted.is_empty() {
-                    let count = u32::try_from(receipt.accepted.len()).unwrap_or(u32::MAX);
-                    group.tell(at, format!("{} being deleted, capacity {}", instances(count), group.capacity));
+                if !result.accepted.is_empty() {
+                    let count = u32::try_from(result.accepted.len()).unwrap_or(u32::MAX);
+                    group.narrate(at, format!("{} being deleted, capacity {}", instances(count), group.capacity));
                 }
-                Ok(receipt)
+                Ok(result)
             }
         })?
     }
 
-    /// Terminates one instance of an Auto Scaling group; without `decrement` it will be replaced. Answers whether it
-    /// was there and not going already.
+    /// Terminates one instance of an Auto Scaling group; without `decrement` it is replaced. Returns false if it was gone
+    /// or being deleted already.
     pub fn terminate(&mut self, now: Duration, group: &str, id: &str, decrement: bool) -> Result<bool, Refusal> {
         self.edit(now, group, |group, at| group.terminate(at, id, decrement))?
     }
 
-    /// An operation, while it is remembered.
+    /// An operation, as long as it is kept.
     pub fn operation(&self, group: &str, number: u64) -> Option<&Operation> {
         self.groups.get(group)?.operations.get(&number)
     }
@@ -156,29 +156,29 @@ impl World {
         self.groups().find(|group| group.find(id).is_some())
     }
 
-    /// Every instance that a capacity write of the caller's cost its life, unnamed by anyone.
+    /// Every instance that was deleted because of a capacity write of the caller's and that nobody had named.
     pub fn killed_unnamed(&self) -> Vec<Killed> {
         self.kills.iter().filter(|killed| killed.author == Author::Caller).cloned().collect()
     }
 
-    /// Every instance that any capacity write cost its life.
+    /// Every instance that was deleted because of any capacity write.
     pub fn kills(&self) -> &[Killed] {
         &self.kills
     }
 
-    /// What happened, oldest first, as far as it is remembered.
+    /// The events that are kept, oldest first.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.events.iter()
     }
 
-    /// What happened since this was last asked.
+    /// The events since the last call.
     pub fn take_new_events(&mut self) -> Vec<Event> {
-        let untold = std::mem::take(&mut self.untold);
-        self.events.range(self.events.len() - untold..).cloned().collect()
+        let unsent = std::mem::take(&mut self.unsent);
+        self.events.range(self.events.len() - unsent..).cloned().collect()
     }
 
-    /// The fewest instances that each group kept at any moment since this was last asked, by group: those that live and
-    /// have room in the capacity. To be held against what is published: a true 0 may last for less than a second.
+    /// The fewest instances that each group had at any moment since the last call: those that are live and that the
+    /// capacity allows for. The simulation compares this to what is published, as a real 0 may last less than a second.
     pub fn take_lows(&mut self) -> BTreeMap<Arc<str>, u32> {
         self.groups.values_mut().map(|group| (Arc::clone(&group.name), group.take_low())).collect()
     }
@@ -189,13 +189,13 @@ impl World {
         let at = self.now;
         if group.hidden != hidden {
             group.hidden = hidden;
-            group.tell(at, if hidden { "the group was removed" } else { "the group is back" }.to_owned());
+            group.narrate(at, if hidden { "the group was removed" } else { "the group is back" }.to_owned());
         }
         self.settle(name);
         true
     }
 
-    /// Does something to a group in sight.
+    /// Changes a group that is not hidden.
     pub(super) fn edit<R>(
         &mut self,
         now: Duration,
@@ -213,7 +213,7 @@ impl World {
         Ok(result)
     }
 
-    /// Takes over what a group has to tell after something was done to it or by it.
+    /// Collects a group's events and its next due time after it changed.
     fn settle(&mut self, name: &str) {
         let Some(group) = self.groups.get_mut(name) else { return };
         group.mark_low();
@@ -224,30 +224,30 @@ impl World {
             self.agenda.push(Reverse((due, Arc::clone(&group.name))));
         }
         self.kills.append(&mut group.kills);
-        self.untold += group.events.len();
+        self.unsent += group.events.len();
         self.events.extend(group.events.drain(..));
         let surplus = self.events.len().saturating_sub(EVENTS_MAX);
         self.events.drain(..surplus);
-        self.untold = self.untold.min(EVENTS_MAX);
-        if let Some(memory) = &mut self.memory {
-            memory.note(self.now, group);
+        self.unsent = self.unsent.min(EVENTS_MAX);
+        if let Some(past_readings) = &mut self.past_readings {
+            past_readings.record(self.now, group);
         }
     }
 }
 
-/// Wall-clock time so long after the beginning of the world.
+/// The wall-clock time this long after the beginning of the world.
 pub fn wall_clock(at: Duration) -> SystemTime {
-    SystemTime::UNIX_EPOCH + GENESIS + at
+    SystemTime::UNIX_EPOCH + WORLD_BEGINS + at
 }
 
-/// What people call an instance: the last part of its ID.
-pub(super) fn short(id: &ProviderId) -> &str {
+/// The last segment of a provider ID.
+pub(super) fn short_name(id: &ProviderId) -> &str {
     id.as_str().rsplit('/').next().unwrap_or_default()
 }
 
-/// What the narration calls an instance: a scale set's has but a number.
-pub(super) fn called(id: &ProviderId) -> String {
-    match short(id) {
+/// The name of an instance in events: a scale set's instances have only numbers.
+pub(super) fn display_name(id: &ProviderId) -> String {
+    match short_name(id) {
         number if number.bytes().all(|byte| byte.is_ascii_digit()) => format!("instance {number}"),
         name => name.to_owned(),
     }

@@ -73,8 +73,10 @@ async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
         weight: Some(weight.to_owned()),
         requirements: None,
     };
-    emulator.look("weighted", |look| look.overrides = vec![weight("m5.large", "1"), weight("m5.xlarge", "2")]);
-    emulator.look("scaled", |look| look.policies = vec!["cpu-50".to_owned()]);
+    emulator.group_details("weighted", |details| {
+        details.overrides = vec![weight("m5.large", "1"), weight("m5.xlarge", "2")]
+    });
+    emulator.group_details("scaled", |details| details.policies = vec!["cpu-50".to_owned()]);
     let groups = ["0:10:spread", "0:10:stuck", "0:10:weighted", "0:10:scaled", "1:5:bounds", "0:1:gone"];
     let found = check(&config(&emulator, &groups, "learn: {configMap: mine}"));
     found.has("warning spread it spans 2 zones", &["(AZRebalance) — aws autoscaling suspend-processes"]);
@@ -96,7 +98,7 @@ async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
 #[tokio::test]
 async fn a_group_whose_machines_cannot_be_described_is_an_error_and_comes_first() {
     let emulator = aws([plan("good"), plan("template")]);
-    emulator.look("template", |look| look.launch = Launch::MissingTemplate);
+    emulator.group_details("template", |details| details.launch = Launch::MissingTemplate);
     let found = check(&config(&emulator, &["0:10:good", "0:10:template"], ""));
     found.has("error template no template can be built, so it cannot grow from zero: ", &["launch template"]);
     found.has("ok good", &[]);
@@ -138,9 +140,9 @@ async fn missing_permissions_are_named_with_the_policy_that_grants_them() {
 
 #[tokio::test]
 async fn names_that_two_sources_share_and_gpus_in_both_clouds_are_warned_of() {
-    let one = aws([plan("web").machines(&["g4dn.xlarge"])]);
+    let one = aws([plan("web").instance_types(&["g4dn.xlarge"])]);
     let two = Arm::start(Arc::new(
-        Simulated::with_groups(7, [GroupPlan::azure("web").machines(&["Standard_NC24ads_A100_v4"])])
+        Simulated::with_groups(7, [GroupPlan::azure("web").instance_types(&["Standard_NC24ads_A100_v4"])])
             .of_family(Family::Azure),
     ));
     let settings = |name: &str, emulator: &dyn Fn() -> (String, Vec<String>)| {
@@ -163,9 +165,9 @@ async fn names_that_two_sources_share_and_gpus_in_both_clouds_are_warned_of() {
 async fn a_scale_set_that_azure_monitor_scales_too_is_warned_of() {
     let cloud = Simulated::with_groups(7, [GroupPlan::azure("pool"), GroupPlan::azure("calm")]);
     let emulator = Arm::start(Arc::new(cloud.of_family(Family::Azure)));
-    emulator.look("pool", |look| look.autoscale = Some("by-cpu".to_owned()));
+    emulator.group_details("pool", |details| details.autoscale = Some("by-cpu".to_owned()));
     let found = check(&config(&emulator, &["0:10:pool", "0:10:calm"], ""));
-    found.has("warning pool its size is also set by the autoscale setting by-cpu — switch it off: az monitor", &[]);
+    found.has("warning pool its size is also set by the autoscale options by-cpu — switch it off: az monitor", &[]);
     found.has_no("warning calm");
     found.has("ok calm", &[]);
     assert_eq!(found.code, Some(0));

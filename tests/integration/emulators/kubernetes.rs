@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-use super::exchange::{Answer, Request};
+use super::http_messages::{HttpResponse, Request};
 
 /// The largest body that is read.
 const BODY_MAX: usize = 4 << 20;
@@ -194,8 +194,9 @@ impl ApiServer {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
-                let door = Door { listener: TcpListener::from_std(listener).expect("a listener"), acceptor };
-                let serving = axum::serve(door, Router::new().fallback(serve).with_state(state));
+                let listener =
+                    ConnectionListener { listener: TcpListener::from_std(listener).expect("a listener"), acceptor };
+                let serving = axum::serve(listener, Router::new().fallback(serve).with_state(state));
                 tokio::select! {
                     _ = serving.into_future() => {}
                     _ = closed => {}
@@ -312,12 +313,12 @@ async fn serve(
     answer.into_http()
 }
 
-fn refused(status: u16, message: &str) -> Answer {
-    Answer::json(status, &json!({"kind": "Status", "status": "Failure", "message": message, "code": status}))
+fn refused(status: u16, message: &str) -> HttpResponse {
+    HttpResponse::json(status, &json!({"kind": "Status", "status": "Failure", "message": message, "code": status}))
 }
 
 impl Cluster {
-    fn answer(&mut self, request: &Request, guard: Guard) -> Answer {
+    fn answer(&mut self, request: &Request, guard: Guard) -> HttpResponse {
         if self.down {
             return refused(503, "the server is currently unable to handle the request");
         }
@@ -330,7 +331,7 @@ impl Cluster {
             ("GET", ["api", "v1", "nodes"]) => self.list_nodes(request),
             ("GET", ["api", "v1", "namespaces", namespace, "configmaps", name]) => {
                 match self.config_maps.get(&((*namespace).to_owned(), (*name).to_owned())) {
-                    Some(found) => Answer::json(200, found),
+                    Some(found) => HttpResponse::json(200, found),
                     None => refused(404, "configmaps not found"),
                 }
             }
@@ -344,7 +345,7 @@ impl Cluster {
         }
     }
 
-    fn list_nodes(&self, request: &Request) -> Answer {
+    fn list_nodes(&self, request: &Request) -> HttpResponse {
         let number = |name: &str| request.parameter(name).and_then(|text| text.parse::<usize>().ok());
         let from = request.parameter("continue").map_or(0, |token| {
             token.strip_prefix("from+/=").and_then(|from| from.parse().ok()).expect("a token of this server's")
@@ -352,10 +353,10 @@ impl Cluster {
         let to = (from + number("limit").unwrap_or(usize::MAX - from)).min(self.nodes.len());
         let items: Vec<Value> = self.nodes[from..to].iter().map(MkNode::json).collect();
         let next = if to < self.nodes.len() { format!("from+/={to}") } else { String::new() };
-        Answer::json(200, &json!({"kind": "NodeList", "metadata": {"continue": next}, "items": items}))
+        HttpResponse::json(200, &json!({"kind": "NodeList", "metadata": {"continue": next}, "items": items}))
     }
 
-    fn create(&mut self, namespace: &str, mut map: Value) -> Answer {
+    fn create(&mut self, namespace: &str, mut map: Value) -> HttpResponse {
         let name = map["metadata"]["name"].as_str().expect("a name").to_owned();
         let key = (namespace.to_owned(), name);
         if self.config_maps.contains_key(&key) {
@@ -364,10 +365,10 @@ impl Cluster {
         self.version += 1;
         map["metadata"]["resourceVersion"] = self.version.to_string().into();
         self.config_maps.insert(key, map.clone());
-        Answer::json(201, &map)
+        HttpResponse::json(201, &map)
     }
 
-    fn patch(&mut self, key: (String, String), patch: &Value) -> Answer {
+    fn patch(&mut self, key: (String, String), patch: &Value) -> HttpResponse {
         self.version += 1;
         let Some(found) = self.config_maps.get_mut(&key) else { return refused(404, "configmaps not found") };
         let wanted = &patch["metadata"]["resourceVersion"];
@@ -378,7 +379,7 @@ impl Cluster {
             found["data"][name] = text.clone();
         }
         found["metadata"]["resourceVersion"] = self.version.to_string().into();
-        Answer::json(200, found)
+        HttpResponse::json(200, found)
     }
 }
 
@@ -388,12 +389,12 @@ trait Line: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Line for T {}
 
 /// Lets connections in, after a handshake where there is to be one.
-struct Door {
+struct ConnectionListener {
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,
 }
 
-impl Listener for Door {
+impl Listener for ConnectionListener {
     type Io = Box<dyn Line>;
     type Addr = SocketAddr;
 

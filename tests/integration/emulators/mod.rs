@@ -1,74 +1,73 @@
 //! HTTP emulators of the simulated cloud: what Headcount's real clients talk to in tests.
 //!
-//! An emulator speaks a cloud's own wire protocol, and knows nothing of what happens: that is the simulated cloud's, whose
-//! faults and distortions befall its answers too. What no fault can say, a scripted answer says.
+//! An emulator implements a cloud's wire protocol over a simulated cloud, which has all the state. The simulated cloud's
+//! faults apply to the emulator's responses too; for anything else, a test scripts a response.
 
 pub(crate) mod arm;
-pub(crate) mod authority;
 pub(crate) mod aws;
-mod backstage;
-mod exchange;
+pub(crate) mod certificate_authority;
+mod core;
+mod http_client;
+mod http_messages;
+mod http_server;
 pub(crate) mod kubernetes;
-mod plain;
-mod port;
-pub(crate) mod scene;
-mod sight;
+pub(crate) mod setup;
+mod shown;
 
 use std::sync::Arc;
 
 use headcount::clouds::simulated::Simulated;
 
-use backstage::Backstage;
-pub(crate) use backstage::Moment;
-pub(crate) use exchange::{Answer, Request};
+use core::EmulatorCore;
+pub(crate) use core::HoldPoint;
+pub(crate) use http_messages::{HttpResponse, Request};
 
 /// What all emulators have in common.
 pub(crate) trait Emulator {
-    /// What it stands on.
-    fn backstage(&self) -> &Backstage;
+    /// The part that all emulators share.
+    fn core(&self) -> &EmulatorCore;
 
-    /// Where it answers.
+    /// Its endpoint.
     fn url(&self) -> String;
 
-    /// What `headcount.yaml` calls a source that is this cloud.
+    /// The key of such a source in `headcount.yaml`.
     fn cloud(&self) -> &'static str;
 
-    /// The settings of such a source but its groups: lines of `headcount.yaml`.
+    /// The settings of such a source except its groups, as lines of `headcount.yaml`.
     fn settings(&self) -> Vec<String>;
 
     /// The simulated cloud behind it.
     fn simulated(&self) -> &Arc<Simulated> {
-        &self.backstage().simulated
+        &self.core().simulated
     }
 
-    /// Everything that was asked, oldest first.
+    /// All requests, oldest first.
     fn requests(&self) -> Vec<Request> {
-        self.backstage().requests()
+        self.core().requests()
     }
 
-    /// What was asked by this method with this part in path, query or body, in any case.
+    /// The requests of this method with this text in path, query or body, in any case.
     fn requests_with(&self, method: &str, part: &str) -> Vec<Request> {
         self.requests().into_iter().filter(|request| request.matches(method, part)).collect()
     }
 
-    /// Forgets what was asked.
+    /// Clears the recorded requests.
     fn forget_requests(&self) {
-        self.backstage().forget_requests();
+        self.core().forget_requests();
     }
 
-    /// The next so many requests of this method with this part in path, query or body get this answer, and have no
-    /// effect.
-    fn script(&self, method: &str, part: &str, times: u32, answer: Answer) {
-        self.backstage().script(method, part, times, answer);
-    }
-    /// Keeps requests of this method with this part in path, query or body waiting at this moment, in place of those that
-    /// were kept waiting before.
-    fn hold(&self, method: &str, part: &str, moment: Moment) {
-        self.backstage().hold(method, part, moment);
+    /// The next `times` requests of this method with this text in path, query or body get this response and have no effect.
+    fn script(&self, method: &str, part: &str, times: u32, answer: HttpResponse) {
+        self.core().script(method, part, times, answer);
     }
 
-    /// Keeps none waiting any longer.
-    fn let_go(&self) {
-        self.backstage().let_go();
+    /// Holds requests of this method with this text in path, query or body at this point. It replaces an earlier hold.
+    fn hold(&self, method: &str, part: &str, moment: HoldPoint) {
+        self.core().hold(method, part, moment);
+    }
+
+    /// Releases all held requests.
+    fn release(&self) {
+        self.core().release();
     }
 }

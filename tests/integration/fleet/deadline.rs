@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headcount::clouds::simulated::{CallKind, GroupPlan, Mishap};
+use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan};
 use headcount::fleet::{FleetError, Mutation};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -11,7 +11,7 @@ use super::fixture::{Fixture, limit};
 #[tokio::test(start_paused = true)]
 async fn what_was_not_sent_in_time_is_never_sent() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
-    let slow = Mishap::Slow(Duration::from_secs(10));
+    let slow = CallFault::Slow(Duration::from_secs(10));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::Observe), None, 1, slow));
     let asked = Instant::now();
     let error = fixture.increase("g", 1).await.expect_err("no time");
@@ -24,7 +24,7 @@ async fn what_was_not_sent_in_time_is_never_sent() {
 #[tokio::test(start_paused = true)]
 async fn what_was_sent_is_finished_though_its_caller_has_gone() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
-    let slow = Mishap::Slow(Duration::from_secs(10));
+    let slow = CallFault::Slow(Duration::from_secs(10));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
     let error = fixture.increase("g", 1).await.expect_err("too slow to be answered");
     assert!(matches!(error, FleetError::StillRunning { .. }), "{error}");

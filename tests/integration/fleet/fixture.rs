@@ -76,7 +76,7 @@ impl Fixture {
     }
 
     pub(super) fn capacity(&self, group: &str) -> u32 {
-        self.cloud().world(|world, _| world.view(group).expect("exists").capacity())
+        self.cloud().world(|world, _| world.group(group).expect("exists").capacity())
     }
 
     /// Lets simulated time pass until something holds.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::InstanceState;
-use headcount::clouds::simulated::{CallKind, GroupPlan, Mishap};
+use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan};
 use headcount::fleet::{FleetError, Mutation, Refusal};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -70,15 +70,17 @@ async fn a_scale_up_during_deletions_keeps_both() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_answer_is_lost_is_found_out_about() {
-    for mishap in [Mishap::LostAnswer, Mishap::Garbled] {
+    for call_fault in [CallFault::LostResponse, CallFault::Malformed] {
         for (kind, plan) in kinds() {
             let fixture = Fixture::with([plan.sized(0, 10, 4)]).await;
-            fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, mishap.clone()));
+            fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, call_fault.clone()));
             fixture.increase("g", 2).await.expect(kind);
             assert_eq!((fixture.target("g"), fixture.capacity("g")), (6, 6), "{kind}");
             fixture.until("six run", |fixture| fixture.instances("g", InstanceState::Running).len() == 6).await;
 
-            fixture.cloud().faults(|faults| faults.script(Some(CallKind::DeleteInstances), None, 1, mishap.clone()));
+            fixture
+                .cloud()
+                .faults(|faults| faults.script(Some(CallKind::DeleteInstances), None, 1, call_fault.clone()));
             let victim = fixture.instances("g", InstanceState::Running)[0].clone();
             fixture.delete("g", &[victim]).await.expect(kind);
             assert_eq!(fixture.target("g"), 5, "{kind}");
@@ -89,13 +91,14 @@ async fn a_write_whose_answer_is_lost_is_found_out_about() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_fails_changes_nothing_and_says_so() {
-    let mishaps = [Mishap::Throttled { retry_after: None }, Mishap::Unreachable, Mishap::Denied, Mishap::Refused];
-    for mishap in mishaps {
+    let call_faults =
+        [CallFault::Throttled { retry_after: None }, CallFault::Unreachable, CallFault::Denied, CallFault::Refused];
+    for call_fault in call_faults {
         let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
-        fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, mishap.clone()));
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, call_fault.clone()));
         let error = fixture.increase("g", 2).await.expect_err("it was not written");
         assert!(matches!(error, FleetError::Cloud { .. }), "{error}");
-        assert_eq!((fixture.target("g"), fixture.capacity("g")), (4, 4), "{mishap:?}");
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (4, 4), "{call_fault:?}");
         assert!(fixture.instances("g", InstanceState::Creating).is_empty());
     }
 }
@@ -103,12 +106,12 @@ async fn a_write_that_fails_changes_nothing_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_conflict_is_computed_again_from_a_new_reading() {
     let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
-    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 2, Mishap::Conflict));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 2, CallFault::Conflict));
     fixture.cloud().set_desired_externally("g", 9).expect("exists");
     fixture.increase("g", 2).await.expect("the third attempt is accepted");
     assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11), "growth from outside is kept");
 
-    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 3, Mishap::Conflict));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 3, CallFault::Conflict));
     let error = fixture.increase("g", 1).await.expect_err("at most twice again");
     assert!(matches!(error, FleetError::Contended { .. }), "{error}");
     assert_eq!(fixture.capacity("g"), 11);
@@ -129,7 +132,7 @@ async fn growth_from_outside_is_read_before_a_write_is_computed() {
 #[tokio::test(start_paused = true)]
 async fn growth_from_outside_under_a_write_is_kept() {
     let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
-    let slow = Mishap::Slow(Duration::from_secs(2));
+    let slow = CallFault::Slow(Duration::from_secs(2));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
     let somebody_else = async {
         fixture.until("the write is on its way", |fixture| fixture.calls(CallKind::SetCapacity) == 1).await;
@@ -146,7 +149,7 @@ async fn growth_from_outside_under_a_write_is_kept() {
 async fn growth_race(units_per_node: u32) {
     let plan = GroupPlan::aws("g").sized(0, 100, 4).launch_time(seconds(1)).weighted(units_per_node);
     let fixture = Fixture::with([plan]).await;
-    let slow = Mishap::Slow(Duration::from_secs(4));
+    let slow = CallFault::Slow(Duration::from_secs(4));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
     let somebody_else = async {
         fixture.until("the write is on its way", |fixture| fixture.calls(CallKind::SetCapacity) == 1).await;
@@ -179,8 +182,8 @@ async fn growth_in_one_batch_with_a_deletion_is_computed_from_a_reading_after_it
     let victim = fixture.instances("g", InstanceState::Running)[..1].to_vec();
     // The second reading, by which the deletion would be seen, fails.
     fixture.cloud().faults(|faults| {
-        faults.script(Some(CallKind::Observe), None, 1, Mishap::Slow(Duration::from_millis(1)));
-        faults.script(Some(CallKind::Observe), None, 1, Mishap::Unreachable);
+        faults.script(Some(CallKind::Observe), None, 1, CallFault::Slow(Duration::from_millis(1)));
+        faults.script(Some(CallKind::Observe), None, 1, CallFault::Unreachable);
     });
     let (deleted, grown) = tokio::join!(fixture.delete("g", &victim), fixture.increase("g", 2));
     deleted.expect("accepted");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::cloud::InstanceState;
-use headcount::clouds::simulated::{Accounting, CallKind, GroupPlan, LaunchOutcome, Mishap, Pick};
+use headcount::clouds::simulated::{Accounting, CallFault, CallKind, GroupPlan, LaunchOutcome, Pick};
 use headcount::fleet::FleetError;
 use tokio::time::sleep;
 
@@ -81,7 +81,7 @@ async fn an_instance_that_comes_up_under_a_reduction_is_kept() {
     let placeholder = fixture.failed("g");
     // The group tries again 20 s after the failure, which was seen up to 5 s late: while the write is on its way.
     sleep(Duration::from_secs(14)).await;
-    let slow = Mishap::Slow(Duration::from_secs(10));
+    let slow = CallFault::Slow(Duration::from_secs(10));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
     let outcome = fixture.delete("g", &placeholder).await;
     assert!(matches!(outcome, Err(FleetError::StillRunning { .. })), "{outcome:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::cloud::InstanceState;
-use headcount::clouds::simulated::{CallKind, Distortion, GroupPlan, Mishap, Simulated};
+use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan, ReadFault, Simulated};
 use headcount::fleet::FleetError;
 use tokio::time::{Instant, sleep};
 
@@ -13,10 +13,10 @@ use super::fixture::{Fixture, kinds};
 async fn a_capacity_read_as_zero_is_neither_published_nor_written_on() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 200, 90)]).await;
-        fixture.cloud().faults(|faults| faults.distort(None, "g", 1, Distortion::Capacity(0)));
+        fixture.cloud().faults(|faults| faults.script_read(None, "g", 1, ReadFault::Capacity(0)));
         fixture.increase("g", 1).await.expect(kind);
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (91, 91), "{kind}");
-        fixture.cloud().faults(|faults| faults.distort(None, "g", 1, Distortion::Capacity(0)));
+        fixture.cloud().faults(|faults| faults.script_read(None, "g", 1, ReadFault::Capacity(0)));
         for _ in 0..100 {
             sleep(Duration::from_millis(100)).await;
             assert_eq!(fixture.target("g"), 91, "{kind}");
@@ -40,14 +40,16 @@ async fn an_empty_group_is_reported_once_two_readings_say_so() {
 async fn a_listing_that_began_before_a_write_says_nothing_of_it() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
     fixture.cloud().faults(|faults| {
-        faults.script(Some(CallKind::List), None, 1, Mishap::Slow(Duration::from_secs(3)));
-        faults.distort(Some(CallKind::List), "g", 1, Distortion::Stale(Duration::from_secs(4)));
+        faults.script(Some(CallKind::List), None, 1, CallFault::Slow(Duration::from_secs(3)));
+        faults.script_read(Some(CallKind::List), "g", 1, ReadFault::Stale(Duration::from_secs(4)));
     });
     let listings = fixture.calls(CallKind::List);
     fixture.until("a listing has begun", |fixture| fixture.calls(CallKind::List) > listings).await;
     fixture.cloud().set_desired_externally("g", 5).expect("exists");
     fixture.increase("g", 1).await.expect("computed from a reading of its own");
-    fixture.until("the listing has come", |fixture| !fixture.cloud().faults(|faults| faults.is_distorting())).await;
+    fixture
+        .until("the listing has come", |fixture| !fixture.cloud().faults(|faults| faults.has_scripted_reads()))
+        .await;
     for _ in 0..20 {
         assert_eq!(fixture.target("g"), 6);
         sleep(Duration::from_millis(50)).await;
@@ -123,7 +125,7 @@ async fn two_groups_of_one_name_are_told_apart_by_their_source() {
 #[tokio::test(start_paused = true)]
 async fn a_group_that_vanishes_goes_alone_and_comes_back_with_its_instances() {
     let fixture = Fixture::with([GroupPlan::aws("a").sized(0, 9, 2), GroupPlan::aws("b").sized(0, 9, 3)]).await;
-    fixture.cloud().faults(|faults| faults.distort(None, "a", 1, Distortion::Missing));
+    fixture.cloud().faults(|faults| faults.script_read(None, "a", 1, ReadFault::Missing));
     sleep(Duration::from_secs(20)).await;
     assert_eq!(fixture.target("a"), 2, "one reading without it is not enough");
     fixture.cloud().remove_group("a");
@@ -148,7 +150,7 @@ async fn a_group_that_is_gone_when_it_is_read_for_a_write_is_not_written_to() {
 #[tokio::test(start_paused = true)]
 async fn one_answer_that_there_is_no_such_group_keeps_no_write_from_it() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 9, 2)]).await;
-    fixture.cloud().faults(|faults| faults.distort(Some(CallKind::Observe), "g", 1, Distortion::Missing));
+    fixture.cloud().faults(|faults| faults.script_read(Some(CallKind::Observe), "g", 1, ReadFault::Missing));
     fixture.increase("g", 1).await.expect("it exists");
     assert_eq!((fixture.target("g"), fixture.capacity("g")), (3, 3));
 }

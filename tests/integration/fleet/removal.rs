@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{
-    Accounting, CallKind, DeleteOutcome, Distortion, GroupPlan, LaunchOutcome, Mishap, Overlap, Pick, PlannedFailure,
+    Accounting, CallFault, CallKind, DeleteOutcome, GroupPlan, LaunchOutcome, Overlap, Pick, PlannedFailure, ReadFault,
 };
 use headcount::fleet::{Fleet, FleetError, Mutation, Policies, Refusal, Settings};
 use headcount::instance_types::Catalog;
@@ -101,8 +101,8 @@ async fn single_deletes_that_together_would_break_the_minimum_stop_at_it() {
 async fn what_the_cloud_says_is_gone_is_told_so_though_reads_lag_behind() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 9, 5)]).await;
-        let lag = Distortion::Stale(Duration::from_secs(3));
-        fixture.cloud().faults(|faults| faults.distort(Some(CallKind::Observe), "g", 2, lag));
+        let lag = ReadFault::Stale(Duration::from_secs(3));
+        fixture.cloud().faults(|faults| faults.script_read(Some(CallKind::Observe), "g", 2, lag));
         sleep(Duration::from_secs(6)).await;
         let gone = fixture.cloud().evict("g", 1).expect("exists");
         assert!(fixture.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}: nobody has looked");
@@ -181,8 +181,8 @@ async fn how_a_deletion_is_counted_is_seen_even_where_the_reading_after_it_fails
         let victims = fixture.instances("g", InstanceState::Running)[..2].to_vec();
         // The first reading is the one before the deletion.
         fixture.cloud().faults(|faults| {
-            faults.script(Some(CallKind::Observe), None, 1, Mishap::Slow(Duration::from_millis(1)));
-            faults.script(Some(CallKind::Observe), None, 1, Mishap::Unreachable);
+            faults.script(Some(CallKind::Observe), None, 1, CallFault::Slow(Duration::from_millis(1)));
+            faults.script(Some(CallKind::Observe), None, 1, CallFault::Unreachable);
         });
         fixture.delete("g", &victims).await.expect("accepted");
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (5, capacity));

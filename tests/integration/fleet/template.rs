@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use headcount::clouds::simulated::{CallKind, GroupPlan, Mishap, Simulated};
+use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan, Simulated};
 use headcount::fleet::TemplateState;
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
 
 /// A fleet whose first such call meets this.
-fn fixture(kind: CallKind, mishap: Mishap) -> Fixture {
+fn fixture(kind: CallKind, call_fault: CallFault) -> Fixture {
     let fixture = Fixture::cold([("sim", Simulated::with_groups(7, [GroupPlan::aws("g").sized(0, 10, 0)]))]);
-    fixture.cloud().faults(|faults| faults.script(Some(kind), None, 1, mishap));
+    fixture.cloud().faults(|faults| faults.script(Some(kind), None, 1, call_fault));
     fixture
 }
 
@@ -22,8 +22,8 @@ async fn until_template(fixture: &Fixture, what: &str, is: impl Fn(&TemplateStat
 }
 
 /// How long a group has no template if its machine cannot be asked for at first.
-async fn without_template(mishap: Mishap) -> Duration {
-    let fixture = fixture(CallKind::LaunchSpec, mishap);
+async fn without_template(call_fault: CallFault) -> Duration {
+    let fixture = fixture(CallKind::LaunchSpec, call_fault);
     until_template(&fixture, "none can be built", |state| matches!(state, TemplateState::Unavailable(_))).await;
     let since = Instant::now();
     until_template(&fixture, "it is built", |state| matches!(state, TemplateState::Ready(_))).await;
@@ -33,17 +33,17 @@ async fn without_template(mishap: Mishap) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_could_not_be_asked_for_is_asked_for_again_soon_and_one_that_was_refused_later() {
     let soon = Duration::from_secs(20);
-    for passing in [Mishap::Unreachable, Mishap::Garbled] {
+    for passing in [CallFault::Unreachable, CallFault::Malformed] {
         let without = without_template(passing.clone()).await;
         assert!(without < soon, "{passing:?}: {without:?}");
     }
-    let without = without_template(Mishap::Denied).await;
+    let without = without_template(CallFault::Denied).await;
     assert!(without > soon * 2, "{without:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_template_from_the_tables_alone_is_built_anew_once_the_cloud_can_be_asked() {
-    let fixture = fixture(CallKind::InstanceTypes, Mishap::Unreachable);
+    let fixture = fixture(CallKind::InstanceTypes, CallFault::Unreachable);
     until_template(&fixture, "it is built", |state| matches!(state, TemplateState::Ready(_))).await;
     let since = Instant::now();
     fixture.until("it is looked up", |fixture| fixture.calls(CallKind::InstanceTypes) == 2).await;

@@ -57,7 +57,7 @@ fn start(cloud: &Arc<Simulated>, folder: &Path) -> (Arc<Fleet>, Learner) {
 
 impl Fixture {
     pub(super) async fn new(api: ApiServer) -> Self {
-        let plan = |name| GroupPlan::aws(name).sized(0, 10, 2).machines(&["m5.large"]);
+        let plan = |name| GroupPlan::aws(name).sized(0, 10, 2).instance_types(&["m5.large"]);
         Self::over(api, Simulated::with_groups(7, [plan("web"), plan("other")])).await
     }
 

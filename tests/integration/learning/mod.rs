@@ -79,7 +79,7 @@ async fn nodes_that_are_not_ready_or_of_no_group_are_passed_over() {
 
 #[tokio::test]
 async fn the_case_of_azures_names_does_not_matter() {
-    let pool = GroupPlan::azure("pool").sized(0, 10, 1).machines(&["Standard_D2s_v5"]);
+    let pool = GroupPlan::azure("pool").sized(0, 10, 1).instance_types(&["Standard_D2s_v5"]);
     let cloud = Simulated::with_groups(7, [pool]).of_family(Family::Azure);
     let fixture = Fixture::over(ApiServer::plain(), cloud).await;
     let id = fixture.node("pool", 0).to_uppercase().replacen("AZURE://", "azure://", 1);

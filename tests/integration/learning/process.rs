@@ -8,7 +8,7 @@ use super::fixture::{CONFIG_MAP, NAMESPACE};
 use super::{HIGH, LOW, seen};
 use crate::emulators::aws::Aws;
 use crate::emulators::kubernetes::{ApiServer, mk_node};
-use crate::emulators::scene::Scene;
+use crate::emulators::setup::Setup;
 use crate::peers::headcount::run;
 
 const LEARN: &str = "learn: {kubernetes: true, kubeconfig: kubeconfig}";
@@ -18,17 +18,17 @@ fn emulator() -> Aws {
 }
 
 /// Headcount before both emulators.
-async fn scene(kubeconfig: String) -> Scene<Aws> {
-    Scene::with(emulator(), |setting| {
-        setting.more = LEARN.to_owned();
-        setting.files.push(("kubeconfig".to_owned(), kubeconfig));
+async fn setup(kubeconfig: String) -> Setup<Aws> {
+    Setup::with(emulator(), |options| {
+        options.more = LEARN.to_owned();
+        options.files.push(("kubeconfig".to_owned(), kubeconfig));
     })
     .await
 }
 
 /// A row of `headcount template web`.
-fn row(scene: &Scene<Aws>, path: &str) -> String {
-    let output = run(&["template", "web", "--config", &scene.config()]);
+fn row(setup: &Setup<Aws>, path: &str) -> String {
+    let output = run(&["template", "web", "--config", &setup.config()]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let row = text.lines().find(|line| line.starts_with(path)).map(str::to_owned);
     row.unwrap_or_else(|| panic!("{path} in {text}{}", String::from_utf8_lossy(&output.stderr)))
@@ -37,35 +37,35 @@ fn row(scene: &Scene<Aws>, path: &str) -> String {
 #[tokio::test]
 async fn a_server_that_starts_at_zero_nodes_still_knows_what_they_were_like() {
     let api = ApiServer::plain();
-    let mut scene = scene(api.kubeconfig_text()).await;
-    scene.client.until("listed", async |client| client.nodes("web").await.len() == 1).await;
-    let before = scene.client.template("web").await.expect("built").node_bytes;
-    let id = scene.client.nodes("web").await[0].id.clone();
+    let mut setup = setup(api.kubeconfig_text()).await;
+    setup.client.until("listed", async |client| client.nodes("web").await.len() == 1).await;
+    let before = setup.client.template("web").await.expect("built").node_bytes;
+    let id = setup.client.nodes("web").await[0].id.clone();
     api.set_nodes([mk_node("one", &id, HIGH)]);
-    scene.restart().await;
-    scene
+    setup.restart().await;
+    setup
         .client
         .until("learned", async |client| client.template("web").await.expect("built").node_bytes != before)
         .await;
-    let learned = scene.client.template("web").await.expect("built").node_bytes;
-    scene.client.until("kept", async |_| api.config_map(NAMESPACE, CONFIG_MAP).is_some()).await;
+    let learned = setup.client.template("web").await.expect("built").node_bytes;
+    setup.client.until("kept", async |_| api.config_map(NAMESPACE, CONFIG_MAP).is_some()).await;
 
-    scene.client.delete("web", &[&id]).await.expect("deleted");
-    scene.client.until("gone", async |client| client.nodes("web").await.is_empty()).await;
+    setup.client.delete("web", &[&id]).await.expect("deleted");
+    setup.client.until("gone", async |client| client.nodes("web").await.is_empty()).await;
     api.set_nodes([]);
-    scene.restart().await;
-    scene
+    setup.restart().await;
+    setup
         .client
         .until("remembered", async |client| client.template("web").await.expect("built").node_bytes == learned)
         .await;
-    let memory = row(&scene, "capacity.memory");
+    let memory = row(&setup, "capacity.memory");
     assert!(memory.contains(&format!("{HIGH}Ki")) && memory.contains(&seen("one")), "{memory}");
-    assert!(row(&scene, "allocatable.memory").contains(&seen("one")));
+    assert!(row(&setup, "allocatable.memory").contains(&seen("one")));
 
     // A command reads, and writes nothing: not even what it could see.
     let kept = api.config_map(NAMESPACE, CONFIG_MAP);
     api.set_nodes([mk_node("two", &id, LOW)]);
-    row(&scene, "capacity.memory");
+    row(&setup, "capacity.memory");
     assert_eq!(api.config_map(NAMESPACE, CONFIG_MAP), kept);
 }
 
@@ -74,13 +74,13 @@ async fn without_an_api_server_all_is_served_and_a_warning_says_why_nothing_is_l
     let api = ApiServer::plain();
     let kubeconfig = api.kubeconfig_text();
     drop(api);
-    let mut scene = scene(kubeconfig).await;
-    scene.client.until("served", async |client| client.nodes("web").await.len() == 1).await;
-    scene.client.increase("web", 1).await.expect("there is room");
-    scene.client.template("web").await.expect("built");
-    let line = scene.server().logged("what the nodes hold cannot be learned");
+    let mut setup = setup(kubeconfig).await;
+    setup.client.until("served", async |client| client.nodes("web").await.len() == 1).await;
+    setup.client.increase("web", 1).await.expect("there is room");
+    setup.client.template("web").await.expect("built");
+    let line = setup.server().logged("what the nodes hold cannot be learned");
     assert!(line.contains("WARN") && line.contains("cannot connect to the API server at 127.0.0.1"), "{line}");
-    assert!(row(&scene, "capacity.memory").contains("live discovery"));
+    assert!(row(&setup, "capacity.memory").contains("live discovery"));
 }
 
 #[tokio::test]

@@ -1,5 +1,4 @@
-//! A caller that behaves like the Cluster Autoscaler, on its less careful days. What the laws promise a caller is checked
-//! here, where the answers are.
+//! A caller that behaves like a careless Cluster Autoscaler. It also checks what the laws promise to a caller.
 
 use std::time::Duration;
 
@@ -13,22 +12,22 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Violation;
 use super::world::World;
 
-/// An answer may be this late: nothing is waited for after the deadline.
+/// How late a response may be.
 const LATE: Duration = Duration::from_millis(20);
 
 /// The caller.
 pub(super) struct Autoscaler {
     rng: Rng,
-    /// Whether nobody else changes anything, and every answer is right: then some laws can be held to the letter.
-    is_alone: bool,
+    /// Whether nobody else changes anything, and every response is right: then some laws are checked exactly.
+    is_exclusive: bool,
 }
 
 impl Autoscaler {
-    pub(super) fn new(rng: Rng, is_alone: bool) -> Self {
-        Self { rng, is_alone }
+    pub(super) fn new(rng: Rng, is_exclusive: bool) -> Self {
+        Self { rng, is_exclusive }
     }
 
-    /// One loop: refresh, look, do one thing, wait a while.
+    /// One loop: refresh, read, do one thing, wait a while.
     pub(super) async fn step(&mut self, world: &World) -> Result<(), Violation> {
         let _stale_is_fine = world.fleet.refresh(Instant::now() + Duration::from_secs(4)).await;
         let groups: Vec<String> = world.fleet.snapshot().groups().map(|(id, _)| id.to_string()).collect();
@@ -53,8 +52,8 @@ impl Autoscaler {
         }
     }
 
-    /// Makes a call, with a deadline of any length, from which the caller may turn away. `None` where it did.
-    /// Law 9: the answer is there by then. Law 8: it fails for the group's own trouble only.
+    /// Makes a call with any deadline; the caller may give up early, and then this returns `None`. Law 9: the response
+    /// arrives by the deadline. Law 8: the call fails only for faults of its own group.
     async fn call(&mut self, world: &World, group: &str, mutation: Mutation) -> Result<Option<Answer>, Violation> {
         let limit = self.limit();
         let patience = (self.rng.u32(..8) == 0).then(|| Duration::from_millis(self.rng.u64(..800)));
@@ -70,8 +69,8 @@ impl Autoscaler {
         Ok(answer.ok())
     }
 
-    /// Law 4: an accepted scale-up shows at once, unless the cloud has taken it back in the meantime. Law 6: never above
-    /// the maximum.
+    /// Law 4: an accepted scale-up shows at once, unless the cloud has rolled it back meanwhile. Law 6: never above the
+    /// maximum.
     async fn grow(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let (delta, kept_before) = (self.rng.u32(1..8), kept(world, group));
         let Some(answer) = self.call(world, group, Mutation::Increase(delta)).await? else { return Ok(()) };
@@ -80,21 +79,21 @@ impl Autoscaler {
         }
         let shown = world.fleet.snapshot().group(group).map(|(_, view)| (view.status.target, view.max));
         let Some((target, max)) = shown else { return Ok(()) };
-        // What was being deleted may live again for a moment, and is out of the target all the same.
+        // A preempted deletion may restore instances for a moment; they are not in the target all the same.
         if target < delta.min(kept(world, group)) && !is_preempted(world, group) {
             return Err(Violation::of("law 4", format!("{group} grew by {delta} and has a target of {target}")));
         }
-        // A deletion that fails while a group grows takes it above its maximum, and nobody is to blame. Nor is a process that
-        // cannot know whether the capacity still counts what its predecessor deleted.
-        let is_known = !is_preempted(world, group) && !world.has_died();
-        if self.is_alone && is_known && target > max && kept_before + delta > max {
+        // A deletion that fails while a group grows takes it above its maximum without a fault of Headcount's. After a crash,
+        // the new process cannot know whether the capacity still counts deletions of the old one.
+        let is_known = !is_preempted(world, group) && !world.has_crashed();
+        if self.is_exclusive && is_known && target > max && kept_before + delta > max {
             return Err(Violation::of("law 6", format!("{group} grew to {target}, above {max}")));
         }
         Ok(())
     }
 
-    /// A few one-node calls at once. Law 4: what is accepted is Deleting or gone at once. Law 6: never below min.
-    /// Law 7: what is named again costs no call.
+    /// A few one-node calls at once. Law 4: an accepted deletion shows as Deleting or gone at once. Law 6: never below min.
+    /// Law 7: naming the same node again makes no call.
     async fn delete_running(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let Some((min, mut victims)) = listed(world, group, InstanceState::Running) else { return Ok(()) };
         self.rng.shuffle(&mut victims);
@@ -111,7 +110,7 @@ impl Autoscaler {
                 check_trouble_is_own(world, group, began, error)?;
             }
             match outcome {
-                // The deletion may have failed in the meantime; then the instance lives on, and is reported so.
+                // The deletion may have failed meanwhile; then the instance is still live and is reported as such.
                 Ok(()) if still.contains(victim) && !lives(world, group, victim) => {
                     let what = format!("{victim} was accepted and is still reported as running");
                     return Err(Violation::of("law 4", what));
@@ -128,12 +127,14 @@ impl Autoscaler {
         self.delete_again(world, group, accepted).await
     }
 
-    /// A launch that fails while instances are being deleted takes the group below its minimum, and nobody is to blame.
+    /// A launch that fails during deletions takes the group below its minimum without a fault of Headcount's.
     fn check_minimum(&self, world: &World, group: &str, before: u32, accepted: usize) -> Result<(), Violation> {
         let snapshot = world.fleet.snapshot();
-        let Some((_, view)) = snapshot.group(group).filter(|_| self.is_alone && accepted > 0) else { return Ok(()) };
+        let Some((_, view)) = snapshot.group(group).filter(|_| self.is_exclusive && accepted > 0) else {
+            return Ok(());
+        };
         let left = before.saturating_sub(u32::try_from(accepted).unwrap_or(u32::MAX));
-        // One whose deletion fails meanwhile is still told as Deleting, and there all the same.
+        // An instance whose deletion fails meanwhile is still reported as Deleting, although it is live.
         if view.status.target < view.min && left < view.min && kept(world, group) < view.min {
             let what = format!("{group}: {accepted} deletions of {before} accepted, the minimum is {}", view.min);
             return Err(Violation::of("law 6", what));
@@ -144,7 +145,7 @@ impl Autoscaler {
     async fn delete_again(&mut self, world: &World, group: &str, ids: Vec<ProviderId>) -> Result<(), Violation> {
         let (_, deleting) = listed(world, group, InstanceState::Deleting).unwrap_or_default();
         let going: Vec<ProviderId> = ids.into_iter().filter(|id| deleting.contains(id)).collect();
-        if going.is_empty() || is_preempted(world, group) || !self.is_alone || self.rng.bool() {
+        if going.is_empty() || is_preempted(world, group) || !self.is_exclusive || self.rng.bool() {
             return Ok(());
         }
         let nodes = going.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect();
@@ -179,7 +180,7 @@ impl Autoscaler {
         limit(Duration::from_millis(time))
     }
 
-    /// As CA does in the end: what failed is deleted, and what never came is taken back.
+    /// What CA does in the end: it deletes failed instances, and takes back instances that never arrived.
     pub(super) async fn tidy_up(&mut self, world: &World) {
         for _ in 0..30 {
             let _stale_is_fine = world.fleet.refresh(Instant::now() + Duration::from_secs(4)).await;
@@ -189,7 +190,7 @@ impl Autoscaler {
                 if let Some(failed) = failed(world, &group) {
                     let _tried_again_later = world.fleet.mutate(&group, Mutation::Delete(failed), limit(time)).await;
                 }
-                // As CA does when instances that it was promised have not come for long.
+                // As CA does when requested instances have not arrived for a long time.
                 let _tried_again_later = world.fleet.mutate(&group, Mutation::Decrease(100), limit(time)).await;
             }
             sleep(Duration::from_secs(20)).await;
@@ -207,44 +208,44 @@ fn limit(time: Duration) -> Deadline {
     Deadline { send_by: answer_by - time.min(Duration::from_millis(500)) / 2, answer_by }
 }
 
-/// Law 8: where a call fails because the cloud cannot be reached or will not be asked, a call for this very group met that.
+/// Law 8: if a call fails because the cloud is unreachable or throttled, a call for this very group met that fault.
 fn check_trouble_is_own(world: &World, group: &str, began: Duration, error: &FleetError) -> Result<(), Violation> {
     let FleetError::Cloud { error: met, .. } = error else { return Ok(()) };
     if !matches!(**met, CloudError::Throttled { .. } | CloudError::Unreachable(_) | CloudError::Denied(_)) {
         return Ok(());
     }
-    let is_own = |call: &Call| call.at >= began && call.group.as_deref() == Some(group) && call.mishap.is_some();
+    let is_own = |call: &Call| call.at >= began && call.group.as_deref() == Some(group) && call.call_fault.is_some();
     if world.cloud.faults(|faults| faults.calls().any(is_own)) {
         return Ok(());
     }
     Err(Violation::of("law 8", format!("{group}: {error}, and no call for it met anything")))
 }
 
-/// What the cloud itself keeps of a group: its capacity, without what is on its way out.
+/// The capacity of a group in the cloud itself, without the instances being deleted.
 fn kept(world: &World, group: &str) -> u32 {
     world.cloud.world(|world, _| {
-        world.view(group).map_or(0, |group| {
+        world.group(group).map_or(0, |group| {
             let going = group.members().filter(|member| member.counts() && !member.phase.lives()).count();
             group.capacity().saturating_sub(u32::try_from(going).unwrap_or(u32::MAX))
         })
     })
 }
 
-/// Whether the cloud itself says that an instance lives.
+/// Whether an instance is live in the cloud itself.
 fn lives(world: &World, group: &str, id: &ProviderId) -> bool {
     world.cloud.world(|world, _| {
-        let mut members = world.view(group).into_iter().flat_map(|group| group.members());
+        let mut members = world.group(group).into_iter().flat_map(|group| group.members());
         members.any(|member| member.provider_id == *id && member.phase.lives())
     })
 }
 
-/// Whether one write preempts another in this group: what was being deleted then lives again, and is asked for again.
+/// Whether one write preempts another in this group: an instance being deleted is then live again, and is deleted again.
 fn is_preempted(world: &World, group: &str) -> bool {
-    world.cloud.world(|world, _| world.view(group).is_some_and(|group| group.plan().overlap == Overlap::Preempt))
+    world.cloud.world(|world, _| world.group(group).is_some_and(|group| group.plan().overlap == Overlap::Preempt))
 }
 
-/// How many deletions of any of these the cloud was asked for. A deletion of others, whose caller's time was up before its
-/// answer, may still be on its way.
+/// How many calls asked the cloud to delete any of these. A deletion of others, whose caller's deadline has passed, may
+/// still be in progress.
 fn deletions(world: &World, group: &str, ids: &[ProviderId]) -> usize {
     let last_parts: Vec<&str> = ids.iter().filter_map(|id| id.as_str().rsplit('/').next()).collect();
     let of_group = |call: &&Call| call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group);
@@ -252,7 +253,7 @@ fn deletions(world: &World, group: &str, ids: &[ProviderId]) -> usize {
     world.cloud.faults(|faults| faults.calls().filter(of_group).filter(names_one).count())
 }
 
-/// The group's minimum, and what is listed in this state and did not fail.
+/// The group's minimum, and its listed instances in this state without a failure.
 fn listed(world: &World, group: &str, state: InstanceState) -> Option<(u32, Vec<ProviderId>)> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;
@@ -261,7 +262,7 @@ fn listed(world: &World, group: &str, state: InstanceState) -> Option<(u32, Vec<
     Some((view.min, in_state.map(|reported| reported.id.clone()).collect()))
 }
 
-/// What failed to be created, if anything.
+/// The instances that failed to be created.
 fn failed(world: &World, group: &str) -> Option<Vec<NamedNode>> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;

@@ -1,71 +1,71 @@
-//! What the cloud is made of, and how it misbehaves.
+//! The groups of the cloud, and its faults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fastrand::Rng;
 use headcount::clouds::simulated::{
-    Accounting, DeleteOutcome, Distortion, Faults, GroupPlan, Kind as CloudKind, LaunchOutcome, Mishap, Overlap, Pick,
-    PlannedFailure,
+    Accounting, CallFault, DeleteOutcome, Faults, GroupPlan, GroupStyle, LaunchOutcome, Overlap, Pick, PlannedFailure,
+    ReadFault,
 };
 use tokio::time::Instant;
 
 use super::world::World;
 
-/// Two wrong readings in a row that say the same are believed (law 5), so they come with at least this much in between.
+/// Two wrong readings in a row that agree are believed (law 5), so wrong readings are at least this far apart.
 const WRONG_READINGS_APART: Duration = Duration::from_secs(30);
 
-/// Something that happens.
+/// A kind of fault or change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
-    /// Running instances are taken away.
+pub(super) enum FaultKind {
+    /// Running instances are evicted.
     Evict,
     /// Somebody else changes the capacity.
     Resize,
-    /// The next calls meet something.
-    Mishap,
-    /// The next answer is wrong, old or unreadable.
-    Distort,
-    /// Launches go wrong from now on.
+    /// The next calls meet a fault.
+    Call,
+    /// The next read is wrong, stale or cannot be decoded.
+    Read,
+    /// Launches fail from now on.
     Launches,
-    /// Deletions go wrong from now on.
+    /// Deletions fail from now on.
     Deletions,
-    /// Launches and deletions go well from now on.
-    Fine,
-    /// Calls take long, lose their answers, are throttled or meet conflicts.
-    Rough,
-    /// A group goes out of sight, or comes back.
+    /// Launches and deletions succeed from now on.
+    Recover,
+    /// Calls are slow, lose their responses, are throttled or meet conflicts.
+    Degraded,
+    /// A group is hidden, or shown again.
     Vanish,
-    /// The process dies.
-    Death,
+    /// The process crashes.
+    Crash,
 }
 
-impl Kind {
+impl FaultKind {
     pub(super) const ALL: [Self; 10] = [
         Self::Evict,
         Self::Resize,
-        Self::Mishap,
-        Self::Distort,
+        Self::Call,
+        Self::Read,
         Self::Launches,
         Self::Deletions,
-        Self::Fine,
-        Self::Rough,
+        Self::Recover,
+        Self::Degraded,
         Self::Vanish,
-        Self::Death,
+        Self::Crash,
     ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Evict => "evict",
             Self::Resize => "resize",
-            Self::Mishap => "mishap",
-            Self::Distort => "distort",
+            Self::Call => "call",
+            Self::Read => "read",
             Self::Launches => "launches",
             Self::Deletions => "deletions",
-            Self::Fine => "fine",
-            Self::Rough => "rough",
+            Self::Recover => "recover",
+            Self::Degraded => "degraded",
             Self::Vanish => "vanish",
-            Self::Death => "death",
+            Self::Crash => "crash",
         }
     }
 
@@ -77,101 +77,112 @@ impl Kind {
 /// The faults of one run.
 pub(super) struct FaultPlan {
     rng: Rng,
-    muted: BTreeSet<Kind>,
-    /// Nobody but the caller changes anything, and every answer that comes is right.
-    kind: bool,
+    muted: BTreeSet<FaultKind>,
+    /// Nobody but the caller changes anything, and every response that arrives is right.
+    is_exclusive: bool,
     vanished: BTreeSet<String>,
-    /// When an answer was last wrong, or still to be.
-    distorted: Option<Instant>,
-    is_distorting: bool,
+    /// When a read was last wrong, or still going to be.
+    last_read_fault: Option<Instant>,
+    is_read_fault_pending: bool,
     names: Vec<String>,
 }
 
 impl FaultPlan {
     /// One to three groups of any kind, and the faults over them.
-    pub(super) fn over(rng: &mut Rng, muted: &BTreeSet<Kind>) -> (Self, Vec<GroupPlan>) {
+    pub(super) fn over(rng: &mut Rng, muted: &BTreeSet<FaultKind>) -> (Self, Vec<GroupPlan>) {
         let plans: Vec<GroupPlan> = (0..rng.u32(1..4)).map(|number| group(rng, &format!("group-{number}"))).collect();
         let mut rng = rng.fork();
-        let kind = rng.u32(..4) == 0;
+        let is_exclusive = rng.u32(..4) == 0;
         let names = plans.iter().map(|plan| plan.name.clone()).collect();
         let muted = muted.clone();
-        (Self { rng, muted, kind, vanished: BTreeSet::new(), distorted: None, is_distorting: false, names }, plans)
+        (
+            Self {
+                rng,
+                muted,
+                is_exclusive,
+                vanished: BTreeSet::new(),
+                last_read_fault: None,
+                is_read_fault_pending: false,
+                names,
+            },
+            plans,
+        )
     }
 
-    /// Whether nobody but the caller changes anything, and every answer that comes is right.
-    pub(super) fn is_kind(&self) -> bool {
-        self.kind
+    /// Whether nobody but the caller changes anything, and every response that arrives is right.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.is_exclusive
     }
 
-    /// When in the next step the process dies, if it does.
-    pub(super) fn death(&mut self) -> Option<Duration> {
-        let (dies, after) = (self.rng.u32(..12) == 0, Duration::from_millis(self.rng.u64(..15_000)));
-        (dies && !self.muted.contains(&Kind::Death)).then_some(after)
+    /// When the process crashes in the next step, if it does.
+    pub(super) fn crash(&mut self) -> Option<Duration> {
+        let (crashes, after) = (self.rng.u32(..12) == 0, Duration::from_millis(self.rng.u64(..15_000)));
+        (crashes && !self.muted.contains(&FaultKind::Crash)).then_some(after)
     }
 
-    /// Something changes, or nothing.
+    /// Draws a fault or a change, or nothing.
     pub(super) fn change(&mut self, world: &World) {
-        self.see_distortion(world);
+        self.track_read_faults(world);
         let name = self.names[self.rng.usize(..self.names.len())].clone();
-        let cloud_kind = world.cloud.world(|world, _| world.view(&name).map(|group| group.plan().kind));
+        let style = world.cloud.world(|world, _| world.group(&name).map(|group| group.plan().style));
         let mut rng = self.rng.fork();
         let kind = match self.rng.u32(..16) {
-            0 => Kind::Evict,
-            1 => Kind::Resize,
-            2 => Kind::Mishap,
-            3 => Kind::Distort,
-            4 => Kind::Launches,
-            5 => Kind::Deletions,
-            6 | 7 => Kind::Fine,
-            8 | 9 => Kind::Rough,
-            10 => Kind::Vanish,
+            0 => FaultKind::Evict,
+            1 => FaultKind::Resize,
+            2 => FaultKind::Call,
+            3 => FaultKind::Read,
+            4 => FaultKind::Launches,
+            5 => FaultKind::Deletions,
+            6 | 7 => FaultKind::Recover,
+            8 | 9 => FaultKind::Degraded,
+            10 => FaultKind::Vanish,
             _ => return,
         };
-        let meddles = matches!(kind, Kind::Evict | Kind::Resize | Kind::Distort | Kind::Vanish);
-        if self.muted.contains(&kind) || (meddles && self.kind) {
+        let meddles = matches!(kind, FaultKind::Evict | FaultKind::Resize | FaultKind::Read | FaultKind::Vanish);
+        if self.muted.contains(&kind) || (meddles && self.is_exclusive) {
             return;
         }
-        match (kind, cloud_kind) {
-            (Kind::Evict, Some(_)) => drop(world.cloud.evict(&name, rng.usize(1..4))),
-            (Kind::Resize, Some(_)) => resize(world, &name, &mut rng),
-            (Kind::Mishap, _) => {
-                world.cloud.faults(|faults| faults.script(None, None, rng.u32(1..4), mishap(&mut rng)));
+        match (kind, style) {
+            (FaultKind::Evict, Some(_)) => drop(world.cloud.evict(&name, rng.usize(1..4))),
+            (FaultKind::Resize, Some(_)) => resize(world, &name, &mut rng),
+            (FaultKind::Call, _) => {
+                world.cloud.faults(|faults| faults.script(None, None, rng.u32(1..4), call_fault(&mut rng)));
             }
-            (Kind::Distort, Some(_)) => self.distort(world, &name, &mut rng),
-            (Kind::Launches, Some(kind)) => {
-                let outcome = launch(&mut rng, kind);
+            (FaultKind::Read, Some(_)) => self.script_read_fault(world, &name, &mut rng),
+            (FaultKind::Launches, Some(style)) => {
+                let outcome = launch(&mut rng, style);
                 drop(world.cloud.replan(&name, |plan| plan.launches_now(Pick::Chance(0.7), outcome)));
             }
-            (Kind::Deletions, Some(kind)) => {
-                let outcome = deletion(&mut rng, kind);
+            (FaultKind::Deletions, Some(style)) => {
+                let outcome = deletion(&mut rng, style);
                 drop(world.cloud.replan(&name, |plan| plan.deletions_now(Pick::Chance(0.5), outcome)));
             }
-            (Kind::Fine, Some(_)) => all_fine(world, &name),
-            (Kind::Rough, _) => world.cloud.faults(|faults| rough(faults, &mut rng)),
-            (Kind::Vanish, _) => self.vanish(world, name),
-            (_, None) | (Kind::Death, _) => {}
+            (FaultKind::Recover, Some(_)) => all_succeed(world, &name),
+            (FaultKind::Degraded, _) => world.cloud.faults(|faults| degrade(faults, &mut rng)),
+            (FaultKind::Vanish, _) => self.vanish(world, name),
+            (_, None) | (FaultKind::Crash, _) => {}
         }
     }
 
-    fn distort(&mut self, world: &World, name: &str, rng: &mut Rng) {
-        let (now, distortion) = (Instant::now(), distortion(rng));
-        if self.distorted.is_none_or(|last| now.saturating_duration_since(last) > WRONG_READINGS_APART) {
-            world.cloud.faults(|faults| faults.distort(None, name, 1, distortion));
-            (self.distorted, self.is_distorting) = (Some(now), true);
+    fn script_read_fault(&mut self, world: &World, name: &str, rng: &mut Rng) {
+        let (now, read_fault) = (Instant::now(), read_fault(rng));
+        if self.last_read_fault.is_none_or(|last| now.saturating_duration_since(last) > WRONG_READINGS_APART) {
+            world.cloud.faults(|faults| faults.script_read(None, name, 1, read_fault));
+            (self.last_read_fault, self.is_read_fault_pending) = (Some(now), true);
         }
     }
 
-    /// A wrong answer may be a long time coming, and counts from when it came: at the latest now, if none is due any more.
-    fn see_distortion(&mut self, world: &World) {
-        let is_distorting = world.cloud.faults(|faults| faults.is_distorting());
-        if is_distorting || self.is_distorting {
-            self.distorted = Some(Instant::now());
+    /// A wrong read may arrive late, and counts from its arrival: now at the latest, if none is pending any more.
+    fn track_read_faults(&mut self, world: &World) {
+        let is_read_fault_pending = world.cloud.faults(|faults| faults.has_scripted_reads());
+        if is_read_fault_pending || self.is_read_fault_pending {
+            self.last_read_fault = Some(Instant::now());
         }
-        self.is_distorting = is_distorting;
+        self.is_read_fault_pending = is_read_fault_pending;
     }
 
     fn vanish(&mut self, world: &World, name: String) {
-        world.lost_sight();
+        world.lost_state();
         if self.vanished.remove(&name) {
             world.cloud.restore_group(&name);
         } else {
@@ -180,17 +191,17 @@ impl FaultPlan {
         }
     }
 
-    /// From now on everything works, and what was being launched in vain is launched well.
-    pub(super) fn calm(&mut self, world: &World) {
+    /// Ends all faults: from now on everything works.
+    pub(super) fn stop(&mut self, world: &World) {
         world.cloud.faults(Faults::clear);
         for name in std::mem::take(&mut self.vanished) {
             world.cloud.restore_group(&name);
         }
-        self.names.iter().for_each(|name| all_fine(world, name));
+        self.names.iter().for_each(|name| all_succeed(world, name));
     }
 }
 
-fn all_fine(world: &World, name: &str) {
+fn all_succeed(world: &World, name: &str) {
     let _not_in_sight = world.cloud.replan(name, |plan| {
         plan.launches_fine();
         plan.deletions_fine();
@@ -198,8 +209,8 @@ fn all_fine(world: &World, name: &str) {
 }
 
 fn group(rng: &mut Rng, name: &str) -> GroupPlan {
-    // A cloud that takes deleted instances out of its capacity at once, and then revives them because a capacity write got
-    // ahead of the deletion, leaves no safe write: whatever was read before is too low by them. So these two are apart.
+    // A cloud that takes deleted instances out of its capacity at once, and then restores them because a capacity write
+    // preempted the deletion, allows no safe write: the capacity that was read is too low by them. No group has both.
     let (plan, overlaps) = match rng.u32(..3) {
         // The weight is drawn from a copy of the generator: the rest of a seed's schedule does not depend on it.
         0 => (GroupPlan::aws(name).weighted(rng.clone().fork().u32(1..4)), vec![Overlap::Together]),
@@ -222,56 +233,56 @@ fn resize(world: &World, name: &str, rng: &mut Rng) {
     drop(world.cloud.set_desired_externally(name, rng.u32(..=20)));
 }
 
-fn rough(faults: &mut Faults, rng: &mut Rng) {
-    faults.chances.latency = Duration::ZERO..=Duration::from_millis(rng.u64(..1500));
-    faults.chances.lost_answer = f64::from(rng.u32(..2)) * 0.1;
-    faults.chances.throttled = f64::from(rng.u32(..2)) * 0.1;
-    faults.chances.conflict = f64::from(rng.u32(..2)) * 0.1;
+fn degrade(faults: &mut Faults, rng: &mut Rng) {
+    faults.rates.latency = Duration::ZERO..=Duration::from_millis(rng.u64(..1500));
+    faults.rates.lost_response = f64::from(rng.u32(..2)) * 0.1;
+    faults.rates.throttled = f64::from(rng.u32(..2)) * 0.1;
+    faults.rates.conflict = f64::from(rng.u32(..2)) * 0.1;
     if rng.u32(..3) == 0 {
         faults.clear();
     }
 }
 
-fn mishap(rng: &mut Rng) -> Mishap {
+fn call_fault(rng: &mut Rng) -> CallFault {
     match rng.u32(..8) {
-        0 => Mishap::Throttled { retry_after: Some(Duration::from_secs(rng.u64(1..30))) },
-        1 => Mishap::Unreachable,
-        2 => Mishap::LostAnswer,
-        3 => Mishap::Garbled,
-        4 => Mishap::Conflict,
-        5 => Mishap::Denied,
-        6 => Mishap::OutOfResources,
-        _ => Mishap::Slow(Duration::from_secs(rng.u64(1..20))),
+        0 => CallFault::Throttled { retry_after: Some(Duration::from_secs(rng.u64(1..30))) },
+        1 => CallFault::Unreachable,
+        2 => CallFault::LostResponse,
+        3 => CallFault::Malformed,
+        4 => CallFault::Conflict,
+        5 => CallFault::Denied,
+        6 => CallFault::OutOfResources,
+        _ => CallFault::Slow(Duration::from_secs(rng.u64(1..20))),
     }
 }
 
-fn distortion(rng: &mut Rng) -> Distortion {
+fn read_fault(rng: &mut Rng) -> ReadFault {
     match rng.u32(..5) {
-        0 => Distortion::Capacity(0),
-        1 => Distortion::NoInstances,
-        2 => Distortion::Missing,
-        3 => Distortion::Stale(Duration::from_secs(rng.u64(1..15))),
-        _ => Distortion::Broken,
+        0 => ReadFault::Capacity(0),
+        1 => ReadFault::NoInstances,
+        2 => ReadFault::Missing,
+        3 => ReadFault::Stale(Duration::from_secs(rng.u64(1..15))),
+        _ => ReadFault::Broken,
     }
 }
 
-/// SetDesiredCapacity is never refused for want of machines, nor does an Auto Scaling group lower its capacity for it.
-fn launch(rng: &mut Rng, kind: CloudKind) -> LaunchOutcome {
+/// SetDesiredCapacity is never refused for lack of capacity, and an Auto Scaling group does not lower its capacity for it.
+fn launch(rng: &mut Rng, style: GroupStyle) -> LaunchOutcome {
     let failure = PlannedFailure::out_of_resources("NoCapacity", "none left");
     let after = Duration::from_secs(1)..=Duration::from_secs(20);
-    match (rng.u32(..4), kind) {
+    match (rng.u32(..4), style) {
         (0, _) => LaunchOutcome::fails(failure, after),
-        (1, CloudKind::AzureLike) => LaunchOutcome::rolls_back(failure, after),
-        (2, CloudKind::AzureLike) => LaunchOutcome::Refused(failure),
+        (1, GroupStyle::ScaleSet) => LaunchOutcome::rolls_back(failure, after),
+        (2, GroupStyle::ScaleSet) => LaunchOutcome::Refused(failure),
         _ => LaunchOutcome::Breaks { failure, after },
     }
 }
 
 /// A termination that an Auto Scaling group accepts does not fail later.
-fn deletion(rng: &mut Rng, kind: CloudKind) -> DeleteOutcome {
+fn deletion(rng: &mut Rng, style: GroupStyle) -> DeleteOutcome {
     let failure = PlannedFailure::other("CannotDelete", "not now");
-    match (rng.bool(), kind) {
-        (true, CloudKind::AzureLike) => DeleteOutcome::FailsLater(failure),
+    match (rng.bool(), style) {
+        (true, GroupStyle::ScaleSet) => DeleteOutcome::FailsLater(failure),
         _ => DeleteOutcome::Refused(failure),
     }
 }

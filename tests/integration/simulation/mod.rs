@@ -1,14 +1,14 @@
 //! The laws under many schedules: the real fleet over the simulated cloud, on a paused clock, where one seed decides
-//! everything that happens. A caller that behaves like the Cluster Autoscaler on its less careful days, a cloud that
-//! misbehaves in every way the simulated one can, processes that die at any await point, and after each step the laws.
+//! everything that happens. The caller behaves like a careless Cluster Autoscaler, the cloud has every fault that the
+//! simulated one can have, processes crash at any await point, and the laws are checked after each step.
 //!
 //! `HEADCOUNT_SEEDS=0..100000 cargo test --profile simulation --no-default-features --test integration simulation` runs
-//! very many. A seed that breaks a law is made as small as is cheap and printed with the command that replays it;
-//! `HEADCOUNT_LOG=1` then shows what happened.
+//! many. A seed that breaks a law is reduced and printed with the command that replays it; with `HEADCOUNT_LOG=1` that
+//! command prints the events.
 
 mod autoscaler;
+mod connection;
 mod faults;
-mod line;
 mod oracle;
 mod schedule;
 mod world;
@@ -20,12 +20,12 @@ use std::time::Instant;
 
 use schedule::Schedule;
 
-/// Seeds that are run when nothing else is said.
+/// The seeds that run by default.
 const SEEDS: Range<u64> = 0..400;
-/// Violations after which no more seeds are begun.
+/// The number of violations after which no more seeds are started.
 const ENOUGH: usize = 20;
 
-/// A law that did not hold.
+/// A violated law.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Violation(String);
 
@@ -35,8 +35,8 @@ impl Violation {
     }
 }
 
-/// Whether what happens is to be printed.
-fn is_told() -> bool {
+/// Whether events are printed.
+fn is_verbose() -> bool {
     std::env::var_os("HEADCOUNT_LOG").is_some()
 }
 
@@ -47,7 +47,7 @@ fn seeds() -> Range<u64> {
     range.unwrap_or_else(|| panic!("HEADCOUNT_SEEDS={asked} is not FROM..TO"))
 }
 
-/// Runs the seeds on all processors; answers those that break a law.
+/// Runs the seeds on all processors; returns those that break a law.
 fn violations(seeds: &Range<u64>) -> Vec<(Schedule, Violation)> {
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new(Vec::new());
@@ -70,7 +70,7 @@ fn violations(seeds: &Range<u64>) -> Vec<(Schedule, Violation)> {
 
 #[test]
 fn the_laws_hold_under_every_schedule() {
-    if is_told() {
+    if is_verbose() {
         tracing_subscriber::fmt().with_max_level(tracing::Level::INFO).without_time().with_ansi(false).init();
     }
     let (seeds, began) = (seeds(), Instant::now());
@@ -79,8 +79,8 @@ fn the_laws_hold_under_every_schedule() {
     let report: Vec<String> = violations
         .into_iter()
         .map(|(schedule, violation)| {
-            // What happened is printed once, and not for every attempt to make it smaller.
-            let (schedule, violation) = if is_told() { (schedule, violation) } else { schedule.shrunk(violation) };
+            // The events are printed once, and not for every attempt to reduce the schedule.
+            let (schedule, violation) = if is_verbose() { (schedule, violation) } else { schedule.shrunk(violation) };
             format!("seed {}: {}\n    {schedule}", schedule.seed, violation.0)
         })
         .collect();

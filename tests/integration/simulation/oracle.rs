@@ -1,4 +1,4 @@
-//! What is true of the cloud, remembered for a while and held against what is published.
+//! The recent true state of the cloud, compared to what is published.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use tokio::time::Instant;
 use super::Violation;
 use super::world::World;
 
-/// How far a reading may lie behind: the slowest answer, of a replica that is behind.
+/// How old a reading may be: the slowest response with a stale reading.
 const BEHIND: Duration = Duration::from_secs(45);
 
-/// The last few looks.
+/// The last few observations of the cloud.
 #[derive(Default)]
 pub(super) struct Oracle {
-    /// The fewest instances that each group kept since the look before.
+    /// The fewest instances that each group had since the observation before.
     looks: VecDeque<(Instant, BTreeMap<Arc<str>, u32>)>,
-    /// The groups that were published with something in them when last looked at.
+    /// The groups that were last published with instances.
     filled: BTreeSet<String>,
 }
 
 impl Oracle {
-    /// Law 5: no 0 and no empty list is published because something could not be read, or one reading got it wrong.
+    /// Law 5: no 0 and no empty list is published because of a failed read or one wrong reading.
     pub(super) fn look(&mut self, world: &World) -> Result<(), Violation> {
         self.remember(world);
         let spans = self.looks.front().zip(self.looks.back()).is_some_and(|((first, _), (last, _))| {
@@ -46,7 +46,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// The fewest that stayed of late.
+    /// The fewest recent instances.
     fn least(&self, group: &str) -> u32 {
         self.looks.iter().map(|(_, lows)| lows.get(group).copied().unwrap_or_default()).min().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! One run: what a seed decides, and how to make it smaller.
+//! One run: what a seed decides, and how to reduce it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,14 +11,14 @@ use headcount::clouds::simulated::Simulated;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::autoscaler::Autoscaler;
-use super::faults::{FaultPlan, Kind};
+use super::faults::{FaultKind, FaultPlan};
 use super::oracle::Oracle;
 use super::world::World;
-use super::{Violation, is_told};
+use super::{Violation, is_verbose};
 
-/// What the caller does in one run.
+/// The number of steps of the caller in one run.
 const STEPS: u32 = 40;
-/// How often the laws are looked at while a step goes on.
+/// How often the published state is checked during a step.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// A run.
@@ -26,17 +26,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub(super) struct Schedule {
     pub(super) seed: u64,
     steps: u32,
-    /// Faults that are left out: it draws its chances all the same, so that the rest stays as it is.
-    muted: BTreeSet<Kind>,
+    /// Faults that are left out. They are drawn all the same, so that the rest of the schedule stays the same.
+    muted: BTreeSet<FaultKind>,
 }
 
 impl Schedule {
-    /// The whole run of a seed, or what the environment says is left of it.
+    /// The whole run of a seed, or the part of it that the environment selects.
     pub(super) fn from_environment(seed: u64) -> Self {
         let variable = |name| std::env::var(name).ok();
         let steps = variable("HEADCOUNT_STEPS").and_then(|steps| steps.parse().ok()).unwrap_or(STEPS);
         let muted = variable("HEADCOUNT_MUTED").unwrap_or_default();
-        Self { seed, steps, muted: muted.split(',').filter_map(Kind::parse).collect() }
+        Self { seed, steps, muted: muted.split(',').filter_map(FaultKind::parse).collect() }
     }
 
     /// Runs it.
@@ -47,14 +47,14 @@ impl Schedule {
         outcome.unwrap_or_else(|_| Err(Violation("it panicked".to_owned())))
     }
 
-    /// The same violation with fewer steps and less faults.
+    /// The same violation with fewer steps and fewer faults.
     pub(super) fn shrunk(self, mut violation: Violation) -> (Self, Violation) {
         let mut smallest = self;
         let shorter = (1..smallest.steps).map(|steps| Self { steps, ..smallest.clone() });
         if let Some((shorter, found)) = shorter.into_iter().find_map(|one| Some((one.clone(), one.run().err()?))) {
             (smallest, violation) = (shorter, found);
         }
-        for kind in Kind::ALL {
+        for kind in FaultKind::ALL {
             let mut milder = smallest.clone();
             milder.muted.insert(kind);
             if let Err(found) = milder.run() {
@@ -69,16 +69,16 @@ impl Schedule {
         let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &self.muted);
         let mut world = World::start(Arc::new(Simulated::with_groups(self.seed, plans)));
         world.wait_ready(Duration::from_secs(120)).await?;
-        let mut autoscaler = Autoscaler::new(rng.fork(), fault_plan.is_kind());
+        let mut autoscaler = Autoscaler::new(rng.fork(), fault_plan.is_exclusive());
         let mut oracle = Oracle::default();
         let outcome = async {
             for _ in 0..self.steps {
                 fault_plan.change(&world);
-                let death = fault_plan.death();
-                self.step(&mut world, &mut autoscaler, &mut oracle, death).await?;
+                let crash = fault_plan.crash();
+                self.step(&mut world, &mut autoscaler, &mut oracle, crash).await?;
                 world.check()?;
             }
-            fault_plan.calm(&world);
+            fault_plan.stop(&world);
             world.wait_ready(Duration::from_secs(300)).await?;
             autoscaler.tidy_up(&world).await;
             world.check_agreement().await?;
@@ -86,22 +86,22 @@ impl Schedule {
             world.check()
         }
         .await;
-        if outcome.is_err() && is_told() {
-            world.tell();
+        if outcome.is_err() && is_verbose() {
+            world.print_log();
         }
         outcome
     }
 
-    /// One loop of the caller, in the midst of which the process may die.
+    /// One loop of the caller, during which the process may crash.
     async fn step(
         &self,
         world: &mut World,
         autoscaler: &mut Autoscaler,
         oracle: &mut Oracle,
-        death: Option<Duration>,
+        crash: Option<Duration>,
     ) -> Result<(), Violation> {
-        let death_at = death.map(|after| Instant::now() + after);
-        let dies = {
+        let crash_at = crash.map(|after| Instant::now() + after);
+        let crashes = {
             let step = autoscaler.step(world);
             tokio::pin!(step);
             loop {
@@ -109,12 +109,12 @@ impl Schedule {
                 tokio::select! {
                     biased;
                     outcome = &mut step => { outcome?; break false }
-                    () = sleep_until(death_at.unwrap_or_else(Instant::now)), if death_at.is_some() => break true,
+                    () = sleep_until(crash_at.unwrap_or_else(Instant::now)), if crash_at.is_some() => break true,
                     () = sleep(LOOK_EVERY) => {}
                 }
             }
         };
-        if dies {
+        if crashes {
             world.restart();
         }
         Ok(())

@@ -6,14 +6,14 @@ use headcount::cloud::{Taint, TaintEffect};
 use headcount::clouds::simulated::{GroupPlan, Simulated};
 
 use super::assert_golden;
-use crate::emulators::aws::{Aws, Look, Override, Requirements};
-use crate::emulators::scene::Scene;
+use crate::emulators::aws::{Aws, GroupDetails, Override, Requirements};
+use crate::emulators::setup::Setup;
 
 /// A corrected table, as a user would write it.
 const TABLE: &str = "aws:\n  c5d.large: {memory: 16Gi}\n";
 
 fn group(name: &str, types: &[&str]) -> GroupPlan {
-    GroupPlan::aws(name).sized(0, 10, 0).machines(types)
+    GroupPlan::aws(name).sized(0, 10, 0).instance_types(types)
 }
 
 fn tagged(mut plan: GroupPlan, tags: &[(&str, &str)]) -> GroupPlan {
@@ -32,13 +32,13 @@ fn by_eksctl(name: &str, types: &[&str]) -> GroupPlan {
     tagged(group(name, types), &tags)
 }
 
-async fn scene(plan: GroupPlan, look: impl FnOnce(&mut Look)) -> Scene<Aws> {
+async fn setup(plan: GroupPlan, look: impl FnOnce(&mut GroupDetails)) -> Setup<Aws> {
     let name = plan.name.clone();
     let aws = Aws::start(Arc::new(Simulated::with_groups(1, [plan])));
-    aws.look(&name, look);
-    Scene::with(aws, |setting| {
-        setting.more = "instanceTypes: [my-table.yaml]".to_owned();
-        setting.files = vec![("my-table.yaml".to_owned(), TABLE.to_owned())];
+    aws.group_details(&name, look);
+    Setup::with(aws, |options| {
+        options.more = "instanceTypes: [my-table.yaml]".to_owned();
+        options.files = vec![("my-table.yaml".to_owned(), TABLE.to_owned())];
     })
     .await
 }
@@ -50,65 +50,65 @@ async fn m5_large_in_a_managed_node_group() {
         Taint { key: "dedicated".into(), value: String::new(), effect: TaintEffect::NoSchedule },
         Taint { key: "maintenance".into(), value: "soon".into(), effect: TaintEffect::PreferNoSchedule },
     ];
-    let scene = scene(plan, |_| {}).await;
-    assert_golden(&scene, "m5-large", "yaml");
-    assert_golden(&scene, "m5-large", "table");
+    let setup = setup(plan, |_| {}).await;
+    assert_golden(&setup, "m5-large", "yaml");
+    assert_golden(&setup, "m5-large", "table");
 }
 
 #[tokio::test]
 async fn m6g_large_by_eksctl() {
-    let scene = scene(by_eksctl("m6g-large", &["m6g.large"]), |look| look.disk_gib = 80).await;
-    assert_golden(&scene, "m6g-large", "yaml");
+    let setup = setup(by_eksctl("m6g-large", &["m6g.large"]), |details| details.disk_gib = 80).await;
+    assert_golden(&setup, "m6g-large", "yaml");
 }
 
 #[tokio::test]
 async fn g5_12xlarge_with_efa_in_a_managed_node_group() {
-    let scene = scene(managed("g5-12xlarge", &["g5.12xlarge"]), |look| look.efa_interfaces = 1).await;
-    assert_golden(&scene, "g5-12xlarge", "yaml");
+    let setup = setup(managed("g5-12xlarge", &["g5.12xlarge"]), |details| details.efa_interfaces = 1).await;
+    assert_golden(&setup, "g5-12xlarge", "yaml");
 }
 
 #[tokio::test]
 async fn inf2_xlarge_started_by_bootstrap_sh() {
-    let scene = scene(group("inf2-xlarge", &["inf2.xlarge"]), |look| {
-        look.user_data = "#!/bin/bash\n/etc/eks/bootstrap.sh prod --kubelet-extra-args \
+    let setup = setup(group("inf2-xlarge", &["inf2.xlarge"]), |details| {
+        details.user_data = "#!/bin/bash\n/etc/eks/bootstrap.sh prod --kubelet-extra-args \
                           '--node-labels=team=ml --register-with-taints=aws.amazon.com/neuron=true:NoSchedule'\n"
             .to_owned();
     });
-    assert_golden(&scene.await, "inf2-xlarge", "yaml");
+    assert_golden(&setup.await, "inf2-xlarge", "yaml");
 }
 
 #[tokio::test]
 async fn c5d_large_with_the_memory_that_the_users_table_says() {
-    let scene = scene(managed("c5d-large-16gi", &["c5d.large"]), |_| {}).await;
-    assert_golden(&scene, "c5d-large-16gi", "yaml");
-    assert_golden(&scene, "c5d-large-16gi", "table");
+    let setup = setup(managed("c5d-large-16gi", &["c5d.large"]), |_| {}).await;
+    assert_golden(&setup, "c5d-large-16gi", "yaml");
+    assert_golden(&setup, "c5d-large-16gi", "table");
 }
 
 #[tokio::test]
 async fn m5d_large_with_joined_disks_and_prefix_delegation() {
-    let scene = scene(group("m5d-large-raid0", &["m5d.large"]), |look| {
-        look.user_data = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\
+    let setup = setup(group("m5d-large-raid0", &["m5d.large"]), |details| {
+        details.user_data = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\
                           Content-Type: application/node.eks.aws\n\n\
                           apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  instance:\n    \
                           localStorage:\n      strategy: RAID0\n  kubelet:\n    config:\n      maxPods: 110\n--//--\n"
             .to_owned();
     });
-    assert_golden(&scene.await, "m5d-large-raid0", "yaml");
+    assert_golden(&setup.await, "m5d-large-raid0", "yaml");
 }
 
 #[tokio::test]
 async fn m5_xlarge_and_m5_large_mixed() {
-    let scene = scene(managed("mixed", &["m5.xlarge", "m5.large"]), |_| {}).await;
-    assert_golden(&scene, "mixed", "yaml");
+    let setup = setup(managed("mixed", &["m5.xlarge", "m5.large"]), |_| {}).await;
+    assert_golden(&setup, "mixed", "yaml");
 }
 
 #[tokio::test]
 async fn whatever_has_two_to_four_processors_and_16_gib() {
-    let scene = scene(managed("attribute-based", &["m5.xlarge"]), |look| {
+    let setup = setup(managed("attribute-based", &["m5.xlarge"]), |details| {
         let requirements = Some(Requirements { cpus_min: 2, cpus_max: 4, memory_mib_min: 16 * 1024 });
-        look.overrides = vec![Override { requirements, ..Override::default() }];
+        details.overrides = vec![Override { requirements, ..Override::default() }];
     });
-    assert_golden(&scene.await, "attribute-based", "yaml");
+    assert_golden(&setup.await, "attribute-based", "yaml");
 }
 
 #[tokio::test]
@@ -120,22 +120,22 @@ async fn m5_2xlarge_with_half_its_processors_in_a_cluster_of_ones_own() {
         ("k8s.io/cluster-autoscaler/node-template/taint/dedicated", "web:NoExecute"),
         ("k8s.io/cluster-autoscaler/node-template/resources/hugepages-2Mi", "512Mi"),
     ];
-    let scene = scene(tagged(plan, &tags), |look| look.cpu_options = Some((4, 1))).await;
-    assert_golden(&scene, "own-cluster", "yaml");
+    let setup = setup(tagged(plan, &tags), |details| details.cpu_options = Some((4, 1))).await;
+    assert_golden(&setup, "own-cluster", "yaml");
 }
 
 #[tokio::test]
 async fn m5_large_with_windows_in_a_managed_node_group() {
-    let scene = scene(managed("eks-windows", &["m5.large"]), |look| {
-        look.ami_type = "WINDOWS_CORE_2022_x86_64".to_owned();
-        look.disk_gib = 50;
+    let setup = setup(managed("eks-windows", &["m5.large"]), |details| {
+        details.ami_type = "WINDOWS_CORE_2022_x86_64".to_owned();
+        details.disk_gib = 50;
     });
-    assert_golden(&scene.await, "eks-windows", "yaml");
+    assert_golden(&setup.await, "eks-windows", "yaml");
 }
 
 #[tokio::test]
 async fn an_uneven_group_is_warned_of() {
-    let scene = scene(managed("uneven", &["m5.2xlarge", "m5.large"]), |_| {}).await;
-    let line = scene.server().logged("an uneven node group");
+    let setup = setup(managed("uneven", &["m5.2xlarge", "m5.large"]), |_| {}).await;
+    let line = setup.server().logged("an uneven node group");
     assert!(line.contains("cpu from 2 (m5.large) to 8 (m5.2xlarge)"), "{line}");
 }

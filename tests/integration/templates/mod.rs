@@ -9,16 +9,16 @@ mod azure;
 mod reads;
 
 use crate::emulators::Emulator;
-use crate::emulators::scene::Scene;
+use crate::emulators::setup::Setup;
 use crate::peers::headcount::run;
 
 /// Compares what `headcount template` says of a group with the golden file of that name.
-fn assert_golden<F: Emulator>(scene: &Scene<F>, group: &str, output: &str) {
-    let answer = run(&["template", group, "--config", &scene.config(), "--output", output]);
+fn assert_golden<F: Emulator>(setup: &Setup<F>, group: &str, output: &str) {
+    let answer = run(&["template", group, "--config", &setup.config(), "--output", output]);
     assert!(answer.status.success(), "{group}: {}", String::from_utf8_lossy(&answer.stderr));
     let shown = String::from_utf8(answer.stdout).expect("text");
     let (name, shown) = match output {
-        "table" => (format!("{group}-sources"), unaligned(&shown, &scene.config())),
+        "table" => (format!("{group}-sources"), unaligned(&shown, &setup.config())),
         _ => (group.to_owned(), shown),
     };
     let mut settings = insta::Settings::clone_current();

@@ -7,19 +7,19 @@ use headcount::clouds::simulated::{GroupPlan, Simulated};
 use crate::emulators::Emulator;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
-use crate::emulators::scene::Scene;
+use crate::emulators::setup::Setup;
 
 const ASKED: usize = 200;
 
 async fn assert_templates_cost_no_request(emulator: impl Emulator) {
     // Once it has started, nothing is read again by itself before the test is over.
-    let mut scene = Scene::with(emulator, |setting| setting.refresh = "10m".to_owned()).await;
-    let first = scene.client.template("g").await.expect("built").node_info;
-    scene.emulator.forget_requests();
+    let mut setup = Setup::with(emulator, |options| options.refresh = "10m".to_owned()).await;
+    let first = setup.client.template("g").await.expect("built").node_info;
+    setup.emulator.forget_requests();
     for _ in 0..ASKED {
-        assert_eq!(scene.client.template("g").await.expect("built").node_info, first);
+        assert_eq!(setup.client.template("g").await.expect("built").node_info, first);
     }
-    let requests: Vec<_> = scene.emulator.requests().into_iter().map(|request| request.path + &request.body).collect();
+    let requests: Vec<_> = setup.emulator.requests().into_iter().map(|request| request.path + &request.body).collect();
     assert!(requests.is_empty(), "{requests:?}");
 }
 

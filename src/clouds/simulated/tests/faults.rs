@@ -9,8 +9,8 @@ async fn an_error_before_the_effect_leaves_everything_as_it_was() {
     let reading = fixture.read().await;
     let retry_after = Some(Duration::from_secs(30));
     fixture.0.faults(|faults| {
-        faults.script(Some(CallKind::SetCapacity), None, 1, Mishap::Throttled { retry_after });
-        faults.script(Some(CallKind::SetCapacity), None, 1, Mishap::Unreachable);
+        faults.script(Some(CallKind::SetCapacity), None, 1, CallFault::Throttled { retry_after });
+        faults.script(Some(CallKind::SetCapacity), None, 1, CallFault::Unreachable);
     });
     let throttled = fixture.0.set_capacity(&reading, 5).await;
     assert!(matches!(throttled, Err(CloudError::Throttled { retry_after: Some(_), .. })));
@@ -22,7 +22,7 @@ async fn an_error_before_the_effect_leaves_everything_as_it_was() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_hides_an_effect() {
     let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 2));
-    fixture.0.faults(|faults| faults.script(Some(CallKind::SetCapacity), Some("pool"), 1, Mishap::LostAnswer));
+    fixture.0.faults(|faults| faults.script(Some(CallKind::SetCapacity), Some("pool"), 1, CallFault::LostResponse));
     let lost = fixture.0.set_capacity(&fixture.read().await, 5).await;
     assert!(lost.is_err_and(|error| error.outcome_unknown()));
     assert_eq!(fixture.desired().await, 5);
@@ -31,7 +31,7 @@ async fn a_lost_answer_hides_an_effect() {
 #[tokio::test(start_paused = true)]
 async fn calls_take_their_time_both_ways() {
     let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 2));
-    fixture.0.faults(|faults| faults.chances.latency = seconds(1, 1));
+    fixture.0.faults(|faults| faults.rates.latency = seconds(1, 1));
     let (before, _) = (fixture.0.elapsed(), fixture.read().await);
     assert_eq!(fixture.0.elapsed() - before, Duration::from_secs(2));
 }
@@ -39,7 +39,7 @@ async fn calls_take_their_time_both_ways() {
 #[tokio::test(start_paused = true)]
 async fn instances_are_read_before_the_capacity_of_a_scale_set() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 3));
-    fixture.0.faults(|faults| faults.chances.latency = seconds(1, 1));
+    fixture.0.faults(|faults| faults.rates.latency = seconds(1, 1));
     let name = "pool".into();
     let evict = async {
         tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -55,9 +55,9 @@ async fn instances_are_read_before_the_capacity_of_a_scale_set() {
 async fn an_answer_can_be_wrong_once() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 99, 90));
     fixture.0.faults(|faults| {
-        faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(0));
-        faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Missing);
-        faults.distort(Some(CallKind::List), "pool", 1, Distortion::Broken);
+        faults.script_read(Some(CallKind::Observe), "pool", 1, ReadFault::Capacity(0));
+        faults.script_read(Some(CallKind::Observe), "pool", 1, ReadFault::Missing);
+        faults.script_read(Some(CallKind::List), "pool", 1, ReadFault::Broken);
     });
     assert_eq!(fixture.desired().await, 0);
     assert!(fixture.0.observe(&"pool".into()).await.expect("readable").is_none());
@@ -69,10 +69,10 @@ async fn an_answer_can_be_wrong_once() {
 #[tokio::test(start_paused = true)]
 async fn a_stale_answer_is_as_it_was_then() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 2));
-    let stale = Distortion::Stale(Duration::from_secs(10));
-    fixture.0.faults(|faults| faults.distort(None, "pool", 2, stale));
+    let stale = ReadFault::Stale(Duration::from_secs(10));
+    fixture.0.faults(|faults| faults.script_read(None, "pool", 2, stale));
     pass(60).await;
-    let now = fixture.0.world(|world, _| world.view("pool").map(Group::reading)).expect("there");
+    let now = fixture.0.world(|world, _| world.group("pool").map(Group::reading)).expect("there");
     fixture.0.set_capacity(&now, 5).await.expect("accepted");
     pass(5).await;
     assert_eq!(fixture.read().await.desired, 2);

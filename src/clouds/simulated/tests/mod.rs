@@ -66,8 +66,8 @@ async fn story(seed: u64) -> Vec<String> {
     };
     let source = Simulated::with_groups(seed, [plan(GroupPlan::aws("a")), plan(GroupPlan::azure("z"))]);
     source.faults(|faults| {
-        faults.chances.latency = Duration::ZERO..=Duration::from_millis(300);
-        faults.chances.throttled = 0.1;
+        faults.rates.latency = Duration::ZERO..=Duration::from_millis(300);
+        faults.rates.throttled = 0.1;
     });
     for to in [12, 4, 9, 20] {
         for group in ["a", "z"] {
@@ -142,8 +142,8 @@ async fn a_configured_world_has_as_many_groups_instances_and_failures_as_it_was_
     let settings = Settings { groups: 5, instances: 13, error_rate: 0.5, ..Settings::default() };
     let source = Simulated::configured(&settings);
     let told =
-        source.world(|world, _| world.groups().map(|group| (group.plan().kind, group.capacity())).collect::<Vec<_>>());
-    let (aws, azure) = (Kind::AwsLike, Kind::AzureLike);
+        source.world(|world, _| world.groups().map(|group| (group.plan().style, group.capacity())).collect::<Vec<_>>());
+    let (aws, azure) = (GroupStyle::AutoScaling, GroupStyle::ScaleSet);
     assert_eq!(told, [(aws, 3), (azure, 3), (aws, 3), (azure, 2), (aws, 2)]);
     let mut failed = 0;
     for _ in 0..200 {

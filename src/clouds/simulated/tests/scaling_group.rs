@@ -53,7 +53,7 @@ async fn a_failed_launch_names_its_reason_as_aws_words_it() {
     let fixture = Fixture::of(GroupPlan::aws("pool").launches(Pick::Always, LaunchOutcome::fails(ice, seconds(1, 1))));
     fixture.set(1).await;
     pass(5).await;
-    let message = fixture.0.world(|world, _| world.view("pool")?.activities().next()?.status_message());
+    let message = fixture.0.world(|world, _| world.group("pool")?.activities().next()?.status_message());
     assert_eq!(
         message.as_deref(),
         Some(

@@ -1,19 +1,19 @@
-//! What goes wrong, in ARM's words.
+//! ARM's error responses.
 
 use std::time::Duration;
 
-use headcount::clouds::simulated::{Mishap, Refusal, RefusalKind};
+use headcount::clouds::simulated::{CallFault, Refusal, RefusalKind};
 use serde_json::{Value, json};
 
-use super::super::exchange::Answer;
+use super::super::http_messages::HttpResponse;
 
 /// An error of ARM's.
-pub(crate) fn error(status: u16, code: &str, message: &str) -> Answer {
-    Answer::json(status, &json!({"error": {"code": code, "message": message}}))
+pub(crate) fn error(status: u16, code: &str, message: &str) -> HttpResponse {
+    HttpResponse::json(status, &json!({"error": {"code": code, "message": message}}))
 }
 
-/// Too many calls: Compute answers `OperationNotAllowed`, and only the details tell it from a quota.
-pub(super) fn throttled(retry_after: Option<Duration>) -> Answer {
+/// Throttling: Compute returns `OperationNotAllowed`, and only the details distinguish it from a quota.
+pub(super) fn throttled(retry_after: Option<Duration>) -> HttpResponse {
     let policy = "HighCostGetVMScaleSet30Min";
     let measured = json!({
         "operationGroup": policy, "startTime": "2026-01-01T00:00:00+00:00", "endTime": "2026-01-01T00:30:00+00:00",
@@ -24,7 +24,7 @@ pub(super) fn throttled(retry_after: Option<Duration>) -> Answer {
         "message": "The server rejected the request: too many requests have been received for this subscription.",
         "details": [{"code": "TooManyRequests", "target": policy, "message": measured.to_string()}],
     }});
-    let answer = Answer::json(429, &body)
+    let answer = HttpResponse::json(429, &body)
         .header("x-ms-ratelimit-remaining-resource", format!("Microsoft.Compute/{policy};0"))
         .header("x-ms-failure-cause", "service");
     match retry_after {
@@ -33,29 +33,29 @@ pub(super) fn throttled(retry_after: Option<Duration>) -> Answer {
     }
 }
 
-/// A mishap, where it is an error.
-pub(super) fn mishap(mishap: &Mishap) -> Option<Answer> {
-    Some(match mishap {
-        Mishap::Throttled { retry_after } => throttled(*retry_after),
-        Mishap::Denied => error(
+/// The error response of a call fault, if it has one.
+pub(super) fn call_fault(call_fault: &CallFault) -> Option<HttpResponse> {
+    Some(match call_fault {
+        CallFault::Throttled { retry_after } => throttled(*retry_after),
+        CallFault::Denied => error(
             403,
             "AuthorizationFailed",
             "The client 'headcount' does not have authorization to perform this action over this scope.",
         ),
-        Mishap::Conflict => error(409, "Conflict", "Another operation is in progress on this resource."),
-        Mishap::OutOfResources => error(
+        CallFault::Conflict => error(409, "Conflict", "Another operation is in progress on this resource."),
+        CallFault::OutOfResources => error(
             409,
             "OperationNotAllowed",
             "Operation could not be completed as it results in exceeding approved standardDSv5Family Cores quota. \
              Current Limit: 10, Current Usage: 8, Additional Required: 4. Submit a request for Quota increase.",
         ),
-        Mishap::Refused => error(400, "InvalidParameter", "The value of parameter is invalid."),
-        Mishap::Unreachable | Mishap::LostAnswer | Mishap::Garbled | Mishap::Slow(_) => return None,
+        CallFault::Refused => error(400, "InvalidParameter", "The value of parameter is invalid."),
+        CallFault::Unreachable | CallFault::LostResponse | CallFault::Malformed | CallFault::Slow(_) => return None,
     })
 }
 
-/// A write that the world refused.
-pub(super) fn refused(refusal: &Refusal) -> Answer {
+/// The error response of a refused write.
+pub(super) fn refused(refusal: &Refusal) -> HttpResponse {
     let status = match (refusal.kind, refusal.code.as_str()) {
         (_, "PreconditionFailed") => 412,
         (RefusalKind::NotFound, _) => 404,
@@ -67,7 +67,7 @@ pub(super) fn refused(refusal: &Refusal) -> Answer {
     error(status, &refusal.code, &refusal.message)
 }
 
-pub(super) fn no_scale_set(name: &str) -> Answer {
+pub(super) fn no_scale_set(name: &str) -> HttpResponse {
     error(
         404,
         "ResourceNotFound",

@@ -1,13 +1,13 @@
-//! Azure Resource Manager, as far as scale sets, their machines, operations and sizes are concerned, and the places that
-//! tokens come from. Under TLS it lets nobody in without one.
+//! Azure Resource Manager for scale sets, their machines, operations and sizes, and the token endpoints. With TLS it requires
+//! a token.
 
 mod autoscale;
+mod behavior;
 mod errors;
-mod front;
-mod habits;
 mod machines;
 mod operations;
 mod paging;
+mod router;
 mod scale_sets;
 mod sizes;
 mod tests;
@@ -21,59 +21,59 @@ use std::sync::Arc;
 use headcount::clouds::simulated::{RESOURCE_GROUP, SUBSCRIPTION, Simulated};
 
 use super::Emulator;
-use super::authority::Authority;
-use super::backstage::{Backstage, lock};
-use super::exchange::Answer;
-use super::plain::send;
-use super::port::{Front, Port};
+use super::certificate_authority::CertificateAuthority;
+use super::core::{EmulatorCore, lock};
+use super::http_client::send;
+use super::http_messages::HttpResponse;
+use super::http_server::{HttpServer, RequestHandler};
 
+pub(crate) use behavior::{Behavior, GroupDetails, MissingInstance, Tracking, WriteAnswer};
 pub(crate) use errors::error;
-use front::Window;
-pub(crate) use habits::{Habits, Look, MissingInstance, Tracking, WriteAnswer};
+use router::ArmApi;
 pub(crate) use tokens::Issued;
 
-/// An ARM endpoint in front of a simulated cloud. It closes when this is dropped.
+/// An ARM endpoint of a simulated cloud. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Arm {
-    window: Arc<Window>,
-    port: Port,
+    api: Arc<ArmApi>,
+    port: HttpServer,
 }
 
 impl Arm {
-    /// Opens one on a free loopback port.
+    /// Starts one on a free loopback port.
     pub(crate) fn start(simulated: Arc<Simulated>) -> Self {
-        let window = Arc::new(Window::new(simulated));
-        let port = Port::open(Arc::clone(&window) as Arc<dyn Front>);
-        Self { window, port }
+        let api = Arc::new(ArmApi::new(simulated));
+        let port = HttpServer::open(Arc::clone(&api) as Arc<dyn RequestHandler>);
+        Self { api, port }
     }
 
-    /// The same under TLS.
-    pub(crate) fn start_secure(simulated: Arc<Simulated>, authority: &Authority) -> Self {
-        let window = Arc::new(Window::new(simulated));
-        let port = Port::open_secure(Arc::clone(&window) as Arc<dyn Front>, authority.server());
-        Self { window, port }
+    /// The same with TLS.
+    pub(crate) fn start_secure(simulated: Arc<Simulated>, authority: &CertificateAuthority) -> Self {
+        let api = Arc::new(ArmApi::new(simulated));
+        let port = HttpServer::open_secure(Arc::clone(&api) as Arc<dyn RequestHandler>, authority.server());
+        Self { api, port }
     }
 
-    /// The tokens that were given out, oldest first.
+    /// The issued tokens, oldest first.
     pub(crate) fn issued(&self) -> Vec<Issued> {
-        lock(&self.window.issued).clone()
+        lock(&self.api.issued).clone()
     }
 
-    /// Changes how it behaves.
-    pub(crate) fn habits(&self, change: impl FnOnce(&mut Habits)) {
-        change(&mut lock(&self.window.habits));
+    /// Changes the behavior of the emulator.
+    pub(crate) fn behavior(&self, change: impl FnOnce(&mut Behavior)) {
+        change(&mut lock(&self.api.behavior));
     }
 
-    /// Changes what the simulated cloud does not know of a scale set.
-    pub(crate) fn look(&self, scale_set: &str, change: impl FnOnce(&mut Look)) {
-        change(lock(&self.window.looks).entry(scale_set.to_owned()).or_default());
+    /// Changes details of a scale set that the simulated cloud does not have.
+    pub(crate) fn group_details(&self, scale_set: &str, change: impl FnOnce(&mut GroupDetails)) {
+        change(lock(&self.api.group_details).entry(scale_set.to_owned()).or_default());
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.port.address()
     }
 
-    /// From now on the next answer to each GET with such a path is what it would be at this moment: an old one by the time.
+    /// Makes the next response to each GET with such a path the current one, which is stale by then.
     pub(crate) async fn repeat_itself(&self, ends: &[&str]) {
         let mut old = BTreeMap::new();
         for request in self.requests().into_iter().filter(|request| request.method == "GET") {
@@ -83,14 +83,14 @@ impl Arm {
         }
         for (part, target) in old {
             let reply = send(self.address(), "GET", &target, &[], "").await.expect("answered");
-            self.script("GET", &part, 1, Answer::json(reply.status, &reply.json()));
+            self.script("GET", &part, 1, HttpResponse::json(reply.status, &reply.json()));
         }
     }
 }
 
 impl Emulator for Arm {
-    fn backstage(&self) -> &Backstage {
-        &self.window.backstage
+    fn core(&self) -> &EmulatorCore {
+        &self.api.core
     }
 
     fn url(&self) -> String {

@@ -1,53 +1,59 @@
-//! Operations that go on after their request was answered.
+//! Operations that continue after the response to their request.
 
 use headcount::clouds::simulated::{CallKind, Ending, SUBSCRIPTION};
 use serde_json::json;
 
-use super::super::backstage::lock;
-use super::super::exchange::{Answer, Outcome, Request};
+use super::super::core::lock;
+use super::super::http_messages::{HandlerResult, HttpResponse, Request};
+use super::behavior::Tracking;
 use super::errors::{self, error};
-use super::front::Window;
-use super::habits::Tracking;
+use super::router::ArmApi;
 
-/// What an operation's ID stands for.
+/// An operation that a client can follow.
 #[derive(Clone, Debug)]
-pub(super) struct Ticket {
+pub(super) struct TrackedOperation {
     pub(super) group: String,
-    /// `None` where there was nothing to do.
+    /// `None` if there was nothing to do.
     pub(super) number: Option<u64>,
 }
 
-impl Window {
-    /// Adds to an answer how its operation can be followed.
-    pub(super) fn tracked(&self, request: &Request, answer: Answer, location: &str, ticket: Ticket) -> Answer {
-        let habits = self.habits();
+impl ArmApi {
+    /// Adds the headers for following an operation to a response.
+    pub(super) fn tracked(
+        &self,
+        request: &Request,
+        answer: HttpResponse,
+        location: &str,
+        operation: TrackedOperation,
+    ) -> HttpResponse {
+        let behavior = self.behavior();
         let id = format!("00000000-0000-4000-8000-{:012x}", self.number());
-        lock(&self.tickets).insert(id.clone(), ticket);
+        lock(&self.tracked_operations).insert(id.clone(), operation);
         let place = format!("subscriptions/{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{location}");
         let address = format!("{}/{place}/operations/{id}", request.origin());
         let polling = format!("{address}?p=0&t=1&api-version=2024-07-01");
         let located = format!("{address}?p=0&monitor=true&api-version=2024-07-01");
-        let answer = match habits.tracking {
+        let answer = match behavior.tracking {
             Tracking::AsyncOperation => answer.header("azure-asyncoperation", polling).header("location", located),
             Tracking::Location => answer.header("location", located),
             Tracking::None => answer,
         };
-        match habits.retry_after {
-            Some(seconds) if habits.tracking != Tracking::None => answer.header("retry-after", seconds),
+        match behavior.retry_after {
+            Some(seconds) if behavior.tracking != Tracking::None => answer.header("retry-after", seconds),
             _ => answer,
         }
     }
 
     /// `GET …/operations/{id}`
-    pub(super) async fn follow(&self, request: &Request, id: &str) -> Outcome {
-        let Some(ticket) = lock(&self.tickets).get(id).cloned() else {
+    pub(super) async fn follow(&self, request: &Request, id: &str) -> HandlerResult {
+        let Some(operation) = lock(&self.tracked_operations).get(id).cloned() else {
             return Ok(error(404, "NotFound", &format!("The operation {id} was not found.")));
         };
         let monitored = request.parameter("monitor").is_some();
         let asked =
-            self.backstage.call(CallKind::Follow, Some(&ticket.group), id.to_owned(), errors::mishap, |world, _| {
-                match ticket.number {
-                    Some(number) => world.operation(&ticket.group, number).map(|operation| operation.ending.clone()),
+            self.core.call(CallKind::Follow, Some(&operation.group), id.to_owned(), errors::call_fault, |world, _| {
+                match operation.number {
+                    Some(number) => world.operation(&operation.group, number).map(|operation| operation.ending.clone()),
                     None => Some(Some((std::time::Duration::ZERO, Ending::Succeeded))),
                 }
             });
@@ -62,24 +68,24 @@ impl Window {
         };
         if monitored {
             return Ok(match (status, failure) {
-                ("InProgress", _) => self.patiently(Answer::new(202)).header("location", echo(request)),
-                (_, Some(failure)) => Answer::json(409, &json!({"error": failure})),
-                _ => Answer::new(204),
+                ("InProgress", _) => self.patiently(HttpResponse::new(202)).header("location", echo(request)),
+                (_, Some(failure)) => HttpResponse::json(409, &json!({"error": failure})),
+                _ => HttpResponse::new(204),
             });
         }
-        let mut body = json!({"name": id, "status": status, "startTime": self.backstage.timestamp(Default::default())});
+        let mut body = json!({"name": id, "status": status, "startTime": self.core.timestamp(Default::default())});
         if let Some((at, _)) = &ending {
-            body["endTime"] = self.backstage.timestamp(*at).into();
+            body["endTime"] = self.core.timestamp(*at).into();
         }
         if let Some(failure) = failure {
             body["error"] = failure;
         }
-        let answer = Answer::json(200, &body);
+        let answer = HttpResponse::json(200, &body);
         Ok(if ending.is_none() { self.patiently(answer) } else { answer })
     }
 
-    fn patiently(&self, answer: Answer) -> Answer {
-        match self.habits().retry_after {
+    fn patiently(&self, answer: HttpResponse) -> HttpResponse {
+        match self.behavior().retry_after {
             Some(seconds) => answer.header("retry-after", seconds),
             None => answer,
         }

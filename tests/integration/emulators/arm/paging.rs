@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::exchange::{Answer, Request};
+use super::super::http_messages::{HttpResponse, Request};
 
 const TOKEN: &str = "$skiptoken";
 
-/// The page of a list that a request asks for; `nextLink` is absolute, and made of the request itself.
-pub(super) fn page(request: &Request, items: &[Value], size: usize) -> Answer {
+/// The requested page of a list; `nextLink` is absolute, built from the request.
+pub(super) fn page(request: &Request, items: &[Value], size: usize) -> HttpResponse {
     let from = request.parameter(TOKEN).and_then(|token| token.parse().ok()).unwrap_or(0);
     let until = items.len().min(from + size.max(1));
     let mut body = json!({"value": items.get(from..until).unwrap_or_default()});
@@ -16,9 +16,9 @@ pub(super) fn page(request: &Request, items: &[Value], size: usize) -> Answer {
         let next = format!("{}{}?{}&%24skiptoken={until}", request.origin(), request.path, kept.join("&"));
         body["nextLink"] = next.into();
     }
-    Answer::json(200, &body)
+    HttpResponse::json(200, &body)
 }
 
 fn is_token(pair: &str) -> bool {
-    super::super::exchange::decoded(pair).starts_with(TOKEN)
+    super::super::http_messages::decoded(pair).starts_with(TOKEN)
 }

@@ -3,23 +3,23 @@
 use headcount::clouds::simulated::{CallKind, RESOURCE_GROUP, SUBSCRIPTION};
 use serde_json::{Value, json};
 
-use super::super::backstage::Part;
-use super::super::exchange::{Answer, Outcome, Request};
-use super::super::sight::{Sight, look_up, spelled};
+use super::super::core::ReadScope;
+use super::super::http_messages::{HandlerResult, HttpResponse, Request};
+use super::super::shown::{ShownGroup, look_up, spelled};
+use super::behavior::GroupDetails;
 use super::errors;
-use super::front::Window;
-use super::habits::Look;
 use super::paging::page;
+use super::router::ArmApi;
 
-/// A resource's ID; lists may shout the resource group.
+/// A resource's ID; lists may have the resource group in capitals.
 pub(super) fn id(shout: bool, rest: &str) -> String {
     let group = if shout { RESOURCE_GROUP.to_ascii_uppercase() } else { RESOURCE_GROUP.to_owned() };
     format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/{group}/providers/Microsoft.Compute/{rest}")
 }
 
-/// Location and number of a zone as node labels have it, `eastus-1`.
-pub(super) fn location(sight: &Sight) -> &str {
-    let zone = sight.plan.zones.first().map_or("eastus", String::as_str);
+/// Location and number of a zone in the form of node labels, `eastus-1`.
+pub(super) fn location(group: &ShownGroup) -> &str {
+    let zone = group.plan.zones.first().map_or("eastus", String::as_str);
     zone.rsplit_once('-').map_or(zone, |(location, _)| location)
 }
 
@@ -27,47 +27,49 @@ pub(super) fn zone(label: &str) -> Option<&str> {
     label.rsplit_once('-').map(|(_, number)| number).filter(|number| *number != "0")
 }
 
-impl Window {
-    pub(super) async fn list_scale_sets(&self, request: &Request) -> Outcome {
+impl ArmApi {
+    pub(super) async fn list_scale_sets(&self, request: &Request) -> HandlerResult {
         let kind = CallKind::List;
         let sights = self
-            .backstage
-            .call(kind, None, String::new(), errors::mishap, |world, _| {
-                world.groups().map(Sight::of).collect::<Vec<_>>()
+            .core
+            .call(kind, None, String::new(), errors::call_fault, |world, _| {
+                world.groups().map(ShownGroup::of).collect::<Vec<_>>()
             })
             .await?;
-        let habits = self.habits();
+        let behavior = self.behavior();
         let mut items = Vec::new();
-        for sight in sights {
-            let name = sight.name().to_owned();
-            let look = self.look(&name);
-            match self.backstage.distort(kind, Part::Size, Some(sight.clone()), &name) {
-                Ok(Some(sight)) => {
-                    items.push(scale_set(&sight, &look, habits.lists_shout, habits.etag_in_list));
+        for group in sights {
+            let name = group.name().to_owned();
+            let details = self.group_details(&name);
+            match self.core.apply_read_fault(kind, ReadScope::Size, Some(group.clone()), &name) {
+                Ok(Some(group)) => {
+                    items.push(scale_set(&group, &details, behavior.lists_shout, behavior.etag_in_list));
                 }
                 Ok(None) => {}
-                Err(_) => items.push(undecodable(scale_set(&sight, &look, habits.lists_shout, habits.etag_in_list))),
+                Err(_) => {
+                    items.push(undecodable(scale_set(&group, &details, behavior.lists_shout, behavior.etag_in_list)))
+                }
             }
         }
-        Ok(page(request, &items, habits.page))
+        Ok(page(request, &items, behavior.page))
     }
 
-    pub(super) async fn get_scale_set(&self, name: &str) -> Outcome {
+    pub(super) async fn get_scale_set(&self, name: &str) -> HandlerResult {
         let kind = CallKind::Observe;
-        let known = self.backstage.simulated.world(|world, _| spelled(world, name));
+        let known = self.core.simulated.world(|world, _| spelled(world, name));
         let group = known.as_deref().unwrap_or(name);
-        let seen =
-            self.backstage.call(kind, Some(group), String::new(), errors::mishap, |world, _| look_up(world, name));
-        let seen = seen.await?;
-        let look = self.look(group);
-        Ok(match self.backstage.distort(kind, Part::Size, seen.clone(), group) {
-            Ok(Some(sight)) => {
-                let etag = sight.etag.clone().unwrap_or_default();
-                Answer::json(200, &scale_set(&sight, &look, false, true)).header("etag", etag)
+        let instance =
+            self.core.call(kind, Some(group), String::new(), errors::call_fault, |world, _| look_up(world, name));
+        let instance = instance.await?;
+        let details = self.group_details(group);
+        Ok(match self.core.apply_read_fault(kind, ReadScope::Size, instance.clone(), group) {
+            Ok(Some(group)) => {
+                let etag = group.etag.clone().unwrap_or_default();
+                HttpResponse::json(200, &scale_set(&group, &details, false, true)).header("etag", etag)
             }
             Ok(None) => errors::no_scale_set(name),
-            Err(_) => match seen {
-                Some(sight) => Answer::json(200, &undecodable(scale_set(&sight, &look, false, true))),
+            Err(_) => match instance {
+                Some(group) => HttpResponse::json(200, &undecodable(scale_set(&group, &details, false, true))),
                 None => errors::no_scale_set(name),
             },
         })
@@ -75,12 +77,12 @@ impl Window {
 }
 
 /// A scale set as ARM shows it.
-pub(super) fn scale_set(sight: &Sight, look: &Look, shout: bool, etag: bool) -> Value {
-    let name = sight.name();
-    let zones: Vec<&str> = sight.plan.zones.iter().filter_map(|label| zone(label)).collect();
-    let size = sight.plan.instance_types.first().map_or("Standard_D4s_v5", String::as_str);
-    let size = if look.mix { "Mix" } else { size };
-    let state = match (sight.busy, sight.failed) {
+pub(super) fn scale_set(group: &ShownGroup, details: &GroupDetails, shout: bool, etag: bool) -> Value {
+    let name = group.name();
+    let zones: Vec<&str> = group.plan.zones.iter().filter_map(|label| zone(label)).collect();
+    let size = group.plan.instance_types.first().map_or("Standard_D4s_v5", String::as_str);
+    let size = if details.mix { "Mix" } else { size };
+    let state = match (group.busy, group.failed) {
         (true, _) => "Updating",
         (false, true) => "Failed",
         (false, false) => "Succeeded",
@@ -89,51 +91,52 @@ pub(super) fn scale_set(sight: &Sight, look: &Look, shout: bool, etag: bool) -> 
         "name": name,
         "id": id(shout, &format!("virtualMachineScaleSets/{name}")),
         "type": "Microsoft.Compute/virtualMachineScaleSets",
-        "location": location(sight),
+        "location": location(group),
         "zones": zones,
-        "tags": sight.plan.tags,
-        "sku": {"name": size, "tier": "Standard", "capacity": sight.capacity},
+        "tags": group.plan.tags,
+        "sku": {"name": size, "tier": "Standard", "capacity": group.capacity},
         "properties": {
             "provisioningState": state,
-            "orchestrationMode": if look.flexible { "Flexible" } else { "Uniform" },
-            "overprovision": look.overprovision,
+            "orchestrationMode": if details.flexible { "Flexible" } else { "Uniform" },
+            "overprovision": details.overprovision,
             "singlePlacementGroup": false,
             "upgradePolicy": {"mode": "Manual"},
-            "virtualMachineProfile": profile(look),
+            "virtualMachineProfile": profile(details),
         },
     });
     if zones.is_empty() {
         item["zones"].take();
     }
-    if etag && let Some(etag) = &sight.etag {
+    if etag && let Some(etag) = &group.etag {
         item["etag"] = etag.as_str().into();
     }
-    if look.mix {
-        let sizes: Vec<Value> = sight.plan.instance_types.iter().map(|name| json!({"name": name})).collect();
+    if details.mix {
+        let sizes: Vec<Value> = group.plan.instance_types.iter().map(|name| json!({"name": name})).collect();
         item["properties"]["skuProfile"] = json!({"vmSizes": sizes, "allocationStrategy": "LowestPrice"});
     }
-    if look.host_group {
+    if details.host_group {
         item["properties"]["hostGroup"] = json!({"id": id(false, "hostGroups/hosts")});
     }
-    if look.undecodable { undecodable(item) } else { item }
+    if details.undecodable { undecodable(item) } else { item }
 }
 
-fn profile(look: &Look) -> Value {
-    let mut disk = json!({"osType": if look.windows { "Windows" } else { "Linux" }, "createOption": "FromImage"});
-    if let Some(size) = look.os_disk_gb {
+fn profile(details: &GroupDetails) -> Value {
+    let mut disk = json!({"osType": if details.windows { "Windows" } else { "Linux" }, "createOption": "FromImage"});
+    if let Some(size) = details.os_disk_gb {
         disk["diskSizeGB"] = size.into();
     }
-    if look.ephemeral_os_disk {
+    if details.ephemeral_os_disk {
         disk["diffDiskSettings"] = json!({"option": "Local", "placement": "CacheDisk"});
     }
-    disk["managedDisk"] = json!({"storageAccountType": look.storage_account_type.as_deref().unwrap_or("Premium_LRS")});
-    let image = look.image.as_ref().map(|image| json!({"id": id(false, &format!("galleries/{image}"))}));
+    disk["managedDisk"] =
+        json!({"storageAccountType": details.storage_account_type.as_deref().unwrap_or("Premium_LRS")});
+    let image = details.image.as_ref().map(|image| json!({"id": id(false, &format!("galleries/{image}"))}));
     let address = |number: u32| json!({"name": format!("ipconfig{number}"), "properties": {"primary": number == 1, "privateIPAddressVersion": "IPv4"}});
-    let addresses: Vec<Value> = (1..=look.addresses.max(1)).map(address).collect();
+    let addresses: Vec<Value> = (1..=details.addresses.max(1)).map(address).collect();
     let interface = json!({"name": "nic", "properties": {"primary": true, "ipConfigurations": addresses}});
-    let system = if look.windows { "windowsConfiguration" } else { "linuxConfiguration" };
+    let system = if details.windows { "windowsConfiguration" } else { "linuxConfiguration" };
     json!({
-        "priority": if look.spot { "Spot" } else { "Regular" },
+        "priority": if details.spot { "Spot" } else { "Regular" },
         "osProfile": {"computerNamePrefix": "node", system: {"provisionVMAgent": true}},
         "storageProfile": {"osDisk": disk, "imageReference": image},
         "networkProfile": {"networkInterfaceConfigurations": [interface]},

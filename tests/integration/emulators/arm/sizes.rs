@@ -1,17 +1,17 @@
-//! LaunchSpec sizes: the SKU list of a location.
+//! VM sizes: the SKU list of a location.
 
 use headcount::clouds::simulated::CallKind;
 use serde_json::{Value, json};
 
-use super::super::exchange::{Outcome, Request};
+use super::super::http_messages::{HandlerResult, Request};
 use super::errors;
-use super::front::Window;
 use super::paging::page;
+use super::router::ArmApi;
 
 /// Name, family and capabilities.
 type Size = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// What is sold. `MemoryGB` is in GiB, and `vCPUsAvailable` less than `vCPUs` in constrained sizes.
+/// The available sizes. `MemoryGB` is in GiB, and `vCPUsAvailable` less than `vCPUs` in constrained sizes.
 const SIZES: [Size; 7] = [
     ("Standard_D2s_v5", "standardDSv5Family", &[("vCPUs", "2"), ("vCPUsAvailable", "2"), ("MemoryGB", "8")]),
     ("Standard_D4s_v5", "standardDSv5Family", &[("vCPUs", "4"), ("vCPUsAvailable", "4"), ("MemoryGB", "16")]),
@@ -36,17 +36,17 @@ const SIZES: [Size; 7] = [
     ("Standard_F72s_v2", "standardFSv2Family", &[("vCPUs", "72"), ("vCPUsAvailable", "72"), ("MemoryGB", "144")]),
 ];
 
-impl Window {
-    pub(super) async fn list_sizes(&self, request: &Request) -> Outcome {
+impl ArmApi {
+    pub(super) async fn list_sizes(&self, request: &Request) -> HandlerResult {
         let filter = request.parameter("$filter").unwrap_or_default();
         let kind = CallKind::InstanceTypes;
-        self.backstage.call(kind, None, filter.clone(), errors::mishap, |_, _| ()).await?;
+        self.core.call(kind, None, filter.clone(), errors::call_fault, |_, _| ()).await?;
         let location = filter.split_once(" eq ").map_or("eastus", |(_, value)| value.trim().trim_matches('\''));
         let mut items: Vec<Value> = SIZES.iter().map(|size| item(size, location)).collect();
-        // The real list has all that is sold; machines are a part of it.
+        // The real list also contains other resources.
         let disk = json!({"resourceType": "disks", "name": "Premium_LRS", "locations": [location], "capabilities": []});
         items.insert(2, disk);
-        Ok(page(request, &items, self.habits().page))
+        Ok(page(request, &items, self.behavior().page))
     }
 }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::clouds::simulated::{
-    CallKind, DeleteOutcome, Distortion, GroupPlan, LaunchOutcome, Mishap, Pick, PlannedFailure, Simulated, Span,
+    CallFault, CallKind, DeleteOutcome, GroupPlan, LaunchOutcome, Pick, PlannedFailure, ReadFault, Simulated, Span,
 };
 use serde_json::Value;
 
-use super::super::plain::{Reply, send};
-use super::super::{Answer, Emulator};
+use super::super::http_client::{Reply, send};
+use super::super::{Emulator, HttpResponse};
 use super::{Arm, MissingInstance, Tracking, WriteAnswer, error};
 
 const COMPUTE: &str =
@@ -64,7 +64,7 @@ async fn ended(arm: &Arm, accepted: &Reply) -> Value {
 #[tokio::test]
 async fn scale_sets_are_listed_in_pages_and_read_one_by_one() {
     let arm = arm([pool("a", 1), pool("b", 2), pool("c", 3)]);
-    arm.habits(|habits| habits.page = 2);
+    arm.behavior(|behavior| behavior.page = 2);
     let first = at(&arm, SETS).await.json();
     let second = get(&arm, target(first["nextLink"].as_str().expect("there is more"))).await.json();
     assert_eq!(second["nextLink"], Value::Null);
@@ -87,7 +87,7 @@ async fn scale_sets_are_listed_in_pages_and_read_one_by_one() {
     assert!(
         !reply.header("x-ms-request-id").is_empty() && !reply.header("x-ms-ratelimit-remaining-resource").is_empty()
     );
-    arm.habits(|habits| habits.etag_in_list = false);
+    arm.behavior(|behavior| behavior.etag_in_list = false);
     assert_eq!(at(&arm, SETS).await.json()["value"][0]["etag"], Value::Null);
 
     assert_eq!(at(&arm, &format!("{SETS}/nobody")).await.json()["error"]["code"], "ResourceNotFound");
@@ -113,7 +113,7 @@ async fn a_capacity_is_written_under_its_etag_and_can_be_followed() {
 
     let outcome = LaunchOutcome::rolls_back(failure, quick());
     arm.simulated().replan("p", |plan| plan.launches_now(Pick::Always, outcome)).expect("there is one");
-    arm.habits(|habits| habits.write_answer = WriteAnswer::Accepted);
+    arm.behavior(|behavior| behavior.write_answer = WriteAnswer::Accepted);
     let accepted = write(&arm, "PUT", &set, &[("if-match", "*")], &grow(5)).await.expect("answered");
     assert_eq!((accepted.status, accepted.body.as_str()), (202, ""));
     let end = ended(&arm, &accepted).await;
@@ -122,7 +122,7 @@ async fn a_capacity_is_written_under_its_etag_and_can_be_followed() {
     assert_eq!((located.status, &located.json()["error"]["code"]), (409, &"AllocationFailed".into()));
     assert_eq!(at(&arm, &set).await.json()["sku"]["capacity"], 4);
 
-    arm.habits(|habits| habits.tracking = Tracking::Location);
+    arm.behavior(|behavior| behavior.tracking = Tracking::Location);
     let accepted = write(&arm, "PATCH", &set, &[], &grow(4)).await.expect("answered");
     assert_eq!((accepted.header("azure-asyncoperation"), accepted.header("location").is_empty()), ("", false));
     assert!(arm.simulated().killed_unnamed().is_empty());
@@ -145,10 +145,10 @@ async fn named_machines_are_deleted_and_their_states_shown() {
     assert_eq!(ended(&arm, &accepted).await["status"], "Succeeded");
     assert_eq!(at(&arm, &format!("{SETS}/p")).await.json()["sku"]["capacity"], 2);
 
-    arm.habits(|habits| habits.missing_instance = MissingInstance::NotFound);
+    arm.behavior(|behavior| behavior.missing_instance = MissingInstance::NotFound);
     let refused = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["0","1"]}"#).await.expect("answered");
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (404, &"ResourceNotFound".into()));
-    arm.look("p", |look| look.force_refused = true);
+    arm.group_details("p", |details| details.force_refused = true);
     let forced = delete.replace("false", "true");
     let refused = write(&arm, "POST", &forced, &[], r#"{"instanceIds":["0"]}"#).await.expect("answered");
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (409, &"OperationNotAllowed".into()));
@@ -166,7 +166,7 @@ async fn machines_of_a_flexible_set_have_names_and_are_beside_it() {
     let failure = PlannedFailure::other("VMExtensionProvisioningError", "the script exited with 50");
     let broken = pool("flex", 0).launches(Pick::Always, LaunchOutcome::Breaks { failure, after: quick() });
     let arm = arm([broken, pool("uniform", 2)]);
-    arm.look("flex", |look| look.flexible = true);
+    arm.group_details("flex", |details| details.flexible = true);
     let body = r#"{"sku":{"capacity":1}}"#;
     let accepted = write(&arm, "PATCH", &format!("{SETS}/flex"), &[], body).await.expect("answered");
     assert_eq!(ended(&arm, &accepted).await["status"], "Failed");
@@ -203,10 +203,10 @@ async fn faults_of_the_cloud_befall_answers() {
     let (set, machines) = (format!("{SETS}/p"), format!("{SETS}/p/virtualMachines"));
     let retry_after = Some(Duration::from_secs(7));
     arm.simulated().faults(|faults| {
-        faults.script(Some(CallKind::List), None, 1, Mishap::Throttled { retry_after });
-        faults.script(Some(CallKind::SetCapacity), Some("p"), 1, Mishap::LostAnswer);
-        faults.distort(Some(CallKind::Observe), "p", 1, Distortion::Capacity(0));
-        faults.distort(Some(CallKind::List), "q", 1, Distortion::Broken);
+        faults.script(Some(CallKind::List), None, 1, CallFault::Throttled { retry_after });
+        faults.script(Some(CallKind::SetCapacity), Some("p"), 1, CallFault::LostResponse);
+        faults.script_read(Some(CallKind::Observe), "p", 1, ReadFault::Capacity(0));
+        faults.script_read(Some(CallKind::List), "q", 1, ReadFault::Broken);
     });
     let throttled = at(&arm, SETS).await;
     assert_eq!((throttled.status, throttled.header("retry-after")), (429, "7"));
@@ -232,7 +232,7 @@ async fn faults_of_the_cloud_befall_answers() {
     assert!(write(&arm, "GET", &set, &[], "").await.is_none());
     arm.simulated().faults(|faults| faults.down = false);
     arm.script("GET", &set, 1, error(403, "AuthorizationFailed", "no"));
-    arm.script("GET", &set, 1, Answer::new(500).header("x-ms-failure-cause", "gateway").body("<html>"));
+    arm.script("GET", &set, 1, HttpResponse::new(500).header("x-ms-failure-cause", "gateway").body("<html>"));
     assert_eq!(at(&arm, &set).await.json()["error"]["code"], "AuthorizationFailed");
     assert_eq!((at(&arm, &set).await.status, at(&arm, &set).await.status), (500, 200));
 }

@@ -1,33 +1,33 @@
-//! Where tokens come from: the directory, the metadata service of a machine, and App Service.
+//! The token endpoints: the directory, the instance metadata service, and App Service.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headcount::clouds::simulated::{RESOURCE_GROUP, SUBSCRIPTION};
 use serde_json::json;
 
-use super::super::backstage::lock;
-use super::super::exchange::{Answer, Request};
+use super::super::core::lock;
+use super::super::http_messages::{HttpResponse, Request};
 use super::errors::error;
-use super::front::Window;
+use super::router::ArmApi;
 
-/// A token that was given out.
+/// An issued token.
 #[derive(Clone, Debug)]
 pub(crate) struct Issued {
     pub(crate) token: String,
-    /// What it was asked for with.
+    /// The request for it.
     pub(crate) asked: Request,
     expires: SystemTime,
 }
 
-impl Window {
-    /// `POST /{tenant}/oauth2/v2.0/token`: any client gets one, each time another.
-    pub(super) fn issue_token(&self, request: &Request, tenant: &str) -> Answer {
+impl ArmApi {
+    /// `POST /{tenant}/oauth2/v2.0/token`: any client gets a new token each time.
+    pub(super) fn issue_token(&self, request: &Request, tenant: &str) -> HttpResponse {
         if request.field("client_id").is_none() || request.field("grant_type").is_none() {
             let body = json!({"error": "invalid_request", "error_description": "AADSTS900144: a parameter is missing"});
-            return Answer::json(400, &body);
+            return HttpResponse::json(400, &body);
         }
-        let life = self.habits().token_life;
-        Answer::json(
+        let life = self.behavior().token_life;
+        HttpResponse::json(
             200,
             &json!({
                 "token_type": "Bearer",
@@ -39,33 +39,36 @@ impl Window {
     }
 
     /// `GET /metadata/…`
-    pub(super) fn metadata(&self, request: &Request, path: &[&str]) -> Answer {
+    pub(super) fn metadata(&self, request: &Request, path: &[&str]) -> HttpResponse {
         if request.header("metadata") != Some("true") {
-            return Answer::json(400, &json!({"error": "Bad request. Required metadata header not specified"}));
+            return HttpResponse::json(400, &json!({"error": "Bad request. Required metadata header not specified"}));
         }
         match path {
-            ["identity", "oauth2", "token"] => Answer::json(200, &self.machine_token(request, "machine")),
-            ["instance", "compute", "subscriptionId"] => Answer::new(200).body(SUBSCRIPTION),
-            ["instance", ..] => Answer::json(
+            ["identity", "oauth2", "token"] => HttpResponse::json(200, &self.machine_token(request, "machine")),
+            ["instance", "compute", "subscriptionId"] => HttpResponse::new(200).body(SUBSCRIPTION),
+            ["instance", ..] => HttpResponse::json(
                 200,
                 &json!({"compute": {
                     "subscriptionId": SUBSCRIPTION, "resourceGroupName": RESOURCE_GROUP, "location": "eastus",
                 }}),
             ),
-            _ => Answer::json(404, &json!({"error": "Not found"})),
+            _ => HttpResponse::json(404, &json!({"error": "Not found"})),
         }
     }
 
     /// `GET /msi/token`, as App Service has it.
-    pub(super) fn app_service_token(&self, request: &Request) -> Answer {
+    pub(super) fn app_service_token(&self, request: &Request) -> HttpResponse {
         if request.header("x-identity-header").is_none() {
-            return Answer::json(401, &json!({"error": {"code": "Unauthorized", "message": "no X-IDENTITY-HEADER"}}));
+            return HttpResponse::json(
+                401,
+                &json!({"error": {"code": "Unauthorized", "message": "no X-IDENTITY-HEADER"}}),
+            );
         }
-        Answer::json(200, &self.machine_token(request, "service"))
+        HttpResponse::json(200, &self.machine_token(request, "service"))
     }
 
-    /// Why a request is not let in; only one under TLS is asked for a token, for over plain HTTP none must come.
-    pub(super) fn turned_away(&self, request: &Request) -> Option<Answer> {
+    /// Why a request is rejected. Only requests over TLS need a token; over plain HTTP a client must not send one.
+    pub(super) fn reject_unauthorized(&self, request: &Request) -> Option<HttpResponse> {
         let held = request.header("authorization");
         if request.scheme == "http" {
             let message = "A token came over plain HTTP.";
@@ -92,7 +95,7 @@ impl Window {
     }
 
     fn machine_token(&self, request: &Request, prefix: &str) -> serde_json::Value {
-        let life = self.habits().token_life;
+        let life = self.behavior().token_life;
         let expires = (SystemTime::now() + life).duration_since(UNIX_EPOCH).unwrap_or_default();
         json!({
             "access_token": self.issued(request, prefix, life),

@@ -4,32 +4,32 @@ use std::time::Duration;
 
 use headcount::clouds::simulated::{Activity, ActivityKind, ActivityStatus, CallKind, Group};
 
-use super::super::exchange::{Answer, Outcome, Request};
+use super::super::http_messages::{HandlerResult, HttpResponse, Request};
+use super::behavior::{GroupDetails, Past};
 use super::errors;
-use super::front::{Counter, Service};
-use super::habits::{Look, Past};
+use super::router::{AwsApi, Service};
 use super::xml::{members, perhaps, scaling_answer, text};
 
-impl Counter {
-    /// Those in progress first, then the newest.
-    pub(super) async fn describe_activities(&self, request: &Request) -> Outcome {
+impl AwsApi {
+    /// Activities in progress first, then the newest.
+    pub(super) async fn describe_activities(&self, request: &Request) -> HandlerResult {
         let name = request.field("AutoScalingGroupName").unwrap_or_default();
         let kind = CallKind::LaunchActivity;
         let known = self.call(Service::AutoScaling, kind, Some(&name), String::new(), |world, _| {
-            let group = world.view(&name)?;
+            let group = world.group(&name)?;
             Some((group.activities().cloned().collect::<Vec<_>>(), zone(group)))
         });
         let Some((mut activities, zone)) = known.await? else { return Ok(errors::no_group(&name)) };
         activities.sort_by_key(|activity| activity.ended.is_some());
-        let look = self.look(&name);
-        let shown = activities.iter().map(|activity| self.activity(&name, activity, &zone, &look));
-        let past = look.past.iter().map(|past| self.past(&name, past));
+        let details = self.group_details(&name);
+        let shown = activities.iter().map(|activity| self.activity(&name, activity, &zone, &details));
+        let past = details.past.iter().map(|past| self.past(&name, past));
         let (page, next) = self.page(request, "MaxRecords", 100, shown.chain(past).collect());
         let result = members("Activities", page) + &perhaps("NextToken", next);
-        Ok(Answer::xml(200, scaling_answer("DescribeScalingActivities", result)))
+        Ok(HttpResponse::xml(200, scaling_answer("DescribeScalingActivities", result)))
     }
 
-    pub(super) fn activity(&self, group: &str, activity: &Activity, zone: &str, look: &Look) -> String {
+    pub(super) fn activity(&self, group: &str, activity: &Activity, zone: &str, details: &GroupDetails) -> String {
         let failed = matches!(activity.status, ActivityStatus::Failed(_));
         let instance = activity.instance.as_deref().filter(|_| !failed || activity.kind == ActivityKind::Terminate);
         let subject = instance.map(|id| format!(": {id}")).unwrap_or_default();
@@ -44,7 +44,7 @@ impl Counter {
                 "an instance was taken out of service in response to a user request.",
             ),
         };
-        let started = self.backstage.timestamp(activity.started);
+        let started = self.core.timestamp(activity.started);
         let cause = format!("At {started} {cause}");
         [
             text("ActivityId", format!("00000000-0000-4000-a000-{:012x}", activity.number)),
@@ -52,9 +52,9 @@ impl Counter {
             text("Description", description),
             text("Cause", cause),
             text("StartTime", started),
-            perhaps("EndTime", activity.ended.map(|at| self.backstage.timestamp(at))),
+            perhaps("EndTime", activity.ended.map(|at| self.core.timestamp(at))),
             text("StatusCode", status(&activity.status)),
-            perhaps("StatusMessage", message(activity, look)),
+            perhaps("StatusMessage", message(activity, details)),
             text("Progress", if activity.ended.is_some() { 100 } else { 30 }),
             text("Details", format!(r#"{{"Subnet ID":"subnet-1","Availability Zone":"{zone}"}}"#)),
         ]
@@ -78,7 +78,7 @@ impl Counter {
     }
 }
 
-/// The zone that a group's activities are said to be in.
+/// The zone that a group's activities show.
 pub(super) fn zone(group: &Group) -> String {
     group.plan().zones.first().cloned().unwrap_or_default()
 }
@@ -92,14 +92,13 @@ fn status(status: &ActivityStatus) -> &'static str {
     }
 }
 
-/// What AWS says of a failure. One that is planned without a code is told in its message alone, as many of the real
-/// ones are.
-fn message(activity: &Activity, look: &Look) -> Option<String> {
+/// The status message of a failure. A planned failure without a code shows its message alone, as many real ones do.
+fn message(activity: &Activity, details: &GroupDetails) -> Option<String> {
     if let ActivityStatus::Failed(failure) = &activity.status
         && failure.code.is_empty()
     {
         return Some(format!("{} Launching EC2 instance failed.", failure.message));
     }
     let usual = activity.status_message()?;
-    Some(if look.spot { usual.replace("On-Demand Instances", "Spot Instances") } else { usual })
+    Some(if details.spot { usual.replace("On-Demand Instances", "Spot Instances") } else { usual })
 }

@@ -4,23 +4,23 @@ use headcount::cloud::TaintEffect;
 use headcount::clouds::simulated::{CallKind, World};
 use serde_json::{Value, json};
 
-use super::super::exchange::{Answer, Outcome, decoded};
-use super::super::sight::Sight;
+use super::super::http_messages::{HandlerResult, HttpResponse, decoded};
+use super::super::shown::ShownGroup;
 use super::errors::eks_error;
-use super::front::{Counter, Service};
+use super::router::{AwsApi, Service};
 
-impl Counter {
-    pub(super) async fn describe_nodegroup(&self, cluster: &str, nodegroup: &str) -> Outcome {
+impl AwsApi {
+    pub(super) async fn describe_nodegroup(&self, cluster: &str, nodegroup: &str) -> HandlerResult {
         let (cluster, nodegroup) = (decoded(cluster), decoded(nodegroup));
-        let is_it = |sight: &Sight| {
-            let tag = |key: &str| sight.plan.tags.get(key).map(String::as_str);
+        let is_it = |group: &ShownGroup| {
+            let tag = |key: &str| group.plan.tags.get(key).map(String::as_str);
             tag("eks:cluster-name") == Some(&cluster) && tag("eks:nodegroup-name") == Some(&nodegroup)
         };
-        let find = |world: &World| world.groups().map(Sight::of).find(is_it);
-        let group = self.backstage.simulated.world(|world, _| find(world)).map(|sight| sight.name().to_owned());
+        let find = |world: &World| world.groups().map(ShownGroup::of).find(is_it);
+        let group = self.core.simulated.world(|world, _| find(world)).map(|group| group.name().to_owned());
         let kind = CallKind::LaunchSpec;
         let found = self.call(Service::Eks, kind, group.as_deref(), nodegroup.clone(), |world, _| find(world)).await?;
-        let Some(sight) = found else {
+        let Some(group) = found else {
             let message = format!("No node group found for name: {nodegroup}.");
             return Ok(eks_error(404, "ResourceNotFoundException", &message));
         };
@@ -34,19 +34,19 @@ impl Counter {
             let value = Some(&taint.value).filter(|value| !value.is_empty());
             json!({"key": taint.key, "value": value, "effect": effect})
         };
-        let look = self.look(sight.name());
+        let details = self.group_details(group.name());
         let described = json!({
             "nodegroupName": nodegroup,
             "clusterName": cluster,
             "status": "ACTIVE",
-            "capacityType": if look.spot { "SPOT" } else { "ON_DEMAND" },
-            "amiType": look.ami_type,
-            "diskSize": look.disk_gib,
-            "labels": sight.plan.labels,
-            "taints": sight.plan.taints.iter().map(taint).collect::<Vec<Value>>(),
+            "capacityType": if details.spot { "SPOT" } else { "ON_DEMAND" },
+            "amiType": details.ami_type,
+            "diskSize": details.disk_gib,
+            "labels": group.plan.labels,
+            "taints": group.plan.taints.iter().map(taint).collect::<Vec<Value>>(),
             "tags": {},
-            "resources": {"autoScalingGroups": [{"name": sight.name()}]},
+            "resources": {"autoScalingGroups": [{"name": group.name()}]},
         });
-        Ok(Answer::json(200, &json!({"nodegroup": described})))
+        Ok(HttpResponse::json(200, &json!({"nodegroup": described})))
     }
 }

@@ -1,37 +1,37 @@
-//! What goes wrong, in AWS's words.
+//! AWS's error responses.
 
 use std::time::Duration;
 
-use headcount::clouds::simulated::{Mishap, Refusal, RefusalKind};
+use headcount::clouds::simulated::{CallFault, Refusal, RefusalKind};
 use serde_json::json;
 
-use super::super::exchange::Answer;
-use super::front::Service;
-use super::habits::Busy;
+use super::super::http_messages::HttpResponse;
+use super::behavior::Busy;
+use super::router::Service;
 use super::xml::{element, text};
 
 const REQUEST: &str = "00000000-0000-4000-9000-000000000001";
 
 /// An error of EC2 Auto Scaling's.
-pub(crate) fn error(status: u16, code: &str, message: &str) -> Answer {
+pub(crate) fn error(status: u16, code: &str, message: &str) -> HttpResponse {
     let fault = if status < 500 { "Sender" } else { "Receiver" };
     let content = [text("Type", fault), text("Code", code), text("Message", message)].concat();
     let body = element("ErrorResponse", element("Error", content) + &text("RequestId", REQUEST));
-    Answer::xml(status, body)
+    HttpResponse::xml(status, body)
 }
 
 /// An error of EC2's.
-pub(super) fn ec2_error(status: u16, code: &str, message: &str) -> Answer {
+pub(super) fn ec2_error(status: u16, code: &str, message: &str) -> HttpResponse {
     let error = element("Error", [text("Code", code), text("Message", message)].concat());
-    Answer::xml(status, element("Response", element("Errors", error) + &text("RequestID", REQUEST)))
+    HttpResponse::xml(status, element("Response", element("Errors", error) + &text("RequestID", REQUEST)))
 }
 
 /// An error of EKS's.
-pub(super) fn eks_error(status: u16, code: &str, message: &str) -> Answer {
-    Answer::json(status, &json!({"message": message})).header("x-amzn-errortype", code)
+pub(super) fn eks_error(status: u16, code: &str, message: &str) -> HttpResponse {
+    HttpResponse::json(status, &json!({"message": message})).header("x-amzn-errortype", code)
 }
 
-fn of(service: Service, status: u16, code: &str, message: &str) -> Answer {
+fn of(service: Service, status: u16, code: &str, message: &str) -> HttpResponse {
     match service {
         Service::AutoScaling => error(status, code, message),
         Service::Ec2 => ec2_error(status, code, message),
@@ -39,28 +39,30 @@ fn of(service: Service, status: u16, code: &str, message: &str) -> Answer {
     }
 }
 
-/// A mishap, where it is an error.
-pub(super) fn mishap(service: Service, busy: Busy, mishap: &Mishap) -> Option<Answer> {
+/// The error response of a call fault, if it has one.
+pub(super) fn call_fault(service: Service, busy: Busy, call_fault: &CallFault) -> Option<HttpResponse> {
     use Service::{AutoScaling, Ec2, Eks};
-    let (status, code, message) = match (mishap, service) {
-        (Mishap::Throttled { retry_after }, _) => return Some(throttled(service, *retry_after)),
-        (Mishap::Denied, Ec2) => (403, "UnauthorizedOperation", "You are not authorized to perform this operation."),
-        (Mishap::Denied, Eks) => (403, "AccessDeniedException", "User is not authorized to perform this action."),
-        (Mishap::Denied, AutoScaling) => (403, "AccessDenied", "User is not authorized to perform this action."),
-        (Mishap::Conflict, _) => return Some(is_busy(busy)),
-        (Mishap::OutOfResources, Ec2 | AutoScaling) => {
+    let (status, code, message) = match (call_fault, service) {
+        (CallFault::Throttled { retry_after }, _) => return Some(throttled(service, *retry_after)),
+        (CallFault::Denied, Ec2) => (403, "UnauthorizedOperation", "You are not authorized to perform this operation."),
+        (CallFault::Denied, Eks) => (403, "AccessDeniedException", "User is not authorized to perform this action."),
+        (CallFault::Denied, AutoScaling) => (403, "AccessDenied", "User is not authorized to perform this action."),
+        (CallFault::Conflict, _) => return Some(is_busy(busy)),
+        (CallFault::OutOfResources, Ec2 | AutoScaling) => {
             (400, "VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit allows.")
         }
-        (Mishap::OutOfResources, Eks) => (400, "ResourceLimitExceededException", "A limit is reached."),
-        (Mishap::Refused, Ec2) => (400, "InvalidParameterValue", "The value is invalid."),
-        (Mishap::Refused, Eks) => (400, "InvalidParameterException", "The value is invalid."),
-        (Mishap::Refused, AutoScaling) => (400, "ValidationError", "1 validation error detected."),
-        (Mishap::Unreachable | Mishap::LostAnswer | Mishap::Garbled | Mishap::Slow(_), _) => return None,
+        (CallFault::OutOfResources, Eks) => (400, "ResourceLimitExceededException", "A limit is reached."),
+        (CallFault::Refused, Ec2) => (400, "InvalidParameterValue", "The value is invalid."),
+        (CallFault::Refused, Eks) => (400, "InvalidParameterException", "The value is invalid."),
+        (CallFault::Refused, AutoScaling) => (400, "ValidationError", "1 validation error detected."),
+        (CallFault::Unreachable | CallFault::LostResponse | CallFault::Malformed | CallFault::Slow(_), _) => {
+            return None;
+        }
     };
     Some(of(service, status, code, message))
 }
 
-fn throttled(service: Service, retry_after: Option<Duration>) -> Answer {
+fn throttled(service: Service, retry_after: Option<Duration>) -> HttpResponse {
     let answer = match service {
         Service::AutoScaling => error(400, "Throttling", "Rate exceeded"),
         Service::Ec2 => ec2_error(503, "RequestLimitExceeded", "Request limit exceeded."),
@@ -72,8 +74,8 @@ fn throttled(service: Service, retry_after: Option<Duration>) -> Answer {
     }
 }
 
-/// A group that something else is going on in.
-pub(super) fn is_busy(busy: Busy) -> Answer {
+/// The error response of a busy group.
+pub(super) fn is_busy(busy: Busy) -> HttpResponse {
     match busy {
         Busy::ScalingActivityInProgress => error(
             400,
@@ -84,8 +86,8 @@ pub(super) fn is_busy(busy: Busy) -> Answer {
     }
 }
 
-/// A write that the world refused.
-pub(super) fn refused(refusal: &Refusal, busy: Busy) -> Answer {
+/// The error response of a refused write.
+pub(super) fn refused(refusal: &Refusal, busy: Busy) -> HttpResponse {
     match (refusal.kind, refusal.code.as_str()) {
         (RefusalKind::NotFound, _) => error(400, "ValidationError", &refusal.message),
         (RefusalKind::Conflict, _) => is_busy(busy),
@@ -94,11 +96,11 @@ pub(super) fn refused(refusal: &Refusal, busy: Busy) -> Answer {
     }
 }
 
-pub(super) fn no_group(name: &str) -> Answer {
+pub(super) fn no_group(name: &str) -> HttpResponse {
     error(400, "ValidationError", &format!("AutoScalingGroup name not found - AutoScalingGroup {name} not found"))
 }
 
-pub(super) fn no_instance(id: &str) -> Answer {
+pub(super) fn no_instance(id: &str) -> HttpResponse {
     let message = format!("Instance Id not found - No managed instance found for instance ID {id}");
     error(400, "ValidationError", &message)
 }

@@ -3,45 +3,45 @@
 use headcount::cloud::Permit;
 use headcount::clouds::simulated::{CallKind, Phase};
 
-use super::super::backstage::Part;
-use super::super::exchange::{Answer, Outcome, Request};
-use super::super::sight::{Seen, Sight};
-use super::front::{Counter, Service};
-use super::habits::{Launch, Look, Override, Requirements};
+use super::super::core::ReadScope;
+use super::super::http_messages::{HandlerResult, HttpResponse, Request};
+use super::super::shown::{ShownGroup, ShownInstance};
+use super::behavior::{GroupDetails, Launch, Override, Requirements};
+use super::router::{AwsApi, Service};
 use super::xml::{element, members, perhaps, scaling_answer, text};
 
-impl Counter {
-    /// One group asked for by name is an observation; everything else is a listing.
-    pub(super) async fn describe_groups(&self, request: &Request) -> Outcome {
+impl AwsApi {
+    /// A request for one group by name is an observation; everything else is a listing.
+    pub(super) async fn describe_groups(&self, request: &Request) -> HandlerResult {
         let names = request.fields("AutoScalingGroupNames.member");
         let filters = filters(request);
         let (kind, group) = match names.as_slice() {
             [one] => (CallKind::Observe, Some(one.as_str())),
             _ => (CallKind::List, None),
         };
-        let wanted = |sight: &Sight| {
-            (names.is_empty() || names.iter().any(|name| name == sight.name()))
-                && filters.iter().all(|(key, values)| passes(sight, key, values))
+        let wanted = |group: &ShownGroup| {
+            (names.is_empty() || names.iter().any(|name| name == group.name()))
+                && filters.iter().all(|(key, values)| passes(group, key, values))
         };
         let all = self.call(Service::AutoScaling, kind, group, names.join(" "), |world, _| {
-            world.groups().map(Sight::of).collect::<Vec<_>>()
+            world.groups().map(ShownGroup::of).collect::<Vec<_>>()
         });
         let mut shown = Vec::new();
-        for sight in all.await?.into_iter().filter(wanted) {
-            let name = sight.name().to_owned();
-            let look = self.look(&name);
-            match self.backstage.distort(kind, Part::Whole, Some(sight.clone()), &name) {
-                Ok(Some(sight)) => shown.push(described(&sight, &look)),
+        for group in all.await?.into_iter().filter(wanted) {
+            let name = group.name().to_owned();
+            let details = self.group_details(&name);
+            match self.core.apply_read_fault(kind, ReadScope::Whole, Some(group.clone()), &name) {
+                Ok(Some(group)) => shown.push(described(&group, &details)),
                 Ok(None) => {}
-                Err(_) => shown.push(described(&sight, &Look { undecodable: true, ..look })),
+                Err(_) => shown.push(described(&group, &GroupDetails { undecodable: true, ..details })),
             }
         }
         let (page, next) = self.page(request, "MaxRecords", 50, shown);
         let result = members("AutoScalingGroups", page) + &perhaps("NextToken", next);
-        Ok(Answer::xml(200, scaling_answer("DescribeAutoScalingGroups", result)))
+        Ok(HttpResponse::xml(200, scaling_answer("DescribeAutoScalingGroups", result)))
     }
 
-    /// The page of a list that a request asks for, and the token of the next one.
+    /// The requested page of a list, and the token of the next one.
     pub(super) fn page(
         &self,
         request: &Request,
@@ -50,7 +50,7 @@ impl Counter {
         items: Vec<String>,
     ) -> (Vec<String>, Option<String>) {
         let number = |field: &str| request.field(field).and_then(|text| text.parse::<usize>().ok());
-        let size = number(size).unwrap_or(usual).min(self.habits().page).max(1);
+        let size = number(size).unwrap_or(usual).min(self.behavior().page).max(1);
         let from = number("NextToken").unwrap_or(0);
         let next = (from + size < items.len()).then(|| (from + size).to_string());
         (items.into_iter().skip(from).take(size).collect(), next)
@@ -65,8 +65,8 @@ fn filters(request: &Request) -> Vec<(String, Vec<String>)> {
     (1..).map_while(of).collect()
 }
 
-fn passes(sight: &Sight, filter: &str, values: &[String]) -> bool {
-    let tags = &sight.plan.tags;
+fn passes(group: &ShownGroup, filter: &str, values: &[String]) -> bool {
+    let tags = &group.plan.tags;
     match (filter, filter.strip_prefix("tag:")) {
         ("tag-key", _) => values.iter().any(|key| tags.contains_key(key)),
         ("tag-value", _) => values.iter().any(|value| tags.values().any(|known| known == value)),
@@ -75,51 +75,52 @@ fn passes(sight: &Sight, filter: &str, values: &[String]) -> bool {
     }
 }
 
-fn described(sight: &Sight, look: &Look) -> String {
-    let units = |nodes: u32| nodes.saturating_mul(sight.plan.units_per_node);
-    let name = sight.name();
-    let tags = sight.plan.tags.iter().map(|(key, value)| {
+fn described(group: &ShownGroup, details: &GroupDetails) -> String {
+    let units = |nodes: u32| nodes.saturating_mul(group.plan.units_per_node);
+    let name = group.name();
+    let tags = group.plan.tags.iter().map(|(key, value)| {
         let of = text("ResourceId", name) + &text("ResourceType", "auto-scaling-group");
         of + &text("Key", key) + &text("Value", value) + &text("PropagateAtLaunch", true)
     });
-    let weight = weight(sight);
-    let others = look.others.iter().map(|(id, lifecycle)| {
-        let seen = Seen {
+    let weight = weight(group);
+    let others = details.others.iter().map(|(id, lifecycle)| {
+        let instance = ShownInstance {
             id: id.clone(),
-            zone: sight.plan.zones.first().cloned().unwrap_or_default(),
-            instance_type: sight.plan.instance_types.first().cloned().unwrap_or_default(),
+            zone: group.plan.zones.first().cloned().unwrap_or_default(),
+            instance_type: group.plan.instance_types.first().cloned().unwrap_or_default(),
             phase: Phase::Running,
             since: std::time::Duration::ZERO,
             failure: None,
         };
-        instance(&seen, lifecycle, weight)
+        describe_instance(&instance, lifecycle, weight)
     });
-    let instances = sight.instances.iter().map(|seen| instance(seen, lifecycle(seen.phase, look), weight));
+    let instances =
+        group.instances.iter().map(|instance| describe_instance(instance, lifecycle(instance.phase, details), weight));
     [
         text("AutoScalingGroupName", name),
         text("AutoScalingGroupARN", format!("arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:x:{name}")),
-        text("MinSize", units(sight.plan.min)),
-        text("MaxSize", units(sight.plan.max)),
-        if look.undecodable { String::new() } else { text("DesiredCapacity", units(sight.capacity)) },
-        perhaps("DesiredCapacityType", look.capacity_type.as_ref()),
+        text("MinSize", units(group.plan.min)),
+        text("MaxSize", units(group.plan.max)),
+        if details.undecodable { String::new() } else { text("DesiredCapacity", units(group.capacity)) },
+        perhaps("DesiredCapacityType", details.capacity_type.as_ref()),
         text("DefaultCooldown", 300),
-        members("AvailabilityZones", sight.plan.zones.iter().map(|zone| zone.to_owned())),
+        members("AvailabilityZones", group.plan.zones.iter().map(|zone| zone.to_owned())),
         text("HealthCheckType", "EC2"),
         text("CreatedTime", "2026-01-01T00:00:00Z"),
-        members("SuspendedProcesses", suspended(sight, look)),
+        members("SuspendedProcesses", suspended(group, details)),
         members("Instances", instances.chain(others)),
         members("Tags", tags),
-        perhaps("Status", look.status.as_ref()),
-        launch(sight, look),
+        perhaps("Status", details.status.as_ref()),
+        launch(group, details),
     ]
     .concat()
 }
 
-fn instance(seen: &Seen, lifecycle: &str, weight: Option<u32>) -> String {
+fn describe_instance(instance: &ShownInstance, lifecycle: &str, weight: Option<u32>) -> String {
     [
-        text("InstanceId", &seen.id),
-        text("InstanceType", &seen.instance_type),
-        text("AvailabilityZone", &seen.zone),
+        text("InstanceId", &instance.id),
+        text("InstanceType", &instance.instance_type),
+        text("AvailabilityZone", &instance.zone),
         text("LifecycleState", lifecycle),
         text("HealthStatus", "Healthy"),
         text("ProtectedFromScaleIn", false),
@@ -129,12 +130,12 @@ fn instance(seen: &Seen, lifecycle: &str, weight: Option<u32>) -> String {
 }
 
 /// The weight of each instance, where the group's instances are weighted.
-fn weight(sight: &Sight) -> Option<u32> {
-    Some(sight.plan.units_per_node).filter(|units| *units > 1)
+fn weight(group: &ShownGroup) -> Option<u32> {
+    Some(group.plan.units_per_node).filter(|units| *units > 1)
 }
 
-fn lifecycle(phase: Phase, look: &Look) -> &str {
-    let other = look.lifecycles.iter().find(|(of, _)| *of == phase).map(|(_, text)| text.as_str());
+fn lifecycle(phase: Phase, details: &GroupDetails) -> &str {
+    let other = details.lifecycles.iter().find(|(of, _)| *of == phase).map(|(_, text)| text.as_str());
     other.unwrap_or(match phase {
         Phase::Requested | Phase::Creating | Phase::Broken => "Pending",
         Phase::Running => "InService",
@@ -143,33 +144,33 @@ fn lifecycle(phase: Phase, look: &Look) -> &str {
     })
 }
 
-fn suspended(sight: &Sight, look: &Look) -> Vec<String> {
-    let withheld = [("Launch", &sight.plan.growth), ("Terminate", &sight.plan.removal)];
+fn suspended(group: &ShownGroup, details: &GroupDetails) -> Vec<String> {
+    let withheld = [("Launch", &group.plan.growth), ("Terminate", &group.plan.removal)];
     let withheld = withheld.into_iter().filter_map(|(process, permit)| match permit {
         Permit::Withheld(reason) => Some((process, reason.as_str())),
         Permit::Granted => None,
     });
-    let others = look.suspended.iter().map(|process| (process.as_str(), "User suspended at 2026-01-01T00:00:00Z"));
+    let others = details.suspended.iter().map(|process| (process.as_str(), "User suspended at 2026-01-01T00:00:00Z"));
     withheld
         .chain(others)
         .map(|(process, reason)| text("ProcessName", process) + &text("SuspensionReason", reason))
         .collect()
 }
 
-fn launch(sight: &Sight, look: &Look) -> String {
-    let name = sight.name();
+fn launch(group: &ShownGroup, details: &GroupDetails) -> String {
+    let name = group.name();
     let template = text("LaunchTemplateName", name) + &text("Version", "$Latest");
-    let mut overrides: Vec<Override> = look.overrides.clone();
-    let weight = weight(sight).map(|units| units.to_string());
-    if overrides.is_empty() && (sight.plan.instance_types.len() > 1 || weight.is_some()) {
+    let mut overrides: Vec<Override> = details.overrides.clone();
+    let weight = weight(group).map(|units| units.to_string());
+    if overrides.is_empty() && (group.plan.instance_types.len() > 1 || weight.is_some()) {
         let of = |name: &String| Override {
             instance_type: Some(name.clone()),
             weight: weight.clone(),
             ..Override::default()
         };
-        overrides = sight.plan.instance_types.iter().map(of).collect();
+        overrides = group.plan.instance_types.iter().map(of).collect();
     }
-    match look.launch {
+    match details.launch {
         Launch::Nothing => String::new(),
         Launch::Configuration => text("LaunchConfigurationName", name),
         _ if overrides.is_empty() => element("LaunchTemplate", template),

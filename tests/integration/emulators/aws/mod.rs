@@ -1,14 +1,14 @@
-//! AWS, as far as Auto Scaling groups, their activities and what they launch are concerned: EC2 Auto Scaling and EC2 in
-//! the Query protocol, EKS in REST, all at one endpoint.
+//! AWS for Auto Scaling groups, their activities and launch templates: EC2 Auto Scaling and EC2 with the Query protocol, EKS
+//! with REST, all at one endpoint.
 
 mod activities;
+mod behavior;
 mod eks;
 mod errors;
-mod front;
 mod groups;
-mod habits;
 mod launch;
 mod policies;
+mod router;
 mod tests;
 mod types;
 mod writes;
@@ -19,42 +19,42 @@ use std::sync::Arc;
 use headcount::clouds::simulated::Simulated;
 
 use super::Emulator;
-use super::backstage::{Backstage, lock};
-use super::port::Port;
+use super::core::{EmulatorCore, lock};
+use super::http_server::HttpServer;
 
+pub(crate) use behavior::{Behavior, Busy, GroupDetails, Launch, Override, Past, Requirements};
 pub(crate) use errors::error;
-use front::Counter;
-pub(crate) use habits::{Busy, Habits, Launch, Look, Override, Past, Requirements};
+use router::AwsApi;
 
-/// An AWS endpoint in front of a simulated cloud. It closes when this is dropped.
+/// An AWS endpoint of a simulated cloud. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Aws {
-    counter: Arc<Counter>,
-    port: Port,
+    api: Arc<AwsApi>,
+    port: HttpServer,
 }
 
 impl Aws {
-    /// Opens one on a free loopback port.
+    /// Starts one on a free loopback port.
     pub(crate) fn start(simulated: Arc<Simulated>) -> Self {
-        let counter = Arc::new(Counter::new(simulated));
-        let port = Port::open(Arc::clone(&counter) as Arc<dyn super::port::Front>);
-        Self { counter, port }
+        let api = Arc::new(AwsApi::new(simulated));
+        let port = HttpServer::open(Arc::clone(&api) as Arc<dyn super::http_server::RequestHandler>);
+        Self { api, port }
     }
 
-    /// Changes how it behaves.
-    pub(crate) fn habits(&self, change: impl FnOnce(&mut Habits)) {
-        change(&mut lock(&self.counter.habits));
+    /// Changes the behavior of the emulator.
+    pub(crate) fn behavior(&self, change: impl FnOnce(&mut Behavior)) {
+        change(&mut lock(&self.api.behavior));
     }
 
-    /// Changes what the simulated cloud does not know of a group.
-    pub(crate) fn look(&self, group: &str, change: impl FnOnce(&mut Look)) {
-        change(lock(&self.counter.looks).entry(group.to_owned()).or_default());
+    /// Changes details of a group that the simulated cloud does not have.
+    pub(crate) fn group_details(&self, group: &str, change: impl FnOnce(&mut GroupDetails)) {
+        change(lock(&self.api.group_details).entry(group.to_owned()).or_default());
     }
 }
 
 impl Emulator for Aws {
-    fn backstage(&self) -> &Backstage {
-        &self.counter.backstage
+    fn core(&self) -> &EmulatorCore {
+        &self.api.core
     }
 
     fn url(&self) -> String {

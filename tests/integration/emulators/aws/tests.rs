@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use headcount::cloud::Permit;
 use headcount::clouds::simulated::{
-    CallKind, Distortion, GroupPlan, LaunchOutcome, Mishap, Pick, PlannedFailure, Simulated, Span,
+    CallFault, CallKind, GroupPlan, LaunchOutcome, Pick, PlannedFailure, ReadFault, Simulated, Span,
 };
 use k8s_pb::api::core::v1::Node;
 use prost::Message;
 use tonic::Code;
 
 use super::super::Emulator;
-use super::super::scene::Scene;
+use super::super::setup::Setup;
 use super::{Aws, Launch, Past, Requirements};
 use crate::peers::headcount::{Client, refused};
 
@@ -38,9 +38,9 @@ async fn errors(client: &mut Client, group: &str) -> Vec<(String, i32)> {
 #[tokio::test]
 async fn groups_are_listed_grown_and_their_nodes_deleted() {
     let aws = aws([group("web", 2), group("other", 1)]);
-    aws.habits(|habits| habits.page = 1);
-    let mut scene = Scene::open(aws).await;
-    let client = &mut scene.client;
+    aws.behavior(|behavior| behavior.page = 1);
+    let mut setup = Setup::open(aws).await;
+    let client = &mut setup.client;
     let mut ids: Vec<String> = client.node_groups().await.into_iter().map(|group| group.id).collect();
     ids.sort();
     assert_eq!(ids, ["other", "web"]);
@@ -55,24 +55,24 @@ async fn groups_are_listed_grown_and_their_nodes_deleted() {
     client.until("they are gone", async |client| client.nodes("web").await.len() == 3).await;
     let left = client.nodes_in("web", 1).await;
     assert!(victims.iter().all(|victim| !left.iter().any(|id| id == victim)));
-    assert!(scene.emulator.simulated().killed_unnamed().is_empty());
-    let sent = scene.emulator.requests_with("POST", "Action=TerminateInstanceInAutoScalingGroup");
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+    let sent = setup.emulator.requests_with("POST", "Action=TerminateInstanceInAutoScalingGroup");
     assert_eq!((sent.len(), sent[0].fields("InstanceIds.member").len()), (1, 2));
     assert!(sent[0].header("authorization").is_some_and(|text| text.contains("us-east-1/autoscaling")));
 
-    scene.emulator.habits(|habits| habits.batch_terminate = false);
+    setup.emulator.behavior(|behavior| behavior.batch_terminate = false);
     let rest: Vec<&str> = left.iter().map(String::as_str).collect();
-    scene.client.delete("web", &rest).await.expect("one by one");
-    assert_eq!(scene.client.target("web").await, 0);
-    assert_eq!(scene.emulator.requests_with("POST", "Action=TerminateInstanceInAutoScalingGroup").len(), 5);
-    scene.restart().await;
-    assert_eq!(scene.client.target("other").await, 1);
+    setup.client.delete("web", &rest).await.expect("one by one");
+    assert_eq!(setup.client.target("web").await, 0);
+    assert_eq!(setup.emulator.requests_with("POST", "Action=TerminateInstanceInAutoScalingGroup").len(), 5);
+    setup.restart().await;
+    assert_eq!(setup.client.target("other").await, 1);
 }
 
 #[tokio::test]
 async fn a_deletion_of_as_many_as_were_just_added_shows_at_once() {
-    let mut scene = Scene::open(aws([group("web", 2)])).await;
-    let client = &mut scene.client;
+    let mut setup = Setup::open(aws([group("web", 2)])).await;
+    let client = &mut setup.client;
     client.increase("web", 2).await.expect("2 → 4");
     client.until("four run", async |client| client.nodes_in("web", 1).await.len() == 4).await;
     let running = client.nodes_in("web", 1).await;
@@ -85,8 +85,8 @@ async fn a_deletion_of_as_many_as_were_just_added_shows_at_once() {
 async fn a_launch_that_fails_for_want_of_capacity_is_class_1() {
     let failure = PlannedFailure::out_of_resources("InsufficientInstanceCapacity", "There is no capacity available.");
     let without = group("none", 1).launches(Pick::Always, LaunchOutcome::fails(failure, quick()));
-    let mut scene = Scene::open(aws([without])).await;
-    let client = &mut scene.client;
+    let mut setup = Setup::open(aws([without])).await;
+    let client = &mut setup.client;
     client.increase("none", 2).await.expect("accepted");
     client.until("the failure shows", async |client| errors(client, "none").await.len() == 2).await;
     assert_eq!(errors(client, "none").await, vec![("InsufficientInstanceCapacity".to_owned(), 1); 2]);
@@ -94,33 +94,33 @@ async fn a_launch_that_fails_for_want_of_capacity_is_class_1() {
     let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
     client.delete("none", &missing).await.expect("taken back");
     assert_eq!(client.target("none").await, 1);
-    let capacity = scene.emulator.simulated().world(|world, _| world.view("none").map(|group| group.capacity()));
+    let capacity = setup.emulator.simulated().world(|world, _| world.group("none").map(|group| group.capacity()));
     assert_eq!(capacity, Some(1));
-    assert!(scene.emulator.simulated().killed_unnamed().is_empty());
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
 
 #[tokio::test]
 async fn what_a_group_launches_is_found_out() {
     let machines = ["m5.xlarge", "c5.large"];
     let aws = aws([
-        group("mixed", 0).machines(&machines),
+        group("mixed", 0).instance_types(&machines),
         group("plain", 0),
-        group("configured", 0).machines(&["m5.xlarge"]),
+        group("configured", 0).instance_types(&["m5.xlarge"]),
         group("broken", 0),
-        group("heavy", 2).machines(&["m5.large", "m5a.large"]).weighted(2),
+        group("heavy", 2).instance_types(&["m5.large", "m5a.large"]).weighted(2),
     ]);
-    aws.look("configured", |look| look.launch = Launch::Configuration);
-    aws.look("broken", |look| look.launch = Launch::MissingTemplate);
-    let mut scene = Scene::open(aws).await;
+    aws.group_details("configured", |details| details.launch = Launch::Configuration);
+    aws.group_details("broken", |details| details.launch = Launch::MissingTemplate);
+    let mut setup = Setup::open(aws).await;
     for name in ["mixed", "plain", "configured", "heavy"] {
-        scene.client.template(name).await.unwrap_or_else(|status| panic!("{name}: {status}"));
+        setup.client.template(name).await.unwrap_or_else(|status| panic!("{name}: {status}"));
     }
-    let (code, message) = refused(scene.client.template("broken").await);
+    let (code, message) = refused(setup.client.template("broken").await);
     assert_eq!(code, Code::Unimplemented, "{message}");
-    scene.client.increase("heavy", 1).await.expect("in nodes");
-    let sent = scene.emulator.requests_with("POST", "Action=SetDesiredCapacity").remove(0);
+    setup.client.increase("heavy", 1).await.expect("in nodes");
+    let sent = setup.emulator.requests_with("POST", "Action=SetDesiredCapacity").remove(0);
     assert_eq!(sent.field("DesiredCapacity").as_deref(), Some("6"), "in units");
-    assert_eq!(scene.client.target("heavy").await, 3);
+    assert_eq!(setup.client.target("heavy").await, 3);
 }
 
 #[tokio::test]
@@ -132,24 +132,24 @@ async fn what_the_simulated_cloud_does_not_know_is_shown() {
     let mut suspended = group("suspended", 0);
     suspended.growth = Permit::Withheld("an evacuation".to_owned());
     let aws = aws([managed, suspended, group("by-need", 0), group("hidden", 0)]);
-    aws.look("managed", |look| {
-        look.others = vec![("i-0warm".to_owned(), "Warmed:Stopped".to_owned())];
-        look.past = vec![Past {
+    aws.group_details("managed", |details| {
+        details.others = vec![("i-0warm".to_owned(), "Warmed:Stopped".to_owned())];
+        details.past = vec![Past {
             ago: Duration::from_secs(7 * 24 * 60 * 60),
             description: "Launching a new EC2 instance".to_owned(),
             status: "Failed".to_owned(),
             message: "InsufficientInstanceCapacity - last week".to_owned(),
         }];
     });
-    aws.look("by-need", |look| {
-        look.requirements = Some(Requirements { cpus_min: 8, cpus_max: 16, memory_mib_min: 1024 });
+    aws.group_details("by-need", |details| {
+        details.requirements = Some(Requirements { cpus_min: 8, cpus_max: 16, memory_mib_min: 1024 });
     });
-    let scene = Scene::with(aws, |setting| {
-        setting.node_groups = vec!["0:9:suspended".to_owned(), "0:9:by-need".to_owned()];
-        setting.auto_discovery = vec!["asg:tag=found".to_owned()];
+    let setup = Setup::with(aws, |options| {
+        options.node_groups = vec!["0:9:suspended".to_owned(), "0:9:by-need".to_owned()];
+        options.auto_discovery = vec!["asg:tag=found".to_owned()];
     });
-    let mut scene = scene.await;
-    let client = &mut scene.client;
+    let mut setup = setup.await;
+    let client = &mut setup.client;
     let mut ids: Vec<String> = client.node_groups().await.into_iter().map(|group| group.id).collect();
     ids.sort();
     assert_eq!(ids, ["by-need", "managed", "suspended"]);
@@ -170,20 +170,20 @@ async fn what_the_simulated_cloud_does_not_know_is_shown() {
 
 #[tokio::test]
 async fn faults_of_the_cloud_befall_answers() {
-    let mut scene = Scene::open(aws([group("web", 3), group("other", 1)])).await;
-    assert_eq!(scene.client.target("web").await, 3);
-    scene.emulator.simulated().faults(|faults| {
-        faults.script(Some(CallKind::SetCapacity), Some("web"), 1, Mishap::Conflict);
-        faults.distort(None, "other", 1000, Distortion::Broken);
+    let mut setup = Setup::open(aws([group("web", 3), group("other", 1)])).await;
+    assert_eq!(setup.client.target("web").await, 3);
+    setup.emulator.simulated().faults(|faults| {
+        faults.script(Some(CallKind::SetCapacity), Some("web"), 1, CallFault::Conflict);
+        faults.script_read(None, "other", 1000, ReadFault::Broken);
     });
-    scene.client.increase("web", 1).await.expect("computed again");
-    let sent = scene.emulator.requests_with("POST", "Action=SetDesiredCapacity");
+    setup.client.increase("web", 1).await.expect("computed again");
+    let sent = setup.emulator.requests_with("POST", "Action=SetDesiredCapacity");
     assert_eq!(sent.iter().map(|request| request.status).collect::<Vec<_>>(), [Some(400), Some(200)]);
-    scene.client.refresh().await.expect("refreshed");
-    assert_eq!((scene.client.target("web").await, scene.client.target("other").await), (4, 1));
+    setup.client.refresh().await.expect("refreshed");
+    assert_eq!((setup.client.target("web").await, setup.client.target("other").await), (4, 1));
     let busy = super::error(403, "AccessDenied", "not you");
-    scene.emulator.script("POST", "SetDesiredCapacity", 1, busy);
-    let (_, message) = refused(scene.client.increase("web", 1).await);
+    setup.emulator.script("POST", "SetDesiredCapacity", 1, busy);
+    let (_, message) = refused(setup.client.increase("web", 1).await);
     assert!(message.contains("AccessDenied"), "{message}");
-    assert_eq!(scene.client.target("web").await, 4);
+    assert_eq!(setup.client.target("web").await, 4);
 }

@@ -2,9 +2,9 @@
 
 use headcount::clouds::simulated::CallKind;
 
-use super::super::exchange::{Answer, Outcome, Request};
+use super::super::http_messages::{HandlerResult, HttpResponse, Request};
 use super::errors::ec2_error;
-use super::front::{Counter, Service};
+use super::router::{AwsApi, Service};
 use super::xml::{ec2_answer, element, items, perhaps, text};
 
 /// An instance type.
@@ -45,7 +45,7 @@ const TYPES: [Type; 14] = [
     Type { disks_gb: 75, ..of("m5d.large", 2, 8, 0, (3, 10)) },
     of("r5.large", 2, 16, 0, (3, 10)),
     of("g4dn.xlarge", 4, 16, 1, (3, 10)),
-    // No table has this one.
+    // Not in any table.
     of("m99.large", 6, 12, 0, (3, 10)),
     Type { disks_gb: 3800, ..of("g5.12xlarge", 48, 192, 4, (15, 50)) },
     Type { neuron: (1, 2), ..of("inf2.xlarge", 4, 16, 0, (4, 15)) },
@@ -53,9 +53,9 @@ const TYPES: [Type; 14] = [
     Type { architecture: "arm64", ..of("m6g.large", 2, 8, 0, (3, 10)) },
 ];
 
-impl Counter {
-    /// One name that is unknown fails the call for all.
-    pub(super) async fn describe_types(&self, request: &Request) -> Outcome {
+impl AwsApi {
+    /// One unknown name fails the call for all.
+    pub(super) async fn describe_types(&self, request: &Request) -> HandlerResult {
         let names = request.fields("InstanceType");
         let kind = CallKind::InstanceTypes;
         self.call(Service::Ec2, kind, None, names.join(" "), |_, _| ()).await?;
@@ -68,10 +68,10 @@ impl Counter {
         let wanted = TYPES.iter().filter(|known| names.is_empty() || names.iter().any(|name| name == known.name));
         let (page, next) = self.page(request, "MaxResults", 100, wanted.map(described).collect());
         let result = items("instanceTypeSet", page) + &perhaps("nextToken", next);
-        Ok(Answer::xml(200, ec2_answer("DescribeInstanceTypes", result)))
+        Ok(HttpResponse::xml(200, ec2_answer("DescribeInstanceTypes", result)))
     }
 
-    pub(super) async fn types_satisfying(&self, request: &Request) -> Outcome {
+    pub(super) async fn types_satisfying(&self, request: &Request) -> HandlerResult {
         self.call(Service::Ec2, CallKind::InstanceTypes, None, "requirements".to_owned(), |_, _| ()).await?;
         let number = |field: &str| {
             request.field(&format!("InstanceRequirements.{field}")).and_then(|text| text.parse::<u32>().ok())
@@ -85,14 +85,14 @@ impl Counter {
             within(known.cpus, "VCpuCount")
                 && within(known.memory_mib, "MemoryMiB")
                 && architectures.iter().any(|name| name == known.architecture)
-                // Without a word about accelerators, none are wanted.
+                // Without accelerator requirements, none are wanted.
                 && known.gpus == 0
                 && known.neuron == (0, 0)
         });
         let found = satisfying.map(|known| text("instanceType", known.name)).collect();
         let (page, next) = self.page(request, "MaxResults", 100, found);
         let result = items("instanceTypeSet", page) + &perhaps("nextToken", next);
-        Ok(Answer::xml(200, ec2_answer("GetInstanceTypesFromInstanceRequirements", result)))
+        Ok(HttpResponse::xml(200, ec2_answer("GetInstanceTypesFromInstanceRequirements", result)))
     }
 }
 

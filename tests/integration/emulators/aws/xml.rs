@@ -1,4 +1,4 @@
-//! XML, as little of it as the Query protocol needs.
+//! The XML of the Query protocol.
 
 use std::fmt::{Display, Write};
 
@@ -22,7 +22,7 @@ pub(super) fn text(name: &str, value: impl Display) -> String {
     element(name, escaped)
 }
 
-/// The same, where there is a value.
+/// The same, if there is a value.
 pub(super) fn perhaps<T: Display>(name: &str, value: Option<T>) -> String {
     value.map(|value| text(name, value)).unwrap_or_default()
 }
@@ -37,7 +37,7 @@ pub(super) fn items(name: &str, items: impl IntoIterator<Item = String>) -> Stri
     element(name, items.into_iter().map(|item| element("item", item)).collect::<String>())
 }
 
-/// EC2 Auto Scaling's answer to an action.
+/// EC2 Auto Scaling's response to an action.
 pub(super) fn scaling_answer(action: &str, result: impl AsRef<str>) -> String {
     let result = element(&format!("{action}Result"), result);
     let metadata = element("ResponseMetadata", text("RequestId", "00000000-0000-4000-9000-000000000001"));
@@ -47,7 +47,7 @@ pub(super) fn scaling_answer(action: &str, result: impl AsRef<str>) -> String {
     )
 }
 
-/// EC2's answer to an action.
+/// EC2's response to an action.
 pub(super) fn ec2_answer(action: &str, result: impl AsRef<str>) -> String {
     let id = text("requestId", "00000000-0000-4000-9000-000000000001");
     format!(

@@ -4,95 +4,95 @@ use super::{
     FOR_EVER, aws, capacity, desired_written, errors, exhausted, group, open, open_sleepy, terminations, texts,
 };
 use crate::emulators::Emulator;
-use crate::emulators::scene::Scene;
+use crate::emulators::setup::Setup;
 use crate::peers::headcount::eventually;
 
 #[tokio::test]
 async fn asg_placeholder_race() {
     // An instance comes between what the autoscaler saw and what it asks for.
-    let mut scene = open_sleepy([group("web", (0, 20, 6))]).await;
-    scene.client.increase("web", 1).await.expect("6 → 7");
-    let missing = scene.client.nodes_in("web", 2).await;
+    let mut setup = open_sleepy([group("web", (0, 20, 6))]).await;
+    setup.client.increase("web", 1).await.expect("6 → 7");
+    let missing = setup.client.nodes_in("web", 2).await;
     assert_eq!(missing.len(), 1);
-    let live = || scene.emulator.simulated().world(|world, _| world.view("web").map(|group| group.live()));
+    let live = || setup.emulator.simulated().world(|world, _| world.group("web").map(|group| group.live()));
     eventually("it is launched", || live() == Some(7)).await;
-    scene.client.delete("web", &texts(&missing)).await.expect("nothing to do");
-    assert_eq!(desired_written(&scene.emulator, "web"), [7], "never below what lives");
-    assert_eq!((scene.client.target("web").await, scene.client.nodes("web").await.len()), (7, 7));
+    setup.client.delete("web", &texts(&missing)).await.expect("nothing to do");
+    assert_eq!(desired_written(&setup.emulator, "web"), [7], "never below what lives");
+    assert_eq!((setup.client.target("web").await, setup.client.nodes("web").await.len()), (7, 7));
 
     // One comes after the reading that the write was computed from.
-    let mut scene = open([exhausted("web", (0, 20, 6))]).await;
-    scene.client.increase("web", 1).await.expect("6 → 7");
-    scene.client.until("the launch has failed", async |client| errors(client, "web").await.len() == 1).await;
-    let missing = scene.client.nodes_in("web", 2).await;
-    scene.client.delete("web", &texts(&missing)).await.expect("taken back");
-    assert_eq!(scene.client.target("web").await, 6);
-    assert_eq!(desired_written(&scene.emulator, "web"), [7, 6]);
-    scene.emulator.look("web", |look| look.others = vec![("i-0late".to_owned(), "Pending".to_owned())]);
-    eventually("raised back", || desired_written(&scene.emulator, "web") == [7, 6, 7]).await;
-    scene.client.until("it is kept", async |client| client.target("web").await == 7).await;
-    let kept = scene.client.nodes("web").await.into_iter().filter(|node| node.id.ends_with("/i-0late"));
+    let mut setup = open([exhausted("web", (0, 20, 6))]).await;
+    setup.client.increase("web", 1).await.expect("6 → 7");
+    setup.client.until("the launch has failed", async |client| errors(client, "web").await.len() == 1).await;
+    let missing = setup.client.nodes_in("web", 2).await;
+    setup.client.delete("web", &texts(&missing)).await.expect("taken back");
+    assert_eq!(setup.client.target("web").await, 6);
+    assert_eq!(desired_written(&setup.emulator, "web"), [7, 6]);
+    setup.emulator.group_details("web", |details| details.others = vec![("i-0late".to_owned(), "Pending".to_owned())]);
+    eventually("raised back", || desired_written(&setup.emulator, "web") == [7, 6, 7]).await;
+    setup.client.until("it is kept", async |client| client.target("web").await == 7).await;
+    let kept = setup.client.nodes("web").await.into_iter().filter(|node| node.id.ends_with("/i-0late"));
     assert_eq!(kept.count(), 1);
-    assert!(terminations(&scene.emulator).is_empty());
-    assert!(scene.emulator.simulated().killed_unnamed().is_empty());
+    assert!(terminations(&setup.emulator).is_empty());
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
 
 #[tokio::test]
 async fn asg_below_min_no_capacity() {
-    let mut scene = open([exhausted("spot", (30, 100, 1)), group("web", (0, 10, 1))]).await;
-    scene.emulator.simulated().set_desired_externally("spot", 35).expect("it exists");
-    let client = &mut scene.client;
+    let mut setup = open([exhausted("spot", (30, 100, 1)), group("web", (0, 10, 1))]).await;
+    setup.emulator.simulated().set_desired_externally("spot", 35).expect("it exists");
+    let client = &mut setup.client;
     client.until("all have failed", async |client| errors(client, "spot").await.len() == 34).await;
     assert_eq!(client.target("spot").await, 35);
     let missing = client.nodes_in("spot", 2).await;
     client.delete("spot", &texts(&missing)).await.expect("success, although min forbids most of it");
-    assert_eq!(desired_written(&scene.emulator, "spot"), [30], "lowered to min, once");
+    assert_eq!(desired_written(&setup.emulator, "spot"), [30], "lowered to min, once");
     assert_eq!((client.target("spot").await, client.nodes("spot").await.len()), (1, 1), "no phantom nodes");
 
     client.delete("spot", &texts(&missing)).await.expect("again is fine");
     client.refresh().await.expect("refreshed");
     client.increase("web", 2).await.expect("other groups go on");
     client.until("it has grown", async |client| client.nodes_in("web", 1).await.len() == 3).await;
-    assert_eq!(desired_written(&scene.emulator, "spot"), [30], "no mutation below min, nor another one");
+    assert_eq!(desired_written(&setup.emulator, "spot"), [30], "no mutation below min, nor another one");
     assert_eq!(client.nodes("spot").await.len(), 1);
-    assert!(terminations(&scene.emulator).is_empty());
+    assert!(terminations(&setup.emulator).is_empty());
 }
 
 #[tokio::test]
 async fn asg_decrease_with_placeholders() {
-    let mut scene = open([exhausted("web", (0, 10, 4))]).await;
-    scene.emulator.simulated().set_desired_externally("web", 6).expect("it exists");
-    let client = &mut scene.client;
+    let mut setup = open([exhausted("web", (0, 10, 4))]).await;
+    setup.emulator.simulated().set_desired_externally("web", 6).expect("it exists");
+    let client = &mut setup.client;
     client.until("two are missing", async |client| errors(client, "web").await.len() == 2).await;
     client.decrease("web", -1).await.expect("one is taken back");
     assert_eq!((client.target("web").await, client.nodes("web").await.len()), (5, 5));
-    assert_eq!(desired_written(&scene.emulator, "web"), [5]);
+    assert_eq!(desired_written(&setup.emulator, "web"), [5]);
     // After a scale-up that timed out, CA 1.36 takes all of it back, whatever came of it.
     client.decrease("web", -3).await.expect("what is missing is taken back");
     assert_eq!((client.target("web").await, client.nodes_in("web", 1).await.len()), (4, 4));
     client.decrease("web", -1).await.expect("nothing is missing any more");
-    assert_eq!(desired_written(&scene.emulator, "web"), [5, 4], "lowered to what lives, and no further");
-    assert!(scene.emulator.simulated().killed_unnamed().is_empty());
+    assert_eq!(desired_written(&setup.emulator, "web"), [5, 4], "lowered to what lives, and no further");
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
 
 #[tokio::test]
 async fn asg_terminating_masks_shortfall() {
     let slow = exhausted("web", (0, 10, 5)).delete_time(FOR_EVER..=FOR_EVER);
-    let mut scene = open([slow]).await;
-    let victims = scene.client.nodes_in("web", 1).await[..3].to_vec();
-    scene.emulator.simulated().world(|world, now| {
+    let mut setup = open([slow]).await;
+    let victims = setup.client.nodes_in("web", 1).await[..3].to_vec();
+    setup.emulator.simulated().world(|world, now| {
         for victim in &victims {
             assert_eq!(world.terminate(now, "web", super::instance_id(victim), false), Ok(true), "to be replaced");
         }
     });
-    let client = &mut scene.client;
+    let client = &mut setup.client;
     client.until("they are going", async |client| client.nodes_in("web", 3).await.len() == 3).await;
     assert_eq!(client.nodes_in("web", 3).await, victims);
     assert_eq!(client.target("web").await, 5);
     assert_eq!((client.nodes_in("web", 1).await.len(), client.nodes_in("web", 2).await.len()), (2, 3));
     client.until("the shortfall has a reason", async |client| errors(client, "web").await.len() == 3).await;
     assert_eq!(client.target("web").await, 5);
-    assert_eq!(capacity(&scene.emulator, "web"), 5);
+    assert_eq!(capacity(&setup.emulator, "web"), 5);
 }
 
 #[tokio::test]
@@ -101,21 +101,21 @@ async fn asg_warm_pool() {
     let warmed = ["Stopped", "Pending:Wait", "Running", "Hibernated", "Terminating"];
     let pool =
         warmed.iter().map(|state| (format!("i-0{}", state.len()), format!("Warmed:{state}"))).collect::<Vec<_>>();
-    aws.look("web", |look| look.others = pool.clone());
-    let mut scene = Scene::open(aws).await;
-    let client = &mut scene.client;
+    aws.group_details("web", |details| details.others = pool.clone());
+    let mut setup = Setup::open(aws).await;
+    let client = &mut setup.client;
     assert_eq!((client.target("web").await, client.nodes_in("web", 1).await.len()), (2, 2));
     assert_eq!(client.nodes("web").await.len(), 2, "warmed instances are not nodes");
     let stopped = format!("aws:///us-east-1a/{}", pool[0].0);
     assert_eq!(client.group_of(&stopped).await, None);
 
     client.increase("web", 1).await.expect("computed without the pool");
-    assert_eq!(desired_written(&scene.emulator, "web"), [3]);
-    scene.emulator.look("web", |look| look.others[0].1 = "Pending".to_owned());
+    assert_eq!(desired_written(&setup.emulator, "web"), [3]);
+    setup.emulator.group_details("web", |details| details.others[0].1 = "Pending".to_owned());
     client.until("it is taken out of the pool", async |client| client.nodes_in("web", 2).await == [&*stopped]).await;
     assert_eq!((client.target("web").await, client.nodes("web").await.len()), (3, 3));
     assert_eq!(client.group_of(&stopped).await.as_deref(), Some("web"));
-    scene.emulator.look("web", |look| look.others[0].1 = "Warmed:Pending".to_owned());
+    setup.emulator.group_details("web", |details| details.others[0].1 = "Warmed:Pending".to_owned());
     client.until("it is back", async |client| client.nodes_in("web", 2).await != [&*stopped]).await;
     assert_eq!(client.target("web").await, 3);
 }

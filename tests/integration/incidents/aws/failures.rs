@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use headcount::clouds::simulated::{Activity, ActivityStatus, Distortion, GroupPlan, PlannedFailure};
+use headcount::clouds::simulated::{Activity, ActivityStatus, GroupPlan, PlannedFailure, ReadFault};
 
 use super::{aws, desired_written, errors, exhausted, failing, group, instance_id, open, texts};
 use crate::emulators::Emulator;
 use crate::emulators::aws::{Aws, Past};
-use crate::emulators::scene::Scene;
+use crate::emulators::setup::Setup;
 use crate::peers::headcount::eventually;
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// One instance more is desired than the cloud does anything about.
 fn miss_one(aws: &Aws, name: &str, desired: u32) {
-    aws.simulated().faults(|faults| faults.distort(None, name, u32::MAX, Distortion::Capacity(desired)));
+    aws.simulated().faults(|faults| faults.script_read(None, name, u32::MAX, ReadFault::Capacity(desired)));
 }
 
 fn failed(description: &str, ago: Duration, message: &str) -> Past {
@@ -31,41 +31,41 @@ fn activities_read(aws: &Aws) -> usize {
 async fn asg_stale_failed_activity() {
     let aws = aws([group("web", (0, 10, 2))]);
     let message = "Could not launch Spot Instances. InsufficientInstanceCapacity - last week's.";
-    aws.look("web", |look| look.past = vec![failed("Launching a new EC2 instance", WEEK, message)]);
+    aws.group_details("web", |details| details.past = vec![failed("Launching a new EC2 instance", WEEK, message)]);
     miss_one(&aws, "web", 3);
-    let mut scene = Scene::open(aws).await;
-    let client = &mut scene.client;
-    client.until("the activities are read", async |_| activities_read(&scene.emulator) > 1).await;
+    let mut setup = Setup::open(aws).await;
+    let client = &mut setup.client;
+    client.until("the activities are read", async |_| activities_read(&setup.emulator) > 1).await;
     assert_eq!((client.target("web").await, client.nodes_in("web", 2).await.len()), (3, 1));
     assert_eq!(errors(client, "web").await, [], "a failure from before the shortfall");
 
-    scene.restart().await;
-    scene.emulator.forget_requests();
-    let client = &mut scene.client;
-    client.until("the activities are read", async |_| activities_read(&scene.emulator) > 1).await;
+    setup.restart().await;
+    setup.emulator.forget_requests();
+    let client = &mut setup.client;
+    client.until("the activities are read", async |_| activities_read(&setup.emulator) > 1).await;
     assert_eq!((client.nodes_in("web", 2).await.len(), errors(client, "web").await), (1, Vec::new()));
 
     let message = "Could not launch Spot Instances. InsufficientInstanceCapacity - this one's.";
     let recent = failed("Launching a new EC2 instance", Duration::ZERO, message);
-    scene.emulator.look("web", |look| look.past.insert(0, recent));
+    setup.emulator.group_details("web", |details| details.past.insert(0, recent));
     client.until("a new failure counts", async |client| errors(client, "web").await.len() == 1).await;
     assert!(errors(client, "web").await[0].2.contains("this one's"));
 }
 
 #[tokio::test]
 async fn asg_failed_terminate_activity() {
-    let mut scene = open([group("web", (0, 10, 3))]).await;
-    let client = &mut scene.client;
+    let mut setup = open([group("web", (0, 10, 3))]).await;
+    let client = &mut setup.client;
     let instance = client.nodes_in("web", 1).await.remove(0);
     // A termination that fails while an instance is missing, again and again.
     let message = "InsufficientInstanceCapacity - as if it were. Terminating EC2 instance failed.";
     let past = failed(&format!("Terminating EC2 instance: {}", instance_id(&instance)), Duration::ZERO, message);
-    scene.emulator.look("web", |look| look.past = vec![past]);
-    scene.emulator.forget_requests();
-    miss_one(&scene.emulator, "web", 4);
+    setup.emulator.group_details("web", |details| details.past = vec![past]);
+    setup.emulator.forget_requests();
+    miss_one(&setup.emulator, "web", 4);
     client.until("one is missing", async |client| client.nodes_in("web", 2).await.len() == 1).await;
-    let read = activities_read(&scene.emulator);
-    client.until("the activities are read again", async |_| activities_read(&scene.emulator) > read + 1).await;
+    let read = activities_read(&setup.emulator);
+    client.until("the activities are read again", async |_| activities_read(&setup.emulator) > read + 1).await;
     assert_eq!(errors(client, "web").await, []);
 }
 
@@ -106,12 +106,12 @@ async fn asg_failure_reason() {
     let told = reasons.map(|(code, text, class)| (code, text, class));
     let expected: Vec<(&str, &str, i32)> = told.into_iter().chain(untold.map(|(text, code)| (code, text, 1))).collect();
 
-    let mut scene = open(plans).await;
+    let mut setup = open(plans).await;
     for name in &names {
-        scene.client.increase(name, 1).await.expect("accepted");
+        setup.client.increase(name, 1).await.expect("accepted");
     }
     for (name, (code, text, class)) in names.iter().zip(expected) {
-        let client = &mut scene.client;
+        let client = &mut setup.client;
         client.until("it has failed", async |client| !errors(client, name).await.is_empty()).await;
         let [(seen, of, message)] = &errors(client, name).await[..] else { panic!("one error of {name}") };
         assert_eq!((seen.as_str(), *of), (code, class), "{message}");
@@ -123,18 +123,18 @@ async fn asg_failure_reason() {
 /// How many launches of a group have failed.
 fn failures(aws: &Aws, name: &str) -> usize {
     let failed = |activity: &&Activity| matches!(activity.status, ActivityStatus::Failed(_));
-    aws.simulated().world(|world, _| world.view(name).expect("it exists").activities().filter(failed).count())
+    aws.simulated().world(|world, _| world.group(name).expect("it exists").activities().filter(failed).count())
 }
 
 #[tokio::test]
 async fn asg_retry_backs_off_again() {
-    let mut scene = open([exhausted("spot", (0, 10, 1))]).await;
-    let client = &mut scene.client;
+    let mut setup = open([exhausted("spot", (0, 10, 1))]).await;
+    let client = &mut setup.client;
     let mut seen = BTreeSet::new();
     for round in 0..3 {
         client.increase("spot", 2).await.expect("accepted");
         let asked = client.nodes_in("spot", 2).await;
-        eventually("both have failed", || failures(&scene.emulator, "spot") == 2 * (round + 1)).await;
+        eventually("both have failed", || failures(&setup.emulator, "spot") == 2 * (round + 1)).await;
         client.until("that is told", async |client| errors(client, "spot").await.len() == 2).await;
         for _ in 0..3 {
             client.refresh().await.expect("refreshed");
@@ -145,5 +145,5 @@ async fn asg_retry_backs_off_again() {
         seen.extend(asked);
         assert_eq!(seen.len(), 2 * (round + 1), "others for each scale-up");
     }
-    assert_eq!(desired_written(&scene.emulator, "spot"), [3, 1, 3, 1, 3, 1]);
+    assert_eq!(desired_written(&setup.emulator, "spot"), [3, 1, 3, 1, 3, 1]);
 }

@@ -8,7 +8,7 @@ use tonic::Code;
 use super::{aws, desired_written, group, open};
 use crate::emulators::Emulator;
 use crate::emulators::aws::Launch;
-use crate::emulators::scene::Scene;
+use crate::emulators::setup::Setup;
 use crate::peers::headcount::{Client, refused};
 
 const GIB: u64 = 1 << 30;
@@ -30,9 +30,9 @@ fn bytes(quantity: &str) -> u64 {
 #[tokio::test]
 async fn asg_broken_template() {
     let aws = aws([group("broken", (0, 10, 1)), group("web", (0, 10, 1))]);
-    aws.look("broken", |look| look.launch = Launch::MissingTemplate);
-    let mut scene = Scene::open(aws).await;
-    let client = &mut scene.client;
+    aws.group_details("broken", |details| details.launch = Launch::MissingTemplate);
+    let mut setup = Setup::open(aws).await;
+    let client = &mut setup.client;
     client.refresh().await.expect("that group alone is concerned");
     assert_eq!(client.node_groups().await.len(), 2);
     let (code, message) = refused(client.template("broken").await);
@@ -42,19 +42,19 @@ async fn asg_broken_template() {
     assert_eq!(client.target("broken").await, 1, "it is served all the same");
     allocatable(client, "web").await;
     client.increase("web", 1).await.expect("the others go on");
-    assert_eq!((client.target("web").await, desired_written(&scene.emulator, "web")), (2, vec![2]));
+    assert_eq!((client.target("web").await, desired_written(&setup.emulator, "web")), (2, vec![2]));
 }
 
 #[tokio::test]
 async fn asg_unknown_type() {
-    let new = group("new", (0, 10, 0)).machines(&["m99.large"]);
-    let unheard = group("unheard", (0, 10, 0)).machines(&["x0.nano"]);
-    let mut scene = open([new, unheard, group("web", (0, 10, 0))]).await;
-    let client = &mut scene.client;
+    let new = group("new", (0, 10, 0)).instance_types(&["m99.large"]);
+    let unheard = group("unheard", (0, 10, 0)).instance_types(&["x0.nano"]);
+    let mut setup = open([new, unheard, group("web", (0, 10, 0))]).await;
+    let client = &mut setup.client;
     let (cpus, memory) = allocatable(client, "new").await;
     assert_eq!(cpus, "6", "no table has it: EC2 was asked");
     assert!((9 * GIB..12 * GIB).contains(&memory), "{memory}");
-    let asked = scene.emulator.requests_with("POST", "Action=DescribeInstanceTypes");
+    let asked = setup.emulator.requests_with("POST", "Action=DescribeInstanceTypes");
     assert!(asked.iter().any(|request| request.fields("InstanceType") == ["m99.large"]));
 
     let (code, message) = refused(client.template("unheard").await);
@@ -80,25 +80,25 @@ async fn asg_two_discovery_specs() {
         tagged("disabled", &[("team", "a")]),
         tagged("neither", &[("team", "c"), ("enabled", "")]),
     ]);
-    let scene = Scene::with(aws, |setting| {
-        setting.node_groups.clear();
-        setting.auto_discovery =
+    let setup = Setup::with(aws, |options| {
+        options.node_groups.clear();
+        options.auto_discovery =
             ["asg:tag=enabled,team=a", "asg:tag=enabled,team=b", "asg:tag=spot"].map(str::to_owned).to_vec();
     });
-    let mut scene = scene.await;
-    let mut ids: Vec<String> = scene.client.node_groups().await.into_iter().map(|group| group.id).collect();
+    let mut setup = setup.await;
+    let mut ids: Vec<String> = setup.client.node_groups().await.into_iter().map(|group| group.id).collect();
     ids.sort();
     assert_eq!(ids, ["a", "b", "both"], "any of the specifications, all tags of one");
-    assert_eq!(scene.emulator.requests_with("POST", "Action=DescribeTags").len(), 0);
+    assert_eq!(setup.emulator.requests_with("POST", "Action=DescribeTags").len(), 0);
 }
 
 #[tokio::test]
 async fn asg_mixed_minimum() {
     // The first has the most of neither; processors are of the second, memory is of the third.
-    let mixed = group("mixed", (0, 10, 0)).machines(&["m5.2xlarge", "r5.large", "m5.xlarge", "c5.large"]);
-    let of_one = |name: &str| group(name, (0, 10, 0)).machines(&[name]);
-    let mut scene = open([mixed, of_one("m5.2xlarge"), of_one("r5.large"), of_one("c5.large")]).await;
-    let client = &mut scene.client;
+    let mixed = group("mixed", (0, 10, 0)).instance_types(&["m5.2xlarge", "r5.large", "m5.xlarge", "c5.large"]);
+    let of_one = |name: &str| group(name, (0, 10, 0)).instance_types(&[name]);
+    let mut setup = open([mixed, of_one("m5.2xlarge"), of_one("r5.large"), of_one("c5.large")]).await;
+    let client = &mut setup.client;
     let (cpus, memory) = allocatable(client, "mixed").await;
     assert_eq!(cpus, "2");
     assert!(memory <= allocatable(client, "c5.large").await.1);
@@ -108,22 +108,22 @@ async fn asg_mixed_minimum() {
 
 #[tokio::test]
 async fn asg_c5d_large_16gi() {
-    let plans = || [group("c5d", (0, 10, 0)).machines(&["c5d.large"])];
+    let plans = || [group("c5d", (0, 10, 0)).instance_types(&["c5d.large"])];
     let mut untold = open(plans()).await;
     let (_, memory) = allocatable(&mut untold.client, "c5d").await;
     assert!(memory < 4 * GIB, "what EC2 says: {memory}");
     drop(untold);
 
-    let scene = Scene::with(aws(plans()), |setting| {
-        setting.more = "instanceTypes: [real.yaml]".to_owned();
-        setting.files = vec![("real.yaml".to_owned(), "aws:\n  c5d.large: {memory: 16Gi}\n".to_owned())];
+    let setup = Setup::with(aws(plans()), |options| {
+        options.more = "instanceTypes: [real.yaml]".to_owned();
+        options.files = vec![("real.yaml".to_owned(), "aws:\n  c5d.large: {memory: 16Gi}\n".to_owned())];
     });
-    let mut scene = scene.await;
-    let client = &mut scene.client;
+    let mut setup = setup.await;
+    let client = &mut setup.client;
     let (cpus, memory) = allocatable(client, "c5d").await;
     assert_eq!(cpus, "2");
     assert!((8 * GIB..16 * GIB).contains(&memory), "a pod of 8 GiB fits: {memory}");
     client.increase("c5d", 1).await.expect("from zero");
-    assert_eq!((client.target("c5d").await, desired_written(&scene.emulator, "c5d")), (1, vec![1]));
+    assert_eq!((client.target("c5d").await, desired_written(&setup.emulator, "c5d")), (1, vec![1]));
     client.until("it runs", async |client| client.nodes_in("c5d", 1).await.len() == 1).await;
 }

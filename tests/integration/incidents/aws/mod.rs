@@ -12,7 +12,7 @@ use std::time::Duration;
 use headcount::clouds::simulated::{GroupPlan, LaunchOutcome, Pick, PlannedFailure, Simulated, Span};
 
 use crate::emulators::aws::Aws;
-use crate::emulators::scene::Scene;
+use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, Request};
 use crate::peers::headcount::Client;
 
@@ -50,13 +50,13 @@ pub(super) fn aws(plans: impl IntoIterator<Item = GroupPlan>) -> Aws {
     Aws::start(Arc::new(Simulated::with_groups(1, plans)))
 }
 
-async fn open(plans: impl IntoIterator<Item = GroupPlan>) -> Scene<Aws> {
-    Scene::open(aws(plans)).await
+async fn open(plans: impl IntoIterator<Item = GroupPlan>) -> Setup<Aws> {
+    Setup::open(aws(plans)).await
 }
 
-/// A scene whose groups are not listed again by themselves.
-pub(super) async fn open_sleepy(plans: impl IntoIterator<Item = GroupPlan>) -> Scene<Aws> {
-    Scene::with(aws(plans), |setting| setting.refresh = SELDOM.to_owned()).await
+/// A setup whose groups are not listed again by themselves.
+pub(super) async fn open_sleepy(plans: impl IntoIterator<Item = GroupPlan>) -> Setup<Aws> {
+    Setup::with(aws(plans), |options| options.refresh = SELDOM.to_owned()).await
 }
 
 /// Every desired capacity of a group that was sent, in order. Before each, and after the one before it, the group must
@@ -92,7 +92,7 @@ pub(super) fn instance_id(provider_id: &str) -> &str {
 }
 
 pub(super) fn capacity(aws: &Aws, name: &str) -> u32 {
-    aws.simulated().world(|world, _| world.view(name).expect("it exists").capacity())
+    aws.simulated().world(|world, _| world.group(name).expect("it exists").capacity())
 }
 
 /// The errors that a group's nodes are listed with, each with its class and message.

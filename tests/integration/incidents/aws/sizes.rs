@@ -7,8 +7,8 @@ use tonic::Code;
 
 use super::{aws, capacity, desired_written, group, open, open_sleepy, terminations};
 use crate::emulators::aws::{Aws, Override};
-use crate::emulators::scene::Scene;
-use crate::emulators::{Emulator, Moment};
+use crate::emulators::setup::Setup;
+use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::{Client, eventually, refused};
 
 /// How long a group in these tests tolerates more instances than desired.
@@ -22,22 +22,22 @@ async fn bounds(client: &mut Client, name: &str) -> (i32, i32) {
 
 #[tokio::test]
 async fn asg_external_growth() {
-    let mut scene = open_sleepy([group("web", (0, 20, 4))]).await;
-    assert_eq!(scene.client.target("web").await, 4);
-    scene.emulator.simulated().set_desired_externally("web", 9).expect("it exists");
-    assert_eq!(scene.client.target("web").await, 4, "not read again yet");
-    scene.client.increase("web", 2).await.expect("computed from a fresh reading");
-    assert_eq!(desired_written(&scene.emulator, "web"), [11]);
-    assert_eq!((scene.client.target("web").await, capacity(&scene.emulator, "web")), (11, 11));
-    assert!(scene.emulator.simulated().killed_unnamed().is_empty());
+    let mut setup = open_sleepy([group("web", (0, 20, 4))]).await;
+    assert_eq!(setup.client.target("web").await, 4);
+    setup.emulator.simulated().set_desired_externally("web", 9).expect("it exists");
+    assert_eq!(setup.client.target("web").await, 4, "not read again yet");
+    setup.client.increase("web", 2).await.expect("computed from a fresh reading");
+    assert_eq!(desired_written(&setup.emulator, "web"), [11]);
+    assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (11, 11));
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
 
 #[tokio::test]
 async fn asg_launch_suspended() {
     let mut plan = group("web", (1, 10, 3));
     plan.growth = Permit::Withheld("User suspended at 2026-01-01T00:00:00Z".to_owned());
-    let mut scene = open([plan]).await;
-    let client = &mut scene.client;
+    let mut setup = open([plan]).await;
+    let client = &mut setup.client;
     assert_eq!(bounds(client, "web").await, (1, 3), "no room to offer");
     let (code, message) = refused(client.increase("web", 1).await);
     assert_eq!(code, Code::FailedPrecondition);
@@ -47,12 +47,12 @@ async fn asg_launch_suspended() {
          2026-01-01T00:00:00Z); resume it with: aws autoscaling resume-processes --auto-scaling-group-name web \
          --scaling-processes Launch"
     );
-    assert!(desired_written(&scene.emulator, "web").is_empty());
+    assert!(desired_written(&setup.emulator, "web").is_empty());
     let victim = client.nodes_in("web", 1).await.remove(0);
     client.delete("web", &[&victim]).await.expect("it can still shrink");
-    assert_eq!((client.target("web").await, terminations(&scene.emulator).len()), (2, 1));
+    assert_eq!((client.target("web").await, terminations(&setup.emulator).len()), (2, 1));
 
-    scene.emulator.simulated().replan("web", |plan| plan.growth = Permit::Granted).expect("it exists");
+    setup.emulator.simulated().replan("web", |plan| plan.growth = Permit::Granted).expect("it exists");
     client.until("it is offered again", async |client| bounds(client, "web").await == (1, 10)).await;
     client.increase("web", 1).await.expect("resumed");
     assert_eq!(client.target("web").await, 3);
@@ -65,25 +65,27 @@ fn weigh(aws: &Aws, name: &str, weights: &[&str]) {
         weight: Some((*weight).to_owned()),
         requirements: None,
     };
-    aws.look(name, |look| look.overrides = types.iter().zip(weights).map(weighing).collect());
+    aws.group_details(name, |details| details.overrides = types.iter().zip(weights).map(weighing).collect());
 }
 
 #[tokio::test]
 async fn asg_weighted_capacity() {
-    let aws =
-        aws([group("heavy", (1, 10, 2)).machines(&["m5.large", "m5a.large"]).weighted(4), group("uneven", (1, 10, 2))]);
+    let aws = aws([
+        group("heavy", (1, 10, 2)).instance_types(&["m5.large", "m5a.large"]).weighted(4),
+        group("uneven", (1, 10, 2)),
+    ]);
     weigh(&aws, "uneven", &["1", "2", "4"]);
-    let mut scene = Scene::open(aws).await;
-    let client = &mut scene.client;
+    let mut setup = Setup::open(aws).await;
+    let client = &mut setup.client;
     // 8 units of at most 40 are 2 nodes of at most 10.
     assert_eq!((bounds(client, "heavy").await, client.target("heavy").await), ((1, 10), 2));
     client.increase("heavy", 3).await.expect("in nodes");
-    assert_eq!(desired_written(&scene.emulator, "heavy"), [20], "in units");
+    assert_eq!(desired_written(&setup.emulator, "heavy"), [20], "in units");
     assert_eq!(client.target("heavy").await, 5);
     client.until("they run", async |client| client.nodes_in("heavy", 1).await.len() == 5).await;
     let victim = client.nodes_in("heavy", 1).await.remove(0);
     client.delete("heavy", &[&victim]).await.expect("one node");
-    assert_eq!((client.target("heavy").await, capacity(&scene.emulator, "heavy")), (4, 4));
+    assert_eq!((client.target("heavy").await, capacity(&setup.emulator, "heavy")), (4, 4));
     let (code, _) = refused(client.increase("heavy", 7).await);
     assert_eq!(code, Code::FailedPrecondition, "the maximum is in nodes too");
 
@@ -92,29 +94,29 @@ async fn asg_weighted_capacity() {
     let (code, message) = refused(client.increase("uneven", 1).await);
     assert_eq!(code, Code::FailedPrecondition);
     assert!(message.contains("instances have different weights") && message.contains("the same weight"), "{message}");
-    assert!(desired_written(&scene.emulator, "uneven").is_empty());
+    assert!(desired_written(&setup.emulator, "uneven").is_empty());
 }
 
 #[tokio::test]
 async fn asg_equal_weights_race() {
-    let mut plan = group("heavy", (0, 20, 4)).machines(&["m5.large", "m5a.large"]).weighted(2);
+    let mut plan = group("heavy", (0, 20, 4)).instance_types(&["m5.large", "m5a.large"]).weighted(2);
     // Long enough to be raised back, and short enough to wait for.
     plan.scale_in_lag = TERMINATES_AFTER..=TERMINATES_AFTER;
-    let mut scene = open_sleepy([plan]).await;
-    let (aws, mut client) = (&scene.emulator, scene.client.clone());
-    aws.hold("POST", "Action=SetDesiredCapacity", Moment::Arrived);
+    let mut setup = open_sleepy([plan]).await;
+    let (aws, mut client) = (&setup.emulator, setup.client.clone());
+    aws.hold("POST", "Action=SetDesiredCapacity", HoldPoint::BeforeEffect);
     let scale_up = tokio::spawn(async move { client.increase("heavy", 2).await });
     eventually("it is sent", || desired_written(aws, "heavy") == [12]).await;
     aws.simulated().set_desired_externally("heavy", 9).expect("it exists");
-    let live = || aws.simulated().world(|world, _| world.view("heavy").map(|group| group.live()));
+    let live = || aws.simulated().world(|world, _| world.group("heavy").map(|group| group.live()));
     eventually("the other client's instances are launched", || live() == Some(9)).await;
-    aws.let_go();
+    aws.release();
     scale_up.await.expect("no panic").expect("accepted");
     eventually("the capacity is raised back at once", || capacity(aws, "heavy") == 9).await;
     assert_eq!(desired_written(aws, "heavy"), [12, 18], "in units");
     tokio::time::sleep(TERMINATES_AFTER * 2).await;
     assert!(aws.simulated().killed_unnamed().is_empty());
     assert_eq!(live(), Some(9));
-    scene.client.until("it shows", async |client| client.target("heavy").await == 9).await;
-    assert!(terminations(&scene.emulator).is_empty());
+    setup.client.until("it shows", async |client| client.target("heavy").await == 9).await;
+    assert!(terminations(&setup.emulator).is_empty());
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use headcount::clouds::simulated::{Accounting, CallKind, DeleteOutcome, Distortion, Mishap, Pick, PlannedFailure};
+use headcount::clouds::simulated::{Accounting, CallFault, CallKind, DeleteOutcome, Pick, PlannedFailure, ReadFault};
 use serde_json::json;
 use tonic::Code;
 
 use super::{arm, capacities_written, pool};
 use crate::emulators::arm::Arm;
-use crate::emulators::scene::Scene;
-use crate::emulators::{Answer, Emulator};
+use crate::emulators::setup::Setup;
+use crate::emulators::{Emulator, HttpResponse};
 use crate::peers::headcount::{Client, ConfigFile, Server, refused};
 
 #[tokio::test]
@@ -17,9 +17,9 @@ async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
     for habit in [Accounting::WhenGone, Accounting::OnAccept] {
         for flexible in [false, true] {
             let arm = arm([pool("pool", (0, 10, 0)).accounting(habit)]);
-            arm.look("pool", |look| look.flexible = flexible);
-            let mut scene = Scene::open(arm).await;
-            let client = &mut scene.client;
+            arm.group_details("pool", |details| details.flexible = flexible);
+            let mut setup = Setup::open(arm).await;
+            let client = &mut setup.client;
             client.increase("pool", 3).await.expect("0 → 3");
             assert_eq!(client.target("pool").await, 3);
             client.until("three run", async |client| client.nodes_in("pool", 1).await.len() == 3).await;
@@ -31,8 +31,8 @@ async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
             client.until("it is gone", async |client| client.nodes("pool").await.len() == 2).await;
             assert_eq!(client.nodes_in("pool", 1).await, [running[0].clone(), running[2].clone()]);
             assert_eq!(client.target("pool").await, 2);
-            assert_eq!(capacities_written(&scene.emulator, "pool"), [3]);
-            assert!(scene.emulator.simulated().killed_unnamed().is_empty());
+            assert_eq!(capacities_written(&setup.emulator, "pool"), [3]);
+            assert!(setup.emulator.simulated().killed_unnamed().is_empty());
         }
     }
 }
@@ -41,8 +41,8 @@ async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
 async fn vmss_86_believed_48() {
     let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
     let plan = pool("pool", (1, 200, 86)).deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
-    let mut scene = Scene::open(arm([plan])).await;
-    let client = &mut scene.client;
+    let mut setup = Setup::open(arm([plan])).await;
+    let client = &mut setup.client;
     let victims = client.nodes_in("pool", 1).await[..38].to_vec();
     let victims: Vec<&str> = victims.iter().map(String::as_str).collect();
     client.delete("pool", &victims).await.expect("accepted");
@@ -51,49 +51,49 @@ async fn vmss_86_believed_48() {
     assert_eq!(client.target("pool").await, 86);
     client.increase("pool", 5).await.expect("accepted");
     assert_eq!(client.target("pool").await, 91);
-    assert_eq!(capacities_written(&scene.emulator, "pool"), [91]);
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [91]);
 }
 
 #[tokio::test]
 async fn vmss_capacity_reads_zero() {
-    let mut scene = Scene::open(arm([pool("pool", (0, 200, 90))])).await;
-    let client = &mut scene.client;
+    let mut setup = Setup::open(arm([pool("pool", (0, 200, 90))])).await;
+    let client = &mut setup.client;
     assert_eq!(client.target("pool").await, 90);
     let once = |faults: &mut headcount::clouds::simulated::Faults| {
-        faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(0));
+        faults.script_read(Some(CallKind::Observe), "pool", 1, ReadFault::Capacity(0));
     };
-    scene.emulator.simulated().faults(once);
+    setup.emulator.simulated().faults(once);
     client.increase("pool", 1).await.expect("after a second reading");
     assert_eq!(client.target("pool").await, 91);
-    assert_eq!(capacities_written(&scene.emulator, "pool"), [91]);
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [91]);
 }
 
 #[tokio::test]
 async fn vmss_spot_eviction() {
     let arm = arm([pool("pool", (0, 20, 9))]);
-    arm.look("pool", |look| look.spot = true);
-    let mut scene = Scene::open(arm).await;
-    assert_eq!(scene.client.target("pool").await, 9);
-    scene.emulator.simulated().evict("pool", 2).expect("it exists");
-    scene.client.until("seven", async |client| client.target("pool").await == 7).await;
+    arm.group_details("pool", |details| details.spot = true);
+    let mut setup = Setup::open(arm).await;
+    assert_eq!(setup.client.target("pool").await, 9);
+    setup.emulator.simulated().evict("pool", 2).expect("it exists");
+    setup.client.until("seven", async |client| client.target("pool").await == 7).await;
 }
 
 #[tokio::test]
 async fn vmss_gone() {
-    let mut scene = Scene::open(arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))])).await;
-    assert_eq!(scene.client.node_groups().await.len(), 2);
-    scene.emulator.simulated().remove_group("pool");
-    scene.client.until("it is gone", async |client| client.node_groups().await.len() == 1).await;
-    scene.client.increase("other", 1).await.expect("the others go on");
-    assert_eq!(scene.client.target("other").await, 4);
+    let mut setup = Setup::open(arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))])).await;
+    assert_eq!(setup.client.node_groups().await.len(), 2);
+    setup.emulator.simulated().remove_group("pool");
+    setup.client.until("it is gone", async |client| client.node_groups().await.len() == 1).await;
+    setup.client.increase("other", 1).await.expect("the others go on");
+    assert_eq!(setup.client.target("other").await, 4);
 }
 
 #[tokio::test]
 async fn vmss_etag_conflict() {
-    let mut scene = Scene::open(arm([pool("pool", (0, 100, 4))])).await;
-    let slow = Mishap::Slow(Duration::from_secs(1));
-    scene.emulator.simulated().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
-    let (mut client, emulator) = (scene.client.clone(), &scene.emulator);
+    let mut setup = Setup::open(arm([pool("pool", (0, 100, 4))])).await;
+    let slow = CallFault::Slow(Duration::from_secs(1));
+    setup.emulator.simulated().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let (mut client, emulator) = (setup.client.clone(), &setup.emulator);
     let somebody_else = async {
         while emulator.requests_with("PATCH", "virtualMachineScaleSets/pool").is_empty() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -102,81 +102,86 @@ async fn vmss_etag_conflict() {
     };
     let (outcome, ()) = tokio::join!(client.increase("pool", 2), somebody_else);
     outcome.expect("read again, computed again");
-    assert_eq!(scene.client.target("pool").await, 11);
-    assert_eq!(capacities_written(&scene.emulator, "pool"), [6, 11], "the first one met a 412");
+    assert_eq!(setup.client.target("pool").await, 11);
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [6, 11], "the first one met a 412");
 }
 
 #[tokio::test]
 async fn vmss_bad_item() {
     let arm = arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))]);
-    arm.look("pool", |look| look.undecodable = true);
-    let mut scene = Scene::open(arm).await;
-    assert_eq!(scene.client.node_groups().await.len(), 1, "the other one is served from the start");
-    scene.emulator.look("pool", |look| look.undecodable = false);
-    scene.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
-    assert_eq!(scene.client.target("pool").await, 2);
-    scene.emulator.look("pool", |look| look.undecodable = true);
-    scene.client.increase("other", 1).await.expect("that group alone is concerned");
-    assert_eq!((scene.client.target("other").await, scene.client.target("pool").await), (4, 2));
+    arm.group_details("pool", |details| details.undecodable = true);
+    let mut setup = Setup::open(arm).await;
+    assert_eq!(setup.client.node_groups().await.len(), 1, "the other one is served from the start");
+    setup.emulator.group_details("pool", |details| details.undecodable = false);
+    setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
+    assert_eq!(setup.client.target("pool").await, 2);
+    setup.emulator.group_details("pool", |details| details.undecodable = true);
+    setup.client.increase("other", 1).await.expect("that group alone is concerned");
+    assert_eq!((setup.client.target("other").await, setup.client.target("pool").await), (4, 2));
 }
 
 #[tokio::test]
 async fn a_machine_without_an_id_costs_its_own_set_only() {
-    let mut scene = Scene::open(arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))])).await;
-    assert_eq!(scene.client.target("pool").await, 2);
+    let mut setup = Setup::open(arm([pool("pool", (0, 10, 2)), pool("other", (0, 10, 3))])).await;
+    assert_eq!(setup.client.target("pool").await, 2);
     let nameless = json!({"value": [{"name": "pool_0"}, {"name": "pool_1"}]});
-    scene.emulator.script("GET", "virtualMachineScaleSets/pool/virtualMachines", 1_000, Answer::json(200, &nameless));
-    let (code, message) = refused(scene.client.increase("pool", 1).await);
+    setup.emulator.script(
+        "GET",
+        "virtualMachineScaleSets/pool/virtualMachines",
+        1_000,
+        HttpResponse::json(200, &nameless),
+    );
+    let (code, message) = refused(setup.client.increase("pool", 1).await);
     assert_eq!(code, Code::Unavailable, "{message}");
     assert!(message.contains("it has no id"), "{message}");
-    scene.client.increase("other", 1).await.expect("that set alone is concerned");
-    assert_eq!((scene.client.target("other").await, scene.client.target("pool").await), (4, 2));
-    assert!(capacities_written(&scene.emulator, "pool").is_empty());
+    setup.client.increase("other", 1).await.expect("that set alone is concerned");
+    assert_eq!((setup.client.target("other").await, setup.client.target("pool").await), (4, 2));
+    assert!(capacities_written(&setup.emulator, "pool").is_empty());
 }
 
 #[tokio::test]
 async fn vmss_scale_up_from_min() {
-    let mut scene = Scene::open(arm([pool("pool", (3, 100, 40))])).await;
-    assert_eq!(scene.client.target("pool").await, 40);
+    let mut setup = Setup::open(arm([pool("pool", (3, 100, 40))])).await;
+    assert_eq!(setup.client.target("pool").await, 40);
 
     // The size is blank: there is none to add to, and min is none either.
-    scene.emulator.look("pool", |look| look.undecodable = true);
-    scene.server().logged("cannot be understood");
-    let (code, message) = refused(scene.client.increase("pool", 1).await);
+    setup.emulator.group_details("pool", |details| details.undecodable = true);
+    setup.server().logged("cannot be understood");
+    let (code, message) = refused(setup.client.increase("pool", 1).await);
     assert_eq!(code, Code::Unavailable, "{message}");
-    assert_eq!(scene.client.target("pool").await, 40);
-    scene.emulator.look("pool", |look| look.undecodable = false);
+    assert_eq!(setup.client.target("pool").await, 40);
+    setup.emulator.group_details("pool", |details| details.undecodable = false);
 
     // The size is stale after a refresh, and when the set itself is read: it is read again before it is believed.
-    scene.emulator.simulated().faults(|faults| {
-        faults.distort(Some(CallKind::List), "pool", 1, Distortion::Capacity(3));
-        faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3));
+    setup.emulator.simulated().faults(|faults| {
+        faults.script_read(Some(CallKind::List), "pool", 1, ReadFault::Capacity(3));
+        faults.script_read(Some(CallKind::Observe), "pool", 1, ReadFault::Capacity(3));
     });
-    scene.server().logged("contradicts itself");
-    scene.emulator.forget_requests();
+    setup.server().logged("contradicts itself");
+    setup.emulator.forget_requests();
     let read_again =
-        async |_: &mut Client| !scene.emulator.requests_with("GET", "virtualMachineScaleSets/pool?").is_empty();
-    scene.client.until("it is read again", read_again).await;
-    assert_eq!(scene.client.target("pool").await, 40);
+        async |_: &mut Client| !setup.emulator.requests_with("GET", "virtualMachineScaleSets/pool?").is_empty();
+    setup.client.until("it is read again", read_again).await;
+    assert_eq!(setup.client.target("pool").await, 40);
 
     // And so it is where it is the write's own reading that is stale.
-    scene
+    setup
         .emulator
         .simulated()
-        .faults(|faults| faults.distort(Some(CallKind::Observe), "pool", 1, Distortion::Capacity(3)));
-    scene.client.increase("pool", 1).await.expect("after a reading that is right");
-    assert_eq!(scene.client.target("pool").await, 41);
-    assert_eq!(capacities_written(&scene.emulator, "pool"), [41]);
-    assert!(scene.emulator.simulated().killed_unnamed().is_empty());
+        .faults(|faults| faults.script_read(Some(CallKind::Observe), "pool", 1, ReadFault::Capacity(3)));
+    setup.client.increase("pool", 1).await.expect("after a reading that is right");
+    assert_eq!(setup.client.target("pool").await, 41);
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [41]);
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
 
 #[tokio::test]
 async fn vmss_case_of_ids() {
     for flexible in [false, true] {
         let arm = arm([pool("AKS-Pool", (0, 10, 3))]);
-        arm.look("AKS-Pool", |look| look.flexible = flexible);
-        let mut scene = Scene::with(arm, |setting| setting.node_groups = vec!["0:10:aks-pool".to_owned()]).await;
-        let client = &mut scene.client;
+        arm.group_details("AKS-Pool", |details| details.flexible = flexible);
+        let mut setup = Setup::with(arm, |options| options.node_groups = vec!["0:10:aks-pool".to_owned()]).await;
+        let client = &mut setup.client;
         let nodes = client.nodes_in("aks-pool", 1).await;
         assert_eq!(nodes.len(), 3, "the set is found in any case, and served by the name that is configured");
         let subscription = "azure:///subscriptions/00000000-0000-0000-0000-000000000000";

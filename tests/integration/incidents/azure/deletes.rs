@@ -8,38 +8,38 @@ use tonic::Code;
 use super::{arm, capacities_written, capacity, deletions, endless, pool, quick, refs};
 use crate::emulators::Emulator;
 use crate::emulators::arm::MissingInstance;
-use crate::emulators::scene::Scene;
+use crate::emulators::setup::Setup;
 use crate::peers::headcount::refused;
 
 #[tokio::test]
 async fn vmss_twenty_single_deletes() {
-    let mut scene = Scene::open(arm([pool("pool", (0, 100, 40))])).await;
-    let victims: Vec<String> = scene.client.nodes_in("pool", 1).await[..20].to_vec();
+    let mut setup = Setup::open(arm([pool("pool", (0, 100, 40))])).await;
+    let victims: Vec<String> = setup.client.nodes_in("pool", 1).await[..20].to_vec();
     let mut calls = tokio::task::JoinSet::new();
     for victim in victims {
-        let mut client = scene.client.clone();
+        let mut client = setup.client.clone();
         calls.spawn(async move { client.delete("pool", &[&victim]).await });
     }
     for outcome in calls.join_all().await {
         outcome.expect("deleted");
     }
-    assert_eq!(scene.client.target("pool").await, 20);
-    assert!(scene.emulator.requests_with("POST", "/delete").len() <= 2);
-    scene.client.until("they are gone", async |client| client.nodes("pool").await.len() == 20).await;
-    assert_eq!(scene.client.target("pool").await, 20);
+    assert_eq!(setup.client.target("pool").await, 20);
+    assert!(setup.emulator.requests_with("POST", "/delete").len() <= 2);
+    setup.client.until("they are gone", async |client| client.nodes("pool").await.len() == 20).await;
+    assert_eq!(setup.client.target("pool").await, 20);
 }
 
 #[tokio::test]
 async fn vmss_restart_mid_delete() {
     for habit in [Accounting::WhenGone, Accounting::OnAccept] {
         let slow = Duration::from_secs(30)..=Duration::from_secs(30);
-        let mut scene = Scene::open(arm([pool("pool", (0, 100, 40)).accounting(habit).delete_time(slow)])).await;
-        let victims: Vec<String> = scene.client.nodes_in("pool", 1).await[..15].to_vec();
+        let mut setup = Setup::open(arm([pool("pool", (0, 100, 40)).accounting(habit).delete_time(slow)])).await;
+        let victims: Vec<String> = setup.client.nodes_in("pool", 1).await[..15].to_vec();
         let victims: Vec<&str> = victims.iter().map(String::as_str).collect();
-        scene.client.delete("pool", &victims).await.expect("accepted");
-        scene.restart().await;
-        assert_eq!(scene.client.target("pool").await, 25, "{habit:?}");
-        assert_eq!(scene.client.nodes_in("pool", 3).await.len(), 15, "{habit:?}");
+        setup.client.delete("pool", &victims).await.expect("accepted");
+        setup.restart().await;
+        assert_eq!(setup.client.target("pool").await, 25, "{habit:?}");
+        assert_eq!(setup.client.nodes_in("pool", 3).await.len(), 15, "{habit:?}");
     }
 }
 
@@ -49,42 +49,42 @@ async fn vmss_delete_already_gone() {
         [(false, MissingInstance::Invalid), (true, MissingInstance::NotFound), (false, MissingInstance::Tolerated)]
     {
         let arm = arm([pool("pool", (0, 10, 5))]);
-        arm.look("pool", |look| look.flexible = flexible);
-        arm.habits(|habits| habits.missing_instance = habit);
+        arm.group_details("pool", |details| details.flexible = flexible);
+        arm.behavior(|behavior| behavior.missing_instance = habit);
         // Nobody reads in between.
-        let mut scene = Scene::with(arm, |setting| setting.refresh = "10m".to_owned()).await;
-        let client = &mut scene.client;
+        let mut setup = Setup::with(arm, |options| options.refresh = "10m".to_owned()).await;
+        let client = &mut setup.client;
         let before = client.nodes_in("pool", 1).await;
         // What the deletion goes by is older than the eviction.
-        scene.emulator.repeat_itself(&["/virtualMachineScaleSets/pool", "/virtualMachines"]).await;
-        scene.emulator.simulated().evict("pool", 1).expect("it exists");
-        scene.emulator.forget_requests();
+        setup.emulator.repeat_itself(&["/virtualMachineScaleSets/pool", "/virtualMachines"]).await;
+        setup.emulator.simulated().evict("pool", 1).expect("it exists");
+        setup.emulator.forget_requests();
         client.delete("pool", &refs(&before)[..4]).await.expect("one is gone, and that is what was wanted");
         client.until("four are gone", async |client| client.nodes("pool").await.len() == 1).await;
         assert_eq!(client.nodes_in("pool", 1).await, before[4..]);
-        let named: Vec<usize> = deletions(&scene.emulator).iter().map(Vec::len).collect();
+        let named: Vec<usize> = deletions(&setup.emulator).iter().map(Vec::len).collect();
         let expected = if habit == MissingInstance::Tolerated { vec![4] } else { vec![4, 3] };
         assert_eq!(named, expected, "{habit:?}");
-        assert_eq!((client.target("pool").await, capacity(&scene.emulator, "pool")), (1, Some(1)), "{habit:?}");
-        assert!(scene.emulator.simulated().killed_unnamed().is_empty());
-        let again = deletions(&scene.emulator).len();
+        assert_eq!((client.target("pool").await, capacity(&setup.emulator, "pool")), (1, Some(1)), "{habit:?}");
+        assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+        let again = deletions(&setup.emulator).len();
         client.delete("pool", &refs(&before)[..4]).await.expect("deleting what is gone is done at once");
-        assert_eq!(deletions(&scene.emulator).len(), again);
+        assert_eq!(deletions(&setup.emulator).len(), again);
     }
 }
 
 #[tokio::test]
 async fn vmss_batch_breaks_min() {
-    let mut scene = Scene::open(arm([pool("pool", (3, 10, 4))])).await;
-    let nodes = scene.client.nodes_in("pool", 1).await;
-    let (code, message) = refused(scene.client.delete("pool", &refs(&nodes)[..3]).await);
+    let mut setup = Setup::open(arm([pool("pool", (3, 10, 4))])).await;
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    let (code, message) = refused(setup.client.delete("pool", &refs(&nodes)[..3]).await);
     assert_eq!(code, Code::FailedPrecondition, "{message}");
-    assert_eq!((deletions(&scene.emulator).len(), scene.client.target("pool").await), (0, 4), "refused whole");
+    assert_eq!((deletions(&setup.emulator).len(), setup.client.target("pool").await), (0, 4), "refused whole");
 
     // Calls that come together are judged one by one, while there is room.
     let mut calls = tokio::task::JoinSet::new();
     for node in &nodes[..3] {
-        let (mut client, node) = (scene.client.clone(), node.clone());
+        let (mut client, node) = (setup.client.clone(), node.clone());
         calls.spawn(async move { client.delete("pool", &[&node]).await });
     }
     let outcomes = calls.join_all().await;
@@ -92,10 +92,10 @@ async fn vmss_batch_breaks_min() {
     let refusals = outcomes.into_iter().filter_map(Result::err);
     assert!(refusals.map(|status| status.code()).all(|code| code == Code::FailedPrecondition));
     assert_eq!(done, 1);
-    assert_eq!(deletions(&scene.emulator).concat().len(), 1);
-    assert_eq!(scene.client.target("pool").await, 3);
-    scene.client.until("it is gone", async |client| client.nodes("pool").await.len() == 3).await;
-    assert_eq!(capacity(&scene.emulator, "pool"), Some(3));
+    assert_eq!(deletions(&setup.emulator).concat().len(), 1);
+    assert_eq!(setup.client.target("pool").await, 3);
+    setup.client.until("it is gone", async |client| client.nodes("pool").await.len() == 3).await;
+    assert_eq!(capacity(&setup.emulator, "pool"), Some(3));
 }
 
 #[tokio::test]
@@ -104,47 +104,47 @@ async fn vmss_partial_delete() {
         let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
         let plan = pool("pool", (0, 20, 10)).accounting(habit);
         let plan = plan.deletions(Pick::After(3), DeleteOutcome::FailsLater(failure));
-        let mut scene = Scene::open(arm([plan])).await;
-        let client = &mut scene.client;
+        let mut setup = Setup::open(arm([plan])).await;
+        let client = &mut setup.client;
         let nodes = client.nodes_in("pool", 1).await;
         client.delete("pool", &refs(&nodes)[..5]).await.expect("accepted");
         assert_eq!(client.target("pool").await, 5, "{habit:?}: all five are on their way");
         client.until("two run again", async |client| client.nodes_in("pool", 1).await.len() == 7).await;
         assert_eq!(client.nodes_in("pool", 1).await, nodes[3..], "{habit:?}");
         assert_eq!((client.nodes("pool").await.len(), client.target("pool").await), (7, 7), "{habit:?}");
-        scene.emulator.simulated().replan("pool", |plan| plan.deletions_fine()).expect("it exists");
+        setup.emulator.simulated().replan("pool", |plan| plan.deletions_fine()).expect("it exists");
         client.delete("pool", &refs(&nodes)[3..5]).await.expect("named again, they are tried again");
         client.until("they are gone", async |client| client.nodes("pool").await.len() == 5).await;
-        assert_eq!((client.target("pool").await, capacity(&scene.emulator, "pool")), (5, Some(5)), "{habit:?}");
-        assert!(capacities_written(&scene.emulator, "pool").is_empty());
+        assert_eq!((client.target("pool").await, capacity(&setup.emulator, "pool")), (5, Some(5)), "{habit:?}");
+        assert!(capacities_written(&setup.emulator, "pool").is_empty());
     }
 }
 
 #[tokio::test]
 async fn a_deletion_that_a_newer_operation_made_void_is_asked_for_once_more() {
     let plan = pool("pool", (0, 20, 6)).overlap(Overlap::Preempt).delete_time(endless());
-    let mut scene = Scene::open(arm([plan])).await;
-    let client = &mut scene.client;
+    let mut setup = Setup::open(arm([plan])).await;
+    let client = &mut setup.client;
     let nodes = client.nodes_in("pool", 1).await;
     client.delete("pool", &refs(&nodes)[..2]).await.expect("accepted");
     assert_eq!(client.target("pool").await, 4);
-    scene.emulator.simulated().replan("pool", |plan| plan.delete_time = quick()).expect("it exists");
-    scene.emulator.simulated().set_desired_externally("pool", 7).expect("it exists");
+    setup.emulator.simulated().replan("pool", |plan| plan.delete_time = quick()).expect("it exists");
+    setup.emulator.simulated().set_desired_externally("pool", 7).expect("it exists");
     client.until("they are gone", async |client| client.nodes("pool").await.len() == 5).await;
     assert_eq!(client.nodes_in("pool", 1).await[..4], nodes[2..]);
-    let [first, second] = &deletions(&scene.emulator)[..] else { panic!("{:?}", deletions(&scene.emulator)) };
+    let [first, second] = &deletions(&setup.emulator)[..] else { panic!("{:?}", deletions(&setup.emulator)) };
     assert_eq!(first, second);
-    assert_eq!((client.target("pool").await, capacity(&scene.emulator, "pool")), (5, Some(5)));
+    assert_eq!((client.target("pool").await, capacity(&setup.emulator, "pool")), (5, Some(5)));
 }
 
 #[tokio::test]
 async fn protection_from_scale_in_does_not_protect_from_a_deletion_by_name() {
     let arm = arm([pool("pool", (0, 10, 2))]);
-    arm.look("pool", |look| look.protected = ["0".to_owned()].into());
-    let mut scene = Scene::open(arm).await;
-    let node = scene.client.nodes_in("pool", 1).await.remove(0);
+    arm.group_details("pool", |details| details.protected = ["0".to_owned()].into());
+    let mut setup = Setup::open(arm).await;
+    let node = setup.client.nodes_in("pool", 1).await.remove(0);
     assert!(node.ends_with("/virtualMachines/0"), "{node}");
-    scene.client.delete("pool", &[&node]).await.expect("deleted, as in-tree");
-    scene.client.until("it is gone", async |client| client.nodes("pool").await.len() == 1).await;
-    assert_eq!(scene.client.target("pool").await, 1);
+    setup.client.delete("pool", &[&node]).await.expect("deleted, as in-tree");
+    setup.client.until("it is gone", async |client| client.nodes("pool").await.len() == 1).await;
+    assert_eq!(setup.client.target("pool").await, 1);
 }

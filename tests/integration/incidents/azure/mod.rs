@@ -58,7 +58,7 @@ fn deletions(arm: &Arm) -> Vec<Vec<String>> {
 
 /// The capacity that the scale set has.
 fn capacity(arm: &Arm, name: &str) -> Option<u32> {
-    arm.simulated().world(|world, _| world.view(name).map(|group| group.capacity()))
+    arm.simulated().world(|world, _| world.group(name).map(|group| group.capacity()))
 }
 
 fn refs(ids: &[String]) -> Vec<&str> {

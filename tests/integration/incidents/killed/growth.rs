@@ -2,18 +2,18 @@
 
 use headcount::clouds::simulated::Accounting::{OnAccept, WhenGone};
 
-use super::{Launches, Stage, over_aws, over_azure};
-use crate::emulators::{Emulator, Moment};
+use super::{KillTest, Launches, over_aws, over_azure};
+use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::eventually;
 
-async fn accepted_scale_up(mut stage: Stage<impl Emulator>) {
-    stage.scene.client.increase("pool", 3).await.expect("accepted");
-    stage.scene.kill();
-    stage.start().await;
-    assert_eq!((stage.scene.client.target("pool").await, stage.sent(stage.wire.resize)), (9, 1));
-    stage.scene.client.increase("pool", 1).await.expect("on top of it");
-    stage.assert_true().await;
-    assert_eq!(stage.capacity(), 10);
+async fn accepted_scale_up(mut test: KillTest<impl Emulator>) {
+    test.setup.client.increase("pool", 3).await.expect("accepted");
+    test.setup.kill();
+    test.start().await;
+    assert_eq!((test.setup.client.target("pool").await, test.sent(test.requests.resize)), (9, 1));
+    test.setup.client.increase("pool", 1).await.expect("on top of it");
+    test.assert_true().await;
+    assert_eq!(test.capacity(), 10);
 }
 
 #[tokio::test]
@@ -24,54 +24,54 @@ async fn killed_after_a_scale_up_was_accepted() {
     }
 }
 
-async fn scale_up_on_its_way(mut stage: Stage<impl Emulator>, moment: Moment) {
-    stage.hold(stage.wire.resize, moment);
-    let call = stage.begin(|mut client| async move { client.increase("pool", 3).await });
-    stage.until_sent(stage.wire.resize, 1).await;
-    if moment == Moment::Done {
-        eventually("it has its effect", || stage.capacity() == 9).await;
+async fn scale_up_on_its_way(mut test: KillTest<impl Emulator>, moment: HoldPoint) {
+    test.hold(test.requests.resize, moment);
+    let call = test.begin(|mut client| async move { client.increase("pool", 3).await });
+    test.until_sent(test.requests.resize, 1).await;
+    if moment == HoldPoint::BeforeResponse {
+        eventually("it has its effect", || test.capacity() == 9).await;
     }
-    stage.kill_under(call).await;
-    stage.start().await;
-    let seen = if moment == Moment::Done { 9 } else { 6 };
-    assert_eq!(stage.scene.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
-    stage.scene.emulator.let_go();
-    stage.scene.client.until("it shows", async |client| client.target("pool").await == 9).await;
-    stage.assert_true().await;
-    assert_eq!(stage.sent(stage.wire.resize), 1);
+    test.kill_under(call).await;
+    test.start().await;
+    let seen = if moment == HoldPoint::BeforeResponse { 9 } else { 6 };
+    assert_eq!(test.setup.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
+    test.setup.emulator.release();
+    test.setup.client.until("it shows", async |client| client.target("pool").await == 9).await;
+    test.assert_true().await;
+    assert_eq!(test.sent(test.requests.resize), 1);
 }
 
 #[tokio::test]
 async fn killed_while_a_scale_up_is_on_its_way() {
-    for moment in [Moment::Arrived, Moment::Done] {
+    for moment in [HoldPoint::BeforeEffect, HoldPoint::BeforeResponse] {
         scale_up_on_its_way(over_aws(Launches::Slow).await, moment).await;
         scale_up_on_its_way(over_azure(WhenGone, Launches::Slow).await, moment).await;
     }
 }
 
-async fn decrease_on_its_way(mut stage: Stage<impl Emulator>, moment: Moment) {
-    stage.scene.client.increase("pool", 3).await.expect("accepted");
-    stage.until_failed(3).await;
-    stage.hold(stage.wire.resize, moment);
-    let call = stage.begin(|mut client| async move { client.decrease("pool", -3).await });
-    stage.until_sent(stage.wire.resize, 2).await;
-    if moment == Moment::Done {
-        eventually("it has its effect", || stage.capacity() == 6).await;
+async fn decrease_on_its_way(mut test: KillTest<impl Emulator>, moment: HoldPoint) {
+    test.setup.client.increase("pool", 3).await.expect("accepted");
+    test.until_failed(3).await;
+    test.hold(test.requests.resize, moment);
+    let call = test.begin(|mut client| async move { client.decrease("pool", -3).await });
+    test.until_sent(test.requests.resize, 2).await;
+    if moment == HoldPoint::BeforeResponse {
+        eventually("it has its effect", || test.capacity() == 6).await;
     }
-    stage.kill_under(call).await;
-    stage.start().await;
-    let seen = if moment == Moment::Done { 6 } else { 9 };
-    assert_eq!(stage.scene.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
-    stage.scene.emulator.let_go();
-    stage.scene.client.until("it shows", async |client| client.target("pool").await == 6).await;
-    stage.scene.client.decrease("pool", -3).await.expect("nothing is missing any more");
-    stage.assert_true().await;
-    assert_eq!((stage.capacity(), stage.sent(stage.wire.resize)), (6, 2), "what is asked again is not done twice");
+    test.kill_under(call).await;
+    test.start().await;
+    let seen = if moment == HoldPoint::BeforeResponse { 6 } else { 9 };
+    assert_eq!(test.setup.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
+    test.setup.emulator.release();
+    test.setup.client.until("it shows", async |client| client.target("pool").await == 6).await;
+    test.setup.client.decrease("pool", -3).await.expect("nothing is missing any more");
+    test.assert_true().await;
+    assert_eq!((test.capacity(), test.sent(test.requests.resize)), (6, 2), "what is asked again is not done twice");
 }
 
 #[tokio::test]
 async fn killed_while_a_decrease_is_on_its_way() {
-    for moment in [Moment::Arrived, Moment::Done] {
+    for moment in [HoldPoint::BeforeEffect, HoldPoint::BeforeResponse] {
         decrease_on_its_way(over_aws(Launches::Fail).await, moment).await;
         decrease_on_its_way(over_azure(WhenGone, Launches::Fail).await, moment).await;
     }

@@ -16,8 +16,8 @@ use tonic::Status;
 
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
-use crate::emulators::scene::Scene;
-use crate::emulators::{Emulator, Moment};
+use crate::emulators::setup::Setup;
+use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::{Client, eventually};
 
 /// Longer than any of these tests lasts: machines neither come nor go meanwhile.
@@ -27,20 +27,20 @@ const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
 const RUNNING: u32 = 6;
 
 /// Method and part of a request.
-type Sign = (&'static str, &'static str);
+type RequestPattern = (&'static str, &'static str);
 
 /// How a cloud's requests are told from each other.
 #[derive(Clone, Copy)]
-struct Wire {
-    read: Sign,
-    resize: Sign,
-    delete: Sign,
+struct Requests {
+    read: RequestPattern,
+    resize: RequestPattern,
+    delete: RequestPattern,
 }
 
 /// A cloud with a group called `pool`, and Headcount in front of it.
-struct Stage<F> {
-    scene: Scene<F>,
-    wire: Wire,
+struct KillTest<F> {
+    setup: Setup<F>,
+    requests: Requests,
     /// Those that run at first.
     first: Vec<String>,
 }
@@ -65,36 +65,36 @@ fn plan(plan: GroupPlan, launches: Launches) -> GroupPlan {
     }
 }
 
-async fn over_aws(launches: Launches) -> Stage<Aws> {
+async fn over_aws(launches: Launches) -> KillTest<Aws> {
     let simulated = Simulated::with_groups(1, [plan(GroupPlan::aws("pool"), launches)]);
-    let wire = Wire {
+    let requests = Requests {
         read: ("POST", "Action=DescribeAutoScalingGroups"),
         resize: ("POST", "Action=SetDesiredCapacity"),
         delete: ("POST", "Action=TerminateInstanceInAutoScalingGroup"),
     };
-    Stage::open(Aws::start(Arc::new(simulated)), wire).await
+    KillTest::open(Aws::start(Arc::new(simulated)), requests).await
 }
 
-async fn over_azure(accounting: Accounting, launches: Launches) -> Stage<Arm> {
+async fn over_azure(accounting: Accounting, launches: Launches) -> KillTest<Arm> {
     let simulated = Simulated::with_groups(1, [plan(GroupPlan::azure("pool"), launches).accounting(accounting)]);
-    let wire = Wire {
+    let requests = Requests {
         read: ("GET", "virtualMachineScaleSets"),
         resize: ("PATCH", "virtualMachineScaleSets/pool"),
         delete: ("POST", "virtualMachineScaleSets/pool/delete"),
     };
-    Stage::open(Arm::start(Arc::new(simulated)), wire).await
+    KillTest::open(Arm::start(Arc::new(simulated)), requests).await
 }
 
-impl<F: Emulator> Stage<F> {
-    async fn open(emulator: F, wire: Wire) -> Self {
-        let mut scene = Scene::open(emulator).await;
-        let first = scene.client.nodes_in("pool", 1).await;
+impl<F: Emulator> KillTest<F> {
+    async fn open(emulator: F, requests: Requests) -> Self {
+        let mut setup = Setup::open(emulator).await;
+        let first = setup.client.nodes_in("pool", 1).await;
         assert_eq!(first.len(), usize::try_from(RUNNING).expect("a few"));
-        Self { scene, wire, first }
+        Self { setup, requests, first }
     }
 
     fn pool<R>(&self, look: impl FnOnce(&Group) -> R) -> R {
-        self.scene.emulator.simulated().world(|world, _| look(world.view("pool").expect("it exists")))
+        self.setup.emulator.simulated().world(|world, _| look(world.group("pool").expect("it exists")))
     }
 
     fn capacity(&self) -> u32 {
@@ -113,12 +113,12 @@ impl<F: Emulator> Stage<F> {
     }
 
     /// How many such requests were sent.
-    fn sent(&self, sign: Sign) -> usize {
-        self.scene.emulator.requests_with(sign.0, sign.1).len()
+    fn sent(&self, pattern: RequestPattern) -> usize {
+        self.setup.emulator.requests_with(pattern.0, pattern.1).len()
     }
 
-    fn hold(&self, sign: Sign, moment: Moment) {
-        self.scene.emulator.hold(sign.0, sign.1, moment);
+    fn hold(&self, pattern: RequestPattern, moment: HoldPoint) {
+        self.setup.emulator.hold(pattern.0, pattern.1, moment);
     }
 
     /// Makes a call that Headcount is killed under.
@@ -126,19 +126,19 @@ impl<F: Emulator> Stage<F> {
     where
         C: Future<Output = Result<(), Status>> + Send + 'static,
     {
-        tokio::spawn(call(self.scene.client.clone()))
+        tokio::spawn(call(self.setup.client.clone()))
     }
 
     /// Kills Headcount under a call.
     async fn kill_under(&mut self, call: JoinHandle<Result<(), Status>>) {
-        self.scene.kill();
+        self.setup.kill();
         call.await.expect("no panic").expect_err("nobody is there to answer it");
     }
 
     /// Starts Headcount again, and looks at its first answers.
     async fn start(&mut self) {
-        self.scene.start().await;
-        self.scene.client.refresh().await.expect("read");
+        self.setup.start().await;
+        self.setup.client.refresh().await.expect("read");
         self.assert_true().await;
     }
 
@@ -148,13 +148,13 @@ impl<F: Emulator> Stage<F> {
         let going = self.pool(|group| group.members().filter(counted).count());
         let target = i32::try_from(self.capacity()).expect("small") - i32::try_from(going).expect("small");
         let (running, deleting) = (self.in_phase(Phase::Running), self.in_phase(Phase::Deleting));
-        let client = &mut self.scene.client;
+        let client = &mut self.setup.client;
         assert_eq!(client.target("pool").await, target);
         assert_eq!(numbers(client.nodes_in("pool", 1).await), running);
         assert_eq!(numbers(client.nodes_in("pool", 3).await), deleting);
         let missing = usize::try_from(target).expect("not negative") - running.len();
         assert_eq!(client.nodes_in("pool", 2).await.len(), missing);
-        assert!(self.scene.emulator.simulated().killed_unnamed().is_empty());
+        assert!(self.setup.emulator.simulated().killed_unnamed().is_empty());
         let of_first = running.len() + deleting.len();
         assert_eq!(of_first, self.first.len(), "nobody who ran is gone, as deletions take for ever");
     }
@@ -163,7 +163,7 @@ impl<F: Emulator> Stage<F> {
     async fn until_failed(&mut self, number: usize) {
         let failed = |node: &Instance| node.status.as_ref().is_some_and(|status| status.error_info.is_some());
         let told = async |client: &mut Client| client.nodes("pool").await.iter().filter(|node| failed(node)).count();
-        self.scene.client.until("they have failed", async |client| told(client).await == number).await;
+        self.setup.client.until("they have failed", async |client| told(client).await == number).await;
     }
 
     /// Two of those that run at first, to be deleted.
@@ -173,19 +173,19 @@ impl<F: Emulator> Stage<F> {
 
     /// Two of those that ran at first are going, and no others.
     async fn assert_two_are_going(&mut self) {
-        self.scene.client.until("they are going", async |client| client.nodes_in("pool", 3).await.len() == 2).await;
+        self.setup.client.until("they are going", async |client| client.nodes_in("pool", 3).await.len() == 2).await;
         self.assert_true().await;
         self.assert_two_are_listed_as_going().await;
     }
 
     async fn assert_two_are_listed_as_going(&mut self) {
         assert_eq!(self.in_phase(Phase::Deleting), numbers(self.victims()));
-        assert_eq!(numbers(self.scene.client.nodes_in("pool", 3).await), numbers(self.victims()));
+        assert_eq!(numbers(self.setup.client.nodes_in("pool", 3).await), numbers(self.victims()));
     }
 
     /// Waits until so many such requests were sent.
-    async fn until_sent(&self, sign: Sign, number: usize) {
-        eventually("it is sent", || self.sent(sign) == number).await;
+    async fn until_sent(&self, pattern: RequestPattern, number: usize) {
+        eventually("it is sent", || self.sent(pattern) == number).await;
     }
 }
 

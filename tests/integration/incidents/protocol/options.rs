@@ -5,7 +5,7 @@ use headcount::grpc::proto::{
 };
 
 use crate::emulators::aws::Aws;
-use crate::emulators::scene::Scene;
+use crate::emulators::setup::Setup;
 use crate::incidents::aws::{aws, group};
 use crate::peers::headcount::Client;
 
@@ -74,7 +74,7 @@ fn merged(release: &str) -> Options {
 }
 
 /// A group without options, one with options in the configuration, one with the same in its tags.
-async fn scene(grpc: &str) -> Scene<Aws> {
+async fn setup(grpc: &str) -> Setup<Aws> {
     let mut tagged = group("tagged", (0, 10, 1));
     for (key, value) in [("scaledownutilizationthreshold", "0.25"), ("scaledownunneededtime", "30m")] {
         let key = format!("k8s.io/cluster-autoscaler/node-template/autoscaling-options/{key}");
@@ -83,15 +83,15 @@ async fn scene(grpc: &str) -> Scene<Aws> {
     let groups = "groups:\n  - match: configured\n    options: {scaleDownUtilizationThreshold: 0.25, \
                   scaleDownUnneededTime: 30m}";
     let aws = aws([group("plain", (0, 10, 1)), group("configured", (0, 10, 1)), tagged]);
-    Scene::with(aws, |setting| setting.more = format!("{grpc}\n{groups}")).await
+    Setup::with(aws, |options| options.more = format!("{grpc}\n{groups}")).await
 }
 
 #[tokio::test]
 async fn options_absent_by_default() {
-    let mut usual = scene("").await;
-    let mut opted_in = scene("grpc: {optionsSince135: send}").await;
-    for scene in [&mut usual, &mut opted_in] {
-        let client = &mut scene.client;
+    let mut usual = setup("").await;
+    let mut opted_in = setup("grpc: {optionsSince135: send}").await;
+    for setup in [&mut usual, &mut opted_in] {
+        let client = &mut setup.client;
         for release in TO_1_28.iter().chain(&FROM_1_29_TO_1_34).chain(&FROM_1_35) {
             assert_eq!(answer(client, "plain", release).await, None, "{release}: use your own flags");
         }

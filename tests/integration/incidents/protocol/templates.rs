@@ -6,8 +6,8 @@ use prost::Message;
 use tonic::{Code, Request};
 
 use crate::emulators::aws::Launch;
-use crate::emulators::scene::Scene;
-use crate::emulators::{Emulator, Moment};
+use crate::emulators::setup::Setup;
+use crate::emulators::{Emulator, HoldPoint};
 use crate::incidents::aws::{aws, group};
 use crate::peers::headcount::{Client, refused};
 
@@ -21,7 +21,7 @@ async fn ask(client: &mut Client, id: &str) -> Result<(prost::bytes::Bytes, pros
 
 #[tokio::test]
 async fn template_never_empty() {
-    let unknown = group("unknown", (0, 10, 0)).machines(&["x0.nano"]);
+    let unknown = group("unknown", (0, 10, 0)).instance_types(&["x0.nano"]);
     let mut nowhere = group("nowhere", (0, 10, 0));
     nowhere.zones.clear();
     let names = ["missing", "neither", "image"];
@@ -31,13 +31,13 @@ async fn template_never_empty() {
         group("slow", (0, 10, 0)),
         group("web", (0, 10, 0)),
     ]));
-    aws.look("missing", |look| look.launch = Launch::MissingTemplate);
-    aws.look("neither", |look| look.launch = Launch::Nothing);
+    aws.group_details("missing", |details| details.launch = Launch::MissingTemplate);
+    aws.group_details("neither", |details| details.launch = Launch::Nothing);
     // The image says how large the root volume is, where the template does not.
-    aws.look("image", |look| look.image = "ami-missing".to_owned());
-    aws.hold("POST", "LaunchTemplateName=slow", Moment::Arrived);
-    let mut scene = Scene::open(aws).await;
-    let client = &mut scene.client;
+    aws.group_details("image", |details| details.image = "ami-missing".to_owned());
+    aws.hold("POST", "LaunchTemplateName=slow", HoldPoint::BeforeEffect);
+    let mut setup = Setup::open(aws).await;
+    let client = &mut setup.client;
     for (group, reason) in [
         ("missing", "does not exist"),
         ("neither", "launch"),
@@ -58,17 +58,17 @@ async fn template_never_empty() {
             assert!(!old.is_empty() && !new.is_empty(), "{group}");
         }
     }
-    scene.emulator.let_go();
+    setup.emulator.release();
     client.until("it is built", async |client| ask(client, "slow").await.is_ok()).await;
     ask(client, "web").await.expect("the others were never concerned");
 }
 
 #[tokio::test]
 async fn both_template_fields() {
-    let mixed = group("mixed", (0, 10, 0)).machines(&["m5.xlarge", "c5.large"]);
-    let mut scene = Scene::open(aws([group("web", (0, 10, 0)), group("running", (0, 10, 2)), mixed])).await;
+    let mixed = group("mixed", (0, 10, 0)).instance_types(&["m5.xlarge", "c5.large"]);
+    let mut setup = Setup::open(aws([group("web", (0, 10, 0)), group("running", (0, 10, 2)), mixed])).await;
     for name in ["web", "running", "mixed"] {
-        let (old, new) = ask(&mut scene.client, name).await.expect("built");
+        let (old, new) = ask(&mut setup.client, name).await.expect("built");
         assert!(!old.is_empty() && old == new, "1.33 and before read the one, 1.35 and later the other");
         let node = Node::decode(new).expect("a v1.Node");
         let metadata = node.metadata.expect("metadata");

@@ -5,8 +5,8 @@ use std::time::Duration;
 use headcount::grpc::proto::NodeGroupIncreaseSizeRequest;
 use tonic::{Code, Request, Status};
 
-use crate::emulators::scene::Scene;
-use crate::emulators::{Emulator, Moment};
+use crate::emulators::setup::Setup;
+use crate::emulators::{Emulator, HoldPoint};
 use crate::incidents::aws::{aws, capacity, desired_written, group, instance_id, open_sleepy, terminations};
 use crate::peers::headcount::{Client, eventually, refused};
 
@@ -22,68 +22,68 @@ async fn increase_within(client: &mut Client, id: &str, delta: i32, timeout: Dur
 
 #[tokio::test]
 async fn deadline_kept() {
-    let mut scene = open_sleepy([group("web", (0, 20, 2))]).await;
-    assert_eq!(scene.client.target("web").await, 2);
+    let mut setup = open_sleepy([group("web", (0, 20, 2))]).await;
+    assert_eq!(setup.client.target("web").await, 2);
     // The reading before the write takes longer than the caller has. The words are the server's: it answered in time.
-    scene.emulator.hold("POST", READ, Moment::Arrived);
-    let (code, message) = refused(increase_within(&mut scene.client, "web", 3, Duration::from_secs(1)).await);
+    setup.emulator.hold("POST", READ, HoldPoint::BeforeEffect);
+    let (code, message) = refused(increase_within(&mut setup.client, "web", 3, Duration::from_secs(1)).await);
     assert_eq!(code, Code::DeadlineExceeded);
     assert_eq!(message, "node group web: not sent within the caller's deadline; nothing was done");
-    scene.emulator.let_go();
-    scene.client.decrease("web", -1).await.expect("what comes after it is served");
-    assert!(desired_written(&scene.emulator, "web").is_empty(), "what CA has given up is never sent");
-    assert_eq!((scene.client.target("web").await, capacity(&scene.emulator, "web")), (2, 2));
+    setup.emulator.release();
+    setup.client.decrease("web", -1).await.expect("what comes after it is served");
+    assert!(desired_written(&setup.emulator, "web").is_empty(), "what CA has given up is never sent");
+    assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (2, 2));
 
     // The write itself takes longer.
-    scene.emulator.hold("POST", SET, Moment::Arrived);
-    let (code, message) = refused(increase_within(&mut scene.client, "web", 3, Duration::from_secs(2)).await);
+    setup.emulator.hold("POST", SET, HoldPoint::BeforeEffect);
+    let (code, message) = refused(increase_within(&mut setup.client, "web", 3, Duration::from_secs(2)).await);
     assert_eq!(code, Code::DeadlineExceeded);
     assert_eq!(
         message,
         "node group web: sent, but not answered within the caller's deadline; the next reads show the outcome"
     );
-    scene.emulator.let_go();
-    scene.client.until("the outcome shows", async |client| client.target("web").await == 5).await;
-    assert_eq!((desired_written(&scene.emulator, "web"), capacity(&scene.emulator, "web")), (vec![5], 5));
+    setup.emulator.release();
+    setup.client.until("the outcome shows", async |client| client.target("web").await == 5).await;
+    assert_eq!((desired_written(&setup.emulator, "web"), capacity(&setup.emulator, "web")), (vec![5], 5));
 }
 
 #[tokio::test]
 async fn client_gone_mid_write() {
-    for moment in [Moment::Arrived, Moment::Done] {
-        let mut scene = open_sleepy([group("web", (0, 20, 3))]).await;
-        scene.emulator.hold("POST", SET, moment);
-        let mut client = scene.client.clone();
+    for moment in [HoldPoint::BeforeEffect, HoldPoint::BeforeResponse] {
+        let mut setup = open_sleepy([group("web", (0, 20, 3))]).await;
+        setup.emulator.hold("POST", SET, moment);
+        let mut client = setup.client.clone();
         let call = tokio::spawn(async move { client.increase("web", 2).await });
-        eventually("the scale-up is sent", || desired_written(&scene.emulator, "web") == [5]).await;
+        eventually("the scale-up is sent", || desired_written(&setup.emulator, "web") == [5]).await;
         call.abort();
         assert!(call.await.expect_err("it is gone").is_cancelled());
         // What comes later over the same connection is answered: the server knows that it is gone.
-        assert_eq!(scene.client.target("web").await, 3);
-        scene.emulator.let_go();
-        scene.client.until("the scale-up shows", async |client| client.target("web").await == 5).await;
+        assert_eq!(setup.client.target("web").await, 3);
+        setup.emulator.release();
+        setup.client.until("the scale-up shows", async |client| client.target("web").await == 5).await;
 
-        let victim = scene.client.nodes_in("web", 1).await.remove(0);
-        scene.emulator.hold("POST", TERMINATE, moment);
-        let (mut client, named) = (scene.client.clone(), victim.clone());
+        let victim = setup.client.nodes_in("web", 1).await.remove(0);
+        setup.emulator.hold("POST", TERMINATE, moment);
+        let (mut client, named) = (setup.client.clone(), victim.clone());
         let call = tokio::spawn(async move { client.delete("web", &[&named]).await });
-        eventually("the deletion is sent", || !terminations(&scene.emulator).is_empty()).await;
+        eventually("the deletion is sent", || !terminations(&setup.emulator).is_empty()).await;
         call.abort();
         assert!(call.await.expect_err("it is gone").is_cancelled());
-        assert_eq!(scene.client.target("web").await, 5);
-        scene.emulator.let_go();
-        scene.client.until("the deletion shows", async |client| client.target("web").await == 4).await;
-        scene.client.delete("web", &[&victim]).await.expect("again is fine");
-        assert_eq!(terminations(&scene.emulator), [[instance_id(&victim)]]);
-        assert_eq!((desired_written(&scene.emulator, "web"), capacity(&scene.emulator, "web")), (vec![5], 4));
+        assert_eq!(setup.client.target("web").await, 5);
+        setup.emulator.release();
+        setup.client.until("the deletion shows", async |client| client.target("web").await == 4).await;
+        setup.client.delete("web", &[&victim]).await.expect("again is fine");
+        assert_eq!(terminations(&setup.emulator), [[instance_id(&victim)]]);
+        assert_eq!((desired_written(&setup.emulator, "web"), capacity(&setup.emulator, "web")), (vec![5], 4));
     }
 }
 
 #[tokio::test]
 async fn concurrent_increase() {
-    let mut scene = Scene::open(aws([group("web", (0, 20, 2))])).await;
+    let mut setup = Setup::open(aws([group("web", (0, 20, 2))])).await;
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..20 {
-        let mut client = scene.client.clone();
+        let mut client = setup.client.clone();
         calls.spawn(async move { client.increase("web", 3).await });
     }
     let mut accepted = 0;
@@ -97,8 +97,8 @@ async fn concurrent_increase() {
         }
     }
     assert_eq!(accepted, 6, "as many as there is room for");
-    assert_eq!((scene.client.target("web").await, capacity(&scene.emulator, "web")), (20, 20), "the sum of them");
-    let written = desired_written(&scene.emulator, "web");
+    assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (20, 20), "the sum of them");
+    let written = desired_written(&setup.emulator, "web");
     assert!(written.is_sorted() && written.last() == Some(&20), "{written:?}");
-    scene.client.until("all run", async |client| client.nodes_in("web", 1).await.len() == 20).await;
+    setup.client.until("all run", async |client| client.nodes_in("web", 1).await.len() == 20).await;
 }

@@ -1,43 +1,43 @@
-//! A simulated group as one answer shows it.
+//! A simulated group as one response shows it.
 
 use std::time::Duration;
 
 use headcount::cloud::{Counts, GroupReading, Instance, InstanceState};
 use headcount::clouds::simulated::{Ending, Group, GroupPlan, Member, Phase, World};
 
-/// A group as one answer shows it.
+/// A group as one response shows it.
 #[derive(Clone, Debug)]
-pub(super) struct Sight {
+pub(super) struct ShownGroup {
     pub(super) plan: GroupPlan,
     pub(super) capacity: u32,
     pub(super) etag: Option<String>,
-    pub(super) instances: Vec<Seen>,
-    /// Whether an operation is under way.
+    pub(super) instances: Vec<ShownInstance>,
+    /// Whether an operation is in progress.
     pub(super) busy: bool,
     /// Whether the latest operation failed.
     pub(super) failed: bool,
 }
 
-/// An instance as one answer shows it.
+/// An instance as one response shows it.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ShownInstance {
     pub(super) id: String,
     pub(super) zone: String,
     pub(super) instance_type: String,
     pub(super) phase: Phase,
     pub(super) since: Duration,
-    /// Code and message of what broke it.
+    /// Code and message of its failure.
     pub(super) failure: Option<(String, String)>,
 }
 
-impl Sight {
+impl ShownGroup {
     pub(super) fn of(group: &Group) -> Self {
         let latest = group.operations().last();
         Self {
             plan: group.plan().clone(),
             capacity: group.capacity(),
             etag: group.etag(),
-            instances: group.members().map(Seen::from).collect(),
+            instances: group.members().map(ShownInstance::from).collect(),
             busy: group.operations().any(|operation| operation.ending.is_none()),
             failed: latest.is_some_and(|latest| matches!(latest.ending, Some((_, Ending::Failed(_))))),
         }
@@ -47,13 +47,13 @@ impl Sight {
         &self.plan.name
     }
 
-    /// The same group as it was when it was read then.
-    pub(super) fn back_then(self, then: &GroupReading) -> Self {
-        let instances = then.instances.iter().flatten().map(|instance| self.seen(instance)).collect();
+    /// The same group as in an earlier reading.
+    pub(super) fn as_of(self, then: &GroupReading) -> Self {
+        let instances = then.instances.iter().flatten().map(|instance| self.instance(instance)).collect();
         Self { capacity: then.desired, etag: then.etag.clone(), instances, busy: false, failed: false, ..self }
     }
 
-    fn seen(&self, instance: &Instance) -> Seen {
+    fn instance(&self, instance: &Instance) -> ShownInstance {
         let phase = match (instance.state, instance.counts) {
             (InstanceState::Creating, _) if instance.failure.is_some() => Phase::Broken,
             (InstanceState::Creating, _) => Phase::Creating,
@@ -62,9 +62,9 @@ impl Sight {
             (InstanceState::Running, _) => Phase::Running,
         };
         let id = instance.id.as_str().rsplit('/').next().unwrap_or_default();
-        let known = self.instances.iter().find(|seen| seen.id == id);
+        let known = self.instances.iter().find(|instance| instance.id == id);
         let first = |list: &[String]| list.first().cloned().unwrap_or_default();
-        Seen {
+        ShownInstance {
             id: id.to_owned(),
             zone: known.map_or_else(|| first(&self.plan.zones), |known| known.zone.clone()),
             instance_type: known.map_or_else(|| first(&self.plan.instance_types), |known| known.instance_type.clone()),
@@ -75,7 +75,7 @@ impl Sight {
     }
 }
 
-impl From<&Member> for Seen {
+impl From<&Member> for ShownInstance {
     fn from(member: &Member) -> Self {
         Self {
             id: member.id.clone(),
@@ -88,12 +88,12 @@ impl From<&Member> for Seen {
     }
 }
 
-/// The name of the group that is called so in any case, as it is written.
+/// The exact name of the group with this name in any case.
 pub(super) fn spelled(world: &World, name: &str) -> Option<String> {
     world.groups().map(Group::name).find(|known| known.eq_ignore_ascii_case(name)).map(str::to_owned)
 }
 
-/// The group that is called so in any case.
-pub(super) fn look_up(world: &World, name: &str) -> Option<Sight> {
-    world.groups().find(|group| group.name().eq_ignore_ascii_case(name)).map(Sight::of)
+/// The group with this name in any case.
+pub(super) fn look_up(world: &World, name: &str) -> Option<ShownGroup> {
+    world.groups().find(|group| group.name().eq_ignore_ascii_case(name)).map(ShownGroup::of)
 }

@@ -1,4 +1,4 @@
-//! Which request is about what.
+//! Routes requests to their handlers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use headcount::clouds::simulated::{CallKind, Simulated, World};
 
-use super::super::backstage::{Backstage, lock};
-use super::super::exchange::{Instead, Outcome, Request};
-use super::super::port::Front;
+use super::super::core::{EmulatorCore, lock};
+use super::super::http_messages::{HandlerResult, Interruption, Request};
+use super::super::http_server::RequestHandler;
+use super::behavior::{Behavior, GroupDetails};
 use super::errors::{self, error};
-use super::habits::{Habits, Look};
 
-/// Whose errors an answer speaks in.
+/// The service whose error format a response has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     AutoScaling,
@@ -21,32 +21,32 @@ pub(super) enum Service {
     Eks,
 }
 
-/// What is behind the port.
+/// The state of the emulator.
 #[derive(Debug)]
-pub(super) struct Counter {
-    pub(super) backstage: Backstage,
-    pub(super) habits: Mutex<Habits>,
-    pub(super) looks: Mutex<BTreeMap<String, Look>>,
+pub(super) struct AwsApi {
+    pub(super) core: EmulatorCore,
+    pub(super) behavior: Mutex<Behavior>,
+    pub(super) group_details: Mutex<BTreeMap<String, GroupDetails>>,
 }
 
-impl Counter {
+impl AwsApi {
     pub(super) fn new(simulated: Arc<Simulated>) -> Self {
-        Self { backstage: Backstage::new(simulated), habits: Mutex::default(), looks: Mutex::default() }
+        Self { core: EmulatorCore::new(simulated), behavior: Mutex::default(), group_details: Mutex::default() }
     }
 
-    pub(super) fn habits(&self) -> Habits {
-        lock(&self.habits).clone()
+    pub(super) fn behavior(&self) -> Behavior {
+        lock(&self.behavior).clone()
     }
 
-    pub(super) fn look(&self, group: &str) -> Look {
-        lock(&self.looks).get(group).cloned().unwrap_or_default()
+    pub(super) fn group_details(&self, group: &str) -> GroupDetails {
+        lock(&self.group_details).get(group).cloned().unwrap_or_default()
     }
 
-    pub(super) fn all_looks(&self) -> Vec<Look> {
-        lock(&self.looks).values().cloned().collect()
+    pub(super) fn all_group_details(&self) -> Vec<GroupDetails> {
+        lock(&self.group_details).values().cloned().collect()
     }
 
-    /// Takes a call through all that can befall it.
+    /// Makes a call with its delays and faults.
     pub(super) async fn call<R>(
         &self,
         service: Service,
@@ -54,19 +54,19 @@ impl Counter {
         group: Option<&str>,
         detail: String,
         act: impl FnOnce(&mut World, Duration) -> R,
-    ) -> Result<R, Instead> {
-        let busy = self.habits().busy;
-        self.backstage.call(kind, group, detail, |mishap| errors::mishap(service, busy, mishap), act).await
+    ) -> Result<R, Interruption> {
+        let busy = self.behavior().busy;
+        self.core.call(kind, group, detail, |call_fault| errors::call_fault(service, busy, call_fault), act).await
     }
 }
 
 #[async_trait]
-impl Front for Counter {
-    fn backstage(&self) -> &Backstage {
-        &self.backstage
+impl RequestHandler for AwsApi {
+    fn core(&self) -> &EmulatorCore {
+        &self.core
     }
 
-    async fn answer(&self, request: &Request) -> Outcome {
+    async fn answer(&self, request: &Request) -> HandlerResult {
         let path: Vec<&str> = request.path.split('/').filter(|segment| !segment.is_empty()).collect();
         if let ["clusters", cluster, "node-groups", nodegroup] = path[..] {
             return self.describe_nodegroup(cluster, nodegroup).await;

@@ -1,14 +1,14 @@
-//! What can go wrong with a launch or a deletion, as a plan lays it down beforehand.
+//! The outcomes of launches and deletions that a plan prescribes.
 
 use std::time::Duration;
 
 use super::chance::{Pick, Span};
 use crate::cloud::{Failure, FailureClass};
 
-/// A failure that a plan foresees.
+/// A failure that a plan prescribes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedFailure {
-    /// What CA makes of it.
+    /// How CA treats it.
     pub class: FailureClass,
     /// The cloud's code.
     pub code: String,
@@ -17,7 +17,7 @@ pub struct PlannedFailure {
 }
 
 impl PlannedFailure {
-    /// A failure for want of capacity or quota.
+    /// A failure for lack of capacity or quota.
     pub fn out_of_resources(code: &str, message: &str) -> Self {
         Self { class: FailureClass::OutOfResources, code: code.to_owned(), message: message.to_owned() }
     }
@@ -27,7 +27,7 @@ impl PlannedFailure {
         Self { class: FailureClass::Other, code: code.to_owned(), message: message.to_owned() }
     }
 
-    /// The failure as it is reported when it has happened.
+    /// The failure as it is reported at this time.
     pub(super) fn at(&self, at: Duration) -> Failure {
         Failure {
             class: self.class,
@@ -44,34 +44,34 @@ impl PlannedFailure {
 pub enum LaunchOutcome {
     /// It succeeds.
     Fine,
-    /// It fails after a time, and no machine comes of it.
+    /// It fails after a time, without an instance.
     Fails {
         /// Why.
         failure: PlannedFailure,
         /// How long it takes to fail.
         after: Span,
-        /// Whether the cloud then takes the instance out of the group's capacity again.
+        /// Whether the cloud then lowers the group's capacity again.
         rollback: bool,
     },
-    /// A machine comes of it, and it is of no use (a VM extension failed, a lifecycle hook was abandoned). A scale set
-    /// keeps such a machine as failed; an Auto Scaling group terminates and replaces it.
+    /// It creates an unusable instance (a VM extension failed, a lifecycle hook was abandoned). A scale set keeps such an
+    /// instance as failed; an Auto Scaling group terminates and replaces it.
     Breaks {
         /// Why.
         failure: PlannedFailure,
-        /// How long the machine takes to fail.
+        /// How long the instance takes to fail.
         after: Span,
     },
-    /// The write that asks for it is refused at once.
+    /// The write that requests it is refused at once.
     Refused(PlannedFailure),
 }
 
 impl LaunchOutcome {
-    /// A failure after so many seconds which leaves the capacity as it was asked for.
+    /// A failure after this time that leaves the capacity as requested.
     pub fn fails(failure: PlannedFailure, after: Span) -> Self {
         Self::Fails { failure, after, rollback: false }
     }
 
-    /// A failure after so many seconds, after which the cloud takes the capacity back.
+    /// A failure after this time, after which the cloud lowers the capacity again.
     pub fn rolls_back(failure: PlannedFailure, after: Span) -> Self {
         Self::Fails { failure, after, rollback: true }
     }
@@ -82,28 +82,28 @@ impl LaunchOutcome {
 pub enum DeleteOutcome {
     /// It succeeds.
     Fine,
-    /// It is accepted and fails when it should be done; the instance runs on.
+    /// It is accepted and fails at the end; the instance goes on running.
     FailsLater(PlannedFailure),
     /// It is refused at once: for this instance on an Auto Scaling group, as a whole on a scale set.
     Refused(PlannedFailure),
 }
 
-/// Outcomes, and which launches or deletions they befall. The first that befalls one decides; none means fine.
+/// Outcomes, and the launches or deletions that have them. The first match decides; without a match all is fine.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Troubles<T>(pub(super) Vec<(Pick, T)>);
+pub(super) struct OutcomeRules<T>(pub(super) Vec<(Pick, T)>);
 
-impl<T> Default for Troubles<T> {
+impl<T> Default for OutcomeRules<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T> Troubles<T> {
-    /// The outcome that befalls the `nth`, among those of the wanted sort.
-    pub(super) fn befalling(&self, nth: u32, rng: &mut fastrand::Rng, wanted: impl Fn(&T) -> bool) -> Option<&T> {
+impl<T> OutcomeRules<T> {
+    /// The outcome of the `nth` launch or deletion, among the wanted outcomes.
+    pub(super) fn outcome_for(&self, nth: u32, rng: &mut fastrand::Rng, wanted: impl Fn(&T) -> bool) -> Option<&T> {
         self.0
             .iter()
             .filter(|(_, outcome)| wanted(outcome))
-            .find_map(|(pick, outcome)| pick.befalls(nth, rng).then_some(outcome))
+            .find_map(|(pick, outcome)| pick.matches(nth, rng).then_some(outcome))
     }
 }

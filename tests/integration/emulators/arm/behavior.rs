@@ -1,30 +1,30 @@
-//! How the ARM emulator behaves, and what the simulated cloud does not know of its scale sets.
+//! The behavior of the ARM emulator, and details of scale sets that the simulated cloud does not have.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How the emulator behaves.
+/// The behavior of the emulator.
 #[derive(Clone, Debug)]
-pub(crate) struct Habits {
-    /// Items of a page.
+pub(crate) struct Behavior {
+    /// Items per page.
     pub(crate) page: usize,
-    /// Whether lists spell the resource group in capitals, as ARM does now and then.
+    /// Whether lists spell the resource group in capitals, as ARM sometimes does.
     pub(crate) lists_shout: bool,
     /// Whether the items of a list have etags.
     pub(crate) etag_in_list: bool,
-    /// What a deletion does about an instance that is not there.
+    /// What a deletion does with an instance that does not exist.
     pub(crate) missing_instance: MissingInstance,
-    /// How a new capacity is answered.
+    /// The response to a new capacity.
     pub(crate) write_answer: WriteAnswer,
     /// How an operation can be followed.
     pub(crate) tracking: Tracking,
-    /// `Retry-After` of operations under way, in seconds.
+    /// `Retry-After` of operations in progress, in seconds.
     pub(crate) retry_after: Option<u64>,
-    /// How long tokens are good for.
+    /// How long tokens are valid.
     pub(crate) token_life: Duration,
 }
 
-impl Default for Habits {
+impl Default for Behavior {
     fn default() -> Self {
         Self {
             page: 100,
@@ -39,7 +39,7 @@ impl Default for Habits {
     }
 }
 
-/// What a deletion does about an instance that is not there.
+/// What a deletion does with an instance that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MissingInstance {
     /// Nothing; the others are deleted.
@@ -50,7 +50,7 @@ pub(crate) enum MissingInstance {
     Invalid,
 }
 
-/// How a new capacity is answered.
+/// The response to a new capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteAnswer {
     /// 200 with the scale set, which is `Updating`.
@@ -70,15 +70,15 @@ pub(crate) enum Tracking {
     None,
 }
 
-/// What the simulated cloud does not know of a scale set.
+/// Details of a scale set that the simulated cloud does not have.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct GroupDetails {
     /// `orchestrationMode` is `Flexible`: machines have names, and are listed beside the scale set.
     pub(crate) flexible: bool,
     /// `sku.name` is `Mix`, and all the instance types are in `skuProfile`.
     pub(crate) mix: bool,
     pub(crate) overprovision: bool,
-    /// The name of an autoscale setting that scales it.
+    /// The name of an autoscale setting for it.
     pub(crate) autoscale: Option<String>,
     /// `virtualMachineProfile.priority` is `Spot`.
     pub(crate) spot: bool,
@@ -90,16 +90,16 @@ pub(crate) struct Look {
     pub(crate) storage_account_type: Option<String>,
     /// The image's gallery, name and version: `AKSUbuntu/images/2204gen2containerd/versions/1`.
     pub(crate) image: Option<String>,
-    /// Addresses of the network interface, one where this is 0.
+    /// Addresses of the network interface; 0 means one.
     pub(crate) addresses: u32,
-    /// Its item in a list, and its own answer, have a capacity that is no number.
+    /// Its capacity is not a number, in lists and in its own response.
     pub(crate) undecodable: bool,
     /// `forceDeletion=true` is refused.
     pub(crate) force_refused: bool,
     /// Instances (IDs or machine names) that are protected from scale-in.
     pub(crate) protected: BTreeSet<String>,
-    /// The power state of failed machines, such as `stopped`; by default it is `running` where an extension failed, and
-    /// none otherwise: such a machine never was.
+    /// The power state of failed machines, such as `stopped`; by default it is `running` if an extension failed, and
+    /// none otherwise: such a machine never existed.
     pub(crate) power_of_failed: Option<String>,
     /// Instances whose instance view is left out.
     pub(crate) viewless: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! How groups were a while ago, so that a read can be stale.
+//! Past readings of groups, for stale reads.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -7,32 +7,32 @@ use std::time::Duration;
 use super::group::Group;
 use crate::cloud::GroupReading;
 
-/// Earlier readings of groups.
+/// Past readings of groups.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct PastReadings {
     horizon: Duration,
     readings: BTreeMap<Arc<str>, VecDeque<(Duration, Option<GroupReading>)>>,
 }
 
-impl Memory {
-    /// Remembers at least for as long as this from now on.
-    pub(super) fn reach_back(&mut self, horizon: Duration) {
+impl PastReadings {
+    /// Keeps readings at least this long from now on.
+    pub(super) fn keep_for(&mut self, horizon: Duration) {
         self.horizon = self.horizon.max(horizon);
     }
 
-    /// Notes how a group is now.
-    pub(super) fn note(&mut self, now: Duration, group: &Group) {
+    /// Records the current reading of a group.
+    pub(super) fn record(&mut self, now: Duration, group: &Group) {
         let readings = self.readings.entry(Arc::clone(&group.name)).or_default();
         readings.push_back((now, (!group.hidden).then(|| group.reading())));
-        // The last reading at or before the horizon is what a read of that age would have said.
+        // The last reading at or before the horizon is the reading of that age.
         let past = now.saturating_sub(self.horizon);
         while readings.get(1).is_some_and(|(at, _)| *at <= past) {
             readings.pop_front();
         }
     }
 
-    /// What a read at that time would have said; the outer `None` where that is not remembered.
-    pub(super) fn recall(&self, group: &str, then: Duration) -> Option<Option<GroupReading>> {
+    /// The reading at that time; the outer `None` if it is not kept.
+    pub(super) fn at(&self, group: &str, then: Duration) -> Option<Option<GroupReading>> {
         let readings = self.readings.get(group)?;
         readings.iter().rev().find(|(at, _)| *at <= then).map(|(_, reading)| reading.clone())
     }

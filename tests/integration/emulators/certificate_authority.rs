@@ -1,4 +1,4 @@
-//! Who vouches for the emulators that speak TLS: an authority of the test's own, in the place of those the system trusts.
+//! A certificate authority for the emulators with TLS, in place of those that the system trusts.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 
-/// The authority.
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+/// A certificate authority.
+pub(crate) struct CertificateAuthority(CertifiedIssuer<'static, KeyPair>);
 
-impl Authority {
+impl CertificateAuthority {
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority"))
     }
 
-    /// What to trust, for `SSL_CERT_FILE`.
+    /// Its certificate, for `SSL_CERT_FILE`.
     pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }

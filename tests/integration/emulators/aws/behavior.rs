@@ -1,38 +1,38 @@
-//! How the AWS emulator behaves, and what the simulated cloud does not know of its groups.
+//! The behavior of the AWS emulator, and details of groups that the simulated cloud does not have.
 
 use std::time::Duration;
 
 use headcount::clouds::simulated::Phase;
 
-/// How the emulator behaves.
+/// The behavior of the emulator.
 #[derive(Clone, Debug)]
-pub(crate) struct Habits {
-    /// Records of a page at most, whatever a request asks for.
+pub(crate) struct Behavior {
+    /// The maximum number of records per page.
     pub(crate) page: usize,
-    /// Whether TerminateInstanceInAutoScalingGroup takes several instances.
+    /// Whether TerminateInstanceInAutoScalingGroup accepts several instances.
     pub(crate) batch_terminate: bool,
-    /// How a group says that it is busy.
+    /// The error of a busy group.
     pub(crate) busy: Busy,
 }
 
-impl Default for Habits {
+impl Default for Behavior {
     fn default() -> Self {
         Self { page: 100, batch_terminate: true, busy: Busy::ScalingActivityInProgress }
     }
 }
 
-/// How a group says that it is busy.
+/// The error of a busy group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
     /// HTTP 400.
     ScalingActivityInProgress,
-    /// HTTP 500, and yet nothing was done.
+    /// HTTP 500, although nothing was done.
     ResourceContention,
 }
 
-/// What the simulated cloud does not know of a group.
+/// Details of a group that the simulated cloud does not have.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct GroupDetails {
     /// Overrides of a mixed instances policy. A group of several instance types, or of weighted
     /// instances, has one for each type if this is empty.
     pub(crate) overrides: Vec<Override>,
@@ -40,21 +40,21 @@ pub(crate) struct Look {
     pub(crate) launch: Launch,
     /// The launch template's own requirements, in place of an instance type.
     pub(crate) requirements: Option<Requirements>,
-    /// The machine image; one that is not there where it ends in `missing`.
+    /// The machine image; it does not exist if it ends in `missing`.
     pub(crate) image: String,
     /// The image's name.
     pub(crate) image_name: String,
-    /// What EKS calls the kind of image of a managed node group.
+    /// The AMI type of a managed node group in EKS.
     pub(crate) ami_type: String,
     /// The root volume.
     pub(crate) disk_gib: u32,
-    /// What machines are started with, as it was written.
+    /// The user data, not encoded.
     pub(crate) user_data: String,
     /// Network interfaces of kind `efa`.
     pub(crate) efa_interfaces: u32,
-    /// Cores, and threads of each, that machines are launched with.
+    /// Cores, and threads per core, of the launched instances.
     pub(crate) cpu_options: Option<(u32, u32)>,
-    /// Suspended processes. `Launch` and `Terminate` are when the group's plan withholds growth and removal.
+    /// Suspended processes, besides `Launch` and `Terminate`, which follow the group's plan.
     pub(crate) suspended: Vec<String>,
     /// Names of scaling policies.
     pub(crate) policies: Vec<String>,
@@ -64,7 +64,7 @@ pub(crate) struct Look {
     pub(crate) status: Option<String>,
     /// It is shown without a desired capacity.
     pub(crate) undecodable: bool,
-    /// Other lifecycle states than the usual for a phase, such as `Terminating:Wait`.
+    /// Lifecycle states for phases in place of the usual ones, such as `Terminating:Wait`.
     pub(crate) lifecycles: Vec<(Phase, String)>,
     /// Further instances, by ID and lifecycle state, such as those of a warm pool.
     pub(crate) others: Vec<(String, String)>,
@@ -74,7 +74,7 @@ pub(crate) struct Look {
     pub(crate) spot: bool,
 }
 
-impl Default for Look {
+impl Default for GroupDetails {
     fn default() -> Self {
         Self {
             overrides: Vec::new(),
@@ -100,11 +100,11 @@ impl Default for Look {
     }
 }
 
-/// What a group launches from; it is called as the group is.
+/// What a group launches from; it has the name of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Launch {
     Template,
-    /// A launch template that is not there any more.
+    /// A launch template that does not exist any more.
     MissingTemplate,
     Configuration,
     /// Neither.
@@ -119,7 +119,7 @@ pub(crate) struct Override {
     pub(crate) requirements: Option<Requirements>,
 }
 
-/// What an instance type must have: processors from, to, and MiB of memory from.
+/// The requirements of an instance type: minimum and maximum vCPUs, and minimum memory in MiB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requirements {
     pub(crate) cpus_min: u32,

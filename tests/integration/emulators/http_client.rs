@@ -1,4 +1,4 @@
-//! Plain HTTP, as little of it as a look at an emulator needs.
+//! A minimal HTTP client for the emulators' own tests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -25,7 +25,7 @@ impl Reply {
     }
 }
 
-/// Sends a request; `None` where the connection ends without an answer.
+/// Sends a request; `None` if the connection ends without a response.
 pub(super) async fn send(
     to: SocketAddr,
     method: &str,

@@ -1,45 +1,45 @@
-//! Headcount, for real, in front of an emulator, and a client that speaks to it as the Cluster Autoscaler does.
+//! The real Headcount binary, configured for an emulator, and a client that calls it as the Cluster Autoscaler does.
 
 use headcount::clouds::simulated::Group;
 
 use super::Emulator;
 use crate::peers::headcount::{Client, ConfigFile, Server};
 
-/// An emulator, Headcount in front of it, and a client of Headcount's.
-pub(crate) struct Scene<F> {
+/// An emulator, a Headcount process that uses it, and a client of that process.
+pub(crate) struct Setup<F> {
     pub(crate) emulator: F,
     server: Option<Server>,
     pub(crate) client: Client,
     config: ConfigFile,
 }
 
-/// What Headcount is told.
+/// The configuration of Headcount.
 #[derive(Clone, Debug)]
-pub(crate) struct Setting {
+pub(crate) struct SetupOptions {
     /// `refreshInterval`
     pub(crate) refresh: String,
     /// `nodeGroups` of the source, `min:max:name`.
     pub(crate) node_groups: Vec<String>,
     /// `autoDiscovery` of the source.
     pub(crate) auto_discovery: Vec<String>,
-    /// Further settings of the source, a line each.
+    /// Further settings of the source, one per line.
     pub(crate) source: Vec<String>,
     /// Further sections of `headcount.yaml`.
     pub(crate) more: String,
-    /// Further files beside it: names and texts.
+    /// Further files in the same directory: names and contents.
     pub(crate) files: Vec<(String, String)>,
 }
 
-impl<F: Emulator> Scene<F> {
+impl<F: Emulator> Setup<F> {
     /// Headcount serves every group of the simulated cloud by its name, within the group's own bounds.
     pub(crate) async fn open(emulator: F) -> Self {
         Self::with(emulator, |_| {}).await
     }
 
-    /// The same, but for what is changed.
-    pub(crate) async fn with(emulator: F, change: impl FnOnce(&mut Setting)) -> Self {
+    /// The same with changed options.
+    pub(crate) async fn with(emulator: F, change: impl FnOnce(&mut SetupOptions)) -> Self {
         let spec = |group: &Group| format!("{}:{}:{}", group.plan().min, group.plan().max, group.name());
-        let mut setting = Setting {
+        let mut options = SetupOptions {
             refresh: "1s".to_owned(),
             node_groups: emulator.simulated().world(|world, _| world.groups().map(spec).collect()),
             auto_discovery: Vec::new(),
@@ -47,9 +47,9 @@ impl<F: Emulator> Scene<F> {
             more: String::new(),
             files: Vec::new(),
         };
-        change(&mut setting);
-        let mut config = ConfigFile::new(&setting.written(&emulator));
-        for (name, text) in &setting.files {
+        change(&mut options);
+        let mut config = ConfigFile::new(&options.written(&emulator));
+        for (name, text) in &options.files {
             config = config.beside(name, text);
         }
         let server = Server::with_config(&config);
@@ -57,18 +57,18 @@ impl<F: Emulator> Scene<F> {
         Self { emulator, server: Some(server), client, config }
     }
 
-    /// Headcount is killed, and starts again knowing nothing.
+    /// Kills Headcount (SIGKILL) and starts it again without any state.
     pub(crate) async fn restart(&mut self) {
         self.kill();
         self.start().await;
     }
 
-    /// Headcount is killed (SIGKILL).
+    /// Kills Headcount (SIGKILL).
     pub(crate) fn kill(&mut self) {
         drop(self.server.take());
     }
 
-    /// It starts again, knowing nothing.
+    /// Starts Headcount again without any state.
     pub(crate) async fn start(&mut self) {
         let server = Server::with_config(&self.config);
         self.client = server.client().await;
@@ -79,13 +79,13 @@ impl<F: Emulator> Scene<F> {
         self.server.as_ref().expect("it runs")
     }
 
-    /// Where its configuration is, for commands.
+    /// The path of its configuration, for commands.
     pub(crate) fn config(&self) -> String {
         self.config.path()
     }
 }
 
-impl Setting {
+impl SetupOptions {
     fn written(&self, emulator: &impl Emulator) -> String {
         let mut lines = vec![format!("refreshInterval: {}", self.refresh), self.more.clone()];
         lines.push(format!("sources:\n  - name: here\n    {}:", emulator.cloud()));

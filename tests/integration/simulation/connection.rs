@@ -1,6 +1,6 @@
-//! The line between one process and the cloud. A process that dies takes no further part: a call that has not reached the
-//! cloud never does, one that has goes on there, and nothing comes back. Since a fleet does nothing but call its cloud,
-//! cutting the line is the death of its process, at whatever await point it is.
+//! The connection between one process and the cloud. After a crash of the process, a call that has not reached the cloud
+//! never does, one that has reached it goes on there, and no response arrives. A fleet does nothing but call its cloud, so
+//! cutting the connection is equivalent to a crash of its process, at any await point.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use headcount::cloud::{
 use headcount::clouds::simulated::Simulated;
 use tokio::sync::watch;
 
-/// A process' end of the line.
-pub(super) struct Line {
+/// The connection of one process.
+pub(super) struct Connection {
     cloud: Arc<Simulated>,
     cut: watch::Receiver<bool>,
 }
 
-impl Line {
-    /// A line, and what cuts it.
+impl Connection {
+    /// A connection, and a sender that cuts it.
     pub(super) fn to(cloud: &Arc<Simulated>) -> (Self, watch::Sender<bool>) {
         let (cutter, cut) = watch::channel(false);
         (Self { cloud: Arc::clone(cloud), cut }, cutter)
@@ -29,19 +29,19 @@ impl Line {
 
     async fn carry<T>(&self, call: impl Future<Output = T>) -> T {
         let mut cut = self.cut.clone();
-        let death = async move {
+        let crash = async move {
             let _cut_or_gone = cut.wait_for(|cut| *cut).await.is_ok();
         };
         tokio::select! {
             biased;
-            () = death => pending().await,
+            () = crash => pending().await,
             answer = call => answer,
         }
     }
 }
 
 #[async_trait]
-impl Cloud for Line {
+impl Cloud for Connection {
     async fn list(&self) -> Result<Listing, CloudError> {
         self.carry(self.cloud.list()).await
     }

@@ -1,14 +1,14 @@
-//! The books a group keeps: its operations and its activities.
+//! The history of a group: its operations and its activities.
 
 use std::time::Duration;
 
 use super::group::Group;
+use super::outcome::PlannedFailure;
 use super::record::{Activity, ActivityKind, ActivityStatus, Ending, Operation, OperationKind};
-use super::trouble::PlannedFailure;
 
-/// Finished operations that a group remembers.
+/// The number of finished operations that a group keeps.
 const OPERATIONS_MAX: usize = 100;
-/// Activities that a group remembers; the real ones show 100 a page.
+/// The number of activities that a group keeps; the real ones show 100 on a page.
 const ACTIVITIES_MAX: usize = 100;
 
 impl Group {
@@ -25,7 +25,7 @@ impl Group {
         number
     }
 
-    /// Puts an instance under an operation, and takes it from the one it was under.
+    /// Assigns an instance to an operation, in place of its earlier one.
     pub(super) fn assign(&mut self, serial: u64, operation: Option<u64>, at: Duration) {
         let Some(member) = self.members.get_mut(&serial) else { return };
         let before = std::mem::replace(&mut member.operation, operation);
@@ -35,7 +35,7 @@ impl Group {
         self.resolve(before, at, None);
     }
 
-    /// Notes that one instance's part in an operation is over.
+    /// Records that one instance's part in an operation is over.
     pub(super) fn resolve(&mut self, operation: Option<u64>, at: Duration, failure: Option<&PlannedFailure>) {
         let Some(number) = operation else { return };
         let Some(operation) = self.operations.get_mut(&number) else { return };
@@ -46,7 +46,7 @@ impl Group {
         self.close_if_done(number, at);
     }
 
-    /// Ends an operation that nothing is pending for.
+    /// Ends an operation with nothing pending.
     pub(super) fn close_if_done(&mut self, number: u64, at: Duration) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         if operation.pending > 0 || operation.ending.is_some() {

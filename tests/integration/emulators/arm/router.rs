@@ -1,4 +1,4 @@
-//! Which request is about what.
+//! Routes requests to their handlers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,53 +7,53 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use headcount::clouds::simulated::{RESOURCE_GROUP, SUBSCRIPTION, Simulated};
 
-use super::super::backstage::{Backstage, lock};
-use super::super::exchange::{Answer, Outcome, Request, decoded};
-use super::super::port::Front;
+use super::super::core::{EmulatorCore, lock};
+use super::super::http_messages::{HandlerResult, HttpResponse, Request, decoded};
+use super::super::http_server::RequestHandler;
+use super::behavior::{Behavior, GroupDetails};
 use super::errors::error;
-use super::habits::{Habits, Look};
-use super::operations::Ticket;
+use super::operations::TrackedOperation;
 use super::tokens::Issued;
 
-/// What is behind the port.
+/// The state of the emulator.
 #[derive(Debug)]
-pub(super) struct Window {
-    pub(super) backstage: Backstage,
-    pub(super) habits: Mutex<Habits>,
-    pub(super) looks: Mutex<BTreeMap<String, Look>>,
-    /// The operations that can be asked about, by their IDs.
-    pub(super) tickets: Mutex<BTreeMap<String, Ticket>>,
-    /// The tokens that were given out, oldest first.
+pub(super) struct ArmApi {
+    pub(super) core: EmulatorCore,
+    pub(super) behavior: Mutex<Behavior>,
+    pub(super) group_details: Mutex<BTreeMap<String, GroupDetails>>,
+    /// The operations that can be followed, by ID.
+    pub(super) tracked_operations: Mutex<BTreeMap<String, TrackedOperation>>,
+    /// The issued tokens, oldest first.
     pub(super) issued: Mutex<Vec<Issued>>,
     numbers: AtomicU64,
 }
 
-impl Window {
+impl ArmApi {
     pub(super) fn new(simulated: Arc<Simulated>) -> Self {
         Self {
-            backstage: Backstage::new(simulated),
-            habits: Mutex::default(),
-            looks: Mutex::default(),
-            tickets: Mutex::default(),
+            core: EmulatorCore::new(simulated),
+            behavior: Mutex::default(),
+            group_details: Mutex::default(),
+            tracked_operations: Mutex::default(),
             issued: Mutex::default(),
             numbers: AtomicU64::new(1),
         }
     }
 
-    pub(super) fn habits(&self) -> Habits {
-        lock(&self.habits).clone()
+    pub(super) fn behavior(&self) -> Behavior {
+        lock(&self.behavior).clone()
     }
 
-    pub(super) fn look(&self, scale_set: &str) -> Look {
-        lock(&self.looks).get(scale_set).cloned().unwrap_or_default()
+    pub(super) fn group_details(&self, scale_set: &str) -> GroupDetails {
+        lock(&self.group_details).get(scale_set).cloned().unwrap_or_default()
     }
 
-    /// A number that was not given out before.
+    /// A new number.
     pub(super) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn compute(&self, request: &Request, path: &[&str]) -> Outcome {
+    async fn compute(&self, request: &Request, path: &[&str]) -> HandlerResult {
         let written: Vec<String> = path.iter().map(|segment| decoded(segment)).collect();
         let lower: Vec<String> = written.iter().map(|segment| segment.to_ascii_lowercase()).collect();
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
@@ -85,11 +85,11 @@ impl Window {
         }
     }
 
-    async fn route(&self, request: &Request) -> Outcome {
+    async fn route(&self, request: &Request) -> HandlerResult {
         let path: Vec<&str> = request.path.split('/').filter(|segment| !segment.is_empty()).collect();
         match path.as_slice() {
             [a, subscription, rest @ ..] if a.eq_ignore_ascii_case("subscriptions") => {
-                if let Some(answer) = self.turned_away(request) {
+                if let Some(answer) = self.reject_unauthorized(request) {
                     return Ok(answer);
                 }
                 if request.parameter("api-version").is_none() {
@@ -111,14 +111,14 @@ impl Window {
 }
 
 #[async_trait]
-impl Front for Window {
-    fn backstage(&self) -> &Backstage {
-        &self.backstage
+impl RequestHandler for ArmApi {
+    fn core(&self) -> &EmulatorCore {
+        &self.core
     }
 
-    async fn answer(&self, request: &Request) -> Outcome {
+    async fn answer(&self, request: &Request) -> HandlerResult {
         let number = self.number();
-        let tagged = |answer: Answer| {
+        let tagged = |answer: HttpResponse| {
             let remaining = "Microsoft.Compute/LowCostGetVMScaleSetSubscriptionMaximum;2399,\
                              Microsoft.Compute/LowCostGetVMScaleSetResource;35";
             let throttled = answer.headers.iter().any(|(name, _)| name == "x-ms-ratelimit-remaining-resource");
@@ -127,13 +127,13 @@ impl Front for Window {
         };
         match self.route(request).await {
             Ok(answer) => Ok(tagged(answer)),
-            Err(super::super::exchange::Instead::Answer(answer)) => Ok(tagged(answer)),
+            Err(super::super::http_messages::Interruption::Response(answer)) => Ok(tagged(answer)),
             Err(silence) => Err(silence),
         }
     }
 }
 
-fn nothing_there(request: &Request) -> Answer {
+fn nothing_there(request: &Request) -> HttpResponse {
     let message = format!("No route for {} {}.", request.method, request.path);
     error(404, "InvalidResourceType", &message)
 }

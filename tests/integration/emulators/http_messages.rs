@@ -1,4 +1,4 @@
-//! What comes in at an emulator, and what it answers.
+//! The requests and responses of an emulator.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{Response, StatusCode};
 use serde_json::Value;
 
-/// A request, as it is kept in the journal.
+/// A request, as it is recorded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
     /// `http` or `https`
@@ -18,7 +18,7 @@ pub(crate) struct Request {
     /// Names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: String,
-    /// What it was answered; `None` while it is not, and for ever where the connection was cut instead.
+    /// The status of its response; `None` before the response and after a cut connection.
     pub(crate) status: Option<u16>,
 }
 
@@ -28,7 +28,7 @@ impl Request {
         self.headers.get(name).map(String::as_str)
     }
 
-    /// Scheme and host, as the client has them.
+    /// Scheme and host, as the client sent them.
     pub(crate) fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.header("host").unwrap_or_default())
     }
@@ -48,27 +48,27 @@ impl Request {
         (1..).map_while(|number| self.field(&format!("{prefix}.{number}"))).collect()
     }
 
-    /// The body as JSON; null where it is none.
+    /// The body as JSON; null if it is not JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
 
-    /// Whether it is of this method and has this part anywhere in path, query or body.
+    /// Whether it has this method, and this text in path, query or body.
     pub(crate) fn matches(&self, method: &str, part: &str) -> bool {
         let holds = |text: &str| text.to_ascii_lowercase().contains(&part.to_ascii_lowercase());
         self.method == method && (holds(&format!("{}?{}", self.path, self.query)) || holds(&self.body))
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn new(status: u16) -> Self {
         Self { status, ..Self::default() }
     }
@@ -102,23 +102,23 @@ impl Answer {
     }
 }
 
-/// What a call comes to that does not get the answer it is after.
+/// Why a call does not get its regular response.
 #[derive(Clone, Debug)]
-pub(super) enum Instead {
-    /// Another answer.
-    Answer(Answer),
-    /// None: the connection is cut.
-    Silence,
+pub(super) enum Interruption {
+    /// It gets another response.
+    Response(HttpResponse),
+    /// It gets no response: the connection is cut.
+    ConnectionCut,
 }
 
-impl From<Answer> for Instead {
-    fn from(answer: Answer) -> Self {
-        Self::Answer(answer)
+impl From<HttpResponse> for Interruption {
+    fn from(answer: HttpResponse) -> Self {
+        Self::Response(answer)
     }
 }
 
-/// What a call comes to.
-pub(super) type Outcome = Result<Answer, Instead>;
+/// The result of handling a request.
+pub(super) type HandlerResult = Result<HttpResponse, Interruption>;
 
 /// The pairs of a query or a form, decoded.
 fn pairs(text: &str) -> impl Iterator<Item = (String, String)> {

@@ -1,7 +1,7 @@
-//! A loopback port with an emulator behind it, in plain HTTP or under TLS.
+//! An HTTP server on a loopback port for an emulator, in plain HTTP or with TLS.
 //!
-//! It is served on a thread of its own: a test may block its own runtime, as it does while it waits for a line in
-//! Headcount's log, and Headcount must get its answers all the same.
+//! It runs on a thread of its own: a test may block its own runtime, for example while it waits for a line in Headcount's
+//! log, and Headcount needs responses meanwhile.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,43 +24,43 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-use super::backstage::{Backstage, Moment};
-use super::exchange::{Instead, Outcome, Request};
+use super::core::{EmulatorCore, HoldPoint};
+use super::http_messages::{HandlerResult, Interruption, Request};
 
-/// The largest body that is read.
+/// The maximum size of a request's body.
 const BODY_MAX: usize = 1 << 20;
 
-/// What answers at a port.
+/// Handles the requests of a server.
 #[async_trait]
-pub(super) trait Front: Send + Sync + 'static {
-    /// What it stands on.
-    fn backstage(&self) -> &Backstage;
+pub(super) trait RequestHandler: Send + Sync + 'static {
+    /// The part that all emulators share.
+    fn core(&self) -> &EmulatorCore;
 
-    /// Answers a request that no script answers.
-    async fn answer(&self, request: &Request) -> Outcome;
+    /// Handles a request that has no scripted response.
+    async fn answer(&self, request: &Request) -> HandlerResult;
 }
 
-/// An open port. It closes when this is dropped.
+/// A running server. It stops when this is dropped.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(super) struct HttpServer {
     scheme: &'static str,
     address: SocketAddr,
     close: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Port {
-    /// Opens a free one.
-    pub(super) fn open(front: Arc<dyn Front>) -> Self {
+impl HttpServer {
+    /// Starts one on a free port.
+    pub(super) fn open(front: Arc<dyn RequestHandler>) -> Self {
         Self::with(front, None)
     }
 
-    /// The same under TLS.
-    pub(super) fn open_secure(front: Arc<dyn Front>, tls: ServerConfig) -> Self {
+    /// The same with TLS.
+    pub(super) fn open_secure(front: Arc<dyn RequestHandler>, tls: ServerConfig) -> Self {
         Self::with(front, Some(TlsAcceptor::from(Arc::new(tls))))
     }
 
-    fn with(front: Arc<dyn Front>, tls: Option<TlsAcceptor>) -> Self {
+    fn with(front: Arc<dyn RequestHandler>, tls: Option<TlsAcceptor>) -> Self {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         listener.set_nonblocking(true).expect("set");
@@ -69,9 +69,10 @@ impl Port {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async move {
-                let door = Door { listener: TcpListener::from_std(listener).expect("a listener"), tls };
+                let listener =
+                    ConnectionListener { listener: TcpListener::from_std(listener).expect("a listener"), tls };
                 let router = Router::new().fallback(serve).with_state((front, scheme));
-                let serving = axum::serve(door, router.into_make_service_with_connect_info::<Scissors>());
+                let serving = axum::serve(listener, router.into_make_service_with_connect_info::<ConnectionCutter>());
                 tokio::select! {
                     _ = serving.into_future() => {}
                     _ = closed => {}
@@ -90,7 +91,7 @@ impl Port {
     }
 }
 
-impl Drop for Port {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         drop(self.close.take());
         if let Some(thread) = self.thread.take() {
@@ -100,14 +101,14 @@ impl Drop for Port {
 }
 
 async fn serve(
-    State((front, scheme)): State<(Arc<dyn Front>, &'static str)>,
-    ConnectInfo(scissors): ConnectInfo<Scissors>,
+    State((front, scheme)): State<(Arc<dyn RequestHandler>, &'static str)>,
+    ConnectInfo(cutter): ConnectInfo<ConnectionCutter>,
     request: axum::extract::Request,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_MAX).await else { return Response::new(Body::empty()) };
     let text = |value: &axum::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let backstage = front.backstage();
+    let core = front.core();
     let request = Request {
         scheme,
         method: parts.method.to_string(),
@@ -117,54 +118,54 @@ async fn serve(
         body: String::from_utf8_lossy(&body).into_owned(),
         status: None,
     };
-    let entry = backstage.note(&request);
+    let entry = core.note(&request);
     let behind = Arc::clone(&front);
-    // A cloud that has a request carries it out, whatever becomes of the connection that it came over.
+    // A cloud that has received a request carries it out, even if the connection is gone.
     let carried_out = tokio::spawn(async move {
-        behind.backstage().wait(&request, Moment::Arrived).await;
-        let outcome = match behind.backstage().scripted(&request) {
+        behind.core().wait(&request, HoldPoint::BeforeEffect).await;
+        let outcome = match behind.core().scripted(&request) {
             Some(answer) => Ok(answer),
             None => behind.answer(&request).await,
         };
-        behind.backstage().wait(&request, Moment::Done).await;
+        behind.core().wait(&request, HoldPoint::BeforeResponse).await;
         outcome
     });
     match carried_out.await.expect("an emulator does not panic") {
-        Ok(answer) | Err(Instead::Answer(answer)) => {
-            backstage.note_answer(entry, answer.status);
+        Ok(answer) | Err(Interruption::Response(answer)) => {
+            core.note_answer(entry, answer.status);
             answer.into_http()
         }
-        Err(Instead::Silence) => {
-            scissors.0.store(true, Ordering::Relaxed);
+        Err(Interruption::ConnectionCut) => {
+            cutter.0.store(true, Ordering::Relaxed);
             Response::new(Body::empty())
         }
     }
 }
 
-/// Cuts a connection: nothing is written to it any more.
+/// Cuts a connection: nothing more is written to it.
 #[derive(Clone, Debug)]
-struct Scissors(Arc<AtomicBool>);
+struct ConnectionCutter(Arc<AtomicBool>);
 
-impl Connected<IncomingStream<'_, Door>> for Scissors {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+impl Connected<IncomingStream<'_, ConnectionListener>> for ConnectionCutter {
+    fn connect_info(stream: IncomingStream<'_, ConnectionListener>) -> Self {
         stream.remote_addr().clone()
     }
 }
 
-/// Lets connections in, each with scissors to it.
-struct Door {
+/// Accepts connections, each with a cutter.
+struct ConnectionListener {
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
 }
 
-impl Listener for Door {
-    type Io = Line;
-    type Addr = Scissors;
+impl Listener for ConnectionListener {
+    type Io = CuttableStream;
+    type Addr = ConnectionCutter;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             let (stream, _) = Listener::accept(&mut self.listener).await;
-            let stream: Box<dyn Wire> = match &self.tls {
+            let stream: Box<dyn ByteStream> = match &self.tls {
                 None => Box::new(stream),
                 Some(tls) => match tls.accept(stream).await {
                     Ok(stream) => Box::new(stream),
@@ -172,39 +173,39 @@ impl Listener for Door {
                 },
             };
             let cut = Arc::new(AtomicBool::new(false));
-            return (Line { stream, cut: Arc::clone(&cut) }, Scissors(cut));
+            return (CuttableStream { stream, cut: Arc::clone(&cut) }, ConnectionCutter(cut));
         }
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
-        Ok(Scissors(Arc::default()))
+        Ok(ConnectionCutter(Arc::default()))
     }
 }
 
-/// What bytes come and go by.
-trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A stream with or without TLS.
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// A connection that can be cut.
-struct Line {
-    stream: Box<dyn Wire>,
+struct CuttableStream {
+    stream: Box<dyn ByteStream>,
     cut: Arc<AtomicBool>,
 }
 
-impl Line {
+impl CuttableStream {
     fn intact(&self) -> io::Result<()> {
         if self.cut.load(Ordering::Relaxed) { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for CuttableStream {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for CuttableStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.intact()?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
