@@ -1,8 +1,8 @@
-//! What a read costs, beside a bare tonic server that answers the same messages from a clone.
+//! The cost of a read, beside a bare tonic server that returns clones of the same messages.
 //!
-//! Each server is a process of its own, asked over loopback gRPC by one client that waits for each answer, as the Cluster
-//! Autoscaler does. The difference is what Headcount itself adds. At the end the resident memory of each server is
-//! printed; the simulated cloud that it serves is part of it.
+//! Each server is a process of its own. One client calls it over loopback gRPC and waits for each response, as the Cluster
+//! Autoscaler does. The difference is what Headcount itself adds. At the end, the benchmark prints the resident memory of
+//! each server, which includes the simulated cloud.
 //!
 //!     cargo bench --no-default-features
 
@@ -28,7 +28,7 @@ use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Server};
 use tonic::{Request, Response, Status};
 
-/// The answers of a real server, to be given again without a thought.
+/// The responses of a real server, to return unchanged.
 #[derive(Clone)]
 struct Echo {
     group: NodeGroupForNodeResponse,
@@ -37,19 +37,19 @@ struct Echo {
     options: NodeGroupAutoscalingOptionsResponse,
 }
 
-macro_rules! answers {
-    ($($method:ident($request:ty) -> $response:ty { $answer:expr })*) => {
+macro_rules! responses {
+    ($($method:ident($request:ty) -> $response:ty { $response_of:expr })*) => {
         #[tonic::async_trait]
         impl CloudProvider for Echo {
             $(async fn $method(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
                 let (echo, _request) = (self, request);
-                ($answer)(echo).map(Response::new).ok_or_else(|| Status::unimplemented("not echoed"))
+                ($response_of)(echo).map(Response::new).ok_or_else(|| Status::unimplemented("not echoed"))
             })*
         }
     };
 }
 
-answers! {
+responses! {
     node_group_for_node(NodeGroupForNodeRequest) -> NodeGroupForNodeResponse { |echo: &Echo| Some(echo.group.clone()) }
     node_group_target_size(NodeGroupTargetSizeRequest) -> NodeGroupTargetSizeResponse { |echo: &Echo| Some(echo.target) }
     node_group_nodes(NodeGroupNodesRequest) -> NodeGroupNodesResponse { |echo: &Echo| Some(echo.nodes.clone()) }
@@ -77,17 +77,17 @@ type Client = CloudProviderClient<Channel>;
 
 /// The requests that are measured, about one node of one group.
 #[derive(Clone)]
-struct Questions {
+struct Requests {
     group: NodeGroupForNodeRequest,
     target: NodeGroupTargetSizeRequest,
     nodes: NodeGroupNodesRequest,
     options: NodeGroupAutoscalingOptionsRequest,
 }
 
-impl Questions {
+impl Requests {
     async fn about(model: &mut Client) -> Self {
         let group = "group-0000";
-        let nodes = model.node_group_nodes(NodeGroupNodesRequest { id: group.to_owned() }).await.expect("answered");
+        let nodes = model.node_group_nodes(NodeGroupNodesRequest { id: group.to_owned() }).await.expect("a response");
         let node = nodes.into_inner().instances[42].id.clone();
         let node = ExternalGrpcNode { provider_id: node, name: "node".to_owned(), ..Default::default() };
         let duration = |seconds: i64| Some(prost_types::Duration { seconds, nanos: 0 });
@@ -108,10 +108,10 @@ impl Questions {
     }
 }
 
-/// Says what a process of this benchmark is to be, if it is not the benchmark itself.
+/// The role of a server process; not set in the benchmark itself.
 const ROLE: &str = "HEADCOUNT_BENCH_ROLE";
 
-/// A server in a process of its own, which ends when this is dropped.
+/// A server in a process of its own. Dropping this ends the process.
 struct Process {
     process: Child,
     address: SocketAddr,
@@ -128,11 +128,11 @@ impl Process {
             .expect("it starts");
         let mut line = String::new();
         let stdout = process.stdout.take().expect("piped");
-        BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
+        BufReader::new(stdout).read_line(&mut line).expect("the address it listens on");
         Self { process, address: line.trim().parse().expect("an address") }
     }
 
-    /// Resident memory, from `/proc`; 0 where there is none.
+    /// Resident memory, from `/proc`; 0 on systems without it.
     fn resident_mib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
@@ -147,8 +147,8 @@ impl Drop for Process {
     }
 }
 
-/// Is what the role says: `groups instances` serves a fleet, `cloud groups instances` only lists such a simulated cloud as
-/// a fleet does, an address echoes the server there.
+/// Plays a role: `GROUPS INSTANCES` serves a fleet; `cloud GROUPS INSTANCES` only lists such a simulated cloud, as a fleet
+/// does; an address echoes the server there.
 async fn play(role: &str) {
     if let Some((groups, instances)) = role.strip_prefix("cloud ").and_then(|role| role.split_once(' ')) {
         return list(groups.parse().expect("a number"), instances.parse().expect("a number")).await;
@@ -172,7 +172,7 @@ async fn play(role: &str) {
     }
 }
 
-/// The simulated cloud by itself, to know what of a server's memory is the cloud's.
+/// The simulated cloud by itself, to measure its share of a server's memory.
 async fn list(groups: u32, instances: u32) {
     let cloud = Simulated::large(groups, instances);
     black_box(cloud.list().await.expect("listed"));
@@ -180,7 +180,7 @@ async fn list(groups: u32, instances: u32) {
     std::future::pending::<()>().await;
 }
 
-/// Serves a fleet of so many groups with so many instances each.
+/// Serves a fleet with this many groups, of this many instances each.
 async fn headcount(listener: TcpListener, groups: u32, instances: u32) {
     let cloud: SharedCloud = Arc::new(Simulated::large(groups, instances));
     let fleet = Arc::new(Fleet::start(Settings {
@@ -199,14 +199,14 @@ async fn headcount(listener: TcpListener, groups: u32, instances: u32) {
 }
 
 impl Echo {
-    /// What a server answers to the questions.
+    /// The responses of a server to the requests.
     async fn of(model: &mut Client) -> Self {
-        let questions = Questions::about(model).await;
+        let requests = Requests::about(model).await;
         Self {
-            group: model.node_group_for_node(questions.group.clone()).await.expect("answered").into_inner(),
-            target: model.node_group_target_size(questions.target.clone()).await.expect("answered").into_inner(),
-            nodes: model.node_group_nodes(questions.nodes.clone()).await.expect("answered").into_inner(),
-            options: model.node_group_get_options(questions.options.clone()).await.expect("answered").into_inner(),
+            group: model.node_group_for_node(requests.group.clone()).await.expect("a response").into_inner(),
+            target: model.node_group_target_size(requests.target.clone()).await.expect("a response").into_inner(),
+            nodes: model.node_group_nodes(requests.nodes.clone()).await.expect("a response").into_inner(),
+            options: model.node_group_get_options(requests.options.clone()).await.expect("a response").into_inner(),
         }
     }
 }
@@ -217,14 +217,14 @@ async fn client(address: SocketAddr) -> Client {
 }
 
 macro_rules! measure {
-    ($criterion:expr, $runtime:expr, $name:literal, $method:ident, $question:ident, $clients:expr, $questions:expr) => {{
+    ($criterion:expr, $runtime:expr, $name:literal, $method:ident, $request_of:ident, $clients:expr, $requests:expr) => {{
         let mut group = $criterion.benchmark_group($name);
         for (who, client) in $clients {
-            let question = $questions.$question.clone();
+            let request = $requests.$request_of.clone();
             group.bench_function(*who, |bencher| {
                 bencher.to_async($runtime).iter(|| {
-                    let (mut client, question) = (client.clone(), question.clone());
-                    async move { black_box(client.$method(question).await.expect("answered")) }
+                    let (mut client, request) = (client.clone(), request.clone());
+                    async move { black_box(client.$method(request).await.expect("a response")) }
                 });
             });
         }
@@ -237,22 +237,22 @@ fn reads(criterion: &mut Criterion) {
     let small = Process::start("1 100".to_owned());
     let large = Process::start("1000 100".to_owned());
     let bare = Process::start(large.address.to_string());
-    let (clients, questions) = runtime.block_on(async {
+    let (clients, requests) = runtime.block_on(async {
         let servers = [
             ("bare tonic", client(bare.address).await),
             ("1 group, 100 instances", client(small.address).await),
             ("1000 groups, 100000 instances", client(large.address).await),
         ];
-        let questions = Questions::about(&mut client(large.address).await).await;
-        (servers, questions)
+        let requests = Requests::about(&mut client(large.address).await).await;
+        (servers, requests)
     });
-    measure!(criterion, &runtime, "NodeGroupForNode", node_group_for_node, group, &clients, questions);
-    measure!(criterion, &runtime, "NodeGroupTargetSize", node_group_target_size, target, &clients, questions);
-    measure!(criterion, &runtime, "NodeGroupNodes of 100", node_group_nodes, nodes, &clients, questions);
-    measure!(criterion, &runtime, "NodeGroupGetOptions", node_group_get_options, options, &clients, questions);
+    measure!(criterion, &runtime, "NodeGroupForNode", node_group_for_node, group, &clients, requests);
+    measure!(criterion, &runtime, "NodeGroupTargetSize", node_group_target_size, target, &clients, requests);
+    measure!(criterion, &runtime, "NodeGroupNodes of 100", node_group_nodes, nodes, &clients, requests);
+    measure!(criterion, &runtime, "NodeGroupGetOptions", node_group_get_options, options, &clients, requests);
     let cloud = Process::start("cloud 1000 100".to_owned());
     let processes =
-        [("bare tonic", &bare), ("100 instances", &small), ("100000 instances", &large), ("their cloud alone", &cloud)];
+        [("bare tonic", &bare), ("100 instances", &small), ("100000 instances", &large), ("its cloud alone", &cloud)];
     for (who, process) in processes {
         println!("resident memory, {who}: {} MiB", process.resident_mib());
     }
