@@ -87,7 +87,7 @@ async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
         "warning scaled its size is also set by scaling policies: cpu-50 — delete them",
         &["--policy-name cpu-50"],
     );
-    found.has("warning bounds configured as 1:5, but the Auto Scaling group itself says 0:10; 1:5 is used", &[]);
+    found.has("warning bounds configured as 1:5, but the Auto Scaling group has 0:10; 1:5 is used", &[]);
     found.has("warning gone named in the configuration, and does not exist — create it, or correct the name", &[]);
     found.has("warning config", &["nothing is learned without learn.kubernetes: true"]);
     found.has("ok scaled size 2 in 0:10", &[]);

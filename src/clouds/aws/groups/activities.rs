@@ -1,4 +1,4 @@
-//! What the activities of a group say of launches that failed.
+//! Why launches failed, from a group's scaling activities.
 
 use std::cmp::Reverse;
 use std::time::SystemTime;
@@ -11,10 +11,10 @@ use crate::cloud::{Failure, LaunchActivity};
 
 const LAUNCHING: &str = "Launching a new EC2 instance";
 
-/// The code of a launch that failed for a reason that cannot be told from its message.
+/// The code of a failed launch whose message gives no known reason.
 const NO_CODE: &str = "LaunchFailed";
 
-/// Messages without a code, each with the code EC2 has for it. All words must be in the message, in lower case.
+/// Messages without a code, each with EC2's code for it. A message must contain all of the words, compared in lower case.
 const PROSE: [(&[&str], &str); 20] = [
     (&["do not have sufficient", "capacity"], "InsufficientInstanceCapacity"),
     (&["no spot capacity"], "InsufficientInstanceCapacity"),
@@ -38,23 +38,23 @@ const PROSE: [(&[&str], &str); 20] = [
     (&["request limit exceeded"], "RequestLimitExceeded"),
 ];
 
-/// Reads the newest activities of a group. Failed terminations say nothing of capacity and are left out.
+/// Reads the newest activities of a group. Ignores failed terminations: they do not show why capacity is missing.
 pub(in crate::clouds::aws) fn launches(activities: &[Activity]) -> LaunchActivity {
-    let launches = activities.iter().filter(|activity| activity.description().is_some_and(is_launch));
-    let mut answer = LaunchActivity::default();
+    let launches = activities.iter().filter(|candidate| candidate.description().is_some_and(is_launch));
+    let mut activity = LaunchActivity::default();
     for launch in launches {
         match launch.status_code() {
-            Some(status) if is_finished(status) => answer.failures.extend(failure(launch)),
-            // An instance that has an ID is listed with the group; counting it here too would count it twice.
+            Some(status) if is_finished(status) => activity.failures.extend(failure(launch)),
+            // An instance with an ID is listed with the group. Counting its launch too would count it twice.
             _ if names_instance(launch) => {}
-            _ => answer.under_way += 1,
+            _ => activity.under_way += 1,
         }
         if launch.status_code() != Some(&ScalingActivityStatusCode::Failed) {
-            answer.latest = answer.latest.max(launch.start_time().and_then(|at| SystemTime::try_from(*at).ok()));
+            activity.latest = activity.latest.max(launch.start_time().and_then(|at| SystemTime::try_from(*at).ok()));
         }
     }
-    answer.failures.sort_by_key(|failure| Reverse(failure.at));
-    answer
+    activity.failures.sort_by_key(|failure| Reverse(failure.at));
+    activity
 }
 
 fn is_launch(description: &str) -> bool {
@@ -77,12 +77,12 @@ fn failure(launch: &Activity) -> Option<Failure> {
     let text = text.or_else(|| launch.description()?.split_once("Status Reason:").map(|(_, reason)| reason));
     match status {
         ScalingActivityStatusCode::Failed => {}
-        // An instance that died while it started cancels its launch: a key it may not use, a volume too many.
-        // One that was stopped from outside is nobody's failure.
+        // A launch is cancelled if its instance fails to start, for example because of a KMS key or a volume limit. An
+        // instance that somebody stopped is not a failed launch.
         ScalingActivityStatusCode::Cancelled if text.is_some_and(died_at_start) => {}
         _ => return None,
     }
-    let text = text.unwrap_or("the launch failed, and AWS does not say why");
+    let text = text.unwrap_or("the launch failed and AWS gives no reason");
     let code = code_of(text);
     let at = launch.start_time().or_else(|| launch.end_time())?;
     let at = SystemTime::try_from(*at).ok()?;
@@ -98,7 +98,7 @@ fn died_at_start(text: &str) -> bool {
     })
 }
 
-/// AWS's code for why a launch failed: one in the message, or the one EC2 has for what the message says.
+/// AWS's code for a failed launch: the one in the message, or EC2's code for the words of the message.
 pub(super) fn code_of(message: &str) -> String {
     let is_inside = |letter: char| letter.is_ascii_alphanumeric() || letter == '.' || letter == '_';
     let tokens = || {

@@ -8,7 +8,7 @@ use aws_sdk_autoscaling::types::AutoScalingGroup;
 use super::Groups;
 use crate::cloud::{AdverseSetting, AdverseSettings, CloudError};
 
-/// Pages of policies: 10,000 of them, a few dozen to each group that an account may have by default.
+/// Most pages of policies: 10,000 policies, a few dozen for each group that an account may have by default.
 const PAGES_MAX: usize = 100;
 
 impl Groups {
@@ -31,7 +31,7 @@ impl Groups {
         settings
     }
 
-    /// The names of the policies in force, by group.
+    /// The names of the enabled policies, by group.
     async fn policies(&self) -> Result<BTreeMap<String, Vec<String>>, CloudError> {
         let (mut policies, mut token) = (BTreeMap::<String, Vec<String>>::new(), None);
         for _ in 0..PAGES_MAX {
@@ -62,8 +62,8 @@ fn scaled_by(name: &str, policies: &[String]) -> AdverseSetting {
     }
 }
 
-/// A group in several zones evens them out by terminating instances, unless that is suspended or new instances are
-/// protected from it. Protection does not keep Headcount from terminating what it is told to.
+/// A group in several zones rebalances them by terminating instances, unless the process is suspended or new instances are
+/// protected from scale-in. Headcount can terminate protected instances all the same.
 fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     const PROCESS: &str = "AZRebalance";
     let zones = group.availability_zones().len();
@@ -73,7 +73,7 @@ fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     }
     Some(AdverseSetting {
         group: name.into(),
-        effect: format!("it spans {zones} zones, and evens them out by terminating instances in use ({PROCESS})"),
+        effect: format!("it spans {zones} zones and terminates instances in use to rebalance them ({PROCESS})"),
         advice: format!(
             "aws autoscaling suspend-processes --auto-scaling-group-name {name} --scaling-processes {PROCESS}, or \
              protect new instances from scale-in"
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn policies_in_force_are_found_on_every_page_and_those_of_other_groups_passed_over() {
+    async fn enabled_policies_are_found_on_every_page_and_those_of_other_groups_are_ignored() {
         let fake = Fake::with(vec![group("a", &["z1"]).build(), group("b", &["z1"]).build()]);
         fake.state(|state| {
             state.page = 2;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rebalancing_is_found_where_it_can_terminate_something() {
+    async fn rebalancing_is_found_if_it_can_terminate_instances() {
         let suspended = SuspendedProcess::builder().process_name("AZRebalance").build();
         for (group, rebalanced) in [
             (group("a", &["z1"]), false),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn policies_that_may_not_be_read_cost_nothing_else() {
+    async fn rebalancing_is_found_even_if_the_policies_cannot_be_read() {
         let fake = Fake::with(vec![group("a", &["z1", "z2"]).build()]);
         fake.fail("DescribePolicies", "AccessDenied", "not allowed", 403);
         let (found, unread) = adverse_settings(&fake).await;

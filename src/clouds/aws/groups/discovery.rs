@@ -1,10 +1,10 @@
-//! Finding Auto Scaling groups by their tags.
+//! Finds Auto Scaling groups by their tags.
 
 use aws_sdk_autoscaling::types::Filter;
 
 use crate::config::settings::aws::TagQuery;
 
-/// The query as DescribeAutoScalingGroups takes it; several filters must all hold.
+/// The filters of a query for DescribeAutoScalingGroups, which returns the groups that pass all of them.
 pub(super) fn filters(query: &TagQuery) -> Vec<Filter> {
     let filter = |(key, value): &(String, Option<String>)| match value {
         Some(value) => Filter::builder().name(format!("tag:{key}")).values(value).build(),
@@ -23,7 +23,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_filters_by_tag_and_its_absence_by_key() {
+    fn a_tag_with_a_value_filters_by_both_and_one_without_by_its_key() {
         let filters = filters(&query(&[("a", Some("1")), ("b", None)]));
         let plain: Vec<_> = filters.iter().map(|filter| (filter.name(), filter.values().to_vec())).collect();
         assert_eq!(plain, [(Some("tag:a"), vec!["1".to_owned()]), (Some("tag-key"), vec!["b".to_owned()])]);

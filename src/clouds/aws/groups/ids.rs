@@ -4,7 +4,7 @@ use crate::cloud::{ProviderId, Recognition};
 
 const PREFIX: &str = "aws:///";
 
-/// The ID the kubelet of an instance has.
+/// The provider ID that the kubelet sets for an instance.
 pub(in crate::clouds::aws) fn provider_id(zone: &str, instance: &str) -> ProviderId {
     format!("{PREFIX}{zone}/{instance}").into()
 }
@@ -15,7 +15,7 @@ fn parse(id: &str) -> Option<(&str, &str)> {
     let (zone, instance) = id.get(prefix.len()..)?.split_once('/')?;
     instance.get(..2).filter(|start| start.eq_ignore_ascii_case("i-"))?;
     let number = instance.get(2..)?;
-    // The name of a group, and so a placeholder's, may hold anything but a colon. Fargate's IDs have a third part.
+    // A placeholder holds its group's name, which may contain anything but a colon. Fargate's IDs have a third part.
     let placeholder = number.get(..12).is_some_and(|start| start.eq_ignore_ascii_case("placeholder-"));
     let alphanumeric = !number.is_empty() && number.chars().all(|letter| letter.is_ascii_alphanumeric());
     (placeholder || alphanumeric).then_some((zone, instance))
@@ -27,7 +27,8 @@ pub(in crate::clouds::aws) fn instance_of(id: &ProviderId) -> Option<String> {
     Some(instance.to_ascii_lowercase()).filter(|instance| !instance.starts_with("i-placeholder-"))
 }
 
-/// Whether an ID is of an instance of this region. A placeholder does not say where the name of its group ends.
+/// Whether an ID belongs to an instance of this region. The group's name cannot be read from a placeholder, because it is
+/// unclear where the name ends.
 pub(in crate::clouds::aws) fn recognise(region: &str, id: &str) -> Recognition {
     match parse(id) {
         Some((zone, _)) if is_zone_of(region, zone) => Recognition::Ours,

@@ -1,31 +1,31 @@
-//! What an instance's lifecycle state means.
+//! What an instance's lifecycle state means for its node.
 
 use aws_sdk_autoscaling::types::Instance as AsgInstance;
 
 use super::ids::provider_id;
 use crate::cloud::{Counts, Instance, InstanceState};
 
-/// What the SDK fills in for a lifecycle state that AWS did not send.
+/// The SDK's value for a lifecycle state that AWS did not send.
 const FILLED_IN: &str = "no value was set";
 
-/// The state of an instance, and whether the desired capacity includes it. `None` for what is no node: gone, detached,
-/// or kept in a warm pool (#4005).
+/// The state of an instance, and whether the desired capacity includes it. `None` if it is not a node: it is gone, detached
+/// or in a warm pool (#4005).
 pub(super) fn state_of(lifecycle: &str) -> Option<(InstanceState, Counts)> {
     // States are added over the years (`Terminating:Retained`, `Warmed:Hibernated`), so the first part decides.
     match lifecycle.split(':').next().unwrap_or_default() {
         "Pending" => Some((InstanceState::Creating, Counts::Yes)),
-        // An instance that goes is already out of the desired capacity, or is about to be replaced: in both cases it
-        // must not hide that capacity is missing (#9877).
+        // An instance being terminated has left the desired capacity, or will be replaced. In both cases it must not hide
+        // a shortfall (#9877).
         "Terminating" | "Detaching" => Some((InstanceState::Deleting, Counts::No)),
-        // The group replaces what stands by, unless the desired capacity was lowered by it at once.
+        // The group replaces an instance in standby, unless the desired capacity was lowered at the same time.
         "Standby" | "EnteringStandby" => Some((InstanceState::Running, Counts::No)),
         "Terminated" | "Detached" | "Warmed" => None,
-        // InService, Quarantined, ReplacingRootVolume, RootVolumeReplaced, and whatever comes: it is there.
+        // InService, Quarantined, ReplacingRootVolume, RootVolumeReplaced and any future state: the instance exists.
         _ => Some((InstanceState::Running, Counts::Yes)),
     }
 }
 
-/// Reads one instance; `Ok(None)` for one that is no node.
+/// Reads one instance. `Ok(None)` if it is not a node.
 pub(super) fn instance(described: &AsgInstance) -> Result<Option<Instance>, String> {
     let lifecycle = described.lifecycle_state.as_ref().map_or("", |state| state.as_str());
     let id = described.instance_id.as_deref().filter(|id| !id.is_empty()).ok_or("an instance without an ID")?;
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_aws_did_not_send_is_not_made_up() {
+    fn an_instance_without_an_id_state_or_zone_is_an_error() {
         let read = |id: &str, state: &str, zone: &str| {
             let builder = AsgInstance::builder().instance_id(id).lifecycle_state(LifecycleState::from(state));
             instance(&builder.availability_zone(zone).build())

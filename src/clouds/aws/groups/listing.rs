@@ -1,4 +1,4 @@
-//! Reading groups: all of a source, or one.
+//! Reads all groups of a source, or one group.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
@@ -10,11 +10,11 @@ use super::super::sdk::api::{BATCH, GroupQuery};
 use super::{Groups, discovery, reading};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing, NodeGroupSpec};
 
-/// Pages of one query: 20 000 groups, which is more than an account may have.
+/// Most pages of one query: 20,000 groups, which is more than an account may have.
 const PAGES_MAX: usize = 200;
 
 impl Groups {
-    /// Lists the groups that the configuration names and those its discoveries find.
+    /// Reads the groups that the configuration names and those that its discovery specs match.
     pub(in crate::clouds::aws) async fn list(&self) -> Result<Listing, CloudError> {
         let (found, absent) = self.describe_all().await?;
         let mut listing = Listing { absent, ..Listing::default() };
@@ -30,7 +30,7 @@ impl Groups {
         Ok(listing)
     }
 
-    /// Finds those groups, and the names for query there is none.
+    /// Describes those groups. Also returns the names of configured groups that do not exist.
     pub(super) async fn describe_all(&self) -> Result<(HashMap<String, AutoScalingGroup>, Vec<GroupName>), CloudError> {
         let names: BTreeSet<&str> = self.settings.node_groups.iter().map(|spec| spec.name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
@@ -43,14 +43,14 @@ impl Groups {
         for query in &self.settings.auto_discovery {
             let filters = discovery::filters(query);
             if filters.is_empty() {
-                continue; // No filters would find every group of the account.
+                continue; // A query without filters would return every group of the account.
             }
             self.pages(&GroupQuery::Filtered(filters), &mut found).await?;
         }
         Ok((found, absent))
     }
 
-    /// Reads one group anew.
+    /// Reads one group.
     pub(in crate::clouds::aws) async fn observe(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
         let Some(group) = self.describe(name.as_str()).await? else { return Ok(None) };
         let misread = |reason| CloudError::unintelligible("DescribeAutoScalingGroups", name.as_str(), reason);
@@ -65,7 +65,7 @@ impl Groups {
         Ok(groups.into_iter().find(|group| group.auto_scaling_group_name.as_deref() == Some(name)))
     }
 
-    /// The launch settings of a group as they were at `reading`. Describes the group again if it was read differently since.
+    /// The launch settings of a group as of `reading`. Describes the group again if they changed since.
     pub(in crate::clouds::aws) async fn launch_settings(
         &self,
         reading: &GroupReading,
@@ -76,21 +76,24 @@ impl Groups {
         }
         let name = reading.name.as_str();
         let group = self.describe(name).await?;
-        let group =
-            group.ok_or_else(|| CloudError::not_found("DescribeAutoScalingGroups", name, "there is no such group"))?;
+        let group = group
+            .ok_or_else(|| CloudError::not_found("DescribeAutoScalingGroups", name, "the group does not exist"))?;
         Ok(Arc::new(LaunchSettings::of(&group)))
     }
 
-    // A group that was found before is not read again.
+    // Keeps the first description of a group that several queries return.
     async fn pages(&self, query: &GroupQuery, found: &mut HashMap<String, AutoScalingGroup>) -> Result<(), CloudError> {
         let (mut token, mut tokens) = (None, HashSet::new());
         for _ in 0..PAGES_MAX {
             let page = self.scaling.describe_auto_scaling_groups(query, token).await?;
             for group in page.auto_scaling_groups.unwrap_or_default() {
-                // The SDK fills in what a group must have and this one has not: a name that is missing is empty.
+                // The SDK replaces a missing name by an empty one.
                 match group.auto_scaling_group_name.clone().filter(|name| !name.is_empty()) {
                     Some(name) => drop(found.entry(name).or_insert(group)),
-                    None => tracing::warn!(arn = group.auto_scaling_group_arn(), "a group without a name is left out"),
+                    None => tracing::warn!(
+                        arn = group.auto_scaling_group_arn(),
+                        "Auto Scaling group has no name; ignoring it"
+                    ),
                 }
             }
             token = page.next_token.filter(|token| !token.is_empty());
@@ -100,7 +103,7 @@ impl Groups {
                 Some(_) => break,
             }
         }
-        Err(CloudError::unintelligible("DescribeAutoScalingGroups", "all", "the pages have no end"))
+        Err(CloudError::unintelligible("DescribeAutoScalingGroups", "all", "the list of pages does not end"))
     }
 
     fn read(&self, group: &AutoScalingGroup) -> Result<GroupReading, String> {
@@ -112,7 +115,7 @@ impl Groups {
         Ok(read.reading)
     }
 
-    // Where a name is given twice, the first counts.
+    // If a name is configured twice, the first entry wins.
     fn spec(&self, name: &str) -> Option<&NodeGroupSpec> {
         self.settings.node_groups.iter().find(|spec| spec.name == name)
     }

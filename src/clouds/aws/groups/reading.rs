@@ -1,4 +1,4 @@
-//! From an Auto Scaling group as AWS describes it to a reading.
+//! Turns AWS's description of an Auto Scaling group into a reading.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) struct ReadingWithWarnings {
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads a group. `Err` says what could not be understood; nothing is made up in its place.
+/// Reads a group. `Err` says what is missing or invalid. Nothing is guessed in its place.
 pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Result<ReadingWithWarnings, String> {
     let name = group.auto_scaling_group_name.as_deref().ok_or("a group without a name")?;
     let mut warnings = Vec::new();
@@ -29,10 +29,10 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
     let sizes = Sizes::read(group)?;
     let (sizes, unfit) = match &unit {
         CapacityUnit::PerNode(units) => sizes.in_nodes(*units, spec, &mut warnings),
-        CapacityUnit::Untranslatable(reason) => sizes.as_live(&instances, spec, reason),
+        CapacityUnit::NotInNodes(reason) => sizes.as_live(&instances, spec, reason),
     };
     if sizes.desired > CAPACITY_MAX {
-        return Err(format!("a desired capacity of {} nodes, more than a group can have", sizes.desired));
+        return Err(format!("desired capacity {} is more nodes than a group can have", sizes.desired));
     }
     let leaving = leaving(group);
     let growth = suspended(group, "Launch").or_else(|| leaving.clone()).or(unfit);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_not_made_up() {
+    fn a_missing_or_invalid_value_is_an_error() {
         let nameless = AutoScalingGroup::builder().min_size(0).max_size(1).desired_capacity(0);
         let stateless = AsgInstance::builder().instance_id("i-1").availability_zone("us-east-1a").build();
         let zoneless = AsgInstance::builder().instance_id("i-1").lifecycle_state(LifecycleState::InService).build();
@@ -160,12 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_are_what_configuration_and_group_have_in_common() {
+    fn the_bounds_are_those_that_configuration_and_group_both_allow() {
         for (configured, bounds, warning) in [
             (spec(1, 10), (1, 10), None),
             (spec(3, 20), (3, 10), Some("3:10 is used")),
             (spec(0, 5), (1, 5), Some("1:5 is used")),
-            (spec(11, 20), (1, 10), Some("nothing in common")),
+            (spec(11, 20), (1, 10), Some("do not overlap")),
         ] {
             let read = read(&group(1, 2, 10).build(), Some(&configured)).expect("a good group");
             assert_eq!((read.reading.min, read.reading.max), bounds, "{configured:?}");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn suspended_processes_and_deletion_withhold_what_they_prevent() {
+    fn suspended_processes_and_deletion_withhold_growth_and_removal() {
         let suspend =
             |process: &str| SuspendedProcess::builder().process_name(process).suspension_reason("user").build();
         let permits = |builder: AutoScalingGroupBuilder| {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_weights_make_all_sizes_nodes() {
+    fn with_equal_weights_all_sizes_are_in_nodes() {
         let reading = read(&weighted(group(3, 5, 9), &["2", "2"]).build(), None).expect("a good group").reading;
         assert_eq!(sizes(&reading), (2, 2, 3, 4));
         assert_eq!(reading.growth, Permit::Granted);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn unequal_weights_leave_a_group_as_large_as_it_is() {
+    fn a_group_with_unequal_weights_has_the_size_of_its_live_instances() {
         let instances = vec![
             asg_instance(1, "InService", Some("1")),
             asg_instance(2, "Pending", Some("2")),

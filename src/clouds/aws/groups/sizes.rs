@@ -1,4 +1,4 @@
-//! How large a group is and may be, in nodes.
+//! The size and the bounds of a group, in nodes.
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
@@ -8,9 +8,9 @@ use crate::clouds::bounds::Bounds;
 /// The sizes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sizes {
-    /// The least the group itself accepts.
+    /// The group's own min size, whatever the configuration says.
     pub(super) floor: u32,
-    /// The bounds in force.
+    /// The bounds in effect.
     pub(super) min: u32,
     pub(super) max: u32,
     pub(super) desired: u32,
@@ -32,14 +32,16 @@ impl Sizes {
         Ok(Self { floor: min, min, max, desired })
     }
 
-    /// Sizes in nodes of so many units, within the bounds of the configuration; and why it cannot grow, if so.
+    /// The sizes in nodes of `units` units each, within the bounds of the configuration. Also returns why the group cannot
+    /// grow, if so.
     pub(super) fn in_nodes(
         self,
         units: u32,
         spec: Option<&NodeGroupSpec>,
         warnings: &mut Vec<String>,
     ) -> (Self, Option<String>) {
-        // Up, because the group launches until its capacity is reached; the bounds so that what is written is in them.
+        // The desired capacity is rounded up, because the group launches until it is reached. The bounds are rounded
+        // inwards, so that every capacity in nodes is valid in units.
         let floor = self.min.div_ceil(units);
         let max = self.max / units;
         let own = Self { floor, min: floor, max: max.max(floor), desired: self.desired.div_ceil(units) };
@@ -55,12 +57,13 @@ impl Sizes {
     fn within(self, spec: Option<&NodeGroupSpec>, warnings: &mut Vec<String>) -> Self {
         let Some(spec) = spec else { return self };
         let own = Bounds { min: self.min, max: self.max };
-        let (Bounds { min, max }, differ) = own.within(spec, "the Auto Scaling group itself says");
+        let (Bounds { min, max }, differ) = own.within(spec, "the Auto Scaling group has");
         warnings.extend(differ);
         Self { min, max, ..self }
     }
 
-    /// Sizes of a group whose units say nothing of nodes: it is as large as what lives in it, and stays so.
+    /// The sizes of a group whose units do not convert to nodes: its size is its number of live instances, and it cannot
+    /// grow.
     pub(super) fn as_live(
         self,
         instances: &[Instance],
@@ -69,7 +72,7 @@ impl Sizes {
     ) -> (Self, Option<String>) {
         let live = instances.iter().filter(|instance| instance.counts == Counts::Yes).count();
         let live = u32::try_from(live).unwrap_or(u32::MAX);
-        // Any lower bound in units needs one node at least; AWS itself refuses a removal that breaks it.
+        // Any min size above 0 needs at least one node. AWS refuses a termination that would go below it.
         let min = u32::from(self.min > 0).max(spec.map_or(0, |spec| spec.min));
         (Self { floor: u32::from(self.min > 0), min, max: live.max(min), desired: live }, Some(why.to_owned()))
     }

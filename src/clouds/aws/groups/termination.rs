@@ -1,4 +1,4 @@
-//! Deleting instances: exactly those named, each with its share of the desired capacity.
+//! Terminates the named instances, and lowers the desired capacity by one for each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::ids::instance_of;
 use crate::cloud::{CloudError, Deletion, GroupReading, InstanceState, ProviderId};
 
 const OPERATION: &str = "TerminateInstanceInAutoScalingGroup";
-/// Single terminations under way at once; EC2 Auto Scaling throttles an account, not a group.
+/// Most single terminations at a time. EC2 Auto Scaling throttles the whole account, not one group.
 const SINGLES_AT_ONCE: usize = 8;
-/// Waits before a termination that met another activity of its group is sent again: that one had no effect.
+/// Waits before a termination is sent again because the group was busy. The refused one had no effect.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(600)];
 
-/// An instance to terminate: the ID the caller knows, and EC2's.
+/// An instance to terminate: its provider ID and its EC2 ID.
 #[derive(Clone, Debug)]
 struct Target {
     id: ProviderId,
@@ -41,7 +41,7 @@ impl Groups {
             if deletion.accepted.is_empty() {
                 return Err(error);
             }
-            // Something was accepted, and the caller must know of it: the rest is refused, each with the reason.
+            // Some terminations were accepted, and the caller must know which. The others are refused, each with the reason.
             let rest = batch.iter().chain(batches.flatten());
             deletion.refused.extend(rest.map(|target| (target.id.clone(), error.clone())));
             break;
@@ -68,22 +68,22 @@ impl Groups {
             Err(error) => error,
         };
         if is_unknown_form(&error) {
-            tracing::info!(%group, %error, "instances are terminated one by one for some time");
+            tracing::info!(%group, %error, "batch termination is not available here; terminating instances one by one for 10 minutes");
             self.no_batch_form.put((), (), UNKNOWN_FORM_TTL);
         }
         match error {
-            // Nothing was done: either the form is not known here, or one of the instances spoils it for all.
+            // Nothing was done: AWS does not know the batch form here, or it refused the batch because of one instance.
             CloudError::Refused(_) | CloudError::NotFound(_) => self.terminate_singly(batch, deletion).await,
-            // Whether something was done is for the caller to find out, by reading the group.
+            // The outcome may be unknown. The caller reads the group to find out.
             error => Err(error),
         }
     }
 
     async fn terminate_singly(&self, batch: &[Target], deletion: &mut Deletion) -> Result<(), CloudError> {
         let (mut waiting, mut sent) = (batch.iter().cloned(), JoinSet::new());
-        // Why the call as a whole cannot go on, and those it was found out with.
+        // The error that stops the rest, and the terminations that returned such an error.
         let mut stopped: Option<CloudError> = None;
-        let mut unsettled = Vec::new();
+        let mut failed = Vec::new();
         loop {
             while stopped.is_none() && sent.len() < SINGLES_AT_ONCE {
                 let Some(target) = waiting.next() else { break };
@@ -96,8 +96,8 @@ impl Groups {
                 Ok(()) => deletion.accepted.push(target.id),
                 Err(CloudError::NotFound(_)) => deletion.already_gone.push(target.id),
                 Err(error) if stops(&error) => {
-                    unsettled.push((target.id, error.clone()));
-                    // Where several stop it, the one that leaves the outcome open is what the caller must know.
+                    failed.push((target.id, error.clone()));
+                    // Of several such errors, the caller must see one that leaves the outcome unknown.
                     if !stopped.as_ref().is_some_and(CloudError::outcome_unknown) {
                         stopped = Some(error);
                     }
@@ -109,19 +109,20 @@ impl Groups {
         if deletion.accepted.is_empty() {
             return Err(error);
         }
-        deletion.refused.extend(unsettled);
+        deletion.refused.extend(failed);
         deletion.refused.extend(waiting.map(|target| (target.id, error.clone())));
         Ok(())
     }
 }
 
-// Whether the next termination would meet the same.
+// Whether the next termination would fail in the same way.
 fn stops(error: &CloudError) -> bool {
     error.outcome_unknown() || matches!(error, CloudError::Throttled { .. } | CloudError::Denied(_))
 }
 
-// What is going is not terminated again: each time would lower the desired capacity again (#4095, #2930). And what the
-// group does not list is not terminated at all: the single form names no group, so it would reach into another.
+// An instance being terminated is not terminated again, because that would lower the desired capacity again (#4095, #2930).
+// An instance that the group does not list is not terminated at all: the single form names no group, so it would take the
+// instance from another group.
 fn targets(basis: &GroupReading, ids: &[ProviderId], deletion: &mut Deletion) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::with_capacity(ids.len());
     for id in ids {
@@ -147,7 +148,7 @@ async fn terminate_one(scaling: Arc<dyn AutoScalingApi>, target: Target) -> (Tar
     for wait in BACKOFF {
         match scaling.terminate_instance(&target.instance).await {
             Err(CloudError::Conflict(fault)) => {
-                tracing::debug!(instance = %target.instance, %fault, "the group is busy; the termination is sent again");
+                tracing::debug!(instance = %target.instance, %fault, "the group is busy; retrying the termination");
                 tokio::time::sleep(wait).await;
             }
             answer => return (target, answer),
@@ -157,7 +158,8 @@ async fn terminate_one(scaling: Arc<dyn AutoScalingApi>, target: Target) -> (Tar
     (target, answer)
 }
 
-// One activity to an instance, "Terminating EC2 instance: i-…". An answer that names none is an answer all the same.
+// AWS returns one activity per instance, "Terminating EC2 instance: i-…". If no activity names an instance, all are taken as
+// accepted.
 fn accept(group: &str, batch: &[Target], activities: &[Activity], deletion: &mut Deletion) {
     let text: Vec<&str> = activities.iter().filter_map(|activity| activity.description()).collect();
     let is_named = |target: &&Target| text.iter().any(|text| text.contains(target.instance.as_str()));
@@ -166,11 +168,11 @@ fn accept(group: &str, batch: &[Target], activities: &[Activity], deletion: &mut
         deletion.accepted.extend(batch.iter().map(|target| target.id.clone()));
         return;
     }
-    tracing::warn!(%group, accepted = named.len(), asked = batch.len(), "a part of the instances is being terminated");
+    tracing::warn!(%group, accepted = named.len(), asked = batch.len(), "AWS accepted the termination of only some of the instances");
     deletion.accepted.extend(named.into_iter().map(|target| target.id.clone()));
-    let left_out = |target: &Target| {
+    let not_started = |target: &Target| {
         let message = "the group started no activity for this instance";
         (target.id.clone(), CloudError::unintelligible(OPERATION, &target.instance, message))
     };
-    deletion.refused.extend(unnamed.into_iter().map(left_out));
+    deletion.refused.extend(unnamed.into_iter().map(not_started));
 }

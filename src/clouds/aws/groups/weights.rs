@@ -1,22 +1,22 @@
-//! A group may count in units of its own: weights, virtual processors, memory. Nodes are nodes (#4851), so its sizes are
-//! translated where every node is worth the same, and where none can be added otherwise.
+//! A group may count its capacity in weights, vCPUs or memory. CA counts nodes (#4851), so sizes are converted if every node
+//! has the same weight. Otherwise the group is not offered for scale-up.
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
-/// What a group counts its capacity in.
+/// The unit in which a group counts its capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CapacityUnit {
-    /// So many units to a node; 1 for nearly every group.
+    /// This many units make a node. 1 for nearly every group.
     PerNode(u32),
-    /// No number of units makes a node, for this reason.
-    Untranslatable(String),
+    /// Units do not convert to nodes, for this reason.
+    NotInNodes(String),
 }
 
 impl CapacityUnit {
-    /// What the group counts in.
+    /// The unit of a group.
     pub(super) fn of(group: &AutoScalingGroup) -> Self {
         if let Some(kind) = group.desired_capacity_type.as_deref().filter(|kind| !matches!(*kind, "" | "units")) {
-            return Self::Untranslatable(format!(
+            return Self::NotInNodes(format!(
                 "the group's capacity is counted in {kind}, which does not say how many nodes that is: \
                  set its desired capacity type to units"
             ));
@@ -24,15 +24,15 @@ impl CapacityUnit {
         let overrides = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
         let overrides = overrides.map(|template| template.overrides()).unwrap_or_default();
         let weights = overrides.iter().map(|over| over.weighted_capacity.as_deref().unwrap_or("1"));
-        // An instance may have another weight than the policy as it is now; one without a weight says nothing new.
+        // An instance may have another weight than the current policy sets. An instance without a weight is ignored.
         let weights = weights.chain(group.instances().iter().filter_map(|instance| instance.weighted_capacity()));
         let mut common = None;
         for text in weights {
             let Ok(weight) = text.trim().parse::<u32>() else {
-                return Self::Untranslatable(format!("the weight {text:?} is not a whole number"));
+                return Self::NotInNodes(format!("the weight {text:?} is not a whole number"));
             };
             if *common.get_or_insert(weight) != weight {
-                return Self::Untranslatable(
+                return Self::NotInNodes(
                     "the group's instances have different weights, so its capacity does not say how many nodes that \
                      is: give its instance types the same weight, or none"
                         .to_owned(),
@@ -43,11 +43,11 @@ impl CapacityUnit {
         Self::PerNode(common.unwrap_or(1).max(1))
     }
 
-    /// Units that make one node; `None` where no number of them does.
+    /// Units per node, or `None` if units do not convert to nodes.
     pub(super) fn per_node(&self) -> Option<u32> {
         match self {
             Self::PerNode(units) => Some(*units),
-            Self::Untranslatable(_) => None,
+            Self::NotInNodes(_) => None,
         }
     }
 }
@@ -87,9 +87,9 @@ mod tests {
             (vec![Some("heavy")], vec![]),
         ] {
             let unit = CapacityUnit::of(&group(&overrides, &instances));
-            assert!(matches!(unit, CapacityUnit::Untranslatable(_)), "{overrides:?} {instances:?}: {unit:?}");
+            assert!(matches!(unit, CapacityUnit::NotInNodes(_)), "{overrides:?} {instances:?}: {unit:?}");
         }
         let vcpu = AutoScalingGroup::builder().desired_capacity_type("vcpu").build();
-        assert!(matches!(CapacityUnit::of(&vcpu), CapacityUnit::Untranslatable(reason) if reason.contains("vcpu")));
+        assert!(matches!(CapacityUnit::of(&vcpu), CapacityUnit::NotInNodes(reason) if reason.contains("vcpu")));
     }
 }

@@ -1,4 +1,4 @@
-//! Instance types, as EC2 describes them.
+//! Instance types, looked up in EC2.
 
 use aws_sdk_ec2::types::{InstanceStorageInfo, InstanceTypeInfo};
 
@@ -6,13 +6,13 @@ use super::super::sdk::api::BATCH;
 use super::Launches;
 use crate::cloud::{Accelerator, Architecture, CloudError, InstanceType};
 
-/// Pages of the whole catalog: some 1300 types in pages of 100, with room to grow.
+/// Most pages of the whole catalog. It has about 1300 types in pages of 100.
 const PAGES_MAX: usize = 100;
-/// Disks are sold in units of ten.
+/// EC2 describes disks in decimal gigabytes.
 const GB: u64 = 1_000_000_000;
 
 impl Launches {
-    /// Looks types up by name.
+    /// Looks up instance types by name.
     pub(in crate::clouds::aws) async fn instance_types_named(
         &self,
         names: &[String],
@@ -24,8 +24,8 @@ impl Launches {
         Ok(found)
     }
 
-    // One unknown name fails the call for all (#3256): those it names are left out, and if that does not help every
-    // type is asked for alone.
+    // One unknown name fails the whole call (#3256). The names in the error are left out. If the call still fails, each type
+    // is looked up by itself.
     async fn batch_of_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
         let error = match self.describe_types(names).await {
             Ok(types) => return Ok(types),
@@ -49,7 +49,7 @@ impl Launches {
             match self.describe_types(std::slice::from_ref(&name)).await {
                 Ok(types) => found.extend(types),
                 Err(CloudError::NotFound(_) | CloudError::Refused(_)) => {
-                    tracing::debug!(instance_type = %name, "ec2 does not know the instance type");
+                    tracing::debug!(instance_type = %name, "instance type is unknown to EC2");
                 }
                 Err(error) => return Err(error),
             }
@@ -57,7 +57,7 @@ impl Launches {
         Ok(found)
     }
 
-    /// Every type of the region.
+    /// All instance types of the region.
     pub(in crate::clouds::aws) async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
         self.describe_types(&[]).await
     }
@@ -81,7 +81,7 @@ fn is_of_type_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '.' || letter == '-'
 }
 
-/// Reads a type; `None` where what a node is made of is missing.
+/// Reads an instance type. Returns `None` if its name, CPUs or memory are missing.
 pub(super) fn instance_type(info: &InstanceTypeInfo) -> Option<InstanceType> {
     let architectures = info.processor_info.as_ref().map(|info| info.supported_architectures()).unwrap_or_default();
     let arm = architectures.iter().any(|architecture| architecture.as_str().starts_with("arm64"));
@@ -92,7 +92,7 @@ pub(super) fn instance_type(info: &InstanceTypeInfo) -> Option<InstanceType> {
         architecture: if arm { Architecture::Arm64 } else { Architecture::Amd64 },
         accelerators: accelerators(info),
         network_pods: network_pods(info),
-        // What EC2 does not describe the type does not have.
+        // EC2 describes no storage for a type without local disks.
         local_disk_bytes: Some(info.instance_storage_info.as_ref().and_then(local_disk_bytes).unwrap_or_default()),
     })
 }
@@ -118,11 +118,14 @@ fn accelerators(info: &InstanceTypeInfo) -> Vec<Accelerator> {
             "amd" => "amd.com/gpu",
             "habana" => "habana.ai/gaudi",
             other => {
-                tracing::debug!(manufacturer = other, "accelerators of this manufacturer have no known resource");
+                tracing::debug!(
+                    manufacturer = other,
+                    "no known extended resource for accelerators of this manufacturer; ignoring them"
+                );
                 continue;
             }
         };
-        // Types with a part of a GPU count no whole one; their device plugin announces the part as one.
+        // A type with a fraction of a GPU has a GPU count of 0. Its device plugin advertises the fraction as one GPU.
         let count = positive(gpu.count).or_else(|| positive(gpu.logical_gpu_count));
         add(resource, count.unwrap_or_default());
     }
@@ -132,13 +135,13 @@ fn accelerators(info: &InstanceTypeInfo) -> Vec<Accelerator> {
         add("aws.amazon.com/neuron", count);
         add("aws.amazon.com/neuroncore", count.saturating_mul(cores));
     }
-    // Pods on Windows have the addresses of one interface, less its own, and request one each.
+    // Pods on Windows share the addresses of one interface, except its primary address. Each pod requests one.
     let addresses = info.network_info.as_ref().and_then(|network| positive(network.ipv4_addresses_per_interface));
     add("vpc.amazonaws.com/PrivateIPv4Address", addresses.map_or(0, |addresses| addresses - 1));
     found
 }
 
-// Pods have the addresses of the default card's interfaces, less each interface's own, and two are on the host's.
+// Pods use the addresses of the default card's interfaces, except each primary address. Two more pods use the host network.
 fn network_pods(info: &InstanceTypeInfo) -> Option<u32> {
     let network = info.network_info.as_ref()?;
     let default = network.default_network_card_index.unwrap_or_default();
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_of_its_own_are_added_up() {
+    fn local_disks_are_added_up() {
         let bytes = |disks: Option<InstanceStorageInfo>| {
             let info = info("x", 1, 1, "x86_64").set_instance_storage_info(disks).build();
             instance_type(&info).expect("complete").local_disk_bytes
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_bounded_by_the_addresses_of_the_default_card() {
+    fn the_addresses_of_the_default_card_limit_the_pods() {
         let card = |index, interfaces| {
             NetworkCardInfo::builder().network_card_index(index).maximum_network_interfaces(interfaces).build()
         };

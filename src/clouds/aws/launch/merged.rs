@@ -1,5 +1,4 @@
-//! From everything that a group may launch to the one machine of its template: what all of it has in common, and the
-//! least of what differs.
+//! Merges all launch options of a group into one launch spec: what they have in common, and the minimum of what differs.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +8,12 @@ use crate::cloud::{LaunchSpec, OperatingSystem, ReservedProfile, Taint};
 
 const EFA: &str = "vpc.amazonaws.com/efa";
 
-/// What one way to launch comes to.
+/// One launch option with everything it refers to looked up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResolvedLaunch {
     pub(super) types: Vec<String>,
     pub(super) windows: bool,
-    /// Image or user data say that it becomes a node of EKS.
+    /// The image or the user data makes it an EKS node.
     pub(super) eks: bool,
     pub(super) ephemeral: Option<u64>,
     pub(super) joins_local_disks: bool,
@@ -25,15 +24,16 @@ pub(super) struct ResolvedLaunch {
     pub(super) taints: Vec<Taint>,
 }
 
-/// What all ways to launch come to.
+/// All launch options of a group, merged.
 #[derive(Debug, Default)]
 pub(super) struct MergedLaunch {
-    /// `types` of all, none twice; else as [`MergedLaunch::add`] merges them.
+    /// `types` holds the types of all options without duplicates. [`MergedLaunch::add`] says how the rest is merged.
     merged: Option<ResolvedLaunch>,
 }
 
 impl MergedLaunch {
-    /// Adds a way to launch. An estimate may be low and never high, so what one way leaves unknown is unknown.
+    /// Merges another launch option. An estimate may be low but never high, so a value that one option leaves unknown
+    /// becomes unknown.
     pub(super) fn add(&mut self, mut other: ResolvedLaunch) {
         let Some(one) = &mut self.merged else {
             dedup(&mut other.types);
@@ -43,10 +43,10 @@ impl MergedLaunch {
         one.types.append(&mut other.types);
         dedup(&mut one.types);
         one.windows |= other.windows;
-        // Nodes of EKS keep more for themselves than others.
+        // EKS nodes reserve more than other nodes.
         one.eks |= other.eks;
         let ephemeral = one.ephemeral.zip(other.ephemeral).map(|(one, other)| one.min(other));
-        // Whether the volume or the disks are the lesser depends on the type.
+        // Whether the volume or the local disks are smaller depends on the instance type.
         one.ephemeral = ephemeral.filter(|_| one.joins_local_disks == other.joins_local_disks);
         one.joins_local_disks &= other.joins_local_disks;
         one.cpus_max = one.cpus_max.into_iter().chain(other.cpus_max).min();
@@ -56,12 +56,12 @@ impl MergedLaunch {
         one.taints.append(&mut other.taints);
     }
 
-    /// Every instance type.
+    /// The instance types of all options.
     pub(super) fn types(&self) -> &[String] {
         self.merged.as_ref().map(|merged| merged.types.as_slice()).unwrap_or_default()
     }
 
-    /// The machine, with what tags and EKS say of the group.
+    /// The launch spec, with the labels and taints from the group's tags and from EKS.
     pub(super) fn into_launch_spec(
         self,
         region: &str,
@@ -105,7 +105,7 @@ impl MergedLaunch {
     }
 }
 
-/// Keeps the first of each.
+/// Removes duplicates and keeps the order.
 fn dedup(types: &mut Vec<String>) {
     let mut seen = std::collections::HashSet::new();
     types.retain(|name| seen.insert(name.clone()));
@@ -124,14 +124,14 @@ mod tests {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn merged(ways: impl IntoIterator<Item = ResolvedLaunch>) -> ResolvedLaunch {
+    fn merged(options: impl IntoIterator<Item = ResolvedLaunch>) -> ResolvedLaunch {
         let mut merged = MergedLaunch::default();
-        ways.into_iter().for_each(|way| merged.add(way));
-        merged.merged.expect("a way")
+        options.into_iter().for_each(|option| merged.add(option));
+        merged.merged.expect("an option")
     }
 
     #[test]
-    fn what_differs_is_the_least_and_what_one_leaves_unknown_is_unknown() {
+    fn values_that_differ_merge_to_the_minimum_and_unknown_values_stay_unknown() {
         let taint = Taint { key: "gpu".into(), value: String::new(), effect: TaintEffect::NoSchedule };
         let one = ResolvedLaunch {
             ephemeral: Some(50),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_and_joined_disks_are_not_compared() {
+    fn the_size_of_volumes_is_not_compared_with_that_of_local_disks() {
         let volume = ResolvedLaunch { ephemeral: Some(500), ..launch_of("a") };
         let disks = ResolvedLaunch { joins_local_disks: true, ..volume.clone() };
         let mixed = merged([volume, disks.clone()]);

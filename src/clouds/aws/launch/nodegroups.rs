@@ -1,4 +1,4 @@
-//! EKS managed node groups: what EKS itself sets on the nodes of an Auto Scaling group it made.
+//! EKS managed node groups: the labels, taints and other settings that EKS gives to the nodes of a group that it created.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl NodegroupKey {
     }
 }
 
-/// What EKS says of the nodes of a managed node group.
+/// What EKS returns about the nodes of a managed node group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodegroupDetails {
     pub(super) labels: BTreeMap<String, String>,
@@ -43,12 +43,12 @@ pub(super) struct NodegroupDetails {
     pub(super) windows: bool,
     pub(super) bottlerocket: bool,
     pub(super) disk_gib: Option<u64>,
-    /// Its image is the user's own: EKS does not cap its pods.
+    /// The image is the user's own, so EKS does not limit the pods per node.
     pub(super) custom_image: bool,
 }
 
 impl Launches {
-    /// Asks EKS. A failure costs the group its newest labels and taints, or all of them, but not its template.
+    /// Describes a managed node group. After a failure, the last known details are used, or none.
     pub(super) async fn nodegroup(&self, key: &NodegroupKey) -> Arc<NodegroupDetails> {
         if let Some(details) = self.nodegroups.get(key) {
             return details;
@@ -59,8 +59,8 @@ impl Launches {
             }
             Err(error) => {
                 let (cluster, nodegroup) = (&key.cluster, &key.nodegroup);
-                tracing::warn!(%cluster, %nodegroup, %error, "labels and taints of the managed node group are not up to date");
-                (self.nodegroups.get_aged(key).unwrap_or_default(), FAILED_TTL)
+                tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read; using its last known labels and taints");
+                (self.nodegroups.get_expired(key).unwrap_or_default(), FAILED_TTL)
             }
         };
         self.nodegroups.put(key.clone(), Arc::clone(&details), ttl);
@@ -108,7 +108,7 @@ fn taint(taint: &aws_sdk_eks::types::Taint) -> Option<Taint> {
         "NO_EXECUTE" => TaintEffect::NoExecute,
         "PREFER_NO_SCHEDULE" => TaintEffect::PreferNoSchedule,
         other => {
-            tracing::warn!(effect = other, "a taint of a managed node group has an effect that is not known");
+            tracing::warn!(effect = other, "taint of a managed node group has an unknown effect; ignoring the taint");
             return None;
         }
     };

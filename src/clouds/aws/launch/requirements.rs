@@ -1,6 +1,6 @@
-//! Attribute-based selection: requirements instead of instance types. EC2 Auto Scaling and launch templates describe
-//! them in types of their own; EC2 is asked in a third. Every field is carried over: one left out would let in types
-//! that the group never launches, and the template would be wrong.
+//! Attribute-based instance type selection: requirements instead of instance types. EC2 Auto Scaling, launch templates and
+//! the EC2 request each have their own type for them. Every field is copied: with one left out, EC2 would return types that
+//! the group never launches, and the template would be wrong.
 
 use aws_sdk_autoscaling::types::InstanceRequirements as GroupRequirements;
 use aws_sdk_ec2::types as ec2;
@@ -20,7 +20,7 @@ macro_rules! texts {
     };
 }
 
-/// What all three types share.
+/// Copies the fields that all three types have.
 macro_rules! shared {
     ($from:expr) => {{
         let from = $from;
@@ -59,7 +59,7 @@ macro_rules! shared {
     }};
 }
 
-/// The instance families whose performance is the baseline.
+/// The instance families that set the performance baseline.
 fn baseline<'a>(families: impl Iterator<Item = Option<&'a String>>) -> ec2::BaselinePerformanceFactorsRequest {
     let reference = |family: Option<&String>| {
         ec2::PerformanceFactorReferenceRequest::builder().set_instance_family(family.cloned()).build()
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_is_carried_over() {
+    fn every_field_is_copied() {
         let requirements = GroupRequirements::builder()
             .v_cpu_count(group::VCpuCountRequest::builder().min(4).max(8).build())
             .memory_mib(group::MemoryMiBRequest::builder().min(1024).build())
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_required_is_nothing_asked_for() {
+    fn empty_requirements_give_an_empty_request() {
         let empty = InstanceRequirementsRequest::builder().build();
         assert_eq!(of_group(&GroupRequirements::builder().build()), empty);
         assert_eq!(of_template(&TemplateRequirements::builder().build()), empty);

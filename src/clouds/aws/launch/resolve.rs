@@ -1,4 +1,4 @@
-//! From a group's blueprint to the machine: launch templates and configurations, overrides, requirements, images.
+//! Looks up what a group's launch settings refer to: launch templates and configurations, requirements and images.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use super::user_data::UserData;
 use super::volumes::{self, ImageDetails, Volume, ephemeral_bytes, is_bottlerocket, is_of_eks};
 use crate::cloud::{CloudError, LaunchSpec};
 
-/// Types that one group may launch: more than EC2 has, so that the least of them is never cut off.
+/// Most instance types of one group. EC2 has fewer, so the smallest type is never cut off.
 const TYPES_MAX: usize = 2_000;
-/// Pages of types that satisfy requirements.
+/// Most pages of instance types that satisfy requirements.
 const PAGES_MAX: usize = 50;
-/// Kinds of network interfaces with an EFA device.
+/// Types of network interfaces that have an EFA device.
 const EFA_INTERFACES: [&str; 2] = ["efa", "efa-only"];
 
-/// What a launch template or a launch configuration says of a machine.
+/// The parameters that a launch template or a launch configuration sets for new instances.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LaunchParameters {
     instance_type: Option<String>,
@@ -52,14 +52,14 @@ impl From<&ResponseLaunchTemplateData> for LaunchParameters {
     }
 }
 
-/// Of half the options nothing follows: a type has its own default for the other half.
+/// The vCPUs that CPU options set. Needs both options: if one is missing, the instance type has its own default.
 fn cpus(options: &LaunchTemplateCpuOptions) -> Option<u32> {
     let positive = |number: Option<i32>| u32::try_from(number?).ok().filter(|number| *number > 0);
     positive(options.core_count)?.checked_mul(positive(options.threads_per_core)?)
 }
 
 impl Launches {
-    /// What a new instance of the group would be made from.
+    /// What a new instance of the group would be launched from.
     pub(in crate::clouds::aws) async fn launch_spec(
         &self,
         group: &str,
@@ -89,7 +89,7 @@ impl Launches {
         nodegroup: Option<&NodegroupDetails>,
     ) -> Result<MergedLaunch, CloudError> {
         let mut merged = MergedLaunch::default();
-        let bottlerocket = nodegroup.is_some_and(|facts| facts.bottlerocket);
+        let bottlerocket = nodegroup.is_some_and(|details| details.bottlerocket);
         let options = match &settings.method {
             LaunchMethod::Missing => {
                 let message = "the group has neither a launch template nor a launch configuration";
@@ -125,7 +125,8 @@ impl Launches {
             None => None,
         };
         let image = image.as_deref();
-        // An override's requirements stand in for the template's type, and the other way round.
+        // An override's requirements replace the template's instance type, and an override's instance type replaces the
+        // template's requirements.
         let types =
             match (&option.instance_type, &option.requirements, &parameters.instance_type, &parameters.requirements) {
                 (Some(name), _, _, _) | (None, None, Some(name), _) => vec![name.clone()],
@@ -158,7 +159,7 @@ impl Launches {
         }
         let described = self.scaling.describe_launch_configuration(name).await?;
         let missing =
-            || CloudError::not_found("DescribeLaunchConfigurations", name, "there is no such launch configuration");
+            || CloudError::not_found("DescribeLaunchConfigurations", name, "the launch configuration does not exist");
         let described = described.ok_or_else(missing)?;
         let data = Arc::new(LaunchParameters {
             instance_type: described.instance_type.clone().filter(|name| !name.is_empty()),
@@ -177,7 +178,7 @@ impl Launches {
         }
         let described = self.ec2.describe_launch_template_version(&template.key, &template.version).await?;
         let data = described.and_then(|described| described.launch_template_data).ok_or_else(|| {
-            let message = format!("there is no version {} of this launch template", template.version);
+            let message = format!("the launch template has no version {}", template.version);
             CloudError::not_found("DescribeLaunchTemplateVersions", template.key.as_str(), message)
         })?;
         let data = Arc::new(LaunchParameters::from(&data));
@@ -186,7 +187,7 @@ impl Launches {
         Ok(data)
     }
 
-    // An image only refines the template, so that one which cannot be read costs the template nothing but that.
+    // An image only makes the template more precise, so a template is built even if its image cannot be read.
     async fn image(&self, id: &str) -> Option<Arc<ImageDetails>> {
         // `resolve:ssm:…` is an alias that only a launch resolves.
         if !id.starts_with("ami-") {
@@ -199,8 +200,8 @@ impl Launches {
         let (facts, ttl) = match self.ec2.describe_image(id).await {
             Ok(image) => (image.as_ref().map(|image| Arc::new(ImageDetails::from(image))), IMMUTABLE_TTL),
             Err(error) => {
-                tracing::warn!(image = %id, %error, "the machine image is unknown; the node template goes without it");
-                (self.images.get_aged(&key).flatten(), FAILED_TTL)
+                tracing::warn!(image = %id, %error, "machine image cannot be read; building the node template without it");
+                (self.images.get_expired(&key).flatten(), FAILED_TTL)
             }
         };
         self.images.put(key, facts.clone(), ttl);
@@ -240,7 +241,7 @@ impl Launches {
                 return Err(CloudError::unintelligible(
                     OPERATION,
                     "requirements",
-                    format!("more than {} types", names.len()),
+                    format!("more than {} instance types", names.len()),
                 ));
             }
         }
@@ -251,7 +252,7 @@ impl Launches {
                 "no instance type satisfies the group's requirements",
             ));
         }
-        // EC2's order means nothing.
+        // EC2 returns the types in no useful order.
         names.sort();
         names.dedup();
         self.types_by_requirements.put(key, Arc::from(names.as_slice()), RESOLVED_TTL);

@@ -1,4 +1,4 @@
-//! What a group says of the machines it launches, before any of it is looked up.
+//! A group's launch settings, before anything that they refer to is looked up.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +11,40 @@ use super::requirements;
 use super::tags::EKSCTL;
 use super::{launch_fingerprint, tags};
 
-/// Either says that a group's nodes are of EKS. `kubernetes.io/cluster/…` does not: kops and others set it as well.
+/// Each of these tags shows that a group's nodes are EKS nodes. `kubernetes.io/cluster/…` does not: kops and others set it
+/// as well.
 const EKS_TAGS: [&str; 2] = ["eks:cluster-name", "eks:nodegroup-name"];
-/// What eksctl writes on a group and on its nodes alike.
+/// The names of eksctl's tags that eksctl also sets as labels on the nodes.
 const EKSCTL_LABELS: [&str; 2] = ["cluster-name", "nodegroup-name"];
 
-/// A group's instructions for a new machine.
+/// What a group's own description says about its launches.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::clouds::aws) struct LaunchSettings {
-    /// [`crate::cloud::GroupReading::launch_fingerprint`] of the reading it came with.
+    /// The [`crate::cloud::GroupReading::launch_fingerprint`] of the same description.
     pub(in crate::clouds::aws) launch_fingerprint: u64,
     pub(super) method: LaunchMethod,
-    /// Sorted, none twice.
+    /// Sorted, without duplicates.
     pub(super) zones: Vec<String>,
     pub(super) nodegroup: Option<NodegroupKey>,
-    /// Tags say that its nodes are of EKS.
+    /// The group's tags show that its nodes are EKS nodes.
     pub(super) eks: bool,
-    /// What eksctl, by its tags, labels the nodes with.
+    /// The labels that eksctl sets on the nodes, known from its tags on the group.
     pub(super) labels: BTreeMap<String, String>,
 }
 
-/// Where a group has the description of its machines.
+/// What a group launches instances from.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LaunchMethod {
-    /// In a launch configuration.
+    /// A launch configuration.
     Configuration(String),
-    /// In a launch template, overridden in several ways; in one way that overrides nothing where it is not mixed.
+    /// A launch template, with one option per override. A group without a mixed instances policy has one option, which
+    /// overrides nothing.
     Template(Vec<LaunchOption>),
-    /// Missing.
+    /// Neither.
     Missing,
 }
 
-/// A launch template, and what overrides it.
+/// A launch template, and the overrides of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LaunchOption {
     pub(super) template: Option<TemplateVersion>,
@@ -67,7 +69,7 @@ impl TemplateVersion {
         Some(Self { key, version: version.unwrap_or_else(|| "$Default".to_owned()) })
     }
 
-    /// Whether the version always is the same one.
+    /// Whether the version is a number, which always means the same version.
     pub(super) fn is_fixed(&self) -> bool {
         !self.version.starts_with('$')
     }

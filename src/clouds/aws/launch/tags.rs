@@ -1,11 +1,11 @@
-//! What tags say of a group's nodes. Groups and EKS managed node groups use the same keys.
+//! What tags say about a group's nodes. Groups and EKS managed node groups use the same keys.
 
 use aws_sdk_autoscaling::types::TagDescription;
 
 use crate::cloud::{GroupHints, Taint};
 
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
-/// How the tags start that eksctl gives to groups of its own.
+/// The prefix of the tags that eksctl sets on its groups.
 pub(super) const EKSCTL: &str = "alpha.eksctl.io/";
 
 /// A tag's key and value.
@@ -13,12 +13,12 @@ pub(in crate::clouds::aws) fn pair(tag: &TagDescription) -> Option<(&str, &str)>
     Some((tag.key.as_deref()?, tag.value.as_deref().unwrap_or_default()))
 }
 
-/// Whether a tag says something of new nodes, so that a change of it changes them.
+/// Whether a tag affects new nodes.
 pub(super) fn shapes_nodes(key: &str) -> bool {
     key.starts_with(NODE_TEMPLATE) || key.starts_with("eks:") || key.starts_with(EKSCTL)
 }
 
-/// Reads the `node-template` tags; what cannot be read is left out and named in `warnings`.
+/// Reads the `node-template` tags. Ignores those that are invalid, and adds a warning for each.
 ///
 /// The in-tree provider also makes a label of every key that contains `eks:`; no real node has those labels.
 pub(in crate::clouds::aws) fn hints<'a>(
@@ -31,7 +31,7 @@ pub(in crate::clouds::aws) fn hints<'a>(
             continue;
         };
         if name.is_empty() {
-            warnings.push(format!("tag {key} names nothing"));
+            warnings.push(format!("tag {key} is ignored: it lacks a name after the last slash"));
             continue;
         }
         match kind {
@@ -50,7 +50,7 @@ pub(in crate::clouds::aws) fn hints<'a>(
                     "tag {key} is ignored: {value:?} is not value:NoSchedule, value:PreferNoSchedule or value:NoExecute"
                 )),
             },
-            _ => warnings.push(format!("tag {key} is ignored: node-template/{kind} is not known")),
+            _ => warnings.push(format!("tag {key} is ignored: node-template/{kind} is unknown")),
         }
     }
     hints.taints.sort();

@@ -1,31 +1,31 @@
-//! What a machine is started with (user data) says of the node that it becomes.
+//! What an instance's user data says about the node.
 //!
-//! EKS bootstraps nodes from user data: a `NodeConfig` for nodeadm, arguments of `bootstrap.sh`, or settings of
-//! Bottlerocket. Of managed node groups EKS writes it itself, with the limit of pods that it computed. What is looked for
-//! here are single settings, by their names, in whichever of these forms; what a shell would compute stays unknown. User
-//! data may hold secrets, so nothing else of it is kept, and none of it is logged.
+//! EKS bootstraps nodes from user data: a `NodeConfig` for nodeadm, arguments of `bootstrap.sh`, or Bottlerocket settings.
+//! For managed node groups, EKS writes the user data, with the pod limit that it computed. This module looks for single
+//! settings by name, in any of these formats. A value that a shell would compute stays unknown. User data may hold
+//! secrets, so nothing else of it is kept, and none of it is logged.
 
 use std::collections::BTreeMap;
 
 use crate::cloud::{Taint, TaintEffect};
 
-/// EC2 takes 16 KiB, which are 22 KiB in base64.
+/// Longest user data that is read. EC2 accepts 16 KiB, which is 22 KiB in base64.
 const ENCODED_MAX: usize = 64 * 1024;
-/// `strategy` stands in the same mapping as, and so close to, `localStorage`.
+/// How far after `localStorage` its `strategy` may be. Both are in the same mapping.
 const NEAR: usize = 200;
-/// What user data has in it where it makes a node of EKS: nodeadm's kind, `bootstrap.sh` and its like for Windows, and
-/// Bottlerocket's settings.
+/// User data of an EKS node contains one of these: nodeadm's API group, `bootstrap.sh` or its Windows counterpart, or
+/// Bottlerocket's Kubernetes settings.
 const EKS: [&str; 4] = ["node.eks.aws/", "/etc/eks/bootstrap.sh", "EKSBootstrap", "[settings.kubernetes"];
-/// The kubelet's own limit of pods, where `bootstrap.sh` is told to set none.
+/// The kubelet's default pod limit, which applies if `bootstrap.sh` is told not to set one.
 const KUBELET_PODS: u32 = 110;
 
-/// What user data says of a node.
+/// What user data says about a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct UserData {
-    /// It makes a node of EKS.
+    /// It makes the instance an EKS node.
     pub(super) eks: bool,
     pub(super) max_pods: Option<u32>,
-    /// The machine's own disks are joined into one, for pods' ephemeral storage.
+    /// The local disks are joined into one volume for the pods' ephemeral storage.
     pub(super) joins_local_disks: bool,
     /// Labels that the kubelet registers with.
     pub(super) labels: BTreeMap<String, String>,
@@ -34,11 +34,11 @@ pub(super) struct UserData {
 }
 
 impl UserData {
-    /// Reads user data as AWS describes it, in base64.
+    /// Reads user data as AWS returns it, in base64.
     pub(super) fn read(encoded: Option<&str>) -> Self {
         let encoded = encoded.filter(|encoded| encoded.len() <= ENCODED_MAX).unwrap_or_default();
         let decoded = aws_smithy_types::base64::decode(encoded.trim()).ok();
-        // What is compressed is not text, and stays unknown.
+        // Compressed user data is not text, and its settings stay unknown.
         let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
         Self::of(&text)
     }
@@ -76,12 +76,12 @@ fn settings<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     })
 }
 
-/// The least of what is said, for which of several settings wins differs; `None` where one of them cannot be read.
+/// The lowest of several settings, because which one wins depends on the tool. `None` if one of them cannot be read.
 fn max_pods(text: &str) -> Option<u32> {
-    let said = ["maxPods", "--max-pods", "max-pods"].into_iter().flat_map(|name| settings(text, name));
-    let said: Option<Vec<u32>> = said.map(|value| value.trim_end_matches(',').parse().ok()).collect();
+    let found = ["maxPods", "--max-pods", "max-pods"].into_iter().flat_map(|name| settings(text, name));
+    let found: Option<Vec<u32>> = found.map(|value| value.trim_end_matches(',').parse().ok()).collect();
     let unset = || settings(text, "--use-max-pods").any(|value| value == "false").then_some(KUBELET_PODS);
-    said?.into_iter().min().or_else(unset)
+    found?.into_iter().min().or_else(unset)
 }
 
 fn joins_local_disks(text: &str) -> bool {
@@ -97,7 +97,7 @@ fn is_raid0(value: &str) -> bool {
     value.trim_end_matches(',').eq_ignore_ascii_case("raid0")
 }
 
-/// Whether it is as it is, and not what a shell or a templating engine would make of it.
+/// Whether a text is literal, with nothing that a shell or a templating engine would expand.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter))
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_of_pods_is_found_in_every_form() {
+    fn the_pod_limit_is_found_in_every_format() {
         for (text, pods) in [
             ("kubelet:\n  config:\n    maxPods: 58\n", Some(58)),
             (r#"{"kubelet": {"config": {"maxPods":110, "x": 1}}}"#, Some(110)),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_are_joined_where_the_strategy_says_so() {
+    fn local_disks_are_joined_if_the_strategy_says_so() {
         for (text, joined) in [
             ("instance:\n  localStorage:\n    strategy: RAID0\n", true),
             (r#"{"localStorage": {"strategy": "RAID0"}}"#, true),
@@ -154,21 +154,21 @@ mod tests {
 
     #[test]
     fn labels_and_taints_are_those_the_kubelet_registers_with() {
-        let startup = UserData::of(
+        let user_data = UserData::of(
             "flags:\n- \"--node-labels=team=ml,example.com/role=,zone=${ZONE},$(whoami)=x\"\n\
              - --register-with-taints=gpu=true:NoSchedule,bare:NoExecute,odd:Sometimes\n",
         );
-        let labels: Vec<_> = startup.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let labels: Vec<_> = user_data.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         assert_eq!(labels, [("example.com/role", ""), ("team", "ml")]);
         let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
         assert_eq!(
-            startup.taints,
+            user_data.taints,
             [taint("gpu", "true", TaintEffect::NoSchedule), taint("bare", "", TaintEffect::NoExecute)]
         );
     }
 
     #[test]
-    fn nodes_of_eks_are_told_by_what_starts_them() {
+    fn eks_nodes_are_recognised_by_their_user_data() {
         for (text, eks) in [
             ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", true),
             ("#!/bin/bash\n/etc/eks/bootstrap.sh my-cluster\n", true),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn user_data_is_read_as_aws_describes_it_and_within_bounds() {
+    fn user_data_is_decoded_unless_it_is_too_long_or_not_text() {
         let encode = |bytes: &[u8]| aws_smithy_types::base64::encode(bytes);
         assert_eq!(UserData::read(Some(&encode(b"maxPods: 17\n"))).max_pods, Some(17));
         let long = format!("{}maxPods: 17\n", " ".repeat(ENCODED_MAX));

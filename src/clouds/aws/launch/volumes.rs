@@ -1,13 +1,13 @@
-//! The volume that pods' ephemeral storage is on.
+//! Machine images, and the volume that holds the pods' ephemeral storage.
 
 use aws_sdk_autoscaling::types::BlockDeviceMapping as ConfigurationMapping;
 use aws_sdk_ec2::types::{
     ArchitectureType, Image, LaunchTemplateBlockDeviceMapping, PlatformValues, VirtualizationType,
 };
 
-/// Where Amazon Linux has its root.
+/// The root device of Amazon Linux.
 const ROOT: &str = "/dev/xvda";
-/// Where Bottlerocket has its data; its root holds only the system.
+/// The data device of Bottlerocket. Its root device holds only the system.
 const BOTTLEROCKET_DATA: &str = "/dev/xvdb";
 
 /// A volume of a launch template, a launch configuration or an image.
@@ -15,18 +15,18 @@ const BOTTLEROCKET_DATA: &str = "/dev/xvdb";
 pub(super) struct Volume {
     /// The device's name.
     pub(super) device: String,
-    /// Its size, where it is said.
+    /// Its size, if the description has one.
     pub(super) gib: Option<u64>,
 }
 
-/// What matters of a machine image.
+/// What launch specs need to know about a machine image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ImageDetails {
     pub(super) architecture: ArchitectureType,
     pub(super) virtualization: VirtualizationType,
     pub(super) windows: bool,
     pub(super) bottlerocket: bool,
-    /// It is one of those made for EKS, whose nodes reserve as EKS has it.
+    /// It is made for EKS, so its nodes reserve resources as EKS does.
     pub(super) eks: bool,
     pub(super) root: Option<String>,
     pub(super) volumes: Vec<Volume>,
@@ -56,7 +56,7 @@ pub(super) fn is_bottlerocket(name: &str) -> bool {
     name.to_ascii_lowercase().contains("bottlerocket")
 }
 
-/// Whether an image's name or alias is one of those made for EKS: `amazon-eks-node-…`, `ubuntu-eks/…`,
+/// Whether the name or alias of an image is that of one made for EKS: `amazon-eks-node-…`, `ubuntu-eks/…`,
 /// `Windows_Server-…-EKS_Optimized-…`, `bottlerocket-aws-k8s-…`, `resolve:ssm:/aws/service/eks/…`.
 pub(super) fn is_of_eks(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
@@ -81,11 +81,11 @@ pub(super) fn of_configuration(mappings: &[ConfigurationMapping]) -> Vec<Volume>
     mappings.iter().filter_map(|mapping| volume(mapping.device_name.as_deref(), size(mapping))).collect()
 }
 
-/// Size of the volume with pods' ephemeral storage, in bytes: what the launch says, else what the image says.
+/// Size of the volume that holds the pods' ephemeral storage, in bytes: as the launch sets it, else as the image does.
 pub(super) fn ephemeral_bytes(launch: &[Volume], image: Option<&ImageDetails>, bottlerocket: bool) -> Option<u64> {
     let of_image = image.map(|image| image.volumes.as_slice()).unwrap_or_default();
     let has = |device: &str| launch.iter().chain(of_image).any(|volume| volume.device == device);
-    // An image that cannot be read may be Bottlerocket's, which no second volume of another system is likely to mimic.
+    // An image that cannot be read may be Bottlerocket. Other systems are unlikely to have a volume of this device name.
     let is_bottlerocket = bottlerocket || image.is_none_or(|image| image.bottlerocket);
     let root = image.and_then(|image| image.root.as_deref());
     let device = match root {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_volume_with_the_pods_is_found() {
+    fn the_volume_that_holds_the_pods_storage_is_found() {
         let linux = image("/dev/xvda", false, &[("/dev/xvda", 20)]);
         let ubuntu = image("/dev/sda1", false, &[("/dev/sda1", 8)]);
         let rocket = image("/dev/xvda", true, &[("/dev/xvda", 4), ("/dev/xvdb", 20)]);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn images_made_for_eks_are_told_by_their_names() {
+    fn images_made_for_eks_are_recognised_by_name() {
         for (name, eks) in [
             ("amazon-eks-node-al2023-x86_64-standard-1.31-v20250103", true),
             ("amazon-eks-gpu-node-1.29-v20240202", true),

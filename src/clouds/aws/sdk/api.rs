@@ -1,5 +1,5 @@
-//! The AWS calls that Headcount makes, and no others. [`READ_ACTIONS`], [`WRITE_ACTIONS`] and [`CHECK_ACTIONS`] are the IAM
-//! policy in `deploy/aws-iam-policy.json`; a test holds them equal.
+//! The AWS calls that Headcount makes. [`READ_ACTIONS`], [`WRITE_ACTIONS`] and [`CHECK_ACTIONS`] are the actions of the IAM
+//! policy in `deploy/aws-iam-policy.json`. A test compares them.
 
 use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
@@ -15,7 +15,7 @@ use aws_sdk_eks::types::Nodegroup;
 use super::errors::cloud_error;
 use crate::cloud::CloudError;
 
-/// What Headcount must be allowed to read; EC2 and EC2 Auto Scaling know no finer resource than `*` for these.
+/// The actions that read. For these, EC2 and EC2 Auto Scaling accept no resource but `*`.
 pub const READ_ACTIONS: [&str; 8] = [
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeLaunchConfigurations",
@@ -27,17 +27,17 @@ pub const READ_ACTIONS: [&str; 8] = [
     "eks:DescribeNodegroup",
 ];
 
-/// What Headcount must be allowed to do to the groups it scales.
+/// The actions that Headcount needs on the groups it scales.
 pub const WRITE_ACTIONS: [&str; 2] =
     ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"];
 
-/// What `headcount check` reads besides; serving needs none of it.
+/// The actions that only `headcount check` needs.
 pub const CHECK_ACTIONS: [&str; 1] = ["autoscaling:DescribePolicies"];
 
 /// The most group names one DescribeAutoScalingGroups takes, the most records of a page of it, the most instance types
 /// one DescribeInstanceTypes takes and the most instances one TerminateInstanceInAutoScalingGroup takes.
 pub(in crate::clouds::aws) const BATCH: usize = 100;
-/// [`BATCH`] as the APIs want it.
+/// [`BATCH`] in the type that the APIs take.
 const PAGE_RECORDS: i32 = 100;
 
 /// The groups that a DescribeAutoScalingGroups asks for. Never empty: an empty query would describe every group.
@@ -68,24 +68,24 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
     /// One page of the scaling policies of all groups.
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError>;
 
-    /// Sets the desired capacity. Sent once.
+    /// Sets the desired capacity. Never retried.
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError>;
 
-    /// Terminates one instance and decrements the desired capacity. Sent once.
+    /// Terminates one instance and decrements the desired capacity. Never retried.
     async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError>;
 
-    /// Terminates several instances of one group and decrements its desired capacity by them. Sent once. Not every
-    /// region and partition has this form.
+    /// Terminates several instances of one group and lowers its desired capacity by their number. Never retried. Not
+    /// every region and partition has this form.
     async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError>;
 }
 
 /// EC2.
 #[async_trait]
 pub(in crate::clouds::aws) trait Ec2Api: Send + Sync {
-    /// One image, `None` where there is no such image.
+    /// One image, or `None` if it does not exist.
     async fn describe_image(&self, id: &str) -> Result<Option<Image>, CloudError>;
 
-    /// Instance types by name, or one page of all where `names` is empty.
+    /// Instance types by name, or one page of all types if `names` is empty.
     async fn describe_instance_types(
         &self,
         names: &[String],
@@ -212,7 +212,7 @@ impl Ec2Api for Ec2 {
         token: Option<String>,
     ) -> Result<DescribeInstanceTypesOutput, CloudError> {
         let call = self.0.describe_instance_types().set_next_token(token);
-        // The API refuses a page size beside names.
+        // The API refuses a page size together with names.
         let call = if names.is_empty() {
             call.max_results(PAGE_RECORDS)
         } else {

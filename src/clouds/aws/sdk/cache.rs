@@ -1,4 +1,4 @@
-//! A small memory with an end: entries age, and their number is bounded.
+//! A bounded cache whose entries expire.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long `$Latest` and `$Default` of a launch template stay resolved, and which types satisfy requirements.
+/// For `$Latest` and `$Default` of a launch template, and for the types that satisfy requirements.
 pub(in crate::clouds::aws) const RESOLVED_TTL: Duration = Duration::from_secs(5 * 60);
-/// How long an EKS managed node group is remembered; DescribeNodegroup is throttled apart from everything else.
+/// For an EKS managed node group. DescribeNodegroup has a throttling limit of its own.
 pub(in crate::clouds::aws) const NODEGROUP_TTL: Duration = Duration::from_secs(6 * 60);
-/// How long what cannot change is remembered (a numbered launch template version, an image): until it may be deleted.
+/// For what cannot change, but can be deleted: a numbered launch template version, an image.
 pub(in crate::clouds::aws) const IMMUTABLE_TTL: Duration = Duration::from_secs(60 * 60);
-/// How long a refinement of a template that could not be read is gone without.
+/// For optional details that could not be read, until they are read again.
 pub(in crate::clouds::aws) const FAILED_TTL: Duration = Duration::from_secs(60);
-/// How long the batch form of a call is not tried again after AWS did not know it.
+/// How long the batch form of a call is not used after AWS refused it as unknown.
 pub(in crate::clouds::aws) const UNKNOWN_FORM_TTL: Duration = Duration::from_secs(10 * 60);
 
-/// Entries of one cache.
+/// Most entries of one cache.
 const ENTRIES_MAX: usize = 2_000;
 
-/// A cache whose entries age.
+/// A cache whose entries expire.
 #[derive(Debug)]
 pub(in crate::clouds::aws) struct Cache<K, V>(Mutex<HashMap<K, (Instant, V)>>);
 
@@ -32,19 +32,19 @@ impl<K, V> Default for Cache<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Cache<K, V> {
-    /// What is remembered under `key`.
+    /// The value of `key`, unless it has expired.
     pub(in crate::clouds::aws) fn get(&self, key: &K) -> Option<V> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(key).filter(|(until, _)| Instant::now() < *until).map(|(_, value)| value.clone())
     }
 
-    /// What was remembered under `key` last, however long ago: for when there is nothing newer to be had.
-    pub(in crate::clouds::aws) fn get_aged(&self, key: &K) -> Option<V> {
+    /// The last value of `key`, even if it has expired. For use when a newer one cannot be read.
+    pub(in crate::clouds::aws) fn get_expired(&self, key: &K) -> Option<V> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(key).map(|(_, value)| value.clone())
     }
 
-    /// Remembers `value` for so long.
+    /// Stores `value` until `ttl` has passed.
     pub(in crate::clouds::aws) fn put(&self, key: K, value: V, ttl: Duration) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -63,12 +63,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn entries_age_and_are_bounded() {
+    async fn entries_expire_and_their_number_is_bounded() {
         let cache = Cache::default();
         cache.put(0, "zero", Duration::from_secs(10));
         assert_eq!(cache.get(&0), Some("zero"));
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!((cache.get(&0), cache.get_aged(&0)), (None, Some("zero")));
+        assert_eq!((cache.get(&0), cache.get_expired(&0)), (None, Some("zero")));
         for key in 0..=ENTRIES_MAX {
             cache.put(key, "x", Duration::from_secs(10));
         }

@@ -13,18 +13,18 @@ use crate::config::settings::aws::Settings;
 
 /// Long enough for a TLS handshake across a continent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A full page of groups with many instances takes seconds.
+/// A full page of groups with many instances takes several seconds.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A read with its retries; a keeper waits no longer than this for one answer.
+/// Limit of a read with its retries. A keeper waits no longer than this for one response.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why a source cannot be connected to.
+/// Why the clients of a source cannot be created.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// No region is configured, and neither the environment, the profile nor the metadata service has one.
+    /// No region is configured, and the environment, the profile and the metadata service have none.
     #[error(
         "no AWS region: set aws.region of the source in headcount.yaml, or AWS_REGION, \
-         or a region in the AWS profile; on EC2, let the metadata service be reached"
+         or a region in the AWS profile; on EC2, make sure that the instance metadata service is reachable"
     )]
     NoRegion,
 }
@@ -45,7 +45,7 @@ impl Clients {
             .operation_attempt_timeout(ATTEMPT_TIMEOUT)
             .operation_timeout(OPERATION_TIMEOUT)
             .build();
-        // Reads are tried as often as the SDK does by default, 3 times, or as AWS_MAX_ATTEMPTS says.
+        // Reads are attempted as often as the SDK's default, 3 times, or as AWS_MAX_ATTEMPTS sets.
         let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
         if let Ok(name) = AppName::new("headcount") {
             loader = loader.app_name(name);

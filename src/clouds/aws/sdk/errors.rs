@@ -1,4 +1,4 @@
-//! What AWS's error codes mean. The only file that knows them.
+//! What AWS's error codes mean. No other file names them.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ const DENIED: [&str; 19] = [
     "UnrecognizedClientException",
 ];
 
-// ResourceContention comes with HTTP 500, and yet says that nothing was done.
+// ResourceContention comes with HTTP 500, but it means that nothing was done.
 const CONFLICT: [&str; 5] = [
     "ResourceContention",
     "ResourceContentionFault",
@@ -53,7 +53,7 @@ const CONFLICT: [&str; 5] = [
     "ScalingActivityInProgressFault",
 ];
 
-/// Codes of launches and calls that fail for want of capacity, quota, addresses or a high enough price.
+/// Codes of launches and calls that fail because capacity, quota or addresses ran out, or the Spot price is too low.
 const OUT_OF_RESOURCES: [&str; 17] = [
     "AddressLimitExceeded",
     "InstanceLimitExceeded",
@@ -84,24 +84,24 @@ const SERVER_FAULT: [&str; 7] = [
     "Unavailable",
 ];
 
-/// Codes that mean the thing is not there although they do not end in `NotFound`.
+/// Codes that mean "not found" although they do not end in `NotFound`.
 const NOT_FOUND: [&str; 2] = ["InvalidAMIID.Unavailable", "InvalidInstanceType"];
 
-/// What is known of a failed call, apart from any SDK type.
+/// A failed call, without the SDK's types.
 #[derive(Clone, Debug, Default)]
 pub(in crate::clouds::aws) struct FailedCall {
     pub(in crate::clouds::aws) code: Option<String>,
     pub(in crate::clouds::aws) message: String,
-    /// The HTTP status, where there was an answer.
+    /// The HTTP status, if there was a response.
     pub(in crate::clouds::aws) status: Option<u16>,
     pub(in crate::clouds::aws) retry_after: Option<Duration>,
-    /// The request was not sent, and this is not the network's doing.
+    /// The request could not be built, so it was not sent.
     pub(in crate::clouds::aws) not_sent: bool,
     /// There are no usable credentials.
     pub(in crate::clouds::aws) no_credentials: bool,
 }
 
-/// Turns a failed call of the SDK into what can be decided on.
+/// Classifies an error of the SDK.
 pub(in crate::clouds::aws) fn cloud_error<E>(
     operation: &'static str,
     subject: &str,
@@ -126,14 +126,14 @@ impl FailedCall {
             .or_else(|| header("x-amz-retry-after").map(Duration::from_millis))
             .map(|wait| wait.min(Duration::from_secs(300)));
         let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
-        // The SDK's own words for "not sent"; what matters follows them.
+        // The SDK's words for "not sent". The cause follows them.
         let chain = error_chain(error);
         let chain = chain.trim_start_matches("dispatch failure: other: ");
         let status = raw.map(|raw| raw.status().as_u16());
-        let untold = status.map_or_else(|| chain.to_owned(), |status| format!("HTTP {status}: {chain}"));
+        let text = status.map_or_else(|| chain.to_owned(), |status| format!("HTTP {status}: {chain}"));
         Self {
             code: metadata.and_then(|meta| meta.code()).map(str::to_owned),
-            message: shorten(metadata.and_then(|meta| meta.message()).unwrap_or(&untold), MESSAGE_CHARS_MAX),
+            message: shorten(metadata.and_then(|meta| meta.message()).unwrap_or(&text), MESSAGE_CHARS_MAX),
             status,
             retry_after,
             not_sent: matches!(error, SdkError::ConstructionFailure(_)),
@@ -143,15 +143,15 @@ impl FailedCall {
     }
 }
 
-// The SDK reports missing credentials as a request that could not be dispatched. Those that could not be had because STS
-// or the metadata service is out of reach may come back by themselves.
+// The SDK reports missing credentials as a request that could not be dispatched. If STS or the metadata service is
+// unreachable, credentials may come back without any change, so that is not counted here.
 fn lacks_credentials(chain: &str) -> bool {
     let text = chain.to_ascii_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    says(&["credential", "identity"]) && !says(&["timed out", "timeout", "io error", "dispatch failure"])
+    let contains = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    contains(&["credential", "identity"]) && !contains(&["timed out", "timeout", "io error", "dispatch failure"])
 }
 
-/// Decides what a failed call was.
+/// Classifies a failed call.
 pub(in crate::clouds::aws) fn classify(
     operation: &'static str,
     subject: &str,
@@ -186,7 +186,7 @@ pub(in crate::clouds::aws) fn classify(
     }
 }
 
-// EC2 Auto Scaling answers ValidationError for whatever is missing; only its text tells.
+// EC2 Auto Scaling returns ValidationError for anything that does not exist. Only the message shows it.
 fn is_not_found(code: &str, text: &str) -> bool {
     NOT_FOUND.contains(&code)
         || code.ends_with("NotFound")
@@ -195,19 +195,19 @@ fn is_not_found(code: &str, text: &str) -> bool {
             && ["not found", "no managed instance", "does not exist"].iter().any(|words| text.contains(words)))
 }
 
-/// What CA makes of a launch that failed with this code.
+/// The class under which CA sees a launch that failed with this code.
 pub(in crate::clouds::aws) fn class_of(code: &str) -> FailureClass {
     let code = code.rsplit('.').next().unwrap_or(code);
     let quota = code.ends_with("LimitExceeded") && !THROTTLED.contains(&code);
     if quota || OUT_OF_RESOURCES.contains(&code) { FailureClass::OutOfResources } else { FailureClass::Other }
 }
 
-/// Whether a token of a message is a code that this file knows.
+/// Whether a word of a message is a code in this file.
 pub(in crate::clouds::aws) fn is_known(token: &str) -> bool {
     [&THROTTLED[..], &DENIED, &OUT_OF_RESOURCES, &SERVER_FAULT, &NOT_FOUND].iter().any(|codes| codes.contains(&token))
 }
 
-/// Whether a batch form of a call was refused for what it is, and not for what it was about.
+/// Whether AWS refused the batch form of a call itself, and not what the call asked for.
 pub(in crate::clouds::aws) fn is_unknown_form(error: &CloudError) -> bool {
     match error {
         CloudError::Refused(fault) => !fault.message.to_ascii_lowercase().contains("size constraint"),

@@ -1,4 +1,4 @@
-//! An AWS in memory that the tests of this module run on: it keeps groups, counts calls, and fails where it is told to.
+//! An AWS in memory for the unit tests. It keeps groups, records calls and returns the failures that a test asks for.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use super::api::{AutoScalingApi, Ec2Api, EksApi, GroupQuery, TemplateKey};
 use super::errors::{FailedCall, classify};
 use crate::cloud::CloudError;
 
-/// What the fake holds, and what was asked of it.
+/// The fake's groups and other resources, and the calls it received.
 #[derive(Default)]
 pub(in crate::clouds::aws) struct State {
     pub(in crate::clouds::aws) groups: Vec<AutoScalingGroup>,
@@ -32,13 +32,13 @@ pub(in crate::clouds::aws) struct State {
     pub(in crate::clouds::aws) policies: Vec<ScalingPolicy>,
     /// Instance types EC2 knows.
     pub(in crate::clouds::aws) types: Vec<String>,
-    /// Groups or types on a page.
+    /// Items per page.
     pub(in crate::clouds::aws) page: usize,
     /// Every call, in order, as `Operation subject`.
     pub(in crate::clouds::aws) calls: Vec<String>,
-    /// What the next calls of this operation and subject fail with: code, message, status.
+    /// The failures of the next calls, by operation, or operation and subject: code, message, status.
     pub(in crate::clouds::aws) failures: HashMap<String, VecDeque<(&'static str, &'static str, u16)>>,
-    /// What GetInstanceTypesFromInstanceRequirements was asked.
+    /// The architectures and requirements that GetInstanceTypesFromInstanceRequirements received.
     pub(in crate::clouds::aws) requirements: Vec<(Vec<ArchitectureType>, InstanceRequirementsRequest)>,
 }
 
@@ -57,7 +57,7 @@ impl Fake {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lets the next call fail.
+    /// Makes the next call fail.
     pub(in crate::clouds::aws) fn fail(&self, call: &str, code: &'static str, message: &'static str, status: u16) {
         self.state(|state| state.failures.entry(call.to_owned()).or_default().push_back((code, message, status)));
     }

@@ -83,7 +83,7 @@ async fn a_machine_that_is_not_described_is_an_error_of_its_group_alone() {
     });
     for (name, complaint) in [
         ("nowhere", "neither a launch template nor a launch configuration"),
-        ("missing", "no version $Default of this launch template"),
+        ("missing", "the launch template has no version $Default"),
         ("typeless", "names an instance type"),
         ("zoneless", "no availability zones"),
         ("bare-policy", "neither a launch template nor a launch configuration"),

@@ -13,7 +13,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn each_tag_says_one_thing_or_is_remarked_on_at_most_once(tags in vec((pieces(&KEY), pieces(&VALUE)), 0..20)) {
+    fn each_tag_gives_one_hint_or_at_most_one_warning(tags in vec((pieces(&KEY), pieces(&VALUE)), 0..20)) {
         let mut warnings = Vec::new();
         let hints = hints(tags.iter().map(|(key, value)| (key.as_str(), value.as_str())), &mut warnings);
         let said = hints.labels.len() + hints.resources.len() + hints.options.len() + hints.taints.len();

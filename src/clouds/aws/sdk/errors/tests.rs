@@ -51,7 +51,7 @@ fn error_codes_have_a_meaning() {
 }
 
 #[test]
-fn a_call_without_an_answer_is_told_apart_from_one_that_was_not_made() {
+fn a_call_without_a_response_is_unreachable_and_one_that_was_not_sent_is_not() {
     let error_of = |call| name(&classify("Operation", "subject", call, None));
     assert_eq!(error_of(FailedCall::default()), "unreachable");
     assert_eq!(error_of(FailedCall { no_credentials: true, ..FailedCall::default() }), "denied");
@@ -59,7 +59,7 @@ fn a_call_without_an_answer_is_told_apart_from_one_that_was_not_made() {
 }
 
 #[test]
-fn missing_credentials_are_told_from_a_network_that_is_down() {
+fn missing_credentials_are_not_confused_with_an_unreachable_network() {
     for (chain, lacks) in [
         ("the credential provider was not enabled: no credentials found in chain", true),
         ("an error occurred while loading credentials: failed to load IMDS session token: request forbidden", true),
@@ -72,7 +72,7 @@ fn missing_credentials_are_told_from_a_network_that_is_down() {
 }
 
 #[test]
-fn only_the_form_of_a_batch_makes_it_unknown() {
+fn the_batch_form_is_unknown_only_if_aws_refuses_the_form_itself() {
     assert!(is_unknown_form(&error_of("ValidationError", "1 validation error detected: instanceId is null", 400)));
     assert!(is_unknown_form(&error_of("", "<!doctype html>", 500)));
     assert!(!is_unknown_form(&error_of("ValidationError", "it violates group's min size constraint", 400)));
