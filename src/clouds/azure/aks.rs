@@ -1,4 +1,4 @@
-//! Node pools of AKS: what AKS itself sets on the nodes of a scale set that it made, as far as the scale set shows it.
+//! AKS node pools: what AKS sets on the nodes of its scale sets, as far as the scale set shows it.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use super::{sizes, tags};
 use crate::cloud::{ReservedProfile, Taint, TaintEffect};
 use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
 
-/// AKS allows no limit below this, so fewer addresses are not for pods: one is the node's, a second one IPv6's.
+/// The lowest pod limit that AKS allows. Fewer addresses than this are not for pods.
 const PODS_MIN: u32 = 10;
-/// What AKS sets with an overlay network where a pool does not say otherwise.
+/// The AKS default with an overlay network.
 const OVERLAY_PODS: u32 = 250;
-/// Kubernetes 1.29 is the first whose nodes AKS reserves for by pods.
+/// Since Kubernetes 1.29, AKS computes reservations from the pod limit.
 const BY_PODS_SINCE: u32 = 29;
 const SPOT: &str = "kubernetes.azure.com/scalesetpriority";
 
-/// How nodes of the pool reserve for themselves.
+/// The reservation profile of the pool.
 pub(super) fn reserved(set: &ScaleSet) -> ReservedProfile {
     let is_legacy = tags::aks_minor_version(&set.tags).is_some_and(|minor| minor < BY_PODS_SINCE);
     if is_legacy { ReservedProfile::AksLegacy } else { ReservedProfile::Aks }
@@ -47,11 +47,11 @@ pub(super) fn labels(set: &ScaleSet, types: &[String]) -> BTreeMap<String, Strin
     newer.chain(older).chain(build).collect()
 }
 
-/// Labels that AKS gives in an older and in a newer form.
+/// Labels that AKS sets in an older and a newer form.
 fn in_both_forms<'a>(set: &'a ScaleSet, types: &[String]) -> Vec<(&'a str, &'a str)> {
     let mut labels = Vec::new();
     labels.extend(tags::aks_pool(&set.tags).map(|pool| ("agentpool", pool)));
-    // Nodes with Windows have none of their disks.
+    // Windows nodes have no disk labels.
     if !set.windows {
         labels.push(("storageprofile", if set.ephemeral_os_disk { "ephemeral" } else { "managed" }));
         let tier = set.storage_account_type.as_deref().filter(|tier| !tier.is_empty());
@@ -76,7 +76,7 @@ fn system(image: &str) -> Option<&'static str> {
     }
 }
 
-/// The taints of the pool's nodes: those that AKS sets of its own accord.
+/// The taints that AKS sets on the nodes of the pool.
 pub(super) fn taints(set: &ScaleSet) -> Vec<Taint> {
     let spot = || Taint { key: SPOT.to_owned(), value: "spot".to_owned(), effect: TaintEffect::NoSchedule };
     set.spot.then(spot).into_iter().collect()
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_before_1_29_reserve_as_they_used_to() {
+    fn pools_before_1_29_use_the_legacy_reservation() {
         for (version, profile) in [
             ("Kubernetes:1.28.12", ReservedProfile::AksLegacy),
             ("Kubernetes:1.29.0", ReservedProfile::Aks),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_pods_shows_in_addresses_or_in_an_overlay() {
+    fn the_pod_limit_comes_from_addresses_or_from_an_overlay() {
         let overlay = [("aks-managed-azure-cni-overlay", "true")];
         for (addresses, tags, limit) in [
             (Some(31), &[][..], Some(30)),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_a_spot_pool_have_its_label_and_taint() {
+    fn nodes_of_a_spot_pool_have_the_spot_label_and_taint() {
         let spot = ScaleSet { spot: true, ..pool(&[]) };
         assert_eq!(label(&spot, SPOT).as_deref(), Some("spot"));
         let taint = Taint { key: SPOT.into(), value: "spot".into(), effect: TaintEffect::NoSchedule };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operating_system_is_that_of_the_image() {
+    fn the_operating_system_comes_from_the_image() {
         for (gallery, system) in [
             ("AKSUbuntu/images/2204gen2containerd/versions/202509.23.0", Some("Ubuntu")),
             ("AKSAzureLinux/images/V3gen2/versions/202509.23.0", Some("AzureLinux")),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_with_windows_have_no_labels_of_their_disks() {
+    fn windows_nodes_have_no_disk_labels() {
         let windows = ScaleSet { windows: true, storage_account_type: Some("Premium_LRS".into()), ..pool(&[]) };
         let keys: Vec<_> = labels(&windows, &["Standard_D2s_v5".to_owned()]).into_keys().collect();
         let expected = ["agentpool", "kubernetes.azure.com/agentpool", "kubernetes.azure.com/nodepool-type"];

@@ -1,4 +1,4 @@
-//! Which scale sets are served, and between which bounds.
+//! Selects the scale sets to serve, with their min and max size.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use super::{LabelQuery, Settings, tags};
 use crate::cloud::NodeGroupSpec;
 use crate::clouds::bounds::Bounds;
 
-/// What a scale set is to the configuration.
+/// Whether the configuration selects a scale set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Selection {
-    /// Served between these bounds, and what the operator should be told about them.
+    /// Served with these bounds; the text is a warning about them.
     Served(Bounds, Option<String>),
-    /// Found, but cannot be served for this reason.
+    /// Discovered, but cannot be served for this reason.
     Invalid(String),
-    /// None of ours.
+    /// Neither named nor discovered.
     NotSelected,
 }
 
-/// The configuration's own entry for a scale set. Where a name is given twice, the first counts.
+/// The entry of the configuration for a scale set. If a name occurs twice, the first entry counts.
 pub(super) fn spec<'a>(settings: &'a Settings, name: &str) -> Option<&'a NodeGroupSpec> {
     settings.node_groups.iter().find(|spec| spec.name.eq_ignore_ascii_case(name))
 }
 
-/// Judges a scale set: named in the configuration, or found by one of its queries.
+/// Selects a scale set if the configuration names it or a discovery query matches it.
 pub(super) fn select(settings: &Settings, set: &ScaleSet) -> Selection {
     if let Some(spec) = spec(settings, &set.name) {
         let (bounds, remark) = explicit_bounds(spec, &set.tags);
@@ -40,19 +40,19 @@ pub(super) fn select(settings: &Settings, set: &ScaleSet) -> Selection {
 }
 
 fn matches(query: &LabelQuery, tags: &BTreeMap<String, String>) -> bool {
-    // A query without conditions would find every scale set of the resource group.
+    // A query without conditions would match every scale set of the resource group.
     !query.labels.is_empty() && query.labels.iter().all(|(key, value)| tags::value(tags, key) == Some(value.as_str()))
 }
 
-// A scale set has no bounds of its own but what its tags say, and they need not say both. In-tree they say nothing of a set
-// that the configuration names, so what cannot be understood in them is no reason not to serve it.
+// The bounds of a scale set are in its tags, and either may be missing. The in-tree provider ignores the tags of a scale set
+// that the configuration names, so invalid tags are no reason not to serve it.
 fn explicit_bounds(spec: &NodeGroupSpec, tags: &BTreeMap<String, String>) -> (Bounds, Option<String>) {
     let configured = Bounds { min: spec.min, max: spec.max };
     let own = || -> Result<Bounds, String> {
         let min = tagged(tags, "min")?.unwrap_or(spec.min);
         let max = tagged(tags, "max")?.unwrap_or(spec.max);
         if min > max {
-            Err(format!("its tags come to a min of {min} and a max of {max}"))
+            Err(format!("with its tags, min {min} is greater than max {max}"))
         } else {
             Ok(Bounds { min, max })
         }
@@ -63,11 +63,11 @@ fn explicit_bounds(spec: &NodeGroupSpec, tags: &BTreeMap<String, String>) -> (Bo
     }
 }
 
-// Tags before queries; where several queries match, the tightest of their bounds, as in the in-tree provider.
+// Tags override queries. If several queries match, the tightest of their bounds apply, as in the in-tree provider.
 fn bounds(matching: &[&LabelQuery], tags: &BTreeMap<String, String>) -> Result<Bounds, String> {
     let min = tagged(tags, "min")?.or_else(|| matching.iter().filter_map(|query| query.min).max());
     let max = tagged(tags, "max")?.or_else(|| matching.iter().filter_map(|query| query.max).min());
-    let missing = |name| format!("neither a tag {name:?} nor the discovery says what its {name} is");
+    let missing = |name| format!("neither a tag {name:?} nor the discovery query sets its {name} size");
     let (min, max) = (min.ok_or_else(|| missing("min"))?, max.ok_or_else(|| missing("max"))?);
     if min > max {
         return Err(format!("its min {min} is greater than its max {max}"));
@@ -77,8 +77,9 @@ fn bounds(matching: &[&LabelQuery], tags: &BTreeMap<String, String>) -> Result<B
 
 fn tagged(tags: &BTreeMap<String, String>, name: &str) -> Result<Option<u32>, String> {
     let Some(text) = tags::value(tags, name) else { return Ok(None) };
-    // The protocol's sizes are int32.
+    // Sizes are int32 in the protocol.
     let bound = text.trim().parse::<u32>().ok().filter(|bound| *bound <= i32::MAX.unsigned_abs());
-    let bound = bound.ok_or_else(|| format!("its tag {name:?} is {text:?}, and not a whole number from 0 up"))?;
+    let bound =
+        bound.ok_or_else(|| format!("its tag {name:?} is {text:?}, which is not a whole number of 0 or more"))?;
     Ok(Some(bound))
 }

@@ -1,4 +1,4 @@
-//! From a scale set to a reading.
+//! Turns a scale set into a reading.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -8,26 +8,27 @@ use super::tags;
 use crate::cloud::{CAPACITY_MAX, GroupName, GroupReading, Permit};
 use crate::clouds::bounds::Bounds;
 
-/// A reading without instances, and what the operator should be told about the group.
+/// A reading without instances, and warnings about the group.
 #[derive(Debug)]
 pub(super) struct GroupRead {
     pub(super) reading: GroupReading,
     pub(super) remarks: Vec<String>,
 }
 
-/// Reads a scale set. `Err` says what could not be understood; nothing is made up in its place.
+/// Reads a scale set. Returns an error for an unknown value and never substitutes a number for it.
 pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option<String>) -> Result<GroupRead, String> {
-    // Once a capacity that could not be read was taken for 0, and 89 of 90 nodes died of the write after it (#9452).
+    // The in-tree provider took an unreadable capacity for 0, and its next write deleted 89 of 90 nodes (#9452).
     let desired = set.capacity.ok_or("its capacity is not known")?;
     if desired > CAPACITY_MAX {
-        return Err(format!("its capacity is said to be {desired}, more than a scale set can have"));
+        return Err(format!("its capacity {desired} is more than a scale set can have"));
     }
     let mut remarks = Vec::new();
     if set.overprovision {
-        remarks.push("overprovision is on, so machines come and go while it grows; set it to false".to_owned());
+        remarks
+            .push("overprovision is on, so extra VMs appear and disappear while it grows; set it to false".to_owned());
     }
     let hints = tags::hints(&set.tags, &mut remarks);
-    let permit = leaving(set).map_or(Permit::Granted, Permit::Withheld);
+    let permit = being_deleted(set).map_or(Permit::Granted, Permit::Withheld);
     let reading = GroupReading {
         name,
         min: bounds.min,
@@ -46,14 +47,14 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
     Ok(GroupRead { reading, remarks })
 }
 
-// Whoever deletes a node pool must not have to race an autoscaler that repairs it. Everything else is no obstacle: a
-// scale set that is being updated, or whose last update failed, can be scaled.
-fn leaving(set: &ScaleSet) -> Option<String> {
+// The autoscaler must not grow a node pool that is being deleted. Any other state allows scaling, including an update that is
+// running or that failed.
+fn being_deleted(set: &ScaleSet) -> Option<String> {
     let state = set.provisioning_state.as_deref()?;
     state.eq_ignore_ascii_case("Deleting").then(|| "the scale set is being deleted".to_owned())
 }
 
-/// A number that changes with whatever a new machine is made from, and with nothing else.
+/// A number that changes if, and only if, the inputs of a new VM change.
 pub(super) fn launch_fingerprint(set: &ScaleSet) -> u64 {
     let mut hasher = DefaultHasher::new();
     let sorted = |texts: &[String]| {

@@ -1,4 +1,4 @@
-//! Provider IDs: `azure://` and the ARM ID of the machine.
+//! Provider IDs: `azure://` and the ARM ID of the VM.
 
 use super::arm::Orchestration;
 use crate::cloud::{GroupName, ProviderId};
@@ -6,8 +6,8 @@ use crate::cloud::{GroupName, ProviderId};
 const SCHEME: &str = "azure://";
 const PLACEHOLDER: &str = "placeholder-";
 
-/// The ID the kubelet of a machine has: the ARM ID as it is, but for the name of the resource group, which Kubernetes
-/// lowers (kubernetes/kubernetes#74882) and the API answers in any case.
+/// The provider ID of a VM as its kubelet writes it: the ARM ID, with the resource group name in lower case. Kubernetes
+/// lowers that name (kubernetes/kubernetes#74882), and the API returns it in any case.
 pub(super) fn provider_id(arm_id: &str) -> ProviderId {
     let mut id = String::with_capacity(SCHEME.len() + arm_id.len());
     id.push_str(SCHEME);
@@ -26,7 +26,7 @@ pub(super) fn provider_id(arm_id: &str) -> ProviderId {
     id.into()
 }
 
-/// What an ID of Azure's form names, as it is written there.
+/// The parts of a provider ID, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ParsedId<'a> {
     pub(super) subscription: &'a str,
@@ -34,16 +34,16 @@ pub(super) struct ParsedId<'a> {
     pub(super) machine: MachineName<'a>,
 }
 
-/// A machine, as its ID names it.
+/// How an ID names a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MachineName<'a> {
-    /// A machine of a uniform scale set: the set, and the instance ID.
+    /// A VM of a uniform scale set: the scale set and the instance ID.
     Uniform(&'a str, &'a str),
-    /// A machine with a name of its own, of a flexible scale set or of none.
+    /// A VM with a name of its own, in a flexible scale set or in none.
     Standalone(&'a str),
 }
 
-/// Reads an ID in any case; `None` where it is not of Azure's form.
+/// Parses an ID in any case; `None` if it does not have the form of an Azure ID.
 pub(super) fn parse(id: &str) -> Option<ParsedId<'_>> {
     let scheme = id.get(..SCHEME.len()).filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME))?;
     let segments: Vec<&str> = id.get(scheme.len()..)?.split('/').collect();
@@ -74,7 +74,7 @@ pub(super) fn parse(id: &str) -> Option<ParsedId<'_>> {
     Some(ParsedId { subscription, resource_group, machine })
 }
 
-/// The ID of a machine that does not exist, in the form that the machines of this kind of scale set have.
+/// The ID of a placeholder, in the form that VMs of such a scale set have.
 pub(super) fn placeholder(
     kind: Orchestration,
     subscription: &str,
@@ -91,9 +91,20 @@ pub(super) fn placeholder(
     ))
 }
 
-/// Under which key a thing is remembered that Azure names in any case.
-pub(super) fn fold(text: &str) -> String {
-    text.to_ascii_lowercase()
+/// The name of a scale set as a key: Azure compares these names without regard to case.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ScaleSetKey(String);
+
+impl ScaleSetKey {
+    pub(super) fn new(name: &str) -> Self {
+        Self(name.to_ascii_lowercase())
+    }
+}
+
+impl From<&GroupName> for ScaleSetKey {
+    fn from(name: &GroupName) -> Self {
+        Self::new(name.as_str())
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From a machine to an instance: what its provisioning state and its instance view mean.
+//! Turns a VM into an instance: what its provisioning state and instance view mean.
 
 use std::collections::HashMap;
 use std::time::SystemTime;
@@ -9,19 +9,19 @@ use super::ids::provider_id;
 use super::scale_set_cache::{CachedMachine, CachedMachines};
 use crate::cloud::{Counts, Failure, FailureClass, Instance, InstanceState, ProviderId};
 
-/// The code of a failed machine that does not say why; where the operation that made it does, its reason takes the place.
+/// The code of a VM that failed without a reason. The reason of the operation that created it takes its place.
 const UNEXPLAINED: &str = "provisioning-state-failed";
 const UNEXPLAINED_MESSAGE: &str = "Azure failed to provision a node for this node group";
-/// The extension that makes a node of a machine, in AKS and in clusters that go by its example.
+/// The extension that joins a VM to the cluster, in AKS and in clusters built like it.
 const NODE_EXTENSION: &str = "vmssCSE";
 const EXTENSION_FAILED: &str = "VMExtensionProvisioningFailed";
 const DEALLOCATED: &str = "deallocated";
-/// Longest message kept of a failure; CA repeats it in events and in its status.
+/// The longest message of a failure. CA repeats it in events and in its status.
 const MESSAGE_LENGTH_MAX: usize = 400;
 
-/// Codes of failures that no other machine, size or zone would mend. All others are taken for want of capacity or quota,
-/// as in-tree, so that another group gets its chance.
-const NOT_FOR_WANT_OF_RESOURCES: [&str; 9] = [
+/// Codes of failures that another VM, size or zone would not avoid. All others count as short capacity or quota, as
+/// in-tree, so that CA tries another group.
+const OTHER_FAILURES: [&str; 9] = [
     "VMExtension",
     "VMAgent",
     "OSProvisioning",
@@ -33,15 +33,15 @@ const NOT_FOR_WANT_OF_RESOURCES: [&str; 9] = [
     "ReferencedResourceNotProvisioned",
 ];
 
-/// What machines are read with.
+/// Reads the VMs of one scale set.
 pub(super) struct MachineReader<'a> {
     pub(super) set: &'a ScaleSet,
     pub(super) settings: &'a Settings,
-    /// The machines as they were read before.
+    /// The VMs as last read.
     pub(super) before: Option<&'a CachedMachines>,
 }
 
-/// Reads the machines of a scale set.
+/// Reads the VMs of a scale set.
 pub(super) fn read(
     view: &MachineReader<'_>,
     machines: &[VirtualMachine],
@@ -73,7 +73,7 @@ fn discount_extra(instances: &mut [Instance], capacity: Option<u32>) {
     }
 }
 
-/// What a machine's power state comes to.
+/// The power state of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PowerState {
     On,
@@ -86,7 +86,7 @@ impl MachineReader<'_> {
         let id = provider_id(&machine.id);
         let before = self.before.and_then(|before| before.get(&id)).map(|known| &known.instance);
         let (state, failure) = self.state(machine, before, now);
-        // The same failure is the same at the next read, its time included.
+        // A failure keeps its time from one reading to the next.
         let earlier = before.and_then(|before| before.failure.as_ref());
         let failure = failure.map(|failure| match earlier {
             Some(earlier) if earlier.code == failure.code => Failure { at: earlier.at, ..failure },
@@ -115,7 +115,7 @@ impl MachineReader<'_> {
             ("updating" | "", _) => kept(before),
             ("failed", PowerState::On) => (InstanceState::Running, None),
             ("failed", PowerState::Off | PowerState::Unknown) => (InstanceState::Creating, Some(failure(machine, now))),
-            // Evicted and kept: it is part of the capacity, and never a node unless somebody starts it.
+            // Evicted and deallocated: the capacity counts it, but it is no node unless somebody starts it.
             (_, PowerState::Off) if self.set.spot => (InstanceState::Creating, Some(evicted(now))),
             _ => (InstanceState::Running, None),
         }
@@ -131,7 +131,7 @@ fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
     }
 }
 
-// Nothing is killed for want of data: without an instance view a machine is on.
+// Missing data must not delete a VM: without an instance view a VM counts as on.
 fn power(machine: &VirtualMachine) -> PowerState {
     let Some(statuses) = &machine.statuses else { return PowerState::On };
     let codes = statuses.iter().map(|status| status.code.to_ascii_lowercase());
@@ -148,21 +148,21 @@ fn evicted(now: SystemTime) -> Failure {
     Failure {
         class: FailureClass::OutOfResources,
         code: DEALLOCATED.to_owned(),
-        message: "the spot machine was evicted and is deallocated".to_owned(),
+        message: "the spot VM was evicted and is deallocated".to_owned(),
         at: now,
         is_explained: true,
     }
 }
 
-/// Why a machine failed, as well as its instance view says.
+/// Why a VM failed, according to its instance view.
 fn failure(machine: &VirtualMachine, now: SystemTime) -> Failure {
     const FAILED: &str = "provisioningstate/failed";
     let statuses = machine.statuses.as_deref().unwrap_or_default();
-    let told = statuses
+    let failed = statuses
         .iter()
         .find(|status| status.code.get(..FAILED.len()).is_some_and(|start| start.eq_ignore_ascii_case(FAILED)));
-    let code = told.and_then(|status| status.code.get(FAILED.len()..)?.strip_prefix('/'));
-    let message = told.and_then(|status| status.message.as_deref()).filter(|message| !message.is_empty());
+    let code = failed.and_then(|status| status.code.get(FAILED.len()..)?.strip_prefix('/'));
+    let message = failed.and_then(|status| status.message.as_deref()).filter(|message| !message.is_empty());
     if let Some(code) = code.filter(|code| !code.is_empty()) {
         let message = message.unwrap_or(UNEXPLAINED_MESSAGE);
         return Failure {
@@ -209,7 +209,7 @@ fn node_extension_failure(machine: &VirtualMachine, now: SystemTime) -> Option<F
 }
 
 fn class(code: &str) -> FailureClass {
-    let is_other = NOT_FOR_WANT_OF_RESOURCES.iter().any(|start| code.starts_with(start));
+    let is_other = OTHER_FAILURES.iter().any(|start| code.starts_with(start));
     if is_other { FailureClass::Other } else { FailureClass::OutOfResources }
 }
 

@@ -1,4 +1,4 @@
-//! From a scale set to the machine that it makes.
+//! Derives the launch spec of a scale set.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use super::arm::operations::GET_SCALE_SET;
 use super::{Azure, aks, tags};
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, OperatingSystem};
 
-/// The size of a scale set whose sizes are a mix.
+/// `sku.name` of an instance mix.
 const MIX: &str = "Mix";
 const GIB: u64 = 1 << 30;
 
 impl Azure {
-    /// What a new machine of the scale set would be.
+    /// The launch spec of a new VM of the scale set.
     pub(super) async fn read_launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
         let name = reading.name.as_str();
         let set = match self.cache.set(&reading.name) {
             Some(set) => set,
             None => {
                 let set = self.api.get_scale_set(name).await?;
-                Arc::new(set.ok_or_else(|| CloudError::not_found(GET_SCALE_SET, name, "there is no such scale set"))?)
+                Arc::new(set.ok_or_else(|| CloudError::not_found(GET_SCALE_SET, name, "the scale set does not exist"))?)
             }
         };
-        machine(&set, self.settings.label_predictions)
-            .ok_or_else(|| CloudError::refused(GET_SCALE_SET, name, "the scale set names no machine size"))
+        launch_spec(&set, self.settings.label_predictions)
+            .ok_or_else(|| CloudError::refused(GET_SCALE_SET, name, "the scale set names no VM size"))
     }
 }
 
-fn machine(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
+fn launch_spec(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
     let types = types(set);
     if types.is_empty() {
         return None;
@@ -43,7 +43,7 @@ fn machine(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
         taints: if of_aks { aks::taints(set) } else { Vec::new() },
         cpus_max: set.cpus_available,
         max_pods: aks::max_pods(set).filter(|_| of_aks),
-        // A disk is as large as its image where the scale set does not say.
+        // If the scale set sets no disk size, the disk is as large as the image.
         ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
         reserved: of_aks.then(|| aks::reserved(set)),
         types,
@@ -51,7 +51,7 @@ fn machine(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
     })
 }
 
-// An instance mix has its sizes elsewhere (#8683).
+// An instance mix has its sizes in another field (#8683).
 fn types(set: &ScaleSet) -> Vec<String> {
     let single = set.size.iter().filter(|size| !size.eq_ignore_ascii_case(MIX));
     let mut types: Vec<String> = Vec::new();
@@ -65,7 +65,7 @@ fn types(set: &ScaleSet) -> Vec<String> {
     types
 }
 
-/// The region as a node's label has it: `West US 2` is `westus2`.
+/// The region as in node labels: `West US 2` is `westus2`.
 pub(super) fn region(location: &str) -> String {
     location.split_whitespace().collect::<String>().to_ascii_lowercase()
 }
@@ -95,13 +95,13 @@ mod tests {
     #[test]
     fn zones_are_named_by_the_region_and_a_regional_set_has_none() {
         let zonal = ScaleSet { zones: ["3", "1", "2", "1"].map(str::to_owned).to_vec(), ..set("Standard_DS2_v2") };
-        let machine = machine(&zonal, true).expect("a size");
+        let spec = launch_spec(&zonal, true).expect("a size");
         assert_eq!(
-            (machine.region.as_str(), machine.zones),
+            (spec.region.as_str(), spec.zones),
             ("westus", ["westus-1", "westus-2", "westus-3"].map(str::to_owned).to_vec())
         );
         let regional = ScaleSet { zones: vec!["0".to_owned()], ..set("Standard_DS2_v2") };
-        assert!(super::machine(&regional, true).expect("a size").zones.is_empty());
+        assert!(super::launch_spec(&regional, true).expect("a size").zones.is_empty());
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
             mixed_sizes: sizes.iter().map(|size| (*size).to_owned()).collect(),
             ..set("Mix")
         };
-        let types = |set: &ScaleSet| machine(set, true).map(|machine| machine.types);
+        let types = |set: &ScaleSet| launch_spec(set, true).map(|spec| spec.types);
         assert_eq!(types(&mixed(&["A", "B", "a"])), Some(vec!["A".to_owned(), "B".to_owned()]));
         assert_eq!(types(&mixed(&[])), None);
         assert_eq!(types(&set("Standard_D2_v2")), Some(vec!["Standard_D2_v2".to_owned()]));
@@ -123,7 +123,7 @@ mod tests {
             storage_account_type: Some("Premium_LRS".to_owned()),
             ..tagged("Standard_DS2_v2", &[("poolName", "pool")])
         };
-        let read_launch_spec = |set: &ScaleSet, predict| machine(set, predict).expect("a size");
+        let read_launch_spec = |set: &ScaleSet, predict| launch_spec(set, predict).expect("a size");
         let labels = read_launch_spec(&aks, true).labels;
         let expected = [
             ("agentpool", "pool"),
@@ -146,7 +146,7 @@ mod tests {
     fn nvidia_machines_of_aks_are_labelled_and_others_are_not() {
         let label = |size: &str| {
             let set = tagged(size, &[("aks-managed-poolName", "gpu"), ("poolName", "old")]);
-            let labels = machine(&set, true).expect("a size").labels;
+            let labels = launch_spec(&set, true).expect("a size").labels;
             assert_eq!(labels.get("agentpool").map(String::as_str), Some("gpu"));
             labels.get("kubernetes.azure.com/accelerator").cloned()
         };
@@ -159,7 +159,7 @@ mod tests {
     fn the_os_disk_is_the_ephemeral_storage_where_its_size_is_known() {
         let disk = |size| {
             let set = ScaleSet { os_disk_gb: size, ephemeral_os_disk: true, windows: true, ..set("Standard_DS2_v2") };
-            machine(&set, true).expect("a size")
+            launch_spec(&set, true).expect("a size")
         };
         assert_eq!(disk(Some(128)).ephemeral_storage_bytes, Some(128 * 1024 * 1024 * 1024));
         assert_eq!(disk(Some(128)).operating_system, OperatingSystem::Windows);
@@ -169,15 +169,15 @@ mod tests {
     #[test]
     fn processors_that_the_set_switches_off_are_not_counted() {
         let constrained = ScaleSet { cpus_available: Some(8), ..set("Standard_E32s_v5") };
-        assert_eq!(machine(&constrained, true).expect("a size").cpus_max, Some(8));
-        assert_eq!(machine(&set("Standard_E32s_v5"), true).expect("a size").cpus_max, None);
+        assert_eq!(launch_spec(&constrained, true).expect("a size").cpus_max, Some(8));
+        assert_eq!(launch_spec(&set("Standard_E32s_v5"), true).expect("a size").cpus_max, None);
     }
 
     #[test]
     fn nothing_of_aks_is_assumed_of_a_set_of_ones_own() {
         let own = ScaleSet { spot: true, addresses: Some(31), ..tagged("Standard_D4s_v5", &[("owner", "me")]) };
-        let machine = machine(&own, true).expect("a size");
-        assert_eq!((machine.reserved, machine.max_pods), (None, None));
-        assert!(machine.labels.is_empty() && machine.taints.is_empty());
+        let spec = launch_spec(&own, true).expect("a size");
+        assert_eq!((spec.reserved, spec.max_pods), (None, None));
+        assert!(spec.labels.is_empty() && spec.taints.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Reading scale sets: all of a source, or one with its machines.
+//! Reads scale sets: all of a source, or one with its VMs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use futures_util::stream::{self, StreamExt as _};
 use super::arm::operations::GET_SCALE_SET;
 use super::arm::{BadItem, Orchestration, ScaleSet, ScaleSetApi, VirtualMachine};
 use super::discovery::Selection;
-use super::ids::fold;
+use super::ids::ScaleSetKey;
 use super::{Azure, discovery, groups, instances};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing};
 use crate::clouds::bounds::Bounds;
 
-/// Spot sets read by themselves at once. A subscription has 800 such reads a minute.
+/// Spot scale sets that are read at the same time. A subscription has 800 such reads a minute.
 const READS_AT_ONCE: usize = 8;
-/// Readings of one scale set, should it be made anew meanwhile.
+/// Attempts to read a scale set that is recreated meanwhile.
 const READS_MAX: usize = 2;
 
 /// A scale set to serve.
@@ -27,38 +27,38 @@ struct SelectedSet {
 }
 
 impl Azure {
-    /// Lists the scale sets that the configuration names and those its queries find.
+    /// Lists the scale sets that the configuration names and those that its discovery finds.
     pub(super) async fn list_all(&self) -> Result<Listing, CloudError> {
         let mut listing = Listing::default();
-        let mut seen: HashSet<String> = HashSet::new();
+        let mut seen: HashSet<ScaleSetKey> = HashSet::new();
         let mut selected = Vec::new();
         for item in self.api.list_scale_sets().await? {
             match item {
                 Ok(set) => {
-                    if seen.insert(fold(&set.name)) {
+                    if seen.insert(ScaleSetKey::new(&set.name)) {
                         selected.extend(self.choose(set));
                     }
                 }
                 Err(bad) => {
-                    seen.extend(bad.name.as_deref().map(fold));
+                    seen.extend(bad.name.as_deref().map(ScaleSetKey::new));
                     listing.broken.extend(self.broken(bad));
                 }
             }
         }
-        let reads = selected.into_iter().map(|selected| with_true_capacity(Arc::clone(&self.api), selected));
+        let reads = selected.into_iter().map(|selected| with_current_capacity(Arc::clone(&self.api), selected));
         let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
         while let Some((name, read)) = reads.next().await {
             match read {
-                Ok(Some(selected)) => match self.take_listed(selected) {
+                Ok(Some(selected)) => match self.reading_from_list(selected) {
                     Ok(reading) => listing.groups.push(reading),
                     Err(reason) => listing.broken.push((name, reason)),
                 },
-                // Listed and, a moment later, gone.
-                Ok(None) => drop(seen.remove(&fold(name.as_str()))),
+                // It was deleted after it was listed.
+                Ok(None) => drop(seen.remove(&ScaleSetKey::from(&name))),
                 Err(error) => listing.broken.push((name, format!("its capacity cannot be read: {error}"))),
             }
         }
-        let absent = self.settings.node_groups.iter().filter(|spec| !seen.contains(&fold(&spec.name)));
+        let absent = self.settings.node_groups.iter().filter(|spec| !seen.contains(&ScaleSetKey::new(&spec.name)));
         listing.absent = absent.map(|spec| spec.name.as_str().into()).collect();
         listing.absent.sort();
         listing.absent.dedup_by(|one, other| one.as_str().eq_ignore_ascii_case(other.as_str()));
@@ -66,11 +66,11 @@ impl Azure {
         listing.broken.sort();
         let served = listing.groups.iter().map(|reading| &reading.name);
         let served = served.chain(listing.broken.iter().map(|(name, _)| name));
-        self.cache.retain(&served.map(|name| fold(name.as_str())).collect());
+        self.cache.retain(&served.map(ScaleSetKey::from).collect());
         Ok(listing)
     }
 
-    /// Reads one scale set anew, its machines first.
+    /// Reads one scale set again, its VMs first.
     pub(super) async fn observe_one(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
         let mut before = match self.cache.set(name) {
             Some(set) => set,
@@ -89,7 +89,7 @@ impl Azure {
                 self.cache.forget(name);
                 return Ok(None);
             };
-            // Made anew under its old name, the other way: its machines are to be had by the other call.
+            // It was recreated with the other orchestration mode, so its VMs need the other call.
             if set.orchestration == before.orchestration {
                 read = Some((machines?, set));
                 break;
@@ -97,16 +97,16 @@ impl Azure {
             before = Arc::new(set);
         }
         let (machines, set) = read.ok_or_else(|| {
-            CloudError::unintelligible(GET_SCALE_SET, name.as_str(), "its orchestration mode changes")
+            CloudError::unintelligible(GET_SCALE_SET, name.as_str(), "its orchestration mode keeps changing")
         })?;
         let Some(bounds) = self.bounds(name, &set) else {
             self.cache.forget(name);
             return Ok(None);
         };
-        self.join(name, bounds, set, &machines).map(Some)
+        self.reading_with_instances(name, bounds, set, &machines).map(Some)
     }
 
-    fn join(
+    fn reading_with_instances(
         &self,
         name: &GroupName,
         bounds: Bounds,
@@ -118,7 +118,7 @@ impl Azure {
         let view = instances::MachineReader { set: &set, settings: &self.settings, before: before.as_deref() };
         let (instances, known) = instances::read(&view, machines, std::time::SystemTime::now());
         let state = set.provisioning_state.clone();
-        let mut reading = self.take(SelectedSet { name: name.clone(), bounds, set }).map_err(misread)?;
+        let mut reading = self.reading(SelectedSet { name: name.clone(), bounds, set }).map_err(misread)?;
         self.cache.store_machines(name, known, state);
         reading.instances = Some(instances);
         Ok(reading)
@@ -132,7 +132,7 @@ impl Azure {
         }
     }
 
-    /// The name a scale set is served under: the configuration's, as in-tree, or the one it was first seen under.
+    /// The name that a scale set is served under: as configured, as in-tree, or as first seen.
     pub(super) fn served_name(&self, name: &str) -> Option<GroupName> {
         let spec = discovery::spec(&self.settings, name).map(|spec| spec.name.as_str().into());
         spec.or_else(|| self.cache.served_name(name))
@@ -144,35 +144,35 @@ impl Azure {
         Some(SelectedSet { name, bounds, set })
     }
 
-    /// The bounds that a scale set is served between; `None` where it is not served.
+    /// The min and max size that a scale set is served with; `None` if it is not served.
     fn bounds(&self, name: &GroupName, set: &ScaleSet) -> Option<Bounds> {
         let (bounds, remark) = match discovery::select(&self.settings, set) {
             Selection::Served(bounds, remark) => (Some(bounds), remark),
-            Selection::Invalid(reason) => (None, Some(format!("found by its tags, and left out: {reason}"))),
+            Selection::Invalid(reason) => (None, Some(format!("discovered by its tags but not served: {reason}"))),
             Selection::NotSelected => (None, None),
         };
         self.warnings.log_new(name, remark.into_iter().collect());
         bounds
     }
 
-    // What cannot be understood costs only the group it is, and only if that is one of ours.
+    // An item that cannot be decoded affects only its own group, and only if that group is served.
     fn broken(&self, bad: BadItem) -> Option<(GroupName, String)> {
         let served = bad.name.as_deref().and_then(|name| self.served_name(name));
         if served.is_none() {
             let name = bad.name.as_deref().unwrap_or("?").into();
             self.warnings
-                .log_new(&name, vec![format!("a scale set cannot be understood, and is left out: {}", bad.reason)]);
+                .log_new(&name, vec![format!("the scale set cannot be decoded and is not served: {}", bad.reason)]);
         }
         Some((served?, bad.reason))
     }
 
-    /// A change of the provisioning state means that machines changed, and need not change the etag.
-    fn take_listed(&self, selected: SelectedSet) -> Result<GroupReading, String> {
+    /// A change of the provisioning state means that VMs changed. It does not always change the etag.
+    fn reading_from_list(&self, selected: SelectedSet) -> Result<GroupReading, String> {
         let is_detail_outdated = self.cache.machines_may_have_changed(&selected.name, &selected.set);
-        Ok(GroupReading { is_detail_outdated, ..self.take(selected)? })
+        Ok(GroupReading { is_detail_outdated, ..self.reading(selected)? })
     }
 
-    fn take(&self, selected: SelectedSet) -> Result<GroupReading, String> {
+    fn reading(&self, selected: SelectedSet) -> Result<GroupReading, String> {
         let SelectedSet { name, bounds, set } = selected;
         let etag = self.cache.etag(&name, &set);
         let read = groups::read(name, &set, bounds, etag.clone())?;
@@ -182,8 +182,8 @@ impl Azure {
     }
 }
 
-/// Evictions lower the capacity of a spot set, and the list lags behind them (#7373).
-async fn with_true_capacity(
+/// Evictions lower the capacity of a spot scale set, and the list shows that late (#7373).
+async fn with_current_capacity(
     api: Arc<dyn ScaleSetApi>,
     selected: SelectedSet,
 ) -> (GroupName, Result<Option<SelectedSet>, CloudError>) {

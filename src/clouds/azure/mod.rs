@@ -1,8 +1,11 @@
 //! Azure VM scale sets, uniform and flexible ones.
 //!
-//! A scale set says its capacity and not its machines, so listing a source is one call (and one for each spot set), and
-//! the machines are read where something has changed. The calls made are those of `api`; everything else turns what
-//! Azure answers into the words of [`crate::cloud`]. Bounds are the configuration's or the tags', for a scale set has none.
+//! A scale set reports its capacity but not its VMs. Listing a source therefore takes one call (and one per spot scale set),
+//! and VMs are read only where something changed. `arm` makes the calls; the other files turn what Azure returns into the
+//! vocabulary of [`crate::cloud`]. Min and max size come from the configuration or from tags: a scale set has none.
+//!
+//! In this module a machine is a VM. Imports run in one direction: `http`, then `throttle` and `auth`, then `arm`, then
+//! the domain in the files at this level.
 
 mod adverse_settings;
 mod aks;
@@ -53,11 +56,11 @@ pub struct Azure {
 }
 
 impl Azure {
-    /// Connects to one subscription, that of the machine this runs on where none is configured, and resource group.
+    /// Connects to one subscription and resource group. Without a configured subscription it uses that of the VM it runs on.
     ///
     /// # Errors
     ///
-    /// If the settings cannot be used. Azure Resource Manager is not called yet.
+    /// If the settings are unusable. Azure Resource Manager is not called yet.
     pub async fn connect(mut settings: Settings) -> Result<Self, ConnectError> {
         if settings.subscription_id.as_deref().is_none_or(|id| id.trim().is_empty()) {
             settings.subscription_id = auth::subscription().await;
@@ -78,7 +81,7 @@ impl Azure {
         }
     }
 
-    /// Whether an ID is of this subscription and resource group.
+    /// Whether an ID belongs to this subscription and resource group.
     fn is_ours(&self, id: &ParsedId<'_>) -> bool {
         id.subscription.eq_ignore_ascii_case(&self.subscription)
             && id.resource_group.eq_ignore_ascii_case(&self.settings.resource_group)
@@ -96,7 +99,7 @@ impl Cloud for Azure {
     }
 
     async fn launch_activity(&self, _group: &GroupName) -> Result<LaunchActivity, CloudError> {
-        // Azure keeps no record of launches: machines and operations say themselves that they failed.
+        // Azure keeps no record of launches: VMs and operations report their own failures.
         Ok(LaunchActivity::default())
     }
 

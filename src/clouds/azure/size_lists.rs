@@ -1,4 +1,4 @@
-//! The machine sizes of a location, looked up seldom: the list is megabytes long and changes a few times a year.
+//! The VM sizes of each location. They are looked up rarely: the list is megabytes long and changes a few times a year.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::sizes::{instance_type, size_key};
 use super::{Azure, launch_spec};
 use crate::cloud::{CloudError, InstanceType};
 
-/// How long a list is good for.
+/// How long a list is used.
 const LIST_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
-/// A list that lacks a size that is asked for is not asked for anew sooner than this.
-const MISS_EVERY: Duration = Duration::from_secs(10 * 60);
-/// A list that could not be had is not asked for anew sooner than this.
+/// A list that lacks a requested size is read again after this time at the earliest.
+const REREAD_AFTER_MISS: Duration = Duration::from_secs(10 * 60);
+/// A list that could not be read is tried again after this time at the earliest.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Sizes by name in lower case.
@@ -25,12 +25,12 @@ type Sizes = BTreeMap<String, InstanceType>;
 #[derive(Debug)]
 struct SizeList {
     tried: Instant,
-    /// When it was read, and what it says.
+    /// When it was read, and its content.
     read: Option<(Instant, Arc<Sizes>)>,
     problem: Option<String>,
 }
 
-/// The machine sizes of each location. A caller that needs a list that is being read waits for it.
+/// The VM sizes of each location. A caller that needs a list that is being read waits for it.
 #[derive(Debug, Default)]
 pub(super) struct SizeLists(Mutex<BTreeMap<String, SizeList>>);
 
@@ -41,7 +41,7 @@ impl Azure {
         for location in self.locations().await? {
             let sizes = self.size_list(&location, names).await?;
             for name in names {
-                // Under the name it was asked for, for the same machine may be sold under two.
+                // Returned under the requested name: the same VM may be sold under two names.
                 let size = sizes.get(&size_key(name)).map(|size| InstanceType { name: name.clone(), ..size.clone() });
                 found.extend(size.map(|size| (name.clone(), size)));
             }
@@ -59,7 +59,7 @@ impl Azure {
         Ok(found.into_values().collect())
     }
 
-    /// The configured location, or those of the scale sets.
+    /// The configured location, or the locations of the scale sets.
     async fn locations(&self) -> Result<BTreeSet<String>, CloudError> {
         if let Some(location) = &self.settings.location {
             return Ok(BTreeSet::from([launch_spec::region(location)]));
@@ -75,13 +75,13 @@ impl Azure {
             .filter(|location| !location.is_empty())
             .collect();
         if locations.is_empty() {
-            let message = "there is no scale set whose location could be asked for; set location in the configuration";
+            let message = "no location is known, because there is no scale set; set location in the configuration";
             return Err(CloudError::refused(LIST_SKUS, &self.settings.resource_group, message));
         }
         Ok(locations)
     }
 
-    /// What a location size_lists, anew if the list is old or lacks one of these.
+    /// The sizes of a location. Reads them again if the list is old or lacks a wanted size.
     async fn size_list(&self, location: &str, wanted: &[String]) -> Result<Arc<Sizes>, CloudError> {
         let mut size_lists = self.size_lists.0.lock().await;
         if let Some(size_list) = size_lists.get(location) {
@@ -89,7 +89,7 @@ impl Azure {
                 Some((read, sizes)) => {
                     let is_complete = wanted.iter().all(|name| sizes.contains_key(&size_key(name)));
                     let is_good = read.elapsed() < LIST_LIFE && is_complete;
-                    if is_good || size_list.tried.elapsed() < MISS_EVERY {
+                    if is_good || size_list.tried.elapsed() < REREAD_AFTER_MISS {
                         return Ok(Arc::clone(sizes));
                     }
                 }
@@ -98,7 +98,7 @@ impl Azure {
                     return Err(CloudError::unreachable(
                         LIST_SKUS,
                         location,
-                        format!("not asked again so soon: {problem}"),
+                        format!("the last lookup failed and is not retried yet: {problem}"),
                     ));
                 }
                 None => {}
@@ -109,7 +109,7 @@ impl Azure {
             read: None,
             problem: None,
         });
-        // Noted before the call, for whoever waits for it may give up.
+        // Recorded before the call, because the caller may be cancelled while it waits.
         size_list.tried = Instant::now();
         size_list.problem = None;
         match self.api.list_sizes(location).await {
@@ -122,7 +122,7 @@ impl Azure {
             Err(error) => {
                 size_list.problem = Some(error.to_string());
                 let Some((_, sizes)) = &size_list.read else { return Err(error) };
-                tracing::warn!(location, %error, "machine sizes cannot be looked up; the list of earlier is used");
+                tracing::warn!(location, %error, "VM size lookup failed; using the earlier list");
                 Ok(Arc::clone(sizes))
             }
         }

@@ -1,4 +1,4 @@
-//! LaunchSpec sizes: what Azure sells in a location, and what their names say.
+//! VM sizes: their capabilities, and what their names say.
 
 use super::arm::Size;
 use crate::cloud::{Accelerator, Architecture, InstanceType};
@@ -6,7 +6,7 @@ use crate::cloud::{Accelerator, Architecture, InstanceType};
 const NVIDIA: &str = "nvidia.com/gpu";
 const AMD: &str = "amd.com/gpu";
 
-/// Sizes that have a host of their own, and are not deleted by force: the in-tree provider's list.
+/// Sizes with a dedicated host, which are not force-deleted: the list of the in-tree provider.
 const ISOLATED: [&str; 12] = [
     "Standard_E80ids_v4",
     "Standard_E80is_v4",
@@ -22,12 +22,12 @@ const ISOLATED: [&str; 12] = [
     "Standard_M192is_v2",
 ];
 
-/// Whether machines of this size have a host of their own.
+/// Whether VMs of this size have a dedicated host.
 pub(super) fn is_isolated(size: &str) -> bool {
     ISOLATED.iter().any(|isolated| isolated.eq_ignore_ascii_case(size))
 }
 
-/// The name of a size in lower case, without what marks a promotional price: the machine is the same.
+/// The key of a size: its name in lower case, without the suffix for promotional prices. The VM is the same.
 pub(super) fn size_key(size: &str) -> String {
     let folded = size.to_ascii_lowercase();
     match folded.strip_suffix("_promo") {
@@ -36,18 +36,18 @@ pub(super) fn size_key(size: &str) -> String {
     }
 }
 
-/// Whether the name is that of machines with GPUs of NVIDIA.
+/// Whether VMs of this size have NVIDIA GPUs.
 pub(super) fn is_nvidia(size: &str) -> bool {
     let folded = size_key(size);
     let series = folded.strip_prefix("standard_").and_then(|name| name.get(..2));
     series.is_some_and(|series| ["nc", "nd", "nv"].contains(&series)) && gpu(&folded) == Some(NVIDIA)
 }
 
-/// The resource that the GPUs of a size are; its name alone says whose they are.
+/// The resource name of the GPUs of a size. Only the name of the size shows the vendor.
 fn gpu(size: &str) -> Option<&'static str> {
     let folded = size_key(size);
     let name = folded.strip_prefix("standard_").unwrap_or(&folded);
-    // FPGAs and transcoders are counted as GPUs.
+    // Azure counts FPGAs and transcoders as GPUs.
     if name.starts_with("np") || name.starts_with("nm") {
         return None;
     }
@@ -57,11 +57,11 @@ fn gpu(size: &str) -> Option<&'static str> {
     Some(if is_amd { AMD } else { NVIDIA })
 }
 
-/// Reads a size; `None` where what a node is made of is missing.
+/// Reads a size; `None` if its CPUs or memory are missing.
 pub(super) fn instance_type(size: &Size) -> Option<InstanceType> {
     let capability = |name: &str| size.capabilities.get(name).map(|value| value.trim());
     let number = |name: &str| capability(name).and_then(|value| value.parse::<u32>().ok()).filter(|number| *number > 0);
-    // Of a constrained size a part of the processors is available: E8-4ds_v5 has 4.
+    // Constrained sizes offer fewer CPUs: E8-4ds_v5 has 4.
     let cpus = number("vCPUsAvailable").or_else(|| number("vCPUs"))?;
     let memory_mib = capability("MemoryGB").and_then(mebibytes).filter(|memory| *memory > 0)?;
     let is_arm = capability("CpuArchitectureType").is_some_and(|name| name.eq_ignore_ascii_case("Arm64"));
@@ -72,13 +72,13 @@ pub(super) fn instance_type(size: &Size) -> Option<InstanceType> {
         memory_mib,
         architecture: if is_arm { Architecture::Arm64 } else { Architecture::Amd64 },
         accelerators: number("GPUs").and_then(accelerator).into_iter().collect(),
-        // The pods of a node are the pool's to limit, whatever its size.
+        // The node pool limits the pods of a node, not the VM size.
         network_pods: None,
         local_disk_bytes: None,
     })
 }
 
-/// `MemoryGB` is in GiB and may have a fraction: B1ls has 0.5, of which the in-tree provider makes 0.
+/// `MemoryGB` is in GiB and may have a fraction: B1ls has 0.5, which the in-tree provider rounds to 0.
 fn mebibytes(text: &str) -> Option<u64> {
     const DIGITS: u32 = 6;
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_whose_they_are_and_fpgas_are_none() {
+    fn gpus_have_the_resource_name_of_their_vendor_and_fpgas_do_not_count() {
         for (name, resource) in [
             ("Standard_NC24ads_A100_v4", Some(NVIDIA)),
             ("Standard_NC4as_T4_v3", Some(NVIDIA)),

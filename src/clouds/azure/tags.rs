@@ -1,30 +1,30 @@
-//! What the tags of a scale set say. ARM keeps the case of a tag's name and does not tell names apart by it.
+//! Reads the tags of a scale set. ARM keeps the case of tag names and compares them without regard to case.
 
 use std::collections::BTreeMap;
 
 use crate::cloud::{GroupHints, Taint};
 
-// A tag's name cannot hold a slash, so these are the names of other clouds with underscores.
+// Tag names cannot contain a slash, so these are the tag names of other clouds with underscores.
 const NODE_TEMPLATE: &str = "k8s.io_cluster-autoscaler_node-template_";
-/// Tags of AKS, of which the first is the newer one.
+/// Tags of AKS; the first is the newer one.
 const AKS_POOL: [&str; 2] = ["aks-managed-poolName", "poolName"];
 const AKS: [&str; 2] = ["aks-managed-", "kubernetes.azure.com"];
-/// The pool's version of Kubernetes, as `Kubernetes:1.30.7`.
+/// The Kubernetes version of the pool, such as `Kubernetes:1.30.7`.
 const AKS_ORCHESTRATOR: [&str; 2] = ["aks-managed-orchestrator", "orchestrator"];
-/// The pool's pods have addresses of an overlay network.
+/// Set if the pods of the pool have addresses in an overlay network.
 const AKS_OVERLAY: &str = "aks-managed-azure-cni-overlay";
 
-/// The value of the tag of that name, in whatever case the name is.
+/// The value of a tag. The case of the name does not matter.
 pub(super) fn value<'a>(tags: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
     tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-/// The pool of an AKS cluster that the scale set is.
+/// The AKS node pool of the scale set.
 pub(super) fn aks_pool(tags: &BTreeMap<String, String>) -> Option<&str> {
     AKS_POOL.iter().find_map(|name| value(tags, name)).filter(|pool| !pool.is_empty())
 }
 
-/// Whether AKS made the scale set.
+/// Whether AKS created the scale set.
 pub(super) fn is_of_aks(tags: &BTreeMap<String, String>) -> bool {
     aks_pool(tags).is_some() || tags.keys().any(|key| starts_as_of_aks(key))
 }
@@ -33,27 +33,27 @@ fn starts_as_of_aks(key: &str) -> bool {
     AKS.iter().any(|start| strip_prefix(key, start).is_some())
 }
 
-/// The minor version of Kubernetes of an AKS pool: 30 of `Kubernetes:1.30.7`.
+/// The Kubernetes minor version of an AKS pool: 30 for `Kubernetes:1.30.7`.
 pub(super) fn aks_minor_version(tags: &BTreeMap<String, String>) -> Option<u32> {
     let version = AKS_ORCHESTRATOR.iter().find_map(|name| value(tags, name))?;
     let version = version.rsplit(':').next()?.strip_prefix("1.")?;
     version.split('.').next()?.parse().ok()
 }
 
-/// Whether AKS says that the pool's pods have addresses of an overlay network.
+/// Whether the pods of an AKS pool have addresses in an overlay network.
 pub(super) fn has_overlay(tags: &BTreeMap<String, String>) -> bool {
     value(tags, AKS_OVERLAY).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// Whether a tag says something of new nodes, so that a change of it changes them.
+/// Whether a change of this tag changes new nodes.
 pub(super) fn shapes_nodes(key: &str) -> bool {
     let named = || AKS_POOL.iter().chain(&AKS_ORCHESTRATOR).any(|name| key.eq_ignore_ascii_case(name));
     strip_prefix(key, NODE_TEMPLATE).is_some() || starts_as_of_aks(key) || named()
 }
 
-/// Reads the `node-template` tags; what cannot be read is left out and named in `remarks`.
+/// Reads the `node-template` tags. Invalid tags are ignored and named in `remarks`.
 ///
-/// The in-tree provider also makes a label of every tag, as it is; no real node has those labels.
+/// The in-tree provider also turns every tag into a label; no real node has those labels.
 pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) -> GroupHints {
     let mut hints = GroupHints::default();
     for (key, value) in tags {
@@ -61,14 +61,14 @@ pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) 
             continue;
         };
         if name.is_empty() {
-            remarks.push(format!("tag {key} names nothing"));
+            remarks.push(format!("tag {key} is ignored: it has no name after the prefix"));
             continue;
         }
         match kind.to_ascii_lowercase().as_str() {
             "label" => {
                 hints.labels.insert(decode(name, "_"), value.clone());
             }
-            // Sic: the in-tree provider decodes the same escape differently in the name of a resource.
+            // The in-tree provider decodes this escape differently in resource names.
             "resources" => {
                 hints.resources.insert(decode(name, "/"), value.clone());
             }
@@ -76,7 +76,7 @@ pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) 
                 hints.options.insert(name.to_ascii_lowercase(), value.clone());
             }
             "taint" => taints(key, &decode(name, "_"), value, &mut hints, remarks),
-            _ => remarks.push(format!("tag {key} is ignored: node-template_{kind} is not known")),
+            _ => remarks.push(format!("tag {key} is ignored: node-template_{kind} is unknown")),
         }
     }
     hints.taints.sort();
@@ -95,7 +95,7 @@ fn taints(tag: &str, key: &str, value: &str, hints: &mut GroupHints, remarks: &m
     }
 }
 
-/// `_` stands for a slash, `~2` for what a name may hold otherwise.
+/// `_` stands for a slash, and `~2` for `escaped`.
 fn decode(name: &str, escaped: &str) -> String {
     name.replace('_', "/").replace("~2", escaped)
 }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_tags_have_no_case() {
+    fn tag_names_are_compared_without_case() {
         let tags = map(&[("MIN", "1"), ("PoolName", "old"), ("AKS-Managed-PoolName", "new")]);
         assert_eq!((value(&tags, "min"), value(&tags, "max")), (Some("1"), None));
         assert_eq!(aks_pool(&tags), Some("new"));

@@ -1,4 +1,4 @@
-//! Setting a capacity and deleting machines: exactly those named, with one call.
+//! Sets a capacity, and deletes exactly the named VMs with one call.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::cloud::{
     Acceptance, CloudError, Deletion, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
 };
 
-/// A machine to delete: the ID the caller knows, and what Azure calls it.
+/// A VM to delete: the ID that the caller uses, and the name that Azure uses.
 #[derive(Clone, Debug)]
 struct MachineToDelete {
     id: ProviderId,
@@ -21,30 +21,30 @@ struct MachineToDelete {
 }
 
 impl Azure {
-    /// Sets the capacity, provided that the scale set still is as it was read.
+    /// Sets the capacity if the scale set has not changed since it was read.
     pub(super) async fn resize(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         let group = basis.name.as_str();
-        // A capacity is an absolute number: without a precondition it undoes whatever happened in between (#9452).
+        // A capacity is an absolute number: without a precondition it undoes changes that others made in between (#9452).
         let Some(etag) = basis.etag.as_deref().filter(|etag| !etag.is_empty()) else {
             return Err(CloudError::refused(
                 UPDATE_SCALE_SET,
                 group,
-                "Azure gave no etag to write against, so nothing is written",
+                "Azure returned no etag for the scale set, so its capacity cannot be written safely",
             ));
         };
         let handle = self.api.set_capacity(group, etag, to).await?;
         Ok(Acceptance { handle })
     }
 
-    /// Deletes the named machines.
+    /// Deletes the named VMs.
     pub(super) async fn delete(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
         let group = &basis.name;
         let mut deletion = Deletion::default();
         let machines = self.known_machines(group).await?;
         let mut targets = self.targets(group, &machines, ids, &mut deletion);
         let outcome = match self.post(group, &targets).await {
-            // One machine that is gone fails the call for all.
-            Err(error) if names_what_is_gone(&error) => {
+            // One VM that is gone fails the call for all.
+            Err(error) if names_missing_machines(&error) => {
                 targets = self.still_there(group, targets, error, &mut deletion).await?;
                 self.post(group, &targets).await
             }
@@ -60,7 +60,7 @@ impl Azure {
             return Ok(machines);
         }
         self.observe_one(group).await?;
-        let gone = || CloudError::not_found(DELETE_INSTANCES, group.as_str(), "there is no such scale set");
+        let gone = || CloudError::not_found(DELETE_INSTANCES, group.as_str(), "the scale set does not exist");
         self.cache.machines(group).ok_or_else(gone)
     }
 
@@ -76,8 +76,8 @@ impl Azure {
     ) -> Vec<MachineToDelete> {
         let mut targets: Vec<MachineToDelete> = Vec::with_capacity(ids.len());
         for id in ids {
-            if !self.may_be_in(group, id) {
-                let message = format!("the ID is not of the form that machines of {group} have");
+            if !self.has_form_of(group, id) {
+                let message = format!("the ID does not have the form of a VM in {group}");
                 deletion.refused.push((id.clone(), CloudError::refused(DELETE_INSTANCES, id.as_str(), message)));
                 continue;
             }
@@ -93,7 +93,7 @@ impl Azure {
         targets
     }
 
-    fn may_be_in(&self, group: &GroupName, id: &ProviderId) -> bool {
+    fn has_form_of(&self, group: &GroupName, id: &ProviderId) -> bool {
         match ids::parse(id.as_str()).filter(|parsed| self.is_ours(parsed)).map(|parsed| parsed.machine) {
             Some(MachineName::Uniform(set, _)) => set.eq_ignore_ascii_case(group.as_str()),
             Some(MachineName::Standalone(_)) => true,
@@ -101,13 +101,13 @@ impl Azure {
         }
     }
 
-    /// Asks for the deletion, with force where that is wanted and allowed.
+    /// Sends the deletion, with force if that is configured and allowed.
     async fn post(
         &self,
         group: &GroupName,
         targets: &[MachineToDelete],
     ) -> Result<Option<OperationHandle>, CloudError> {
-        // Azure takes a list of none for a list of all.
+        // Azure takes an empty list for all VMs.
         if targets.is_empty() {
             return Ok(None);
         }
@@ -115,7 +115,7 @@ impl Azure {
         let force = self.may_force(group);
         match self.api.delete_machines(group.as_str(), &names, force).await {
             Err(error) if force && forbids_force(&error) => {
-                tracing::info!(%group, %error, "deletion by force is not allowed here; machines are shut down first");
+                tracing::info!(%group, %error, "Azure does not allow force deletion here; VMs are shut down first");
                 self.cache.note_force_refused(group);
                 self.api.delete_machines(group.as_str(), &names, false).await
             }
@@ -133,7 +133,7 @@ impl Azure {
             && self.cache.set(group).is_some_and(allowed)
     }
 
-    /// Of these, the machines that a new list has and that are not going. `Err` where none is missing after all.
+    /// Reads the VMs again and returns those of `targets` that exist and are not being deleted. Returns `error` if all do.
     async fn still_there(
         &self,
         group: &GroupName,
@@ -142,7 +142,7 @@ impl Azure {
         deletion: &mut Deletion,
     ) -> Result<Vec<MachineToDelete>, CloudError> {
         let Some(set) = self.cache.set(group) else { return Err(error) };
-        // The first error says more than that this did not help either. Nothing was done.
+        // The first error is more useful than this one. Nothing was deleted.
         let Ok(machines) = self.machines_of(&set).await else { return Err(error) };
         let is_going = |state: Option<&str>| state.is_some_and(|state| state.eq_ignore_ascii_case("Deleting"));
         let staying = machines.iter().filter(|machine| !is_going(machine.provisioning_state.as_deref()));
@@ -156,9 +156,9 @@ impl Azure {
     }
 }
 
-// Uniform sets answer 400 InvalidParameter, "The provided instanceId 5 is not an active Virtual Machine Scale Set VM
+// Uniform scale sets return 400 InvalidParameter, "The provided instanceId 5 is not an active Virtual Machine Scale Set VM
 // instanceId.", with the target instanceIds.
-fn names_what_is_gone(error: &CloudError) -> bool {
+fn names_missing_machines(error: &CloudError) -> bool {
     match error {
         CloudError::NotFound(_) => true,
         CloudError::Refused(fault) => {

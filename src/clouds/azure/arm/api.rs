@@ -1,5 +1,5 @@
-//! The calls Headcount makes of Azure Resource Manager, and no others: this list is the role in
-//! `deploy/azure-role.json`. An official crate for Compute can replace what is behind it one day.
+//! All the calls that Headcount makes to Azure Resource Manager. They match the role in `deploy/azure-role.json`. An
+//! official crate for Compute may replace the implementation one day.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
 
-/// What Headcount must be allowed to do, in the order of `ScaleSetApi`: the custom role. SKUs are the subscription's and
-/// operations a location's; everything else can be granted for the resource group.
+/// The permissions that Headcount needs, in the order of `ScaleSetApi`: the custom role. SKUs belong to the subscription
+/// and operations to a location; everything else can be granted for the resource group.
 pub const ROLE_ACTIONS: [&str; 8] = [
     "Microsoft.Compute/virtualMachineScaleSets/read",
     "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
@@ -17,18 +17,18 @@ pub const ROLE_ACTIONS: [&str; 8] = [
     "Microsoft.Compute/virtualMachineScaleSets/delete/action",
     "Microsoft.Compute/locations/operations/read",
     "Microsoft.Compute/skus/read",
-    // For `headcount check` alone; serving does not need it.
+    // Only `headcount check` needs it.
     "Microsoft.Insights/autoscaleSettings/read",
 ];
 
 /// The calls.
 #[async_trait]
 pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
-    /// `virtualMachineScaleSets` LIST of the resource group, all pages. An item that cannot be understood is named, and
-    /// costs nobody else anything.
+    /// `virtualMachineScaleSets` LIST of the resource group, all pages. An item that cannot be decoded is
+    /// returned by name and does not affect the others.
     async fn list_scale_sets(&self) -> Result<Vec<Result<ScaleSet, BadItem>>, CloudError>;
 
-    /// `virtualMachineScaleSets` GET. `None` where there is none of that name.
+    /// `virtualMachineScaleSets` GET. `None` if no scale set has that name.
     async fn get_scale_set(&self, name: &str) -> Result<Option<ScaleSet>, CloudError>;
 
     /// `virtualMachineScaleSets/{name}/virtualMachines` LIST with instance view, all pages: uniform sets.
@@ -49,7 +49,7 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
         force: bool,
     ) -> Result<Option<OperationHandle>, CloudError>;
 
-    /// Asks once how an operation is doing.
+    /// Reads the state of an operation once.
     async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
 
     /// `skus` LIST, filtered by location, all pages, machine sizes only.
@@ -58,31 +58,31 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     /// `autoscalesettings` LIST of the resource group (Azure Monitor), all pages.
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError>;
 
-    /// What remains of the budgets that Azure tells of in its answers.
+    /// What remains of the budgets that Azure reports in its responses.
     fn budgets(&self) -> Vec<Budget> {
         Vec::new()
     }
 }
 
-/// An item of a list that cannot be understood.
+/// An item of a list that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct BadItem {
-    /// Its name, where at least that can be read.
+    /// Its name, if that can be read.
     pub(in crate::clouds::azure) name: Option<String>,
-    /// What is wrong with it.
+    /// Why it cannot be decoded.
     pub(in crate::clouds::azure) reason: String,
 }
 
-/// A scale set, as far as it matters here.
+/// The parts of a scale set that Headcount uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct ScaleSet {
-    /// ARM ID, as the API answers it.
+    /// ARM ID, as the API returns it.
     pub(in crate::clouds::azure) id: String,
     pub(in crate::clouds::azure) name: String,
     pub(in crate::clouds::azure) location: String,
     pub(in crate::clouds::azure) zones: Vec<String>,
     pub(in crate::clouds::azure) tags: BTreeMap<String, String>,
-    /// `sku.name`; `Mix` where sizes are in `mixed_sizes`.
+    /// `sku.name`; `Mix` if the sizes are in `mixed_sizes`.
     pub(in crate::clouds::azure) size: Option<String>,
     /// `sku.capacity`; an unknown capacity is not 0.
     pub(in crate::clouds::azure) capacity: Option<u32>,
@@ -109,11 +109,11 @@ pub(in crate::clouds::azure) struct ScaleSet {
     pub(in crate::clouds::azure) image: Option<String>,
     /// `hardwareProfile.vmSizeProperties.vCPUsAvailable`: fewer than the size has.
     pub(in crate::clouds::azure) cpus_available: Option<u32>,
-    /// IPv4 configurations of the network interface that has most of them.
+    /// The number of IPv4 configurations of the network interface that has the most.
     pub(in crate::clouds::azure) addresses: Option<u32>,
 }
 
-/// `properties.orchestrationMode`; sets from before it existed are uniform.
+/// `properties.orchestrationMode`; scale sets that predate it are uniform.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::clouds::azure) enum Orchestration {
     #[default]
@@ -121,17 +121,17 @@ pub(in crate::clouds::azure) enum Orchestration {
     Flexible,
 }
 
-/// A machine of a scale set, as far as it matters here.
+/// The parts of a VM that Headcount uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct VirtualMachine {
-    /// ARM ID, as the API answers it; never empty.
+    /// ARM ID, as the API returns it; never empty.
     pub(in crate::clouds::azure) id: String,
     /// The name (flexible) or instance ID (uniform) that a deletion names it by.
     pub(in crate::clouds::azure) delete_by: String,
     pub(in crate::clouds::azure) provisioning_state: Option<String>,
     /// Codes of the instance view's statuses, such as `PowerState/running`; `None` without an instance view.
     pub(in crate::clouds::azure) statuses: Option<Vec<InstanceViewStatus>>,
-    /// Extensions whose instance view has an error, with name and message.
+    /// Extensions whose instance view has an error: name and message.
     pub(in crate::clouds::azure) failed_extensions: Vec<InstanceViewStatus>,
 }
 
@@ -142,7 +142,7 @@ pub(in crate::clouds::azure) struct InstanceViewStatus {
     pub(in crate::clouds::azure) message: Option<String>,
 }
 
-/// A machine size of the SKU list, as far as it matters here.
+/// The parts of a VM size in the SKU list that Headcount uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct Size {
     pub(in crate::clouds::azure) name: String,
@@ -150,11 +150,11 @@ pub(in crate::clouds::azure) struct Size {
     pub(in crate::clouds::azure) capabilities: BTreeMap<String, String>,
 }
 
-/// An autoscale setting of Azure Monitor, as far as it matters here.
+/// The parts of an Azure Monitor autoscale setting that Headcount uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct AutoscaleSetting {
     pub(in crate::clouds::azure) name: String,
-    /// ARM ID of what it scales.
+    /// ARM ID of the resource that it scales.
     pub(in crate::clouds::azure) target: String,
     pub(in crate::clouds::azure) enabled: bool,
 }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_role_allows_exactly_the_calls_made() {
+    fn the_role_allows_exactly_the_calls_that_are_made() {
         let role: serde_json::Value =
             serde_json::from_str(include_str!("../../../../deploy/azure-role.json")).expect("valid JSON");
         let actions = role["Actions"].as_array().expect("actions").iter();

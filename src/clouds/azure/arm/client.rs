@@ -1,4 +1,4 @@
-//! The way to one endpoint of Azure Resource Manager: through the limiter, with a token, once.
+//! Sends requests to one endpoint of Azure Resource Manager: each one once, with a token, if the limiter allows it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,22 +14,21 @@ use hyper::{Method, Request};
 use super::errors::{ErrorContext, classify};
 use crate::cloud::CloudError;
 use crate::clouds::azure::http::{HttpResponse, Transport};
-use crate::clouds::azure::throttle::CallLimiter;
-use crate::clouds::azure::throttle::{Bucket, ThrottleInfo};
+use crate::clouds::azure::throttle::{Bucket, CallLimiter, ThrottleInfo};
 
-/// A full page of machines with instance view takes seconds.
+/// A full page of VMs with instance view takes seconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// A write is only accepted within this time, not finished.
+/// Azure accepts a write within this time and finishes it later.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A token that is not at hand, retries of the sign-in included.
+/// The time to get a new token, including retries of the sign-in.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a request is for.
+/// A call to Azure Resource Manager.
 #[derive(Clone, Debug)]
 pub(in crate::clouds::azure) struct ArmCall {
-    /// The API operation, as Azure's documentation names it.
+    /// The name of the API operation.
     pub(in crate::clouds::azure) operation: &'static str,
-    /// The scale set, location or operation it is about.
+    /// The scale set, location or operation that the call is about.
     pub(in crate::clouds::azure) name: String,
     pub(in crate::clouds::azure) bucket: Bucket,
 }
@@ -44,7 +43,7 @@ impl ArmCall {
     }
 }
 
-/// Who calls, and for which audience tokens are asked.
+/// The credential, and the scope that tokens are requested for.
 #[derive(Clone)]
 pub(in crate::clouds::azure) struct Bearer {
     pub(in crate::clouds::azure) credential: Arc<dyn TokenCredential>,
@@ -52,13 +51,13 @@ pub(in crate::clouds::azure) struct Bearer {
 }
 
 impl fmt::Debug for Bearer {
-    // What a credential shows of itself is for its crate to decide, and may hold a token.
+    // The Debug output of a credential may contain a token.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Bearer").field("scope", &self.scope).finish_non_exhaustive()
     }
 }
 
-/// The way to one endpoint.
+/// The client of one endpoint.
 #[derive(Debug)]
 pub(in crate::clouds::azure) struct ArmClient {
     transport: Arc<Transport>,
@@ -68,7 +67,7 @@ pub(in crate::clouds::azure) struct ArmClient {
 }
 
 impl ArmClient {
-    /// A token is never sent over plain HTTP, whoever asks for it.
+    /// Drops the credential if the endpoint is plain HTTP: tokens are never sent over it.
     pub(in crate::clouds::azure) fn new(
         transport: Arc<Transport>,
         endpoint: Url,
@@ -87,13 +86,13 @@ impl ArmClient {
         &self.limiter
     }
 
-    /// Whether an address is the endpoint's. Addresses that answers name (next pages, operations) are not believed
-    /// blindly: the token would go wherever they say.
-    pub(in crate::clouds::azure) fn leads_to(&self, url: &Url) -> bool {
+    /// Whether a URL is on the endpoint. URLs in responses (next pages, operations) are checked before they are called,
+    /// because the token goes along.
+    pub(in crate::clouds::azure) fn is_on_endpoint(&self, url: &Url) -> bool {
         url.origin() == self.endpoint.origin() && url.username().is_empty() && url.password().is_none()
     }
 
-    /// Sends one request, once. Anything but a success is an error.
+    /// Sends a request once. Any status other than success is an error.
     pub(in crate::clouds::azure) async fn send(
         &self,
         call: &ArmCall,
@@ -103,21 +102,23 @@ impl ArmClient {
         body: Bytes,
     ) -> Result<HttpResponse, CloudError> {
         let context = call.context();
-        if !self.leads_to(url) {
+        if !self.is_on_endpoint(url) {
             let host = url.host_str().unwrap_or_default();
-            return Err(context
-                .refused(&format!("{host} is not the endpoint {}", self.endpoint.host_str().unwrap_or_default())));
+            return Err(context.refused(&format!(
+                "{host} is not the configured endpoint {}",
+                self.endpoint.host_str().unwrap_or_default()
+            )));
         }
         self.limiter.admit(call.bucket, &call.name).map_err(|wait| CloudError::Throttled {
             retry_after: Some(wait),
-            fault: context.fault(None, &format!("not sent: the budget is spent for another {} s", wait.as_secs())),
+            fault: context.fault(None, &format!("not sent: throttled by Azure for another {} s", wait.as_secs())),
         })?;
         let mut request = Request::builder().method(method.clone()).uri(url.as_str());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body));
-        let mut request = request.map_err(|error| context.refused(&format!("no such request: {error}")))?;
+        let mut request = request.map_err(|error| context.refused(&format!("the request is invalid: {error}")))?;
         if let Some(token) = self.token(call).await? {
             request.headers_mut().insert(AUTHORIZATION, token);
         }
@@ -129,7 +130,7 @@ impl ArmClient {
             name = call.name,
             status = response.status.as_u16(),
             request_id = response.header("x-ms-request-id"),
-            "azure answered"
+            "Azure responded"
         );
         self.limiter.record(call.bucket, &call.name, ThrottleInfo::read(&response, SystemTime::now()));
         if response.status.is_success() { Ok(response) } else { Err(classify(context, &response)) }
@@ -147,7 +148,8 @@ impl ArmClient {
             .map_err(|_| CloudError::Unreachable(context.fault(None, &format!("no token within {TOKEN_TIMEOUT:?}"))))?;
         let token = token.map_err(|error| context.no_token(&error))?;
         let header = HeaderValue::from_str(&format!("Bearer {}", token.token.secret()));
-        let mut header = header.map_err(|_| context.refused("the token is no text a header can hold"))?;
+        let mut header =
+            header.map_err(|_| context.refused("the token contains characters that a header cannot hold"))?;
         header.set_sensitive(true);
         Ok(Some(header))
     }

@@ -1,4 +1,4 @@
-//! From the configuration to a way to Azure Resource Manager.
+//! Connects to Azure Resource Manager as configured.
 
 use std::io;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::clouds::azure::http::Transport;
 use crate::clouds::azure::throttle::CallLimiter;
 use crate::config::settings::azure::{AzureCloud, Settings};
 
-/// Why a source cannot be connected to.
+/// Why Headcount cannot connect to a source.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// No subscription is configured.
     #[error(
         "no Azure subscription: set azure.subscriptionId of the source in headcount.yaml, or ARM_SUBSCRIPTION_ID; \
-         on a machine of Azure, let the metadata service be reached"
+         on an Azure VM, make the metadata service reachable"
     )]
     NoSubscription,
-    /// The endpoint is no address.
-    #[error("{0} is no address of Azure Resource Manager: it must be https://HOST or http://HOST:PORT, without a path")]
+    /// The endpoint is not a valid URL.
+    #[error("{0} is not a valid Azure Resource Manager endpoint: use https://HOST or http://HOST:PORT, without a path")]
     Endpoint(String),
-    /// Nothing says how to sign in.
+    /// No credential is configured.
     #[error(
         "no Azure credential: set useManagedIdentityExtension, useFederatedWorkloadIdentityExtension, \
          or aadClientId and aadClientSecret in the cloud config"
@@ -34,8 +34,8 @@ pub enum ConnectError {
     /// The credential cannot be used.
     #[error("the Azure credential cannot be used: {0}")]
     Credential(String),
-    /// The system's roots of trust cannot be read.
-    #[error("no certificates to trust: {0}; install ca-certificates, or set SSL_CERT_FILE")]
+    /// The root certificates of the system cannot be read.
+    #[error("no root certificates: {0}; install ca-certificates, or set SSL_CERT_FILE")]
     Roots(#[from] io::Error),
 }
 
@@ -46,8 +46,7 @@ impl From<CredentialError> for ConnectError {
 }
 
 impl ArmScaleSets {
-    /// Connects to one subscription and resource group. Nobody is called yet; who wants the machine's own subscription
-    /// asks [`super::metadata`] first.
+    /// Connects to one subscription and resource group. Sends no request yet.
     pub(in crate::clouds::azure) fn connect(settings: &Settings) -> Result<Self, ConnectError> {
         let subscription = settings.subscription_id.as_deref().map(str::trim).filter(|id| !id.is_empty());
         let subscription = subscription.ok_or(ConnectError::NoSubscription)?;
@@ -59,7 +58,7 @@ impl ArmScaleSets {
             (transport, Some(Bearer { credential, scope: scope(settings.cloud).to_owned() }))
         } else {
             if settings.credential.is_some() {
-                tracing::warn!(%endpoint, "no token is sent over plain http; the credential is not used");
+                tracing::warn!(%endpoint, "no token is sent over plain HTTP; the credential is not used");
             }
             (Arc::new(Transport::plain()?), None)
         };
@@ -74,7 +73,7 @@ fn endpoint(settings: &Settings) -> Result<Url, ConnectError> {
     let text = settings.endpoint.as_deref().filter(|text| !text.is_empty()).unwrap_or_else(|| address(settings.cloud));
     let bad = || ConnectError::Endpoint(text.to_owned());
     let url = Url::parse(text).map_err(|_| bad())?;
-    // The crate that builds the requests would drop a path without a word.
+    // The crate that builds the requests silently drops a path.
     let bare = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
     let anonymous = url.username().is_empty() && url.password().is_none();
     let fits = matches!(url.scheme(), "https" | "http") && url.has_host() && bare && anonymous;
@@ -89,7 +88,7 @@ fn address(cloud: AzureCloud) -> &'static str {
     }
 }
 
-/// The audience of tokens for Resource Manager, as the Go SDK has it for the sovereign clouds.
+/// The scope of tokens for Resource Manager, as in the Go SDK for the sovereign clouds.
 fn scope(cloud: AzureCloud) -> &'static str {
     match cloud {
         AzureCloud::Public => "https://management.azure.com/.default",

@@ -1,5 +1,4 @@
-//! From what Resource Manager answers to what matters here, item by item: one item that cannot be understood costs
-//! nobody else anything.
+//! Decodes what Resource Manager returns, item by item: an item that cannot be decoded does not affect the others.
 
 mod autoscale;
 mod machine;
@@ -11,8 +10,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::api::BadItem;
-use super::errors::{ErrorContext, shorten};
+use super::errors::ErrorContext;
 use crate::cloud::CloudError;
+use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::clouds::azure::http::HttpResponse;
 
 pub(in crate::clouds::azure) use autoscale::RawAutoscaleSetting;
@@ -38,7 +38,7 @@ pub(in crate::clouds::azure) fn items(
     Ok(items)
 }
 
-/// Where the next page is; `None` on the last one.
+/// The URL of the next page; `None` on the last one.
 pub(in crate::clouds::azure) fn next_link(
     context: ErrorContext<'_>,
     page: &HttpResponse,
@@ -52,14 +52,14 @@ pub(in crate::clouds::azure) fn next_link(
     Ok(page.next_link.filter(|link| !link.is_empty()))
 }
 
-/// One item.
+/// Decodes one item.
 pub(in crate::clouds::azure) fn item<T: TryFrom<R, Error = String>, R: DeserializeOwned>(
     item: Value,
 ) -> Result<T, BadItem> {
     let name = item.get("name").or_else(|| item.get("id")).and_then(Value::as_str);
     let name = name.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned());
     let read = serde_json::from_value::<R>(item).map_err(|error| error.to_string()).and_then(T::try_from);
-    read.map_err(|reason| BadItem { name, reason: shorten(&reason) })
+    read.map_err(|reason| BadItem { name, reason: shorten(&reason, MESSAGE_CHARS_MAX) })
 }
 
 #[cfg(test)]

@@ -1,22 +1,20 @@
-//! What Azure's error codes mean. The only file that knows them.
+//! What Azure's error codes mean.
 
 use std::time::SystemTime;
 
+use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{CloudError, Failure, FailureClass, Fault};
 use crate::clouds::azure::http::{ErrorBody, HttpResponse, TransportError, is_throttling, retry_after};
 
-/// Longest message kept of an error; CA repeats it in events and in its status.
-pub(in crate::clouds::azure) const MESSAGE_LENGTH_MAX: usize = 200;
-
-/// The code of a refusal to delete machines without shutting them down first; the deletion can be asked for without.
+/// Azure refuses force deletion of these VMs. The deletion works without force.
 pub(in crate::clouds::azure) const FORCE_DELETE_NOT_ALLOWED: &str = "ForceDeleteNotAllowed";
 
-/// The code of an operation that a newer one of the same scale set made void.
+/// A newer operation on the same scale set replaced this one.
 pub(in crate::clouds::azure) const OPERATION_PREEMPTED: &str = "OperationPreempted";
 
 const OPERATION_NOT_ALLOWED: &str = "OperationNotAllowed";
 
-// SubscriptionNotFound comes with 404 where the identity has no role in the subscription.
+// Azure returns 404 SubscriptionNotFound if the identity has no role in the subscription.
 const DENIED: [&str; 9] = [
     "AuthenticationFailed",
     "AuthenticationFailedInvalidHeader",
@@ -41,11 +39,11 @@ const CONFLICT: [&str; 9] = [
     "RetryableErrorDueToAnotherOperation",
 ];
 
-/// Refusals that come with 409 and that no second try mends.
+/// Refusals with status 409 that a retry does not fix.
 const REFUSED: [&str; 4] =
     [OPERATION_NOT_ALLOWED, "PropertyChangeNotAllowed", "ScopeLocked", "ReadOnlyDisabledSubscription"];
 
-/// Codes of writes, operations and machines that fail for want of capacity or quota.
+/// Codes of writes, operations and VMs that fail because capacity or quota is short.
 const OUT_OF_RESOURCES: [&str; 13] = [
     "AllocationFailed",
     "InsufficientCapacity",
@@ -65,12 +63,12 @@ const OUT_OF_RESOURCES: [&str; 13] = [
 /// The inner code of [`FORCE_DELETE_NOT_ALLOWED`].
 const MAINTENANCE_CONTROL: &str = "OperationNotAllowedOnResourceThatManagesUpdatesWithMaintenanceControl";
 
-/// Codes that only wrap the one that matters.
+/// Codes that only wrap the actual error.
 const WRAPPERS: [&str; 5] =
     ["BadRequest", "DeploymentFailed", "OperationFailed", "ResourceDeploymentFailure", "ResourceOperationFailure"];
 
 impl ErrorBody {
-    /// The part that says why: the first for want of resources, else the first that is not a mere wrapper.
+    /// The actual reason: the first code for short capacity or quota, else the first that is not a wrapper.
     fn reason(&self) -> &Self {
         let all = self.all();
         let code = |error: &&&Self| error.code.clone().unwrap_or_default();
@@ -81,79 +79,79 @@ impl ErrorBody {
         scarce.or_else(plain).copied().unwrap_or(self)
     }
 
-    /// What a failed operation failed of.
+    /// Why an operation failed.
     pub(in crate::clouds::azure) fn into_failure(self, status: &str, at: SystemTime) -> Failure {
         let reason = self.reason();
         // CA drops an error without a code.
         let code = reason.code.clone().filter(|code| !code.is_empty()).unwrap_or_else(|| status.to_owned());
-        let message = shorten(reason.message.as_deref().unwrap_or_default());
+        let message = shorten(reason.message.as_deref().unwrap_or_default(), MESSAGE_CHARS_MAX);
         Failure { class: failure_class(&code, &message), code, message, at, is_explained: true }
     }
 }
 
-/// What CA makes of an operation or a machine that failed with this code and message.
+/// The failure class of an operation or a VM that failed with this code and message.
 pub(in crate::clouds::azure) fn failure_class(code: &str, message: &str) -> FailureClass {
     let scarce = OUT_OF_RESOURCES.contains(&code) || (code == OPERATION_NOT_ALLOWED && is_quota(message));
     if scarce { FailureClass::OutOfResources } else { FailureClass::Other }
 }
 
-// The same code says that quota is short, that a call comes too often and that force deletion is not for this set.
+// Azure uses the same code for short quota, for throttling and for force deletion that is not allowed.
 fn is_quota(message: &str) -> bool {
     let text = message.to_ascii_lowercase();
     ["quota", "lowprioritycores", "exceeding approved"].iter().any(|words| text.contains(words))
 }
 
-/// What a call is about, for the error it may end in.
+/// The operation and the resource that an error names.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::clouds::azure) struct ErrorContext<'a> {
-    /// The API operation, as Azure's documentation names it.
+    /// The name of the API operation.
     pub(in crate::clouds::azure) operation: &'static str,
     /// The scale set, location or operation.
     pub(in crate::clouds::azure) name: &'a str,
 }
 
 impl ErrorContext<'_> {
-    /// The circumstances of an error.
+    /// The details of an error.
     pub(in crate::clouds::azure) fn fault(self, code: Option<String>, message: &str) -> Box<Fault> {
-        let message = shorten(message);
+        let message = shorten(message, MESSAGE_CHARS_MAX);
         Box::new(Fault { operation: self.operation, subject: self.name.to_owned(), code, message, source: None })
     }
 
-    /// A request that cannot be made.
+    /// A request that cannot be sent.
     pub(in crate::clouds::azure) fn refused(self, message: &str) -> CloudError {
-        CloudError::refused(self.operation, self.name, shorten(message))
+        CloudError::refused(self.operation, self.name, shorten(message, MESSAGE_CHARS_MAX))
     }
 
-    /// A response that cannot be understood.
+    /// A response that cannot be decoded.
     pub(in crate::clouds::azure) fn unintelligible(self, message: &str) -> CloudError {
-        CloudError::unintelligible(self.operation, self.name, shorten(message))
+        CloudError::unintelligible(self.operation, self.name, shorten(message, MESSAGE_CHARS_MAX))
     }
 
     /// No response.
     pub(in crate::clouds::azure) fn unreachable(self, error: &TransportError) -> CloudError {
-        CloudError::unreachable(self.operation, self.name, shorten(&error.to_string()))
+        CloudError::unreachable(self.operation, self.name, shorten(&error.to_string(), MESSAGE_CHARS_MAX))
     }
 
-    /// No token. Missing rights are told from a sign-in service that is out of reach.
+    /// No token: either the sign-in was refused, or the sign-in service is unreachable.
     pub(in crate::clouds::azure) fn no_token(self, error: &azure_core::Error) -> CloudError {
         let fault = self.fault(None, &format!("no token: {error}"));
-        if may_pass(error) { CloudError::Unreachable(fault) } else { CloudError::Denied(fault) }
+        if is_transient(error) { CloudError::Unreachable(fault) } else { CloudError::Denied(fault) }
     }
 }
 
-fn may_pass(error: &azure_core::Error) -> bool {
+fn is_transient(error: &azure_core::Error) -> bool {
     use azure_core::error::ErrorKind;
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
         if error.is::<TransportError>() {
             return true;
         }
-        let passes = error.downcast_ref::<azure_core::Error>().is_some_and(|error| match error.kind() {
+        let is_transient = error.downcast_ref::<azure_core::Error>().is_some_and(|error| match error.kind() {
             ErrorKind::Io | ErrorKind::Connection => true,
             ErrorKind::HttpResponse { status, .. } => u16::from(*status) >= 500 || u16::from(*status) == 429,
             _ => false,
         });
-        if passes {
+        if is_transient {
             return true;
         }
         next = error.source();
@@ -161,7 +159,7 @@ fn may_pass(error: &azure_core::Error) -> bool {
     false
 }
 
-/// Decides what a response that is no success was. Throttling comes first: its code can be that of a quota.
+/// Classifies a response that is not a success. Throttling comes first: it can have the code of a short quota.
 pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &HttpResponse) -> CloudError {
     let status = response.status.as_u16();
     let error = ErrorBody::read(&response.body);
@@ -181,7 +179,7 @@ pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &H
             fault: fault(),
         };
     }
-    // Whatever it says besides: whether a write took effect is not known.
+    // With these statuses it is unknown whether a write took effect, whatever the body says.
     if matches!(status, 408 | 500..) {
         return CloudError::Unreachable(fault());
     }
@@ -204,15 +202,6 @@ pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &H
         400..=499 if is(&CONFLICT) => CloudError::Conflict(fault()),
         400..=499 => CloudError::Refused(fault()),
         _ => CloudError::Unintelligible(fault()),
-    }
-}
-
-/// One line of bounded length.
-pub(in crate::clouds::azure) fn shorten(message: &str) -> String {
-    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MESSAGE_LENGTH_MAX) {
-        None => line,
-        Some(_) => line.chars().take(MESSAGE_LENGTH_MAX - 1).chain(['…']).collect(),
     }
 }
 

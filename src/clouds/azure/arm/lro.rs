@@ -1,7 +1,7 @@
-//! Operations that Azure accepts now and finishes later, followed one look at a time.
+//! Long-running operations: Azure accepts them now and finishes them later. Each is polled once per call.
 //!
-//! azure_mgmt_compute's own following is not used: awaiting one of its request builders sends the write anew for every
-//! look, or takes an unfinished operation for a finished one (Azure/azure-sdk-for-rust#1525). The rules:
+//! The polling of azure_mgmt_compute is not used: awaiting one of its request builders sends the write again for every
+//! poll, or takes an unfinished operation for a finished one (Azure/azure-sdk-for-rust#1525). The rules:
 //! <https://learn.microsoft.com/azure/azure-resource-manager/management/async-operations>
 
 use std::time::SystemTime;
@@ -16,10 +16,10 @@ use crate::cloud::{CloudError, Failure, FailureClass, OperationHandle, Progress}
 use crate::clouds::azure::http::HttpResponse;
 use crate::clouds::azure::http::{ErrorBody, retry_after};
 
-/// How an operation tells of itself.
+/// How the state of an operation is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PollMethod {
-    /// `Azure-AsyncOperation`: a body with `status`. Preferred where both are there.
+    /// `Azure-AsyncOperation`: a body with `status`. Preferred if `Location` is present too.
     AsyncOperation,
     /// `Location`: 202 until it is done.
     Location,
@@ -30,8 +30,8 @@ pub(super) enum PollMethod {
 const NAMES: [(PollMethod, &str); 3] =
     [(PollMethod::AsyncOperation, "async"), (PollMethod::Location, "location"), (PollMethod::Resource, "resource")];
 
-/// Where the write that was accepted with this response can be followed; `None` where it is finished, or cannot be followed.
-/// `target` is the address that was written to.
+/// Returns the handle for following a write that was accepted with this response; `None` if the write is finished or
+/// cannot be followed. `target` is the URL of the scale set that was written.
 pub(super) fn handle(
     client: &ArmClient,
     context: ErrorContext<'_>,
@@ -45,37 +45,37 @@ pub(super) fn handle(
         .map(|url| (PollMethod::AsyncOperation, url))
         .or_else(|| header("location").filter(|_| pending).map(|url| (PollMethod::Location, url)))
         .or_else(|| target.filter(|_| pending).map(|url| (PollMethod::Resource, url.clone())));
-    let (kind, url) = found?;
-    if !client.leads_to(&url) {
+    let (method, url) = found?;
+    if !client.is_on_endpoint(&url) {
         tracing::warn!(
             operation = context.operation,
             name = context.name,
             host = url.host_str(),
-            "an operation cannot be followed: its address is not the endpoint's"
+            "an operation cannot be followed: its URL is not on the configured endpoint"
         );
         return None;
     }
-    Some(write(kind, &url))
+    Some(write(method, &url))
 }
 
-fn write(kind: PollMethod, url: &Url) -> OperationHandle {
-    let name = NAMES.iter().find(|(known, _)| *known == kind).map_or("async", |(_, name)| *name);
+fn write(method: PollMethod, url: &Url) -> OperationHandle {
+    let name = NAMES.iter().find(|(known, _)| *known == method).map_or("async", |(_, name)| *name);
     OperationHandle(format!("{name} {url}"))
 }
 
-/// A handle's parts.
+/// Splits a handle into its parts.
 pub(super) fn parse(handle: &OperationHandle) -> Option<(PollMethod, Url)> {
     let (name, url) = handle.0.split_once(' ')?;
-    let (kind, _) = NAMES.iter().find(|(_, known)| *known == name)?;
-    Some((*kind, Url::parse(url).ok()?))
+    let (method, _) = NAMES.iter().find(|(_, known)| *known == name)?;
+    Some((*method, Url::parse(url).ok()?))
 }
 
-/// The operation's ID, for messages.
+/// The operation ID, for messages.
 pub(super) fn short_name(url: &Url) -> &str {
     url.path().rsplit('/').find(|segment| !segment.is_empty()).unwrap_or("operation")
 }
 
-/// Where a resource says how it is doing.
+/// The path of the state in a resource.
 const PROVISIONING_STATE: &str = "/properties/provisioningState";
 
 #[derive(Deserialize)]
@@ -84,23 +84,23 @@ struct AsyncOperation {
     error: Option<Value>,
 }
 
-/// What a look said.
+/// The progress that a poll shows.
 pub(super) fn progress(
-    kind: PollMethod,
+    method: PollMethod,
     context: ErrorContext<'_>,
-    looked: Result<HttpResponse, CloudError>,
+    polled: Result<HttpResponse, CloudError>,
     now: SystemTime,
 ) -> Result<Progress, CloudError> {
-    let response = match looked {
+    let response = match polled {
         Ok(response) => response,
-        Err(error) => return refusal(kind, error, now),
+        Err(error) => return refusal(method, error, now),
     };
     let running = Progress::Running { ask_after: retry_after(&response.headers, now) };
-    match kind {
+    match method {
         PollMethod::AsyncOperation => {
             let body: AsyncOperation =
                 serde_json::from_slice(&response.body).map_err(|error| context.unintelligible(&error.to_string()))?;
-            let status = body.status.ok_or_else(|| context.unintelligible("an operation without a status"))?;
+            let status = body.status.ok_or_else(|| context.unintelligible("the operation has no status"))?;
             Ok(outcome(&status, body.error, running, now))
         }
         PollMethod::Location if response.status.as_u16() == 202 => Ok(running),
@@ -109,10 +109,10 @@ pub(super) fn progress(
             let body: Value =
                 serde_json::from_slice(&response.body).map_err(|error| context.unintelligible(&error.to_string()))?;
             match body.pointer(PROVISIONING_STATE) {
-                // A resource without a state has succeeded.
+                // A resource without a state counts as succeeded.
                 None | Some(Value::Null) => Ok(outcome("Succeeded", None, running, now)),
                 Some(Value::String(state)) => Ok(outcome(state, None, running, now)),
-                Some(_) => Err(context.unintelligible("a provisioning state that is no text")),
+                Some(_) => Err(context.unintelligible("the provisioning state is not a string")),
             }
         }
     }
@@ -132,12 +132,12 @@ fn outcome(status: &str, error: Option<Value>, running: Progress, now: SystemTim
     Progress::Failed(error.into_failure(status, now))
 }
 
-// An operation that is looked at by its Location tells its own failure by an error status, where others only fail to
-// response.
-fn refusal(kind: PollMethod, error: CloudError, now: SystemTime) -> Result<Progress, CloudError> {
+// A `Location` reports that the operation failed by an error status. With the other methods, an error status only means
+// that the poll failed.
+fn refusal(method: PollMethod, error: CloudError, now: SystemTime) -> Result<Progress, CloudError> {
     let class = match &error {
-        CloudError::OutOfResources(_) if kind == PollMethod::Location => FailureClass::OutOfResources,
-        CloudError::Refused(_) | CloudError::Conflict(_) if kind == PollMethod::Location => FailureClass::Other,
+        CloudError::OutOfResources(_) if method == PollMethod::Location => FailureClass::OutOfResources,
+        CloudError::Refused(_) | CloudError::Conflict(_) if method == PollMethod::Location => FailureClass::Other,
         _ => return Err(error),
     };
     let fault = error.fault();
@@ -149,7 +149,7 @@ fn refusal(kind: PollMethod, error: CloudError, now: SystemTime) -> Result<Progr
 }
 
 fn is_terminal(state: &str) -> bool {
-    // Both spellings are in use.
+    // Azure uses both spellings.
     ["Succeeded", "Failed", "Canceled", "Cancelled"].iter().any(|terminal| terminal.eq_ignore_ascii_case(state))
 }
 

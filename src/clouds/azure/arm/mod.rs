@@ -1,5 +1,5 @@
-//! Azure Resource Manager: the calls Headcount makes, and what their responses mean. Names [`super::http`],
-//! [`super::throttle`] and [`super::auth`], and nothing of the domain above it.
+//! Azure Resource Manager: the calls that Headcount makes, and what their responses mean. Imports [`super::http`],
+//! [`super::throttle`] and [`super::auth`], and nothing of the domain.
 
 mod api;
 mod client;

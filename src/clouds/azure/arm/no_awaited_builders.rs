@@ -1,6 +1,6 @@
-//! No request builder of azure_mgmt_compute is awaited: to await one that writes is to send the write again and again
-//! until it is finished, or to be told at once that it is. Clippy cannot forbid it (`.await` is no call it looks at), so
-//! this looks at the source. [`super::sdk_call`] refuses the second sending in any case.
+//! Checks that no request builder of azure_mgmt_compute is awaited: awaiting one that writes sends the write repeatedly
+//! until it is finished, or reports at once that it is. Clippy cannot forbid `.await`, so this reads the source.
+//! [`super::sdk_call`] refuses a second request in any case.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 /// Calls whose result may be awaited in a file that names the crate.
 const AWAITED: [&str; 6] = ["send", "next", "list", "get_token", "timeout", "forward"];
 /// Files that may name the crate.
-const AT_HOME: [&str; 2] = ["clouds/azure/arm/scale_sets.rs", "clouds/azure/arm/sdk_call.rs"];
+const ALLOWED_FILES: [&str; 2] = ["clouds/azure/arm/scale_sets.rs", "clouds/azure/arm/sdk_call.rs"];
 /// Other ways to await.
 const OTHER_WAYS: [&str; 5] = ["into_future", "IntoFuture", "join!", "select!", "spawn("];
 
-/// What in a file of this name should not be there.
+/// What is forbidden in a file of this name.
 fn offences(file: &str, source: &str) -> Vec<String> {
     let lines = source.lines().map(|line| line.split("//").next().unwrap_or_default());
     let code = lines.take_while(|line| !line.starts_with("#[cfg(test)]")).collect::<Vec<_>>().join("\n");
@@ -20,17 +20,17 @@ fn offences(file: &str, source: &str) -> Vec<String> {
         return Vec::new();
     }
     let mut offences = Vec::new();
-    if !AT_HOME.contains(&file) {
+    if !ALLOWED_FILES.contains(&file) {
         offences.push(format!("{file} names azure_mgmt_compute"));
     }
     offences.extend(OTHER_WAYS.iter().filter(|way| code.contains(*way)).map(|way| format!("{file} uses {way}")));
     for (at, _) in code.match_indices(".await") {
         let awaited = called_last(code[..at].trim_end());
         if !awaited.is_some_and(|name| AWAITED.contains(&name)) {
-            offences.push(format!("{file} awaits {}", awaited.unwrap_or("what is no call")));
+            offences.push(format!("{file} awaits {}", awaited.unwrap_or("something that is not a call")));
         }
     }
-    // A time limit awaits what it is given.
+    // `timeout` awaits its argument.
     for (at, _) in code.match_indices("timeout(") {
         let limited = code[at..].split(')').next().unwrap_or_default();
         if !limited.ends_with(", walk") {
@@ -40,7 +40,7 @@ fn offences(file: &str, source: &str) -> Vec<String> {
     offences
 }
 
-/// The name of the call that this text ends in.
+/// The name of the call that this text ends with.
 fn called_last(text: &str) -> Option<&str> {
     let inner = text.strip_suffix(')')?;
     let mut depth = 1;
@@ -57,7 +57,7 @@ fn called_last(text: &str) -> Option<&str> {
     Some(&before[start..])
 }
 
-/// The source in a folder and below it, but for tests.
+/// The source files below a directory, without tests.
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("the source").map(|entry| entry.expect("an entry").path());
     let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
@@ -72,14 +72,14 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn no_request_builder_is_awaited() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut at_home = 0;
+    let mut allowed_files = 0;
     for path in sources(&directory) {
         let file = path.strip_prefix(&directory).ok().and_then(Path::to_str).expect("a path below src");
-        at_home += usize::from(AT_HOME.contains(&file));
+        allowed_files += usize::from(ALLOWED_FILES.contains(&file));
         let source = fs::read_to_string(&path).expect("a readable file");
         assert_eq!(offences(file, &source), Vec::<String>::new());
     }
-    assert_eq!(at_home, AT_HOME.len(), "the files are elsewhere now");
+    assert_eq!(allowed_files, ALLOWED_FILES.len(), "the files have moved");
 }
 
 #[test]
@@ -94,20 +94,20 @@ fn an_awaited_builder_is_found() {
         "tokio::join!(client.update(a, b, c, d), other);",
     ] {
         let source = format!("use azure_mgmt_compute::Client;\nasync fn f() {{ {line} }}\n");
-        assert_ne!(offences(AT_HOME[0], &source), Vec::<String>::new(), "{line}");
+        assert_ne!(offences(ALLOWED_FILES[0], &source), Vec::<String>::new(), "{line}");
     }
     assert_ne!(offences("clouds/azure/groups.rs", "use azure_mgmt_compute::Client;"), Vec::<String>::new());
 }
 
 #[test]
-fn what_is_sent_by_hand_is_let_pass() {
+fn explicit_sends_are_allowed() {
     for line in [
         "client.update(group, name, body, sub).if_match(etag).send().await?;",
         "while let Some(page) = pages.next().await {}",
         "// never client.update(a, b, c, d).await",
     ] {
         let source = format!("use azure_mgmt_compute::Client;\nasync fn f() {{ {line} }}\n");
-        assert_eq!(offences(AT_HOME[0], &source), Vec::<String>::new(), "{line}");
+        assert_eq!(offences(ALLOWED_FILES[0], &source), Vec::<String>::new(), "{line}");
     }
     assert_eq!(offences("clouds/azure/groups.rs", "async fn f() { g.await }"), Vec::<String>::new());
 }

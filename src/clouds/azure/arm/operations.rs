@@ -1,4 +1,4 @@
-//! The names of the calls in logs and errors: the operation IDs of Azure's own API description.
+//! The names of the calls in logs and errors: the operation IDs of Azure's API specification.
 
 /// Lists the scale sets of the resource group.
 pub(in crate::clouds::azure) const LIST_SCALE_SETS: &str = "VirtualMachineScaleSets_List";

@@ -1,8 +1,8 @@
 //! [`ScaleSetApi`] on Azure Resource Manager.
 //!
-//! Requests are azure_mgmt_compute's; see [`super::sdk_call`] for what it is kept from. Only `send` and `into_stream` of its
-//! request builders are used: to await a builder that writes is to send the write again and again, and a test looks for
-//! it. Looking at an operation is a request of our own, as the crate has none for it.
+//! azure_mgmt_compute builds the requests; [`super::sdk_call`] says what else it is kept from doing. Only `send` and
+//! `into_stream` of its request builders are used: awaiting a builder that writes sends the write repeatedly, and a test
+//! forbids it. The crate cannot poll an operation, so that request is built here.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,7 +28,7 @@ use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
 use crate::clouds::azure::http::HttpResponse;
 use crate::clouds::azure::throttle::Bucket;
 
-/// Far more pages than a resource group can have autoscale settings for.
+/// Far more pages than the autoscale settings of a resource group can fill.
 const AUTOSCALE_PAGES_MAX: usize = 20;
 /// A whole listing, all pages.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
@@ -60,7 +60,9 @@ impl ArmScaleSets {
             }
             Ok(())
         };
-        let too_long = || CloudError::Unreachable(context.fault(None, &format!("no end within {LISTING_TIMEOUT:?}")));
+        let too_long = || {
+            CloudError::Unreachable(context.fault(None, &format!("the list did not end within {LISTING_TIMEOUT:?}")))
+        };
         tokio::time::timeout(LISTING_TIMEOUT, walk).await.unwrap_or_else(|_| Err(too_long()))?;
         decode::items(context, sdk_call.responses())
     }
@@ -81,18 +83,18 @@ fn response(context: ErrorContext<'_>, sdk_call: &SdkCall) -> Result<HttpRespons
     sdk_call.responses().pop().ok_or_else(|| context.unintelligible("there is no response"))
 }
 
-// Names become parts of paths, so none may lead out of its own.
-fn named(call: &ArmCall, name: &str) -> Result<String, CloudError> {
+// Names become path segments, so a name must not change the path.
+fn path_segment(call: &ArmCall, name: &str) -> Result<String, CloudError> {
     let safe = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '?', '#', '%']);
-    if safe { Ok(name.to_owned()) } else { Err(call.context().refused("no such name is possible")) }
+    if safe { Ok(name.to_owned()) } else { Err(call.context().refused("the name is invalid")) }
 }
 
-// A machine that is left out would be a machine less than there is, and writes go by that number. So one that has no ID, as
-// may happen while it is deleted, makes its scale set unreadable for as long as it is listed so, and no other one.
+// Leaving out a VM would make the count too low, and writes depend on the count. A VM without an ID, which can occur while
+// it is being deleted, therefore makes its scale set unreadable for that time. Other scale sets are not affected.
 fn all_machines(context: ErrorContext<'_>, items: Vec<Value>) -> Result<Vec<VirtualMachine>, CloudError> {
     let machine = |item| decode::item::<_, RawMachine>(item);
     items.into_iter().map(machine).collect::<Result<_, _>>().map_err(|BadItem { name, reason }| {
-        context.unintelligible(&format!("machine {}: {reason}", name.as_deref().unwrap_or("?")))
+        context.unintelligible(&format!("VM {}: {reason}", name.as_deref().unwrap_or("?")))
     })
 }
 
@@ -114,12 +116,12 @@ impl ScaleSetApi for ArmScaleSets {
 
     async fn get_scale_set(&self, name: &str) -> Result<Option<ScaleSet>, CloudError> {
         let call = ArmCall::new(operations::GET_SCALE_SET, name, Bucket::SetGet);
-        let (context, name) = (call.context(), named(&call, name)?);
+        let (context, name) = (call.context(), path_segment(&call, name)?);
         let sdk_call = SdkCall::new(&self.client, call.clone());
         let sets = sdk_call.sdk_client().virtual_machine_scale_sets_client();
         let sent = sets.get(&self.resource_group, name, &self.subscription).send().await;
         match sent.map_err(|error| sdk_call.error(error)) {
-            // Resource Manager says what it has not found; a proxy on the way does not, and knows nothing of scale sets.
+            // Resource Manager adds a code to a 404. A 404 without one comes from a proxy and says nothing about the scale set.
             Err(CloudError::NotFound(fault)) if fault.code.is_some() => return Ok(None),
             Err(CloudError::NotFound(fault)) => return Err(CloudError::Unintelligible(fault)),
             Err(error) => return Err(error),
@@ -133,7 +135,7 @@ impl ScaleSetApi for ArmScaleSets {
 
     async fn list_uniform_machines(&self, name: &str) -> Result<Vec<VirtualMachine>, CloudError> {
         let call = ArmCall::new(operations::LIST_UNIFORM_MACHINES, name, Bucket::MachineList);
-        let name = named(&call, name)?;
+        let name = path_segment(&call, name)?;
         let list = |client: &Client| {
             let machines = client.virtual_machine_scale_set_v_ms_client();
             machines.list(&self.resource_group, name, &self.subscription).expand("instanceView").into_stream()
@@ -145,7 +147,7 @@ impl ScaleSetApi for ArmScaleSets {
     async fn list_flexible_machines(&self, scale_set_id: &str) -> Result<Vec<VirtualMachine>, CloudError> {
         let name = scale_set_id.rsplit('/').next().unwrap_or_default();
         let call = ArmCall::new(operations::LIST_FLEXIBLE_MACHINES, name, Bucket::FlexibleList);
-        // The instance view is to be had together with this filter only, and the quotes are meant so.
+        // Azure returns the instance view only with this filter. The quotes around the key are required.
         let filter = format!("'virtualMachineScaleSet/id' eq '{}'", scale_set_id.replace('\'', "''"));
         let list = |client: &Client| {
             let machines = client.virtual_machines_client();
@@ -158,9 +160,9 @@ impl ScaleSetApi for ArmScaleSets {
 
     async fn set_capacity(&self, name: &str, etag: &str, to: u32) -> Result<Option<OperationHandle>, CloudError> {
         let call = ArmCall::new(operations::UPDATE_SCALE_SET, name, Bucket::Update);
-        let name = named(&call, name)?;
+        let name = path_segment(&call, name)?;
         if etag.is_empty() {
-            return Err(call.context().refused("a capacity is set only on the condition that nothing has changed"));
+            return Err(call.context().refused("a capacity is written only with an etag"));
         }
         let sdk_call = SdkCall::new(&self.client, call.clone());
         let sku = Sku { capacity: Some(i64::from(to)), ..Sku::default() };
@@ -179,10 +181,10 @@ impl ScaleSetApi for ArmScaleSets {
         force: bool,
     ) -> Result<Option<OperationHandle>, CloudError> {
         let call = ArmCall::new(operations::DELETE_INSTANCES, name, Bucket::Delete);
-        let name = named(&call, name)?;
+        let name = path_segment(&call, name)?;
         if instance_ids.is_empty() || instance_ids.iter().any(|id| id.is_empty() || id == "*") {
-            // `*` means all of them to this call.
-            return Err(call.context().refused("machines are deleted by their names only"));
+            // This call takes `*` for all instances.
+            return Err(call.context().refused("VMs are deleted only by name"));
         }
         let sdk_call = SdkCall::new(&self.client, call.clone());
         let ids = VirtualMachineScaleSetVmInstanceRequiredIDs::new(instance_ids.to_vec());
@@ -196,12 +198,12 @@ impl ScaleSetApi for ArmScaleSets {
     async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         let unknown = || {
             ErrorContext { operation: operations::GET_OPERATION, name: &handle.0 }
-                .refused("no operation of this source")
+                .refused("the operation does not belong to this source")
         };
-        let (kind, url) = lro::parse(handle).filter(|(_, url)| self.client.leads_to(url)).ok_or_else(unknown)?;
+        let (kind, url) = lro::parse(handle).filter(|(_, url)| self.client.is_on_endpoint(url)).ok_or_else(unknown)?;
         let call = ArmCall::new(operations::GET_OPERATION, lro::short_name(&url), Bucket::Poll);
-        let looked = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await;
-        lro::progress(kind, call.context(), looked, SystemTime::now())
+        let polled = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await;
+        lro::progress(kind, call.context(), polled, SystemTime::now())
     }
 
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError> {
@@ -212,13 +214,16 @@ impl ScaleSetApi for ArmScaleSets {
         let items = self.list(call, list).await?;
         let size = |item| {
             let size = decode::item::<_, RawSize>(item);
-            size.inspect_err(|bad| tracing::debug!(name = bad.name, reason = bad.reason, "skipped a machine size")).ok()
+            size.inspect_err(|bad| {
+                tracing::debug!(name = bad.name, reason = bad.reason, "skipped a VM size that cannot be decoded")
+            })
+            .ok()
         };
         Ok(items.into_iter().filter(decode::is_size).filter_map(size).collect())
     }
 
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
-        // Azure Monitor has budgets of its own. It is asked once, by a command, so that which one is charged matters little.
+        // Azure Monitor has its own budgets. Only a command makes this call, once, so the bucket does not matter.
         let call = ArmCall::new(operations::LIST_AUTOSCALE_SETTINGS, &self.resource_group, Bucket::Sizes);
         let context = call.context();
         let Self { subscription, resource_group, .. } = self;
@@ -231,7 +236,7 @@ impl ScaleSetApi for ArmScaleSets {
         let mut pages = Vec::new();
         while let Some(url) = next {
             if pages.len() >= AUTOSCALE_PAGES_MAX {
-                return Err(context.unintelligible("the pages have no end"));
+                return Err(context.unintelligible("the list has too many pages"));
             }
             let response = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await?;
             let link = decode::next_link(context, &response)?;
@@ -244,7 +249,7 @@ impl ScaleSetApi for ArmScaleSets {
 }
 
 impl ArmScaleSets {
-    /// The path of a scale set, to be looked at where a write names no other place to look.
+    /// The path of a scale set. It is polled if the response to a write names no operation.
     fn path(&self, name: &str) -> String {
         let Self { subscription, resource_group, .. } = self;
         let provider = "providers/Microsoft.Compute/virtualMachineScaleSets";

@@ -1,14 +1,14 @@
-//! One call of azure_mgmt_compute on our own way to Azure.
+//! Sends one call of azure_mgmt_compute through [`ArmClient`].
 //!
-//! The crate builds requests; everything else it does is kept from it:
+//! The crate only builds requests. It is kept from everything else:
 //!
 //! - It never sees a token. azure_core 0.21 writes the Authorization header into its debug log (`Headers`' Debug redacts
-//!   all headers but that one), and its paging hands the token to whatever host a `nextLink` names. It is given an empty
-//!   credential; [`ArmClient`] puts the token in, at the last moment and for the endpoint alone.
-//! - It never sees an item. Its models refuse a whole page for one date that cannot be parsed. Pages are kept here as they
-//!   came, and the crate follows the links of emptied ones.
-//! - It never sends a write twice. Its long-running operations send the write anew to poll it; the second time there is
-//!   no sending.
+//!   all headers but that one), and its paging hands the token to whatever host a `nextLink` names. It gets an empty
+//!   credential; [`ArmClient`] adds the token last, and only for the endpoint.
+//! - It never sees an item. Its models refuse a whole page for one date that cannot be parsed. Pages are kept here as
+//!   received, and the crate gets emptied pages to follow their links.
+//! - It never sends a write twice. Its long-running operations send the write again to poll it; the second request is
+//!   refused here.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ use super::client::{ArmCall, ArmClient};
 use crate::cloud::CloudError;
 use crate::clouds::azure::http::HttpResponse;
 
-/// The most pages a listing can have: at the smallest page size known, 50, far more than a subscription can hold.
+/// The most pages of a list. At the smallest known page size, 50, this is far more than a subscription can hold.
 const PAGES_MAX: usize = 1000;
 
 /// One call.
@@ -39,12 +39,12 @@ pub(super) struct SdkCall {
     responses: Mutex<Vec<HttpResponse>>,
 }
 
-/// The way out of the crate for our own errors.
+/// Carries our own errors through the crate.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct WrappedError(CloudError);
 
-/// As much of a page as it takes to find the next.
+/// The part of a page that is needed to find the next one.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct NextLink {
@@ -70,12 +70,12 @@ impl SdkCall {
         )
     }
 
-    /// The answers, as they came.
+    /// The responses, as received.
     pub(super) fn responses(&self) -> Vec<HttpResponse> {
         std::mem::take(&mut *self.responses.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Our own error out of the crate's.
+    /// Unwraps our own error from the crate's.
     pub(super) fn error(&self, error: legacy::Error) -> CloudError {
         match error.into_downcast::<WrappedError>() {
             Ok(WrappedError(error)) => error,
@@ -87,7 +87,7 @@ impl SdkCall {
         let context = self.call.context();
         let pages = self.sent.fetch_add(1, Ordering::Relaxed);
         if self.call.bucket.is_write() && pages > 0 {
-            return Err(context.refused("the request was sent already"));
+            return Err(context.refused("the request was already sent"));
         }
         if pages >= PAGES_MAX {
             return Err(context.unintelligible(&format!("more than {PAGES_MAX} pages")));
@@ -102,11 +102,11 @@ impl SdkCall {
         let url = if pages == 0 { spaces_as_percent(request.url()) } else { request.url().clone() };
         let response = self.client.send(&self.call, method, &url, &kept, body.clone()).await?;
 
-        // Only lists look at this; the rest of the calls take their response from here.
+        // Only lists use this. The other calls read their response from `responses`.
         let end: NextLink = serde_json::from_slice(&response.body).unwrap_or_default();
         let next = end.next_link.filter(|link| !link.is_empty());
         if next.as_deref() == Some(url.as_str()) {
-            return Err(context.unintelligible("a page is followed by itself"));
+            return Err(context.unintelligible("a page links to itself"));
         }
         let emptied = serde_json::json!({ "value": [], "nextLink": next }).to_string();
         let status = legacy::StatusCode::try_from(response.status.as_u16()).unwrap_or(legacy::StatusCode::Ok);
@@ -123,8 +123,8 @@ impl legacy::HttpClient for SdkCall {
     }
 }
 
-// The crate writes the spaces of a filter as `+`, which Resource Manager need not read as spaces; the Go SDK rewrites
-// them for the same reason. A `+` that is meant is `%2B` here. Links to next pages are Azure's own and stay as they are.
+// The crate encodes the spaces of a filter as `+`, which Resource Manager may not read as spaces; the Go SDK rewrites
+// them for the same reason. A literal `+` is `%2B` here. Links to next pages come from Azure and are not changed.
 fn spaces_as_percent(url: &Url) -> Url {
     let mut url = url.clone();
     let query = url.query().map(|query| query.replace('+', "%20"));
@@ -132,7 +132,7 @@ fn spaces_as_percent(url: &Url) -> Url {
     url
 }
 
-/// The credential for a crate that gets none.
+/// An empty credential for the crate.
 #[derive(Debug)]
 struct NoToken;
 

@@ -1,5 +1,5 @@
-//! Signing in with a certificate. azure_identity does that with OpenSSL; here the assertion is signed by the cryptography
-//! that TLS uses already, and the crate is only handed it.
+//! Sign-in with a certificate. azure_identity would use OpenSSL for it. Here the cryptography library that TLS already uses
+//! signs the assertion, and the crate only sends it.
 //! <https://learn.microsoft.com/entra/identity-platform/certificate-credentials>
 
 use std::fmt;
@@ -19,22 +19,22 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use thiserror::Error;
 
-/// An assertion is used at once; this allows for clocks that differ.
+/// An assertion is used at once; this allows for clock skew.
 const LIFETIME: Duration = Duration::from_secs(600);
 
-/// What is wrong with a certificate's file.
+/// What is wrong with a certificate file.
 #[derive(Debug, Error)]
 pub(in crate::clouds::azure) enum CertificateError {
     #[error("cannot read {path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
     #[error(
-        "{path} holds no certificate and unencrypted RSA key in PEM form; make one of a PFX file by \
-         `openssl pkcs12 -in FILE -nodes -out {path}.pem`, protect it by a Kubernetes secret, and leave the password out"
+        "{path} does not contain a certificate and an unencrypted RSA key in PEM format; convert a PFX file with \
+         `openssl pkcs12 -in FILE -nodes -out {path}.pem`, store it in a Kubernetes secret, and remove the password from the configuration"
     )]
     Form { path: PathBuf },
 }
 
-/// A certificate and its key, read anew for every assertion, so that a renewed one is found.
+/// A certificate and its key. The file is read for every assertion, so a renewed certificate is used.
 pub(super) struct Certificate {
     path: PathBuf,
     audience: String,
@@ -48,7 +48,7 @@ impl fmt::Debug for Certificate {
 }
 
 impl Certificate {
-    /// Looks at the file once, so that a wrong one is told at the start.
+    /// Reads the file once, so that a bad file is reported at startup.
     pub(super) fn new(
         path: PathBuf,
         encrypted: bool,

@@ -1,4 +1,4 @@
-//! How a source signs in: the credentials of azure_identity, on our HTTP client.
+//! The credentials of azure_identity, on our HTTP client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use super::certificate::{Certificate, CertificateError};
 use super::federated::{FederatedError, TokenFile};
 use crate::config::settings::azure::{AzureCloud, Credential};
 
-/// What the sign-in service's address can be set by; the workload identity webhook does.
+/// Overrides the address of the sign-in service; the workload identity webhook sets it.
 const AUTHORITY_HOST: &str = "AZURE_AUTHORITY_HOST";
 
-/// Asking for a token changes nothing, and the metadata service answers 429 and 5xx in passing.
+/// Retries are safe: a token request changes nothing. The metadata service returns 429 and 5xx from time to time.
 const SIGN_IN_TRIES: u32 = 3;
-/// Below the time that a call waits for its token.
+/// Shorter than the time that a call waits for its token.
 const SIGN_IN_TIME: Duration = Duration::from_secs(8);
 
 /// Why there is no credential.
@@ -34,7 +34,7 @@ pub(in crate::clouds::azure) enum CredentialError {
     Federated(#[from] FederatedError),
 }
 
-/// Makes the credential that the configuration asks for. Nobody is called yet.
+/// Creates the configured credential. Sends no request yet.
 pub(in crate::clouds::azure) fn credential(
     settings: &Credential,
     cloud: AzureCloud,
@@ -64,12 +64,11 @@ pub(in crate::clouds::azure) fn credential(
         }
         Credential::WorkloadIdentity { tenant_id, client_id, token_file } => {
             let set = |value: &Option<String>, what| value.clone().ok_or(FederatedError::Unset(what));
-            let tenant_id = set(tenant_id, "the tenant's ID (tenantId, AZURE_TENANT_ID)")?;
-            let client_id = set(client_id, "the identity's client ID (aadClientId, AZURE_CLIENT_ID)")?;
+            let tenant_id = set(tenant_id, "the tenant ID (tenantId, AZURE_TENANT_ID)")?;
+            let client_id = set(client_id, "the client ID of the identity (aadClientId, AZURE_CLIENT_ID)")?;
             let file = token_file.clone();
-            let file = file.ok_or(FederatedError::Unset(
-                "the file of the token (aadFederatedTokenFile, AZURE_FEDERATED_TOKEN_FILE)",
-            ))?;
+            let file = file
+                .ok_or(FederatedError::Unset("the token file (aadFederatedTokenFile, AZURE_FEDERATED_TOKEN_FILE)"))?;
             let options = ClientAssertionCredentialOptions { client_options };
             ClientAssertionCredential::new(tenant_id, client_id, TokenFile::new(file)?, Some(options))?
         }
@@ -79,7 +78,7 @@ pub(in crate::clouds::azure) fn credential(
 
 fn options(cloud: AzureCloud, authority_is_set: bool, transport: Arc<dyn HttpClient>) -> ClientOptions {
     let cloud = match cloud {
-        // The crate looks at the environment only where no cloud is named.
+        // The crate reads the environment only if no cloud is named.
         _ if authority_is_set => None,
         AzureCloud::Public => None,
         AzureCloud::UsGovernment => Some(CloudConfiguration::AzureGovernment),

@@ -1,8 +1,8 @@
-//! Signing in with a Kubernetes service account's token: workload identity.
+//! Sign-in with the token of a Kubernetes service account: workload identity.
 //!
-//! azure_identity has a credential for it, which keeps what it read of the file for ten minutes. The kubelet renews the
-//! token when a fifth of its life is left, which can be less than that; a sign-in is due once an hour or so, so the file is
-//! read for each, and the crate is only handed what is in it.
+//! azure_identity has a credential for it that caches the file for ten minutes. The kubelet renews the token when a fifth
+//! of its lifetime is left, which can be less than that. A sign-in happens about once an hour, so here the file is read for
+//! each one.
 //! <https://learn.microsoft.com/entra/workload-id/workload-identity-federation>
 
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use azure_core::http::ClientMethodOptions;
 use azure_identity::ClientAssertion;
 use thiserror::Error;
 
-/// What is wrong with the token's file.
+/// What is wrong with the token file.
 #[derive(Debug, Error)]
 pub(in crate::clouds::azure) enum FederatedError {
     #[error(
@@ -21,9 +21,9 @@ pub(in crate::clouds::azure) enum FederatedError {
          set it in the configuration"
     )]
     Unset(&'static str),
-    #[error("cannot read the service account's token in {path}: {source}; see the pod's projected volume")]
+    #[error("cannot read the service account token in {path}: {source}; check the projected volume of the pod")]
     File { path: PathBuf, source: std::io::Error },
-    #[error("the file of the service account's token, {path}, is empty; see the pod's projected volume")]
+    #[error("the service account token file {path} is empty; check the projected volume of the pod")]
     Empty { path: PathBuf },
 }
 
@@ -32,7 +32,7 @@ pub(in crate::clouds::azure) enum FederatedError {
 pub(super) struct TokenFile(PathBuf);
 
 impl TokenFile {
-    /// Looks at the file once, so that a wrong one is told at the start.
+    /// Reads the file once, so that a bad file is reported at startup.
     pub(super) fn new(path: PathBuf) -> Result<Self, FederatedError> {
         let file = Self(path);
         file.token(std::fs::read_to_string(&file.0))?;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_in_the_file_now_is_what_counts() {
+    async fn the_token_file_is_read_for_every_sign_in() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("token");
         assert!(matches!(TokenFile::new(path.clone()), Err(FederatedError::File { .. })));
@@ -73,6 +73,6 @@ mod tests {
         assert_eq!(file.secret(None).await.expect("a token"), "second");
         std::fs::remove_file(&path).expect("removed");
         let error = file.secret(None).await.expect_err("nothing to read");
-        assert!(error.to_string().contains("cannot read the service account's token"), "{error}");
+        assert!(error.to_string().contains("cannot read the service account token"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The one question for the instance metadata service: which subscription this machine is in.
+//! Asks the instance metadata service which subscription this machine is in.
 //! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service>
 
 use std::time::Duration;
@@ -9,13 +9,13 @@ use hyper::body::Bytes;
 
 use crate::clouds::azure::http::Transport;
 
-/// The service's address, the same on every machine of Azure, and nowhere else.
+/// The address of the service, the same on every Azure VM.
 const SERVICE: &str = "http://169.254.169.254";
 const SUBSCRIPTION: &str = "/metadata/instance/compute/subscriptionId?api-version=2021-02-01&format=text";
-/// The service is on the machine's own host; where there is none, nobody answers.
+/// The service runs on the host of the VM. Outside Azure nothing responds.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The subscription of the machine that Headcount runs on; `None` where that is no machine of Azure, or it does not say.
+/// The subscription of the VM that Headcount runs on; `None` if this is not an Azure VM or the service does not say.
 pub(in crate::clouds::azure) async fn subscription() -> Option<String> {
     ask(SERVICE).await
 }
@@ -27,7 +27,7 @@ async fn ask(service: &str) -> Option<String> {
     let response = response.inspect_err(|error| tracing::debug!(%error, "no instance metadata service")).ok()?;
     let text = String::from_utf8(response.body.to_vec()).ok()?;
     let text = text.trim();
-    // Anything may response at a link-local address.
+    // Another service may listen on this link-local address.
     let is_id = !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-');
     (response.status.is_success() && is_id).then(|| text.to_owned())
 }
@@ -38,7 +38,7 @@ mod tests {
     use crate::clouds::azure::http::{Loopback, Reply};
 
     #[tokio::test]
-    async fn the_subscription_is_asked_for_as_the_service_wants_it() {
+    async fn the_subscription_is_read_from_the_metadata_service() {
         let server = Loopback::start([
             Reply::new(200, "00000000-1111-2222-3333-444444444444\n"),
             Reply::new(200, "<html>"),

@@ -1,4 +1,4 @@
-//! Signing in: credentials, and the metadata service of the machine. Names only [`super::http`].
+//! Sign-in: credentials, and the metadata service of the VM. Imports only [`super::http`].
 
 mod certificate;
 mod credentials;

@@ -1,4 +1,4 @@
-//! What an error response of Resource Manager holds, before anything is made of it.
+//! The error body and the `Retry-After` of a Resource Manager response, as sent; `arm::errors` says what they mean.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use hyper::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Longest wait believed of one Retry-After: the longest throttling window of Compute is 30 minutes.
+/// A longer `Retry-After` is cut to this: the longest throttling window of Compute is 30 minutes.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
 const THROTTLED: [&str; 5] = [
@@ -30,14 +30,14 @@ pub(in crate::clouds::azure) struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// The error in a body, which has it under `error` or is it.
+    /// Reads the error of a body, which is under `error` or is the body itself.
     pub(in crate::clouds::azure) fn read(body: &[u8]) -> Option<Self> {
         let mut body: Value = serde_json::from_slice(body).ok()?;
         let error = body.get_mut("error").map(Value::take).filter(Value::is_object).unwrap_or(body);
         serde_json::from_value(error).ok().filter(|error: &Self| error.code.is_some() || error.message.is_some())
     }
 
-    /// This error and those inside it, outermost first.
+    /// This error and the errors inside it, outermost first.
     pub(in crate::clouds::azure) fn all(&self) -> Vec<&Self> {
         let inner = self.details.iter().flatten().flat_map(Self::all);
         std::iter::once(self).chain(inner).collect()
@@ -61,12 +61,12 @@ impl ErrorBody {
     }
 }
 
-/// Whether a response says that there were too many calls.
+/// Whether a response says that the call was throttled.
 pub(in crate::clouds::azure) fn is_throttling(status: u16, error: Option<&ErrorBody>) -> bool {
     status == 429 || error.is_some_and(|error| error.codes().iter().any(|code| THROTTLED.contains(&code.as_str())))
 }
 
-/// How long the cloud asks to wait: milliseconds, seconds or an HTTP date.
+/// How long Azure asks to wait: milliseconds, seconds or an HTTP date.
 pub(in crate::clouds::azure) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let milliseconds = |name: &str| text(name)?.parse().ok().map(Duration::from_millis);

@@ -1,4 +1,4 @@
-//! HTTP: the client under everything Azure, and how an error response is read. Names nothing else of [`super`].
+//! HTTP: the client for all of Azure, and the parts of an error response. Imports nothing else of [`super`].
 
 mod error_body;
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Connections, through the proxy that the environment names where it names one, as the in-tree provider's do.
+//! Connections, through the proxy that the environment names, if any, as in the in-tree provider.
 //!
-//! Only what is under TLS goes through it, in a tunnel. Plain HTTP is the metadata service, which no proxy can reach, and
-//! endpoints on the same machine.
+//! Only HTTPS goes through the proxy, in a tunnel. Plain HTTP is used for the metadata service, which no proxy can reach,
+//! and for endpoints on the same machine.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use tower_service::Service;
 /// Long enough for a connection across a continent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Connects to hosts, or to the proxy before them.
+/// Connects to a host, directly or through the proxy.
 #[derive(Clone)]
 pub(super) struct Connector {
     http: HttpConnector,
@@ -28,7 +28,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// By `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+    /// Reads `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`.
     pub(super) fn from_environment() -> Self {
         Self::through(Matcher::from_env())
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_under_tls_goes_through_the_proxy() {
+    async fn https_goes_through_the_proxy() {
         let (listener, address) = listen().await;
         let proxy = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.expect("a connection");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn plain_http_and_exceptions_go_straight() {
+    async fn plain_http_and_no_proxy_hosts_connect_directly() {
         let (listener, address) = listen().await;
         let matcher = || Matcher::builder().all("http://127.0.0.1:1").no("127.0.0.1").build();
         for to in [format!("http://{address}"), format!("https://{address}")] {
@@ -110,6 +110,6 @@ mod tests {
             listener.accept().await.expect("it is here");
         }
         let everything = Matcher::builder().all("http://127.0.0.1:1").build();
-        Connector::through(everything).call(uri(&format!("http://{address}"))).await.expect("straight");
+        Connector::through(everything).call(uri(&format!("http://{address}"))).await.expect("a direct connection");
     }
 }

@@ -1,8 +1,9 @@
-//! The one HTTP client under everything Azure: Resource Manager, the sign-in service and the metadata service.
+//! The HTTP client for Resource Manager, the sign-in service and the metadata service.
 //!
 //! Both generations of the Azure crates bring a client of their own. The older one opens a connection for every call and
-//! has no time limit, and together they would be two copies of one library and a second set of roots of trust. They are
-//! built without, and run on this: hyper and rustls as the AWS SDK has them, and the system's own roots.
+//! has no time limit. Together they would add two copies of one library and a second set of root certificates. They are
+//! built without their clients and use this one: hyper and rustls, as in the AWS SDK, and the root certificates of the
+//! system.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,11 +29,11 @@ use super::proxy::Connector;
 
 /// One request to the sign-in service or the metadata service.
 const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Resource Manager keeps idle connections for minutes; keepers call every few seconds.
+/// Resource Manager keeps idle connections open for minutes, and keepers send calls every few seconds.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// The listing and a few keepers at a time.
+/// Enough for the listing and a few keepers at a time.
 const IDLE_CONNECTIONS_MAX: usize = 8;
-/// The longest body known is the SKU list of a subscription, unfiltered: about 20 MiB.
+/// The longest known body is the unfiltered SKU list of a subscription: about 20 MiB.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
 /// A whole response.
@@ -44,7 +45,7 @@ pub(in crate::clouds::azure) struct HttpResponse {
 }
 
 impl HttpResponse {
-    /// A header, where it is there and readable.
+    /// Returns a header if it is present and is text.
     pub(in crate::clouds::azure) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -53,17 +54,17 @@ impl HttpResponse {
 /// Why there is no response.
 #[derive(Debug, Error)]
 pub(in crate::clouds::azure) enum TransportError {
-    /// The time was up.
+    /// The time limit passed.
     #[error("no response within {0:?}")]
     Timeout(Duration),
-    /// There is no connection; nothing was sent.
+    /// No connection could be made, so nothing was sent.
     #[error("cannot connect: {}", causes(.0))]
     Connect(#[source] hyper_util::client::legacy::Error),
-    /// The connection broke.
-    #[error("the connection broke: {}", causes(.0.as_ref()))]
+    /// The connection failed after the request was sent.
+    #[error("the connection failed: {}", causes(.0.as_ref()))]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The body is longer than any that is sensible.
-    #[error("a response of more than {BODY_BYTES_MAX} bytes")]
+    /// The body is too long.
+    #[error("the response is longer than {BODY_BYTES_MAX} bytes")]
     TooLong,
 }
 
@@ -79,7 +80,7 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     texts.join(": ")
 }
 
-/// The client. Keeps connections, follows no redirect, retries nothing.
+/// The client. It keeps connections open, follows no redirects and retries nothing.
 pub(in crate::clouds::azure) struct Transport {
     client: Client<HttpsConnector<Connector>, Full<Bytes>>,
 }
@@ -91,14 +92,14 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// A client that trusts what the system trusts.
+    /// A client that trusts the root certificates of the system.
     pub(in crate::clouds::azure) fn new() -> Result<Self, io::Error> {
-        // Names the cryptography, so that nothing depends on who installed a default for the process first.
+        // Names the cryptography provider, so that the process default does not matter.
         let https = HttpsConnectorBuilder::new().with_provider_and_native_roots(aws_lc_rs::default_provider())?;
         Ok(Self::over(https.https_or_http().enable_http1().wrap_connector(Connector::from_environment())))
     }
 
-    /// A client for plain HTTP alone, which needs no roots to be there.
+    /// A client for plain HTTP only, which works without root certificates.
     pub(in crate::clouds::azure) fn plain() -> Result<Self, io::Error> {
         let trusts_nobody = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
@@ -123,8 +124,8 @@ impl Transport {
         Self::over(https.https_or_http().enable_http1().wrap_connector(Connector::from_environment()))
     }
 
-    // hyper's client sends a request anew only where a kept connection turned out to be closed before one byte of the
-    // request was written to it. That is no retry, and it is why keeping connections costs no failed calls.
+    // hyper resends a request only if a kept connection was closed before any byte of the request was written to it. No
+    // request is sent twice, and kept connections cause no failed calls.
     fn over(connector: HttpsConnector<Connector>) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -134,7 +135,7 @@ impl Transport {
         Self { client }
     }
 
-    /// Sends a request and reads the whole response, all within `limit`.
+    /// Sends a request and reads the whole response within `limit`.
     pub(in crate::clouds::azure) async fn exchange(
         &self,
         request: Request<Full<Bytes>>,

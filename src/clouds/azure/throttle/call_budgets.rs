@@ -1,4 +1,4 @@
-//! What is left of Azure's budgets of calls, and which of them are closed. Pure: the time comes in.
+//! What is left of Azure's call budgets, and which calls are suspended. Does no I/O and reads no clock.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -9,23 +9,23 @@ use tokio::time::Instant;
 use super::info::{Bucket, ThrottleInfo, is_per_set};
 use crate::cloud::Budget;
 
-/// How long to wait where the refusal does not say: half of Compute's shortest refill.
-pub(super) const PAUSE_UNTOLD: Duration = Duration::from_secs(30);
-/// Reads that can wait do so below this part of a budget.
+/// How long to wait if the response does not say: half of the shortest interval at which Compute refills its budgets.
+pub(super) const DEFAULT_PAUSE: Duration = Duration::from_secs(30);
+/// Reads that can wait do so when less than one part in this many of a budget is left.
 const RESERVE_SHARE: u64 = 10;
-/// And below this many calls, for the small budgets of single scale sets.
-const RESERVE_LEAST: u64 = 2;
-/// Compute refills its budgets every minute, so what a response said of one is worth nothing after that.
+/// They also wait when fewer calls than this are left. Matters for the small budgets of single scale sets.
+const RESERVE_CALLS_MIN: u64 = 2;
+/// Compute refills its budgets every minute, so a level is outdated after that.
 pub(super) const REFILL: Duration = Duration::from_secs(60);
-/// Budgets that are remembered. Each scale set and each operation can have some of its own.
+/// Most budgets that are kept. Each scale set and each operation can have its own.
 const BUDGETS_MAX: usize = 1_000;
 
-/// What a pause is for.
+/// The calls that are suspended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Scope {
     /// All calls of a kind.
     Bucket(Bucket),
-    /// The calls of a kind about one scale set.
+    /// All calls of a kind for one scale set.
     Set(Bucket, String),
     /// All calls that are charged to a policy.
     Policy(String),
@@ -45,27 +45,27 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Something the operator should hear of.
+/// A change that is logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ThrottleEvent {
-    /// No call is made for so long. `left` is what remains of the budgets these calls are charged to.
+    /// No such call is sent for this long. `left` is what remains of the budgets that these calls are charged to.
     Suspended { scopes: Vec<Scope>, wait: Duration, left: String },
-    /// Calls are made again.
+    /// Calls are sent again.
     Resumed { scopes: Vec<Scope> },
-    /// What is left is kept for writes.
+    /// The rest of the budget is kept for writes.
     Low { key: BudgetKey, level: BudgetLevel },
-    /// There is enough for all.
+    /// The budget is large enough for all calls again.
     Recovered { key: BudgetKey, level: BudgetLevel },
 }
 
-/// What a budget is of: the policy, and the scale set where each has its own.
+/// The policy, and the scale set if the policy has one budget per scale set.
 pub(super) type BudgetKey = (String, Option<String>);
 
 #[derive(Debug, Default)]
 pub(super) struct CallBudgets {
-    closed: HashMap<Scope, Instant>,
+    suspended: HashMap<Scope, Instant>,
     budgets: HashMap<BudgetKey, BudgetLevel>,
-    /// Which policies the calls of a kind turned out to be charged to.
+    /// The policies that the calls of a kind have been charged to so far.
     charged: HashMap<Bucket, BTreeSet<String>>,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct BudgetLevel {
 
 impl BudgetLevel {
     fn is_low(self) -> bool {
-        self.remaining < (self.most / RESERVE_SHARE).max(RESERVE_LEAST)
+        self.remaining < (self.most / RESERVE_SHARE).max(RESERVE_CALLS_MIN)
     }
 }
 
@@ -89,7 +89,7 @@ impl CallBudgets {
         target: &str,
         now: Instant,
     ) -> (Result<(), Duration>, Vec<ThrottleEvent>) {
-        let scopes: Vec<Scope> = self.closed.extract_if(|_, until| *until <= now).map(|(scope, _)| scope).collect();
+        let scopes: Vec<Scope> = self.suspended.extract_if(|_, until| *until <= now).map(|(scope, _)| scope).collect();
         let events = if scopes.is_empty() { Vec::new() } else { vec![ThrottleEvent::Resumed { scopes }] };
         let policies = self.charged.get(&bucket).into_iter().flatten();
         let scopes = [
@@ -98,7 +98,7 @@ impl CallBudgets {
             Scope::AllCalls { write: bucket.is_write() },
         ];
         let scopes = scopes.into_iter().chain(policies.clone().cloned().map(Scope::Policy));
-        let closed = scopes.filter_map(|scope| self.closed.get(&scope)).map(|until| *until - now);
+        let closed = scopes.filter_map(|scope| self.suspended.get(&scope)).map(|until| *until - now);
         let reserved = policies.filter(|_| bucket.can_wait()).filter_map(|policy| {
             let level = self.budgets.get(&key(policy, target))?;
             let stale_in = REFILL.checked_sub(now.saturating_duration_since(level.read_at))?;
@@ -122,7 +122,7 @@ impl CallBudgets {
         let Some(pause) = info.pause else {
             return events;
         };
-        let wait = pause.wait.unwrap_or(PAUSE_UNTOLD);
+        let wait = pause.wait.unwrap_or(DEFAULT_PAUSE);
         let scopes = match pause.policy {
             Some(policy) if is_per_set(&policy) => vec![Scope::Set(bucket, target.to_owned())],
             Some(policy) => {
@@ -136,10 +136,10 @@ impl CallBudgets {
         let until = now + wait;
         let mut closed = Vec::new();
         for scope in scopes {
-            match self.closed.get_mut(&scope).filter(|earlier| **earlier > now) {
+            match self.suspended.get_mut(&scope).filter(|earlier| **earlier > now) {
                 Some(earlier) => *earlier = until.max(*earlier),
                 None => {
-                    self.closed.insert(scope.clone(), until);
+                    self.suspended.insert(scope.clone(), until);
                     closed.push(scope);
                 }
             }
@@ -150,7 +150,7 @@ impl CallBudgets {
         events
     }
 
-    /// Takes in what is left of a budget, and says whether that makes a difference.
+    /// Records what is left of a budget. Returns an event if the budget became low or recovered.
     fn level(&mut self, key: BudgetKey, remaining: u64, now: Instant) -> Option<ThrottleEvent> {
         if self.budgets.len() >= BUDGETS_MAX {
             self.budgets.retain(|_, level| now.saturating_duration_since(level.read_at) < REFILL);
@@ -166,7 +166,7 @@ impl CallBudgets {
         }
     }
 
-    /// What is left of the budgets that such a call is charged to.
+    /// What is left of the budgets that such calls are charged to.
     fn left(&self, bucket: Bucket, target: &str) -> String {
         let policies = self.charged.get(&bucket).into_iter().flatten();
         let levels = policies.filter_map(|policy| Some((policy, self.budgets.get(&key(policy, target))?)));
@@ -175,19 +175,19 @@ impl CallBudgets {
 
     pub(super) fn remaining(&self, now: Instant) -> Vec<Budget> {
         let wait = |until: &Instant| Some(*until - now).filter(|wait| !wait.is_zero());
-        let told = self.budgets.iter().map(|((policy, scale_set), level)| Budget {
+        let reported = self.budgets.iter().map(|((policy, scale_set), level)| Budget {
             name: policy.clone(),
             group: scale_set.clone(),
             remaining: level.remaining,
             most: level.most,
-            closed_for: self.closed.get(&Scope::Policy(policy.clone())).and_then(wait),
+            closed_for: self.suspended.get(&Scope::Policy(policy.clone())).and_then(wait),
         });
-        let is_told = |scope: &Scope| matches!(scope, Scope::Policy(policy) if self.budgets.contains_key(&(policy.clone(), None)));
-        let closed = self.closed.iter().filter(|(scope, _)| !is_told(scope)).filter_map(|(scope, until)| {
+        let is_reported = |scope: &Scope| matches!(scope, Scope::Policy(policy) if self.budgets.contains_key(&(policy.clone(), None)));
+        let suspended = self.suspended.iter().filter(|(scope, _)| !is_reported(scope)).filter_map(|(scope, until)| {
             let closed_for = Some(wait(until)?);
             Some(Budget { name: scope.to_string(), group: None, remaining: 0, most: 0, closed_for })
         });
-        let mut budgets: Vec<_> = told.chain(closed).collect();
+        let mut budgets: Vec<_> = reported.chain(suspended).collect();
         budgets.sort_by(|one, other| (&one.name, &one.group).cmp(&(&other.name, &other.group)));
         budgets
     }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_told_once_when_it_begins_and_once_when_it_is_over() {
+    fn a_suspension_is_reported_once_when_it_begins_and_once_when_it_ends() {
         let (mut budgets, now) = (CallBudgets::default(), Instant::now());
         let after = |seconds| now + Duration::from_secs(seconds);
         budgets.record(Bucket::SetList, "rg", left(7), now);
@@ -227,22 +227,22 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_is_almost_spent_is_told_once_and_so_is_its_recovery() {
+    fn a_low_budget_and_its_recovery_are_each_reported_once() {
         let (mut budgets, now) = (CallBudgets::default(), Instant::now());
-        let mut told = |remaining| match &budgets.record(Bucket::SetList, "rg", left(remaining), now)[..] {
+        let mut event = |remaining| match &budgets.record(Bucket::SetList, "rg", left(remaining), now)[..] {
             [] => "nothing",
             [ThrottleEvent::Low { level, .. }] if (level.remaining, level.most) == (remaining, 100) => "low",
             [ThrottleEvent::Recovered { .. }] => "ample",
             other => panic!("{other:?}"),
         };
         assert_eq!(
-            [100, 10, 9, 8, 10, 50].map(&mut told),
+            [100, 10, 9, 8, 10, 50].map(&mut event),
             ["nothing", "nothing", "low", "nothing", "ample", "nothing"]
         );
     }
 
     #[test]
-    fn budgets_of_what_is_long_gone_are_forgotten() {
+    fn old_budgets_are_dropped_when_there_are_too_many() {
         let (mut budgets, now) = (CallBudgets::default(), Instant::now());
         let of_one = ThrottleInfo { remaining: vec![("GetOperationResource".to_owned(), 44)], pause: None };
         for number in 0..BUDGETS_MAX {

@@ -1,7 +1,7 @@
-//! What Azure says of its throttling budgets, read from one response.
+//! What one response says about throttling budgets.
 //!
-//! Compute throttles by policy, some for the whole subscription and some for one scale set; every response names the
-//! policies it was charged to and what they have left. Resource Manager in front of it has budgets of its own.
+//! Compute throttles by policy. Some policies apply to the whole subscription and some to one scale set. Every response
+//! names the policies that the call was charged to and what they have left. Resource Manager has budgets of its own.
 //! <https://learn.microsoft.com/azure/virtual-machines/compute-throttling-limits>,
 //! <https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling>
 
@@ -11,27 +11,27 @@ use std::time::{Duration, SystemTime};
 use crate::clouds::azure::http::HttpResponse;
 use crate::clouds::azure::http::{ErrorBody, is_throttling, retry_after};
 
-/// Budgets of Resource Manager itself: header and the name used here.
+/// Budgets of Resource Manager: the header, and the name that logs and metrics use.
 const SUBSCRIPTION_BUDGETS: [(&str, &str); 3] = [
     ("x-ms-ratelimit-remaining-subscription-reads", "subscription-reads"),
     ("x-ms-ratelimit-remaining-subscription-writes", "subscription-writes"),
     ("x-ms-ratelimit-remaining-subscription-deletes", "subscription-deletes"),
 ];
 
-/// The groups of calls that Azure keeps separate budgets for, as far as is known without asking.
+/// The kinds of calls that Azure is expected to keep separate budgets for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in crate::clouds::azure) enum Bucket {
     /// LIST of scale sets.
     SetList,
     /// GET of a scale set.
     SetGet,
-    /// LIST of a uniform set's machines.
+    /// LIST of the machines of a uniform scale set.
     MachineList,
-    /// LIST of machines, filtered by scale set.
+    /// LIST of machines, filtered by scale set: flexible scale sets.
     FlexibleList,
     /// LIST of SKUs.
     Sizes,
-    /// GET of an operation's state.
+    /// GET of the state of an operation.
     Poll,
     /// PATCH of a scale set.
     Update,
@@ -42,13 +42,13 @@ pub(in crate::clouds::azure) enum Bucket {
 impl fmt::Display for Bucket {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::SetList => "lists of scale sets",
-            Self::SetGet => "reads of a scale set",
-            Self::MachineList => "lists of machines",
-            Self::FlexibleList => "lists of flexible machines",
-            Self::Sizes => "lists of machine sizes",
-            Self::Poll => "looks at operations",
-            Self::Update => "events of capacity",
+            Self::SetList => "scale set lists",
+            Self::SetGet => "scale set reads",
+            Self::MachineList => "VM lists",
+            Self::FlexibleList => "flexible VM lists",
+            Self::Sizes => "VM size lists",
+            Self::Poll => "operation polls",
+            Self::Update => "capacity updates",
             Self::Delete => "deletions",
         })
     }
@@ -59,29 +59,29 @@ impl Bucket {
         matches!(self, Self::Update | Self::Delete)
     }
 
-    /// A read that can wait: no write needs it. The list of sets can not, it is what everything is served from.
+    /// Whether a read can wait because no write needs it. The list of scale sets cannot wait: everything is served from it.
     pub(in crate::clouds::azure) fn can_wait(self) -> bool {
         matches!(self, Self::MachineList | Self::FlexibleList | Self::Sizes)
     }
 }
 
-/// What one response says of budgets.
+/// What one response says about budgets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct ThrottleInfo {
     /// What is left, by policy.
     pub(in crate::clouds::azure) remaining: Vec<(String, u64)>,
-    /// The call was refused, or the service asks for a pause.
+    /// Set if the call was throttled, or if the service asks for a pause.
     pub(in crate::clouds::azure) pause: Option<Pause>,
 }
 
-/// For what, and for how long, no call must be made.
+/// Which calls must not be sent, and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct Pause {
-    /// How long, where it is said.
+    /// How long, if the response says so.
     pub(in crate::clouds::azure) wait: Option<Duration>,
-    /// The policy, where it is named.
+    /// The policy, if the response names it.
     pub(in crate::clouds::azure) policy: Option<String>,
-    /// Resource Manager itself refused, whatever the call was for.
+    /// Resource Manager itself throttled the call, so all calls in the subscription are affected.
     pub(in crate::clouds::azure) whole_subscription: bool,
 }
 
@@ -101,10 +101,10 @@ impl ThrottleInfo {
             remaining.extend(response.header(header).and_then(count).map(|left| (name.to_owned(), left)));
         }
         let wait = retry_after(&response.headers, now);
-        // An unavailable service that says when to come back means it for everybody, not for this call alone.
-        let resting = status == 503 && wait.is_some();
+        // A 503 with Retry-After applies to all such calls, not only to this one.
+        let is_unavailable = status == 503 && wait.is_some();
         let error = (status >= 400).then(|| ErrorBody::read(&response.body)).flatten();
-        let pause = (resting || is_throttling(status, error.as_ref())).then(|| {
+        let pause = (is_unavailable || is_throttling(status, error.as_ref())).then(|| {
             let mut named = error.iter().flat_map(ErrorBody::all).filter(|error| error.target.is_some());
             let policy = named.next_back().and_then(|error| error.target.as_deref()).map(short_name);
             let spent = || remaining.iter().find(|(name, left)| *left == 0 && !is_subscription(name));
@@ -124,17 +124,17 @@ fn is_subscription(name: &str) -> bool {
     SUBSCRIPTION_BUDGETS.iter().any(|(_, known)| *known == name)
 }
 
-// "Microsoft.Compute/HighCostGetVMScaleSet3Min" in headers, without the provider in errors.
+// Headers have "Microsoft.Compute/HighCostGetVMScaleSet3Min"; errors leave the provider out.
 fn short_name(policy: &str) -> String {
     policy.rsplit('/').next().unwrap_or(policy).trim().to_owned()
 }
 
-// What is left can be written as less than nothing.
+// Azure can report a negative remainder.
 fn count(text: &str) -> Option<u64> {
     text.trim().parse::<i64>().ok().map(|left| u64::try_from(left).unwrap_or(0))
 }
 
-/// Whether a policy's budget is each scale set's own: Azure ends the names of those so.
+/// Whether a policy has one budget per scale set. The names of those policies end in `Resource`.
 pub(in crate::clouds::azure) fn is_per_set(policy: &str) -> bool {
     policy.ends_with("Resource")
 }

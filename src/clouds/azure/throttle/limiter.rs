@@ -1,8 +1,8 @@
-//! Whether a call may be sent now. One limiter for each subscription and location, shared by all sources in it.
+//! Decides whether a call may be sent now. All sources in one subscription and location share a limiter.
 //!
-//! After a refusal for too many calls, no call is sent on that budget until the time that Azure named has passed: calls
-//! sent before it count too and make it longer. And what is left is kept for writes: reads that can wait do so when a
-//! budget they share is almost spent.
+//! After Azure has throttled a call, no call is sent on that budget until the time that Azure named has passed: Azure
+//! counts earlier calls too and extends the time. When a budget is nearly used up, reads that can wait do so, and the rest
+//! is kept for writes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,7 +14,7 @@ use super::call_budgets::{CallBudgets, Scope, ThrottleEvent};
 use super::info::{Bucket, ThrottleInfo};
 use crate::cloud::Budget;
 
-/// Which budgets are one: endpoint, subscription and location.
+/// Calls with the same endpoint, subscription and location share their budgets.
 type Key = (String, String, String);
 
 static LIMITERS: LazyLock<Mutex<HashMap<Key, Weak<CallLimiter>>>> = LazyLock::new(Mutex::default);
@@ -27,7 +27,7 @@ pub(in crate::clouds::azure) struct CallLimiter {
 }
 
 impl CallLimiter {
-    /// The limiter that everybody with this key shares.
+    /// Returns the limiter that all sources with this key share.
     pub(in crate::clouds::azure) fn shared(endpoint: &str, subscription: &str, location: &str) -> Arc<Self> {
         let key = (endpoint.to_owned(), subscription.to_ascii_lowercase(), location.to_ascii_lowercase());
         let mut limiters = LIMITERS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,20 +40,20 @@ impl CallLimiter {
         limiter
     }
 
-    /// Whether a call may be sent, or how long it has to wait.
+    /// Returns whether a call may be sent, or how long it has to wait.
     pub(in crate::clouds::azure) fn admit(&self, bucket: Bucket, target: &str) -> Result<(), Duration> {
         let (admitted, events) = self.budgets().admit(bucket, target, Instant::now());
-        self.tell(events);
+        self.log(events);
         admitted
     }
 
-    /// Takes in what a response said.
+    /// Records what a response said about budgets.
     pub(in crate::clouds::azure) fn record(&self, bucket: Bucket, target: &str, info: ThrottleInfo) {
         let events = self.budgets().record(bucket, target, info, Instant::now());
-        self.tell(events);
+        self.log(events);
     }
 
-    /// The budgets known, by policy.
+    /// The known budgets, by policy.
     pub(in crate::clouds::azure) fn remaining(&self) -> Vec<Budget> {
         self.budgets().remaining(Instant::now())
     }
@@ -62,8 +62,8 @@ impl CallLimiter {
         self.budgets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs what has changed, once, and not at every call it concerns.
-    fn tell(&self, events: Vec<ThrottleEvent>) {
+    /// Logs each change once, not at every call that it affects.
+    fn log(&self, events: Vec<ThrottleEvent>) {
         let subscription = self.subscription.as_str();
         for event in events {
             match event {
@@ -72,12 +72,12 @@ impl CallLimiter {
                     let calls = listed(&scopes);
                     tracing::warn!(
                         subscription, calls, seconds = wait.as_secs(), %until, remaining = left,
-                        "azure asks for a pause; none of these calls is made until then"
+                        "throttled by Azure; calls suspended"
                     );
                 }
                 ThrottleEvent::Resumed { scopes } => {
                     let calls = listed(&scopes);
-                    tracing::info!(subscription, calls, "the pause that azure asked for is over");
+                    tracing::info!(subscription, calls, "throttling by Azure has ended; calls resumed");
                 }
                 ThrottleEvent::Low { key: (policy, scale_set), level } => tracing::warn!(
                     subscription,
@@ -85,7 +85,7 @@ impl CallLimiter {
                     scale_set,
                     remaining = level.remaining,
                     most = level.most,
-                    "a budget of azure's is almost spent; what is left of it is for writes"
+                    "Azure call budget is nearly used up; the rest is kept for writes"
                 ),
                 ThrottleEvent::Recovered { key: (policy, scale_set), level } => tracing::info!(
                     subscription,
@@ -93,7 +93,7 @@ impl CallLimiter {
                     scale_set,
                     remaining = level.remaining,
                     most = level.most,
-                    "a budget of azure's has recovered"
+                    "Azure call budget has recovered"
                 ),
             }
         }

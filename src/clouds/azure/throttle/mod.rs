@@ -1,4 +1,5 @@
-//! Throttling: which calls may be sent, by what Azure's responses say of its budgets. Names only [`super::http`].
+//! Throttling: decides which calls may be sent, from what Azure's responses say about its budgets. Imports only
+//! [`super::http`].
 
 mod call_budgets;
 mod info;

@@ -133,7 +133,7 @@ async fn a_machine_without_an_id_costs_its_own_set_only() {
     );
     let (code, message) = refused(setup.client.increase("pool", 1).await);
     assert_eq!(code, Code::Unavailable, "{message}");
-    assert!(message.contains("it has no id"), "{message}");
+    assert!(message.contains("it has no ID"), "{message}");
     setup.client.increase("other", 1).await.expect("that set alone is concerned");
     assert_eq!((setup.client.target("other").await, setup.client.target("pool").await), (4, 2));
     assert!(capacities_written(&setup.emulator, "pool").is_empty());

@@ -34,8 +34,8 @@ async fn vmss_429_retry_after() {
     let throttled = HttpResponse::json(429, &json!({"error": {"code": "TooManyRequests", "message": "slow down"}}));
     setup.emulator.script("GET", "", 1_000, throttled.header("retry-after", 120));
     setup.server().logged("cannot be listed");
-    let shown = setup.server().logged("\"calls\":\"lists of scale sets\"");
-    assert!(shown.contains("azure asks for a pause") && shown.contains("\"seconds\":120"), "{shown}");
+    let shown = setup.server().logged("\"calls\":\"scale set lists\"");
+    assert!(shown.contains("throttled by Azure") && shown.contains("\"seconds\":120"), "{shown}");
     assert!(shown.contains("LowCostGetVMScaleSetSubscriptionMaximum: 2399"), "what remains is shown: {shown}");
     setup.emulator.forget_requests();
     for _ in 0..3 {

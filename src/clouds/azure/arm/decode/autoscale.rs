@@ -1,10 +1,10 @@
-//! Azure Monitor's autoscale settings.
+//! Decodes the autoscale settings of Azure Monitor.
 
 use serde::Deserialize;
 
 use super::super::api::AutoscaleSetting;
 
-/// An autoscale setting as it is answered.
+/// An autoscale setting as returned.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(in crate::clouds::azure) struct RawAutoscaleSetting {
@@ -25,7 +25,7 @@ impl TryFrom<RawAutoscaleSetting> for AutoscaleSetting {
     fn try_from(raw: RawAutoscaleSetting) -> Result<Self, String> {
         let properties = raw.properties.unwrap_or_default();
         let target = properties.target_resource_uri.ok_or("it has no target")?;
-        // Azure Monitor's own default.
+        // The default of Azure Monitor.
         Ok(Self { name: raw.name.unwrap_or_default(), target, enabled: properties.enabled.unwrap_or(true) })
     }
 }

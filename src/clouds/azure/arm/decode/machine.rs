@@ -3,9 +3,9 @@
 use serde::Deserialize;
 
 use super::super::api::{InstanceViewStatus, VirtualMachine};
-use super::super::errors::shorten;
+use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 
-/// A machine as it is answered, of either kind of set.
+/// A VM as returned, of a uniform or flexible scale set.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in crate::clouds::azure) struct RawMachine {
@@ -48,7 +48,7 @@ impl RawExtension {
     fn failure(self) -> Option<InstanceViewStatus> {
         let failed: Vec<_> = self.statuses.into_iter().flatten().filter(RawStatus::is_error).collect();
         let messages: Vec<_> = failed.iter().filter_map(|status| status.message.as_deref()).collect();
-        let message = Some(shorten(&messages.join("; "))).filter(|message| !message.is_empty());
+        let message = Some(shorten(&messages.join("; "), MESSAGE_CHARS_MAX)).filter(|message| !message.is_empty());
         (!failed.is_empty()).then(|| InstanceViewStatus { code: self.name.unwrap_or_default(), message })
     }
 }
@@ -63,8 +63,8 @@ impl TryFrom<RawMachine> for VirtualMachine {
     type Error = String;
 
     fn try_from(raw: RawMachine) -> Result<Self, String> {
-        let id = raw.id.filter(|id| !id.is_empty()).ok_or("it has no id")?;
-        // A uniform set deletes by instance ID, a flexible one by name; both are the last segment of the ARM ID.
+        let id = raw.id.filter(|id| !id.is_empty()).ok_or("it has no ID")?;
+        // Uniform scale sets delete by instance ID, flexible ones by name. Both are the last segment of the ARM ID.
         let delete_by = raw.instance_id.or_else(|| raw.name.filter(|_| !id.contains("/virtualMachineScaleSets/")));
         let last = || id.rsplit('/').next().unwrap_or_default().to_owned();
         let delete_by = delete_by.filter(|name| !name.is_empty()).unwrap_or_else(last);

@@ -3,9 +3,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::api::Size;
-use super::super::errors::MESSAGE_LENGTH_MAX;
 use super::super::operations;
 use super::*;
+use crate::cloud::text::MESSAGE_CHARS_MAX;
 use crate::properties::{Written, config, slipped, spoiled};
 
 proptest! {
@@ -32,7 +32,7 @@ proptest! {
         let page = HttpResponse { status: StatusCode::OK, headers: HeaderMap::new(), body: bytes.into() };
         match items(subject, vec![page]) {
             Ok(items) => prop_assert_eq!(Some(items.len()), told),
-            Err(error) => prop_assert!(error.to_string().chars().count() < MESSAGE_LENGTH_MAX + 100, "{}", error),
+            Err(error) => prop_assert!(error.to_string().chars().count() < MESSAGE_CHARS_MAX + 100, "{}", error),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Scale sets.
+//! Decodes scale sets.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::super::api::{Orchestration, ScaleSet};
 
 type Tags = Option<BTreeMap<String, Option<String>>>;
 
-/// A scale set as it is answered.
+/// A scale set as returned.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(in crate::clouds::azure) struct RawSet {
@@ -76,7 +76,7 @@ struct RawNetwork {
     network_interface_configurations: Option<Vec<RawPart<RawInterface>>>,
 }
 
-/// What ARM wraps the parts of a profile in.
+/// The wrapper that ARM puts around parts of a profile.
 #[derive(Deserialize)]
 struct RawPart<T> {
     properties: Option<T>,
@@ -151,7 +151,7 @@ impl TryFrom<RawSet> for ScaleSet {
     type Error = String;
 
     fn try_from(raw: RawSet) -> Result<Self, String> {
-        let id = raw.id.filter(|id| !id.is_empty()).ok_or("it has no id")?;
+        let id = raw.id.filter(|id| !id.is_empty()).ok_or("it has no ID")?;
         let name = raw.name.or_else(|| id.rsplit('/').next().map(str::to_owned)).ok_or("it has no name")?;
         let location = raw.location.ok_or("it has no location")?;
         let properties = raw.properties.unwrap_or_default();
@@ -165,10 +165,10 @@ impl TryFrom<RawSet> for ScaleSet {
             |text: &Option<String>, word| text.as_deref().is_some_and(|text| str::eq_ignore_ascii_case(text, word));
         let orchestration = match properties.orchestration_mode.as_deref() {
             Some(mode) if mode.eq_ignore_ascii_case("Flexible") => Orchestration::Flexible,
-            // Sets from before the mode existed are uniform.
+            // Scale sets that predate the mode are uniform.
             Some("") | None => Orchestration::Uniform,
             Some(mode) if mode.eq_ignore_ascii_case("Uniform") => Orchestration::Uniform,
-            Some(mode) => return Err(format!("its orchestration mode is {mode}")),
+            Some(mode) => return Err(format!("its orchestration mode {mode} is unknown")),
         };
         Ok(Self {
             id,

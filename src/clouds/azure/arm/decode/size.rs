@@ -1,11 +1,11 @@
-//! LaunchSpec sizes.
+//! Decodes VM sizes.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::api::Size;
 
-/// A SKU as it is answered.
+/// A SKU as returned.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in crate::clouds::azure) struct RawSize {
@@ -21,7 +21,7 @@ struct RawCapability {
     value: Option<String>,
 }
 
-/// Whether a SKU is a machine size; disks, snapshots and whole scale sets are listed beside them.
+/// Whether a SKU is a VM size. Azure lists disks, snapshots and other resources too.
 pub(in crate::clouds::azure) fn is_size(item: &Value) -> bool {
     let kind = item.get("resourceType").and_then(Value::as_str);
     kind.is_some_and(|kind| kind.eq_ignore_ascii_case("virtualMachines"))

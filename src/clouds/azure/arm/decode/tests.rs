@@ -60,12 +60,12 @@ fn what_is_left_out_is_unknown_and_never_zero() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_named() {
+fn an_item_that_cannot_be_decoded_is_named() {
     for (value, name, reason) in [
         (json!({ "id": "/x/one", "name": "one" }), Some("one"), "it has no location"),
         (json!({ "id": "/x/one", "location": "w", "sku": { "capacity": -1 } }), Some("one"), "invalid value"),
         (json!({ "id": "/x/one", "location": "w", "properties": { "orchestrationMode": "New" } }), Some("one"), "New"),
-        (json!({ "name": "one", "location": "w" }), Some("one"), "it has no id"),
+        (json!({ "name": "one", "location": "w" }), Some("one"), "it has no ID"),
         (json!("text"), None, "invalid type"),
     ] {
         let bad = set(value.clone()).expect_err("a bad item");

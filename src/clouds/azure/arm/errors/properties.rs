@@ -44,7 +44,7 @@ proptest! {
         let status = StatusCode::from_u16(status).expect("a status");
         let response = HttpResponse { status, headers, body: body.into() };
         let error = classify(CONTEXT, &response);
-        prop_assert!(error.fault().message.chars().count() <= MESSAGE_LENGTH_MAX, "{}", error);
+        prop_assert!(error.fault().message.chars().count() <= MESSAGE_CHARS_MAX, "{}", error);
         if matches!(status.as_u16(), 408 | 500..) {
             let unknown = error.outcome_unknown() || matches!(error, CloudError::Throttled { .. });
             prop_assert!(unknown, "{}: whether a write took effect is not known: {}", status, error);
@@ -57,6 +57,6 @@ proptest! {
     #[test]
     fn a_failure_always_has_a_code(Written(body) in body()) {
         let failure = ErrorBody::read(&body).unwrap_or_default().into_failure("Failed", SystemTime::UNIX_EPOCH);
-        prop_assert!(!failure.code.is_empty() && failure.message.chars().count() <= MESSAGE_LENGTH_MAX);
+        prop_assert!(!failure.code.is_empty() && failure.message.chars().count() <= MESSAGE_CHARS_MAX);
     }
 }

@@ -95,7 +95,7 @@ fn the_reason_is_found_inside_its_wrappers() {
 fn what_is_no_json_is_quoted_and_short() {
     let error = classify(CONTEXT, &response(502, &[], format!("<html>{}</html>", "bad gateway\n".repeat(100))));
     assert!(error.fault().message.starts_with("HTTP 502: <html>bad gateway bad"), "{error}");
-    assert_eq!(error.fault().message.chars().count(), MESSAGE_LENGTH_MAX);
+    assert_eq!(error.fault().message.chars().count(), MESSAGE_CHARS_MAX);
 }
 
 #[test]

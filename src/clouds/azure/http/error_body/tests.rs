@@ -24,7 +24,7 @@ fn headers() -> impl Strategy<Value = HeaderMap> {
 }
 
 #[test]
-fn the_wait_is_read_in_every_form() {
+fn retry_after_is_read_in_every_form() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777); // Sun, 06 Nov 1994 08:49:37 GMT
     for (headers, expected) in [
         (vec![("retry-after", "120")], Some(120_000)),

@@ -2,7 +2,7 @@ use hyper::{HeaderMap, StatusCode};
 use serde_json::json;
 use std::time::SystemTime;
 
-use super::super::call_budgets::{PAUSE_UNTOLD, REFILL};
+use super::super::call_budgets::{DEFAULT_PAUSE, REFILL};
 use super::*;
 use crate::clouds::azure::http::HttpResponse;
 
@@ -46,7 +46,7 @@ async fn a_later_refusal_never_opens_earlier() {
     limiter.record(Bucket::Update, "one", refusal(&[("retry-after", "1")], None));
     assert_eq!(limiter.admit(Bucket::Update, "one"), Err(100 * SECOND));
     limiter.record(Bucket::Delete, "one", refusal(&[], None));
-    assert_eq!(limiter.admit(Bucket::Delete, "one"), Err(PAUSE_UNTOLD));
+    assert_eq!(limiter.admit(Bucket::Delete, "one"), Err(DEFAULT_PAUSE));
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +73,7 @@ async fn a_policy_closes_all_calls_that_are_charged_to_it() {
     assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()));
     let closed: Vec<_> = limiter.remaining().into_iter().filter(|budget| budget.closed_for.is_some()).collect();
     let shown: Vec<_> = closed.iter().map(ToString::to_string).collect();
-    assert_eq!(shown, ["HighCostGet30Min: 700 of 700, closed for 60 s", "lists of machines, closed for 60 s"]);
+    assert_eq!(shown, ["HighCostGet30Min: 700 of 700, closed for 60 s", "VM lists, closed for 60 s"]);
 }
 
 #[tokio::test(start_paused = true)]
