@@ -1,3 +1,3 @@
-//! The real server against moto: wire formats that we did not write.
+//! The real server against moto, whose implementation of the wire formats is not ours.
 
 mod moto;

@@ -1,4 +1,4 @@
-//! `headcount` with a source in moto, asked over gRPC and from the command line.
+//! `headcount` with a source in moto, called over gRPC and from the command line.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::peers::moto::Moto;
 const TAGS: [(&str, &str); 2] =
     [("k8s.io/cluster-autoscaler/enabled", "true"), ("k8s.io/cluster-autoscaler/prod", "owned")];
 
-/// A source that finds groups by tags, by another tag, and by name.
+/// A source with two discovery specs and one group by name.
 fn config(moto: &Moto, more: &str) -> ConfigFile {
     ConfigFile::new(&format!(
         r#"
@@ -39,7 +39,7 @@ sources:
     ))
 }
 
-/// What a command prints as JSON.
+/// The JSON that a command prints.
 fn json(arguments: &[&str]) -> Value {
     let output = command(arguments).output().expect("the binary runs");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -284,7 +284,7 @@ async fn bad_input_is_refused_with_a_reason_and_changes_nothing() {
     assert_eq!(client.target("by-tag").await, 2);
 }
 
-/// Bytes that are no HTTP/2: the server closes the connection and goes on.
+/// Sends bytes that are not HTTP/2. The server closes the connection and keeps running.
 fn send_garbage(address: SocketAddr) {
     let mut stream = TcpStream::connect(address).expect("connects");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn no_capacity_and_no_quota_have_awss_codes() {
+    fn failures_for_lack_of_capacity_or_quota_have_aws_codes() {
         is_classified(
             OutOfResources,
             &[
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_have_awss_codes() {
+    fn other_failures_have_aws_codes() {
         is_classified(
             Other,
             &[
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_that_dies_while_it_starts_is_a_failed_launch() {
+    fn an_instance_that_fails_to_start_is_a_failed_launch() {
         let message = |reason: &str| {
             format!(
                 "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: {reason}"

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_weights_translate_and_unequal_ones_do_not() {
+    fn equal_weights_convert_to_nodes_and_unequal_weights_do_not() {
         assert_eq!(CapacityUnit::of(&AutoScalingGroup::builder().build()), CapacityUnit::PerNode(1));
         assert_eq!(CapacityUnit::of(&group(&[None, None], &[None])), CapacityUnit::PerNode(1));
         assert_eq!(CapacityUnit::of(&group(&[Some("2"), Some("2")], &[Some("2"), None])), CapacityUnit::PerNode(2));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn both_tags_make_a_managed_node_group() {
+    fn a_managed_node_group_needs_both_tags() {
         let tags = [("eks:cluster-name", "c"), ("eks:nodegroup-name", "n"), ("x", "y")];
         let key = NodegroupKey { cluster: "c".into(), nodegroup: "n".into() };
         assert_eq!(NodegroupKey::of(tags.into_iter()), Some(key));

@@ -18,7 +18,7 @@ async fn unknown_types_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_names_nothing_is_met_one_by_one() {
+async fn types_are_looked_up_one_by_one_if_an_error_names_none_of_them() {
     let fake = Fake::with(Vec::new());
     fake.state(|state| state.types = vec!["a.large".into(), "b.large".into()]);
     fake.fail("DescribeInstanceTypes a.large,b.large", "InvalidParameterValue", "no", 400);
@@ -30,7 +30,7 @@ async fn a_refusal_that_names_nothing_is_met_one_by_one() {
 }
 
 #[tokio::test]
-async fn the_whole_catalog_is_paged() {
+async fn the_whole_catalog_is_read_page_by_page() {
     let fake = Fake::with(Vec::new());
     fake.state(|state| state.types = (0..250).map(|number| format!("m5.{number}xlarge")).collect());
     let found = fake.aws(Settings::default()).all_instance_types().await.expect("readable");

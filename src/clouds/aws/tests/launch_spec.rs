@@ -34,7 +34,7 @@ async fn types(fake: &Fake, name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_types_come_from_wherever_the_group_has_them() {
+async fn instance_types_come_from_overrides_templates_and_configurations() {
     let own = LaunchTemplateOverrides::builder().launch_template_specification(template("arm", Some("3"))).build();
     let fake = Fake::with(vec![
         group("configuration").launch_configuration_name("lc").build(),
@@ -66,7 +66,7 @@ async fn the_types_come_from_wherever_the_group_has_them() {
 }
 
 #[tokio::test]
-async fn a_machine_that_is_not_described_is_an_error_of_its_group_alone() {
+async fn a_group_without_launch_settings_is_an_error_of_its_own() {
     let fake = Fake::with(vec![
         group("nowhere").build(),
         group("missing").launch_template(template("gone", None)).build(),
@@ -95,7 +95,7 @@ async fn a_machine_that_is_not_described_is_an_error_of_its_group_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_is_looked_up_once_and_a_moving_version_again_later() {
+async fn a_launch_template_is_looked_up_once_and_its_default_version_again_later() {
     let fake = Fake::with(vec![group("asg").launch_template(template("lt", None)).build()]);
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("old")));
     let aws = fake.aws(Settings::default());
@@ -111,7 +111,7 @@ async fn a_template_is_looked_up_once_and_a_moving_version_again_later() {
 }
 
 #[tokio::test]
-async fn a_reading_that_is_out_of_date_is_read_again() {
+async fn launch_settings_that_changed_since_the_reading_are_read_again() {
     let fake = Fake::with(vec![group("asg").launch_template(template("lt", Some("2"))).build()]);
     fake.state(|state| state.templates.insert("lt@2".into(), of_type("two")));
     let aws = fake.aws(Settings::default());
@@ -121,7 +121,7 @@ async fn a_reading_that_is_out_of_date_is_read_again() {
 }
 
 #[tokio::test]
-async fn requirements_are_asked_with_the_images_architecture() {
+async fn requirements_are_resolved_for_the_images_architecture() {
     let needs = || {
         let memory = MemoryMiBRequest::builder().min(4096).build();
         LaunchTemplateOverrides::builder()
@@ -224,7 +224,7 @@ async fn a_managed_node_group_adds_its_labels_and_taints() {
 }
 
 #[tokio::test]
-async fn a_managed_node_group_that_cannot_be_read_costs_no_template() {
+async fn a_managed_node_group_that_cannot_be_read_does_not_prevent_a_launch_spec() {
     let fake = Fake::with(vec![managed("eks-workers-1")]);
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
     fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
@@ -233,7 +233,7 @@ async fn a_managed_node_group_that_cannot_be_read_costs_no_template() {
 }
 
 #[tokio::test]
-async fn a_launch_template_says_what_starts_a_node_and_with_what() {
+async fn user_data_interfaces_and_cpu_options_of_a_launch_template_are_used() {
     let user_data = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  instance:\n    localStorage:\n      \
                      strategy: RAID0\n  kubelet:\n    config:\n      maxPods: 58\n    flags:\n    - \
                      --node-labels=team=ml\n    - --register-with-taints=gpu=true:NoSchedule\n";
@@ -261,7 +261,7 @@ async fn a_launch_template_says_what_starts_a_node_and_with_what() {
 }
 
 #[tokio::test]
-async fn nodes_are_of_eks_where_tags_image_or_user_data_say_so() {
+async fn tags_image_or_user_data_show_that_nodes_are_eks_nodes() {
     let tagged = |name: &str, key: &str| group(name).launch_template(template("lt", None)).tags(tag(key, "x")).build();
     let fake = Fake::with(vec![
         tagged("nodegroup", "eks:nodegroup-name"),
@@ -297,7 +297,7 @@ async fn nodes_are_of_eks_where_tags_image_or_user_data_say_so() {
 }
 
 #[tokio::test]
-async fn eks_caps_the_pods_of_managed_node_groups_unless_their_image_is_the_users() {
+async fn eks_limits_the_pods_of_managed_node_groups_unless_the_image_is_the_users() {
     let fake = Fake::with(vec![managed("eks-workers-1")]);
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
     let with_image = |ami: &str| {

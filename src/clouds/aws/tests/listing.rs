@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn names_go_by_the_hundred_and_pages_are_followed() {
+async fn names_are_sent_in_batches_of_100_and_all_pages_are_read() {
     let every: Vec<String> = (0..101).map(|number| format!("asg-{number:03}")).collect();
     let fake = Fake::with(every.iter().map(|name| group(name).build()).collect());
     fake.state(|state| state.page = 40);
@@ -15,14 +15,14 @@ async fn names_go_by_the_hundred_and_pages_are_followed() {
 }
 
 #[tokio::test]
-async fn nothing_configured_describes_nothing() {
+async fn without_configured_groups_no_group_is_described() {
     let fake = Fake::with(vec![group("somebody-elses").build()]);
     let listing = fake.aws(Settings::default()).list().await.expect("readable");
     assert!(listing.groups.is_empty() && fake.calls("DescribeAutoScalingGroups").is_empty());
 }
 
 #[tokio::test]
-async fn several_discoveries_are_a_union_and_within_one_all_tags_hold() {
+async fn a_group_must_match_all_tags_of_any_one_discovery_spec() {
     let fake = Fake::with(vec![
         group("a").tags(tag("a", "1")).build(),
         group("b").tags(tag("b", "2")).build(),
@@ -40,7 +40,7 @@ async fn several_discoveries_are_a_union_and_within_one_all_tags_hold() {
 }
 
 #[tokio::test]
-async fn an_explicit_group_wins_over_discovery_and_the_first_over_the_second() {
+async fn explicit_groups_win_over_discovery_and_the_first_entry_over_the_second() {
     let fake = Fake::with(vec![group("asg").tags(tag("a", "1")).build()]);
     let mut settings = discovering(&["asg:tag=a"]);
     settings.node_groups = ["2:5:asg", "1:4:asg"].map(|spec| spec.parse().expect("a good spec")).to_vec();
@@ -53,7 +53,7 @@ async fn an_explicit_group_wins_over_discovery_and_the_first_over_the_second() {
 }
 
 #[tokio::test]
-async fn one_bad_group_is_named_and_a_missing_one_is_absent() {
+async fn an_invalid_group_is_listed_as_broken_and_a_missing_one_as_absent() {
     let fake = Fake::with(vec![group("good").build(), group("bad").set_desired_capacity(None).build()]);
     let listing = fake.aws(named(&["good", "bad", "missing"])).list().await.expect("readable");
     assert_eq!(names(&listing.groups), ["good"]);

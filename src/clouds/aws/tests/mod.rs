@@ -1,4 +1,4 @@
-//! The whole of [`Aws`] over an AWS in memory.
+//! [`Aws`] as a whole, with an AWS in memory behind it.
 
 mod instance_types;
 mod launch_spec;

@@ -1,4 +1,4 @@
-//! The SDK's own reading of bodies that no AWS would send, and what Headcount makes of it.
+//! How the SDK and Headcount handle malformed response bodies.
 
 use std::sync::Mutex;
 
@@ -32,10 +32,10 @@ const GROUPS: &str = r#"<DescribeAutoScalingGroupsResponse xmlns="http://autosca
 const ERROR: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code>\
                      <Message>AutoScalingGroup name not found</Message></Error><RequestId>r</RequestId></ErrorResponse>";
 
-/// What is answered next.
+/// The next response.
 type Next = Arc<Mutex<(StatusCode, Written)>>;
 
-/// A server that answers the same to everything, at this address.
+/// Starts a server that returns the next response to every request. Returns its URL.
 async fn server(next: Next) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -54,7 +54,7 @@ async fn config(endpoint: &str) -> SdkConfig {
 }
 
 #[test]
-fn a_listing_that_no_aws_would_send_is_an_error_or_groups_with_ordered_bounds() {
+fn a_malformed_listing_is_an_error_or_groups_with_ordered_bounds() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let next = Next::new(Mutex::new((StatusCode::OK, GROUPS.into())));
     let aws = runtime.block_on(async {

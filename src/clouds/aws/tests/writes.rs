@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn capacity_is_set_once_and_in_units() {
+async fn the_capacity_is_set_in_one_call_and_in_units() {
     let over = LaunchTemplateOverrides::builder().instance_type("m5.large").weighted_capacity("3").build();
     let policy = |overrides| {
         let template = LaunchTemplate::builder().set_overrides(Some(overrides)).build();
@@ -36,7 +36,7 @@ async fn a_failed_write_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn one_instance_is_terminated_alone_and_several_in_one_call() {
+async fn one_instance_is_terminated_in_the_single_form_and_several_in_one_batch() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 150])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
@@ -51,7 +51,7 @@ async fn one_instance_is_terminated_alone_and_several_in_one_call() {
 }
 
 #[tokio::test]
-async fn what_is_going_gone_or_not_of_the_group_costs_no_call() {
+async fn instances_that_are_gone_terminating_or_not_in_the_group_cause_no_call() {
     let fake = Fake::with(vec![with_instances("asg", &["InService", "Terminating:Wait", "Terminated"])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
@@ -65,7 +65,7 @@ async fn what_is_going_gone_or_not_of_the_group_costs_no_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_aws_does_not_know_falls_back_to_single_calls() {
+async fn single_calls_are_used_if_aws_does_not_know_the_batch_form() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 20])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
@@ -83,7 +83,7 @@ async fn a_batch_that_aws_does_not_know_falls_back_to_single_calls() {
 }
 
 #[tokio::test]
-async fn a_batch_with_an_open_outcome_is_the_callers_to_settle() {
+async fn a_batch_with_an_unknown_outcome_is_not_sent_again() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 2])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
@@ -97,7 +97,7 @@ async fn a_batch_with_an_open_outcome_is_the_callers_to_settle() {
 }
 
 #[tokio::test]
-async fn a_busy_group_or_a_missing_instance_says_nothing_of_the_batch_form() {
+async fn a_busy_group_or_a_missing_instance_does_not_disable_the_batch_form() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 3])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
@@ -113,7 +113,7 @@ async fn a_busy_group_or_a_missing_instance_says_nothing_of_the_batch_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_busy_instance_is_tried_three_times_and_the_others_go_on() {
+async fn a_busy_instance_is_tried_three_times_while_the_others_are_terminated() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 3])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
@@ -130,7 +130,7 @@ async fn one_busy_instance_is_tried_three_times_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn throttling_stops_what_is_not_sent_yet() {
+async fn throttling_stops_the_terminations_that_are_not_sent_yet() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 40])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;

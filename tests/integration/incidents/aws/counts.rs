@@ -1,4 +1,4 @@
-//! What is counted as a node, and what a group may be lowered to.
+//! Which instances count as nodes, and how far a group may be shrunk.
 
 use super::{
     FOR_EVER, aws, capacity, desired_written, errors, exhausted, group, open, open_sleepy, terminations, texts,
@@ -9,7 +9,7 @@ use crate::peers::headcount::eventually;
 
 #[tokio::test]
 async fn asg_placeholder_race() {
-    // An instance comes between what the autoscaler saw and what it asks for.
+    // An instance starts after the autoscaler's last look and before its request.
     let mut setup = open_sleepy([group("web", (0, 20, 6))]).await;
     setup.client.increase("web", 1).await.expect("6 → 7");
     let missing = setup.client.nodes_in("web", 2).await;
@@ -20,7 +20,7 @@ async fn asg_placeholder_race() {
     assert_eq!(desired_written(&setup.emulator, "web"), [7], "never below what lives");
     assert_eq!((setup.client.target("web").await, setup.client.nodes("web").await.len()), (7, 7));
 
-    // One comes after the reading that the write was computed from.
+    // An instance starts after the reading from which the write was computed.
     let mut setup = open([exhausted("web", (0, 20, 6))]).await;
     setup.client.increase("web", 1).await.expect("6 → 7");
     setup.client.until("the launch has failed", async |client| errors(client, "web").await.len() == 1).await;
@@ -67,7 +67,7 @@ async fn asg_decrease_with_placeholders() {
     client.decrease("web", -1).await.expect("one is taken back");
     assert_eq!((client.target("web").await, client.nodes("web").await.len()), (5, 5));
     assert_eq!(desired_written(&setup.emulator, "web"), [5]);
-    // After a scale-up that timed out, CA 1.36 takes all of it back, whatever came of it.
+    // After a scale-up that timed out, CA 1.36 takes back all of it, even if some instances started.
     client.decrease("web", -3).await.expect("what is missing is taken back");
     assert_eq!((client.target("web").await, client.nodes_in("web", 1).await.len()), (4, 4));
     client.decrease("web", -1).await.expect("nothing is missing any more");

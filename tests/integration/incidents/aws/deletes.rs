@@ -1,4 +1,4 @@
-//! Deletions: of what is going already, of what cannot go, and from a group that goes itself.
+//! Deletions of instances that are already terminating or cannot be terminated, and in a group that is being deleted.
 
 use headcount::clouds::simulated::{
     CallFault, CallKind, DeleteOutcome, Faults, GroupPlan, Phase, Pick, PlannedFailure,
@@ -75,7 +75,7 @@ async fn asg_partial_terminate() {
     setup.emulator.behavior(|behavior| behavior.batch_terminate = false);
     let running = setup.client.nodes_in("web", 1).await;
 
-    // The second of more than are sent at a time is refused for good.
+    // There are more than are sent at a time. The second is refused permanently.
     setup.emulator.script("POST", &format!("InstanceId={}", instance_id(&running[1])), 1, refusal);
     let (code, message) = refused(setup.client.delete("web", &texts(&running[..12])).await);
     assert_eq!(code, Code::FailedPrecondition);
@@ -86,16 +86,16 @@ async fn asg_partial_terminate() {
     setup.client.until("the others are gone", async |client| client.nodes("web").await.len() == 9).await;
     assert!(setup.client.nodes_in("web", 1).await.contains(&running[1]));
 
-    // It meets another activity of the group, which is over soon.
+    // Another activity of the group delays it for a short time.
     setup.emulator.behavior(|behavior| behavior.busy = Busy::ResourceContention);
     let conflict = |faults: &mut Faults| faults.script(Some(CallKind::DeleteInstances), None, 2, CallFault::Conflict);
     setup.emulator.simulated().faults(conflict);
     setup.client.delete("web", &texts(&[&running[1..2], &running[12..14]].concat())).await.expect("tried again");
-    // One in the form that this region does not know, then one by one; two met the other activity.
+    // One call in the batch form, which this region does not support, then one call each. Two met the other activity.
     assert_eq!(terminations(&setup.emulator).len(), 1 + 12 + 3 + 2);
     assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (6, 6));
 
-    // In one call for all, AWS starts an activity for each that it takes.
+    // In one call for all, AWS starts an activity for each instance that it accepts.
     let mut setup = open([group("batch", (0, 10, 4))]).await;
     let failure = PlannedFailure::other("ScalingActivityInProgress", "busy");
     let second = |plan: &mut GroupPlan| plan.deletions_now(Pick::Every(2), DeleteOutcome::Refused(failure));

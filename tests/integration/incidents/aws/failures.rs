@@ -1,4 +1,4 @@
-//! Launches that fail: which of them count, what is said of them, and what they are known by.
+//! Failed launches: which of them count, the reported reasons, and the IDs of their placeholders.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::peers::headcount::eventually;
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// One instance more is desired than the cloud does anything about.
+/// Raises the desired capacity by one instance that the cloud never launches.
 fn miss_one(aws: &Aws, name: &str, desired: u32) {
     aws.simulated().faults(|faults| faults.script_read(None, name, u32::MAX, ReadFault::Capacity(desired)));
 }
@@ -57,7 +57,7 @@ async fn asg_failed_terminate_activity() {
     let mut setup = open([group("web", (0, 10, 3))]).await;
     let client = &mut setup.client;
     let instance = client.nodes_in("web", 1).await.remove(0);
-    // A termination that fails while an instance is missing, again and again.
+    // A termination fails repeatedly while an instance is missing.
     let message = "InsufficientInstanceCapacity - as if it were. Terminating EC2 instance failed.";
     let past = failed(&format!("Terminating EC2 instance: {}", instance_id(&instance)), Duration::ZERO, message);
     setup.emulator.group_details("web", |details| details.past = vec![past]);
@@ -71,7 +71,7 @@ async fn asg_failed_terminate_activity() {
 
 #[tokio::test]
 async fn asg_failure_reason() {
-    // Code, what AWS says after it, and the class: 1 is for want of resources, 99 anything else.
+    // AWS's code, its message, and the class: 1 is out of resources, 99 is anything else.
     let reasons = [
         ("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.", 1),
         ("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 32 allows.", 1),
@@ -85,7 +85,7 @@ async fn asg_failure_reason() {
             99,
         ),
     ];
-    // These have no code, and the one that EC2 has for it.
+    // Messages without a code, each with EC2's code for it.
     let untold = [
         (
             "You have requested more instances (7) than your current instance limit of 6 allows.",

@@ -1,4 +1,4 @@
-//! What a group's nodes will be, and which groups there are.
+//! The node templates of groups, and which groups are served.
 
 use k8s_pb::api::core::v1::Node;
 use k8s_pb::apimachinery::pkg::api::resource::Quantity;
@@ -13,7 +13,7 @@ use crate::peers::headcount::{Client, refused};
 
 const GIB: u64 = 1 << 30;
 
-/// What a group's next node will have to give: processors and bytes of memory.
+/// The allocatable CPUs and bytes of memory of a group's next node.
 async fn allocatable(client: &mut Client, name: &str) -> (String, u64) {
     let built = client.template(name).await.unwrap_or_else(|status| panic!("{name}: {status}"));
     let status = Node::decode(built.node_bytes).expect("a v1.Node").status.expect("a status");
@@ -94,7 +94,7 @@ async fn asg_two_discovery_specs() {
 
 #[tokio::test]
 async fn asg_mixed_minimum() {
-    // The first has the most of neither; processors are of the second, memory is of the third.
+    // The first type has the minimum of neither. The second has the fewest CPUs, the fourth the least memory.
     let mixed = group("mixed", (0, 10, 0)).instance_types(&["m5.2xlarge", "r5.large", "m5.xlarge", "c5.large"]);
     let of_one = |name: &str| group(name, (0, 10, 0)).instance_types(&[name]);
     let mut setup = open([mixed, of_one("m5.2xlarge"), of_one("r5.large"), of_one("c5.large")]).await;
@@ -109,10 +109,10 @@ async fn asg_mixed_minimum() {
 #[tokio::test]
 async fn asg_c5d_large_16gi() {
     let plans = || [group("c5d", (0, 10, 0)).instance_types(&["c5d.large"])];
-    let mut untold = open(plans()).await;
-    let (_, memory) = allocatable(&mut untold.client, "c5d").await;
+    let mut without_table = open(plans()).await;
+    let (_, memory) = allocatable(&mut without_table.client, "c5d").await;
     assert!(memory < 4 * GIB, "what EC2 says: {memory}");
-    drop(untold);
+    drop(without_table);
 
     let setup = Setup::with(aws(plans()), |options| {
         options.more = "instanceTypes: [real.yaml]".to_owned();

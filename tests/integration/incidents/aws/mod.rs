@@ -16,10 +16,10 @@ use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, Request};
 use crate::peers::headcount::Client;
 
-/// Instances that do not go, and launches that are not tried again, as long as a test lasts.
+/// Longer than any test: instances stay, and failed launches are not retried.
 const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A refresh interval that nothing happens in: what Headcount knows then is what it read for a write.
+/// A refresh interval longer than any test, so that Headcount knows only what it read for a write.
 const SELDOM: &str = "10m";
 
 fn quick() -> Span {
@@ -30,7 +30,7 @@ pub(super) fn group(name: &str, (min, max, running): (u32, u32, u32)) -> GroupPl
     GroupPlan::aws(name).sized(min, max, running).launch_time(quick()).delete_time(quick())
 }
 
-/// A group whose launches all fail, once each, for want of capacity.
+/// A group whose launches each fail once for lack of capacity.
 fn exhausted(name: &str, sizes: (u32, u32, u32)) -> GroupPlan {
     let failure = PlannedFailure::out_of_resources(
         "InsufficientInstanceCapacity",
@@ -39,7 +39,7 @@ fn exhausted(name: &str, sizes: (u32, u32, u32)) -> GroupPlan {
     failing(group(name, sizes), failure)
 }
 
-/// The group with launches that all fail, once each.
+/// The group, with launches that each fail once.
 fn failing(plan: GroupPlan, failure: PlannedFailure) -> GroupPlan {
     let mut plan = plan.launches(Pick::Always, LaunchOutcome::fails(failure, quick()));
     plan.retry_every = FOR_EVER;
@@ -54,13 +54,12 @@ async fn open(plans: impl IntoIterator<Item = GroupPlan>) -> Setup<Aws> {
     Setup::open(aws(plans)).await
 }
 
-/// A setup whose groups are not listed again by themselves.
+/// A setup that lists its groups only once.
 pub(super) async fn open_sleepy(plans: impl IntoIterator<Item = GroupPlan>) -> Setup<Aws> {
     Setup::with(aws(plans), |options| options.refresh = SELDOM.to_owned()).await
 }
 
-/// Every desired capacity of a group that was sent, in order. Before each, and after the one before it, the group must
-/// have been read.
+/// Every desired capacity sent for a group, in order. Fails unless the group was read before each write.
 pub(super) fn desired_written(aws: &Aws, name: &str) -> Vec<u32> {
     let (mut written, mut read) = (Vec::new(), false);
     for request in aws.requests() {
@@ -76,7 +75,7 @@ pub(super) fn desired_written(aws: &Aws, name: &str) -> Vec<u32> {
     written
 }
 
-/// The instances of each termination that was sent, in order. Each must lower the desired capacity with it.
+/// The instances of each termination that was sent, in order. Fails unless each lowers the desired capacity too.
 pub(super) fn terminations(aws: &Aws) -> Vec<Vec<String>> {
     let instances = |request: &Request| {
         assert_eq!(request.field("ShouldDecrementDesiredCapacity").as_deref(), Some("true"));
@@ -86,7 +85,7 @@ pub(super) fn terminations(aws: &Aws) -> Vec<Vec<String>> {
     aws.requests_with("POST", "Action=TerminateInstanceInAutoScalingGroup").iter().map(instances).collect()
 }
 
-/// EC2's ID in a provider ID.
+/// The EC2 instance ID in a provider ID.
 pub(super) fn instance_id(provider_id: &str) -> &str {
     provider_id.rsplit('/').next().expect("a provider ID")
 }
@@ -95,7 +94,7 @@ pub(super) fn capacity(aws: &Aws, name: &str) -> u32 {
     aws.simulated().world(|world, _| world.group(name).expect("it exists").capacity())
 }
 
-/// The errors that a group's nodes are listed with, each with its class and message.
+/// The errors of a group's listed nodes: code, class and message.
 async fn errors(client: &mut Client, group: &str) -> Vec<(String, i32, String)> {
     let nodes = client.nodes(group).await.into_iter();
     let errors = nodes.filter_map(|node| node.status.filter(|status| status.instance_state == 2)?.error_info);

@@ -1,4 +1,4 @@
-//! What a group is grown to, and whether it is.
+//! The size a group is grown to, and groups that cannot grow.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ async fn asg_weighted_capacity() {
 #[tokio::test]
 async fn asg_equal_weights_race() {
     let mut plan = group("heavy", (0, 20, 4)).instance_types(&["m5.large", "m5a.large"]).weighted(2);
-    // Long enough to be raised back, and short enough to wait for.
+    // Long enough for the capacity to be raised back, and short enough for a test.
     plan.scale_in_lag = TERMINATES_AFTER..=TERMINATES_AFTER;
     let mut setup = open_sleepy([plan]).await;
     let (aws, mut client) = (&setup.emulator, setup.client.clone());

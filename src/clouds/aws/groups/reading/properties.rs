@@ -55,7 +55,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_group_that_can_be_read_has_ordered_bounds_and_no_more_instances_than_aws_told(
+    fn a_readable_group_has_ordered_bounds_and_no_more_instances_than_aws_listed(
         group in group(),
         spec in option::of((0..50_u32, 0..50_u32)),
     ) {
