@@ -124,7 +124,7 @@ async fn kubernetes(input: &CheckInput<'_>) -> Option<Result<(), String>> {
         Err(reason) => return Some(Err(reason.to_owned())),
     };
     let read = async {
-        api.list_nodes(None).await.map_err(|error| error.to_string())?;
+        api.check_nodes().await.map_err(|error| error.to_string())?;
         api.get_config_map().await.map_err(|error| error.to_string())?;
         Ok(())
     };

@@ -92,9 +92,11 @@ fn kubernetes(config: &Config) -> Result<Option<Cluster>, CommandError> {
     let Some(settings) = &config.learn else { return Ok(None) };
     match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
         Ok(client) => Ok(Some(Ok(Arc::new(client)))),
-        Err(error) if settings.kubeconfig.is_some() => Err(CommandError::Usage(format!("learn.kubeconfig: {error}"))),
+        Err(error) if settings.kubeconfig.is_some() => {
+            Err(CommandError::Usage(format!("the kubeconfig cannot be used: {error}")))
+        }
         Err(error) => {
-            tracing::warn!(%error, "nothing is learned from nodes");
+            tracing::warn!(%error, "there is no Kubernetes API to call; nothing is learned from nodes");
             Ok(Some(Err(error.to_string())))
         }
     }

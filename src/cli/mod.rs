@@ -118,7 +118,8 @@ fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
 
 fn start_logs(filter: &str, format: LogFormat) -> Result<(), CommandError> {
     let bad = |error| CommandError::Usage(format!("--log {filter:?}: {error}; try --log info"));
-    let filter = EnvFilter::try_new(filter).map_err(bad)?;
+    // What kube logs about each failed request, src/fleet/learning.rs logs once.
+    let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match format {
         LogFormat::Text => logs.with_ansi(io::stderr().is_terminal()).init(),

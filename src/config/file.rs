@@ -17,6 +17,7 @@ pub(super) struct File {
     pub(super) refresh_interval: Option<Text>,
     pub(super) gpu_label: Option<Text>,
     pub(super) instance_types: Vec<Text>,
+    pub(super) kubernetes: Kubernetes,
     pub(super) learn: Learn,
     pub(super) sources: Option<Spanned<Vec<Spanned<Source>>>>,
     pub(super) groups: Vec<Group>,
@@ -44,6 +45,13 @@ pub(super) struct Tls {
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct Admin {
     pub(super) listen: Option<Text>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(super) struct Kubernetes {
+    pub(super) kubeconfig: Option<Text>,
+    pub(super) allow_exec: Option<Spanned<bool>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,4 +1,4 @@
-//! `learn:`, what is learned from the cluster's own nodes.
+//! `kubernetes:`, how to call the Kubernetes API, and `learn:`, what is learned from the cluster's own nodes.
 
 use std::path::Path;
 
@@ -6,20 +6,24 @@ use super::error::{ConfigError, check_file};
 use super::file;
 use super::source::SourceContext;
 use super::validate::beside;
-use super::yaml::{optional, place};
+use super::yaml::{checked, optional, place};
 use crate::kubernetes::{CONFIG_MAP_DEFAULT, Settings};
 
 /// The longest names that Kubernetes takes.
 const NAMESPACE_LETTERS_MAX: usize = 63;
 const CONFIG_MAP_LETTERS_MAX: usize = 253;
 
-/// Checks `learn:`. `None` where nothing is to be learned.
+/// Checks `kubernetes:` and `learn:`. `None` where nothing is to be learned.
 pub(super) fn settings(
+    kubernetes: &file::Kubernetes,
     learn: &file::Learn,
     path: &Path,
     context: &mut SourceContext<'_>,
 ) -> Result<Option<Settings>, ConfigError> {
-    let kubeconfig = match &learn.kubeconfig {
+    if let (Some(_), Some(twice)) = (&kubernetes.kubeconfig, &learn.kubeconfig) {
+        checked(twice, path, |_| Err::<(), _>("kubernetes.kubeconfig is set too; remove learn.kubeconfig".to_owned()))?;
+    }
+    let kubeconfig = match kubernetes.kubeconfig.as_ref().or(learn.kubeconfig.as_ref()) {
         None => None,
         Some(name) => {
             let file = beside(path, &name.value);
@@ -33,14 +37,26 @@ pub(super) fn settings(
     let config_map = optional(learn.config_map.as_ref(), path, |text| {
         name(text, "a ConfigMap's name", CONFIG_MAP_LETTERS_MAX, CONFIG_MAP_DEFAULT, true)
     })?;
+    let allow_exec = kubernetes.allow_exec.as_ref().is_some_and(|allow| allow.value);
     if !learn.kubernetes {
-        let idle = learn.kubeconfig.as_ref().or(learn.namespace.as_ref()).or(learn.config_map.as_ref());
-        let idle = idle.map(|idle| format!("{}: nothing is learned without learn.kubernetes: true", place(idle, path)));
-        context.warnings.extend(idle);
+        let unused = [&learn.kubeconfig, &learn.namespace, &learn.config_map].into_iter().flatten().next();
+        let unused = unused.map(|unused| (place(unused, path), "nothing is learned"));
+        let unused = unused.or_else(|| {
+            let kubeconfig = kubernetes.kubeconfig.as_ref().map(|unused| place(unused, path));
+            let place = kubeconfig.or_else(|| kubernetes.allow_exec.as_ref().map(|unused| place(unused, path)));
+            place.map(|place| (place, "the Kubernetes API is not called"))
+        });
+        let warning = unused.map(|(place, what)| format!("{place}: {what} without learn.kubernetes: true"));
+        context.warnings.extend(warning);
         return Ok(None);
     }
+    if allow_exec && kubeconfig.is_none() {
+        let place = kubernetes.allow_exec.as_ref().map(|allow| place(allow, path));
+        let warning = place.map(|place| format!("{place}: allowExec has no effect without kubernetes.kubeconfig"));
+        context.warnings.extend(warning);
+    }
     let config_map = config_map.unwrap_or_else(|| CONFIG_MAP_DEFAULT.to_owned());
-    Ok(Some(Settings { kubeconfig, namespace, config_map }))
+    Ok(Some(Settings { kubeconfig, allow_exec, namespace, config_map }))
 }
 
 /// A name as Kubernetes takes it (RFC 1123).

@@ -1,8 +1,8 @@
-//! Learning from real nodes: what they hold is looked at on a cadence, remembered in the catalog, and kept in a ConfigMap,
-//! so that a group without nodes still is known after a restart.
+//! Learning from real nodes: Headcount watches the nodes, remembers in the catalog what they hold, and keeps that in a
+//! ConfigMap, so that a group without nodes is still known after a restart.
 //!
-//! All of it is beside the reads: they are answered from memory whatever happens here, and where the API server cannot
-//! be called, the templates stay as they are. Each thing that goes wrong is said once, and once more when it is over.
+//! Reads never wait for any of it. Where the API server cannot be called, the templates stay as they are. Each failure is
+//! logged once, and once more when it is over.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::limits::{LEARN_LIMIT, NODE_PAGES, RECALL_LIMIT};
+use super::limits::{NODES_LIMIT, RECALL_LIMIT};
 use super::snapshot::{Snapshot, Store};
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
-use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node};
+use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch};
 
 /// Why nothing was learned this time.
 #[derive(Debug, Error)]
 enum LearningError {
     #[error(transparent)]
     Kubernetes(#[from] KubernetesError),
-    #[error("more than {NODE_PAGES} pages of nodes")]
-    TooMany,
-    #[error("it took longer than {0:?}")]
+    #[error(transparent)]
+    Watch(#[from] Arc<KubernetesError>),
+    #[error("no response within {0:?}")]
     Timeout(Duration),
 }
 
@@ -53,38 +53,43 @@ impl Learner {
             store,
             catalog,
             learned: Learned::default(),
-            kept: Kept::Unread,
+            saved: Saved::Unread,
             unsaved: false,
-            nodes: Complaint::of("what the nodes hold cannot be learned; what is known already is served"),
-            memory: Complaint::of("what was learned cannot be kept; a restart would forget it"),
+            nodes: Complaint::of(
+                "nodes cannot be watched; nothing new is learned from them",
+                "nodes can be watched again; learning from them continues",
+            ),
+            saving: Complaint::of(
+                "what was learned from nodes cannot be saved; a restart would forget it",
+                "what was learned from nodes can be saved again",
+            ),
         };
         Self(tokio::spawn(learning.run(ready, every)))
     }
 }
 
-/// Reads what was learned before into a catalog, for a command that wants no more than that. Fails with nothing but a
-/// warning.
+/// Reads what was learned before into a catalog, for a command that needs nothing else. A failure is only logged.
 pub async fn recall(api: &dyn KubernetesApi, catalog: &Catalog) {
     let read = timeout(RECALL_LIMIT, api.get_config_map()).await;
     match read.map_err(|_elapsed| LearningError::Timeout(RECALL_LIMIT)).and_then(|read| Ok(read?)) {
         Ok(found) => catalog.learn(&found.as_ref().map(remembered).unwrap_or_default()),
         Err(error) => {
-            tracing::warn!(%error, "what was learned from nodes cannot be read; the template goes without it")
+            tracing::warn!(%error, "what was learned from nodes cannot be read; the template is built without it")
         }
     }
 }
 
-/// What a ConfigMap says. One that says nothing usable is warned of, and replaced in time.
+/// What a ConfigMap says. One that cannot be used is logged, and replaced with the next change.
 fn remembered(found: &ConfigMap) -> Learned {
     let Some(text) = &found.text else { return Learned::default() };
     Learned::parse(text).unwrap_or_else(|error| {
-        tracing::warn!(%error, "what was learned before is ignored: the ConfigMap does not hold what Headcount writes");
+        tracing::warn!(%error, "the ConfigMap does not hold what Headcount writes; it is ignored and will be replaced");
         Learned::default()
     })
 }
 
 /// The state of the ConfigMap.
-enum Kept {
+enum Saved {
     /// Not known; nothing is written until it is.
     Unread,
     /// There is none.
@@ -98,100 +103,89 @@ struct Learning {
     store: Arc<Store>,
     catalog: Arc<Catalog>,
     learned: Learned,
-    kept: Kept,
+    saved: Saved,
     /// Whether the ConfigMap lacks something.
     unsaved: bool,
     nodes: Complaint,
-    memory: Complaint,
+    saving: Complaint,
 }
 
 impl Learning {
     async fn run(mut self, mut ready: watch::Receiver<bool>, every: Duration) {
         self.remember().await;
-        // Whose nodes they are is not known before the groups are.
+        // Nodes cannot be assigned to groups before the groups are known.
         if ready.wait_for(|ready| *ready).await.is_err() {
             return;
         }
+        let mut nodes = self.api.watch_nodes();
         loop {
-            let pages = self.look().await;
-            self.keep().await;
-            sleep(every * pages).await;
+            self.look(&mut nodes).await;
+            self.save().await;
+            sleep(every).await;
         }
     }
 
     /// Reads the ConfigMap, unless that was done.
     async fn remember(&mut self) {
-        if !matches!(self.kept, Kept::Unread) {
+        if !matches!(self.saved, Saved::Unread) {
             return;
         }
         let read = self.api.get_config_map().await;
-        let Some(found) = self.memory.unless(read) else { return };
-        self.kept = Kept::Absent;
+        let Some(found) = self.saving.unless(read) else { return };
+        self.saved = Saved::Absent;
         if let Some(found) = found {
             let before = remembered(&found);
             self.learned.union(before.clone());
             self.unsaved |= self.learned != before;
-            self.kept = Kept::Version(found.version);
+            self.saved = Saved::Version(found.version);
         }
         self.catalog.learn(&self.learned);
     }
 
-    /// Looks at all nodes. Answers how many pages they were, at least one.
-    async fn look(&mut self) -> u32 {
-        let looked = timeout(LEARN_LIMIT, self.node_reports()).await;
-        let looked = looked.unwrap_or(Err(LearningError::Timeout(LEARN_LIMIT)));
-        let Some((node_reports, pages)) = self.nodes.unless(looked) else { return 1 };
-        if self.learned.see(&node_reports, Day::of(SystemTime::now())) {
-            tracing::debug!(nodes = node_reports.len(), entries = self.learned.len(), "learned from nodes");
+    /// Learns from all nodes that the watch knows.
+    async fn look(&mut self, nodes: &mut NodeWatch) {
+        let settled = timeout(NODES_LIMIT, nodes.settled()).await;
+        let settled = settled.map_err(|_elapsed| LearningError::Timeout(NODES_LIMIT));
+        let watched = settled.and_then(|()| Ok(nodes.nodes()?));
+        let Some(watched) = self.nodes.unless(watched) else { return };
+        let snapshot = self.store.load();
+        let reports: Vec<_> = watched.iter().filter_map(|node| node_report(&snapshot, node)).collect();
+        if self.learned.see(&reports, Day::of(SystemTime::now())) {
+            tracing::debug!(nodes = reports.len(), entries = self.learned.len(), "learned from nodes");
             self.catalog.learn(&self.learned);
             self.unsaved = true;
         }
-        pages
-    }
-
-    async fn node_reports(&self) -> Result<(Vec<NodeReport>, u32), LearningError> {
-        let (mut node_reports, mut from) = (Vec::new(), None);
-        for pages in 1..=NODE_PAGES {
-            let page = self.api.list_nodes(from.as_deref()).await?;
-            let snapshot = self.store.load();
-            node_reports.extend(page.nodes.iter().filter_map(|node| node_report(&snapshot, node)));
-            from = page.next;
-            if from.is_none() {
-                return Ok((node_reports, u32::try_from(pages).unwrap_or(1)));
-            }
-        }
-        Err(LearningError::TooMany)
     }
 
     /// Writes the ConfigMap, where it lacks something.
-    async fn keep(&mut self) {
+    async fn save(&mut self) {
         self.remember().await;
         if !self.unsaved {
             return;
         }
         let text = self.learned.to_text();
-        let written = match &self.kept {
-            Kept::Unread => return,
-            Kept::Absent => self.api.create_config_map(&text).await,
-            Kept::Version(version) => self.api.patch_config_map(version, &text).await,
+        let written = match &self.saved {
+            Saved::Unread => return,
+            Saved::Absent => self.api.create_config_map(&text).await,
+            Saved::Version(version) => self.api.patch_config_map(version, &text).await,
         };
         match &written {
-            // Somebody else wrote it: what they know is taken in before the next try.
+            // Somebody else wrote it: what they know is merged before the next try.
             Err(error) if error.is_conflict() => {
-                self.kept = Kept::Unread;
+                self.saved = Saved::Unread;
                 return;
             }
-            Err(error) if error.is_gone() => self.kept = Kept::Unread,
+            Err(error) if error.is_gone() => self.saved = Saved::Unread,
             _ => {}
         }
-        if let Some(written) = self.memory.unless(written) {
-            self.kept = Kept::Version(written.version);
+        if let Some(written) = self.saving.unless(written) {
+            self.saved = Saved::Version(written.version);
             self.unsaved = false;
         }
     }
 }
 
-/// What a node shows, where it is ready and of a group.
+/// What a node shows, where it is ready and belongs to a group.
 fn node_report(snapshot: &Snapshot, node: &Node) -> Option<NodeReport> {
     if !node.ready {
         return None;
@@ -208,37 +202,38 @@ fn node_report(snapshot: &Snapshot, node: &Node) -> Option<NodeReport> {
     NodeReport::of(identity, &node.capacity, &node.allocatable)
 }
 
-/// Something that may go wrong again and again, and is complained of once.
+/// Something that may fail again and again, and is logged once.
 struct Complaint {
-    what: &'static str,
+    failing: &'static str,
+    over: &'static str,
     made: bool,
 }
 
 impl Complaint {
-    fn of(what: &'static str) -> Self {
-        Self { what, made: false }
+    fn of(failing: &'static str, over: &'static str) -> Self {
+        Self { failing, over, made: false }
     }
 
-    /// The outcome, unless it is a failure, which is logged if the last one was none.
+    /// The outcome, unless it is a failure, which is logged where the last outcome was none.
     fn unless<T, E: Display>(&mut self, outcome: Result<T, E>) -> Option<T> {
         let changed = self.turn(outcome.is_err());
         match outcome {
             Ok(outcome) => {
                 if changed {
-                    tracing::info!("learning from nodes goes on");
+                    tracing::info!("{}", self.over);
                 }
                 Some(outcome)
             }
             Err(error) => {
                 if changed {
-                    tracing::warn!(%error, "{}", self.what);
+                    tracing::warn!(%error, "{}", self.failing);
                 }
                 None
             }
         }
     }
 
-    /// Notes how it went. Answers whether that is other than the last time.
+    /// Notes how it went. Returns whether that differs from the last time.
     fn turn(&mut self, failed: bool) -> bool {
         std::mem::replace(&mut self.made, failed) != failed
     }
@@ -250,7 +245,7 @@ mod tests {
 
     #[test]
     fn only_a_change_is_worth_a_line() {
-        let mut complaint = Complaint::of("something");
+        let mut complaint = Complaint::of("something failed", "it works again");
         let turns = [false, true, true, true, false, false, true].map(|failed| complaint.turn(failed));
         assert_eq!(turns, [false, true, false, false, true, false, true]);
     }

@@ -74,12 +74,10 @@ pub(crate) const TEMPLATE_RETRY_HINDERED: Duration = Duration::from_secs(10);
 pub(crate) const TEMPLATE_BUILDS: usize = 4;
 /// Template builds waiting per source.
 pub(crate) const TEMPLATE_QUEUE: usize = 4096;
-/// What the nodes hold is looked at this often, for each page of them: a group has to have been empty for ten minutes
-/// before anybody asks what a node of it was like, and an API server is not to list thousands of nodes every minute.
+/// How often the fleet learns from the watched nodes: a group has to have been empty for ten minutes before anybody asks what
+/// a node of it was like.
 pub const LEARN_EVERY: Duration = Duration::from_secs(60);
-/// Pages of nodes read at most: twice as many nodes as Kubernetes supports in one cluster.
-pub(crate) const NODE_PAGES: usize = 20;
-/// One look at all nodes may take this long.
-pub(crate) const LEARN_LIMIT: Duration = Duration::from_secs(2 * 60);
+/// How long the first list of all nodes may take.
+pub(crate) const NODES_LIMIT: Duration = Duration::from_secs(2 * 60);
 /// A command that only wants to know what was learned waits this long for it.
 pub(crate) const RECALL_LIMIT: Duration = Duration::from_secs(5);

@@ -1,43 +1,25 @@
-//! Why a call to the API server failed. None of it is retried at once: the next poll is the next try.
-
-use std::time::Duration;
+//! Why a call to the API server failed. None of these calls is repeated at once: the next poll is the next try.
 
 use hyper::StatusCode;
+use kube::runtime::watcher;
 use thiserror::Error;
 
-use super::access::AccessError;
+use super::transport::TransportError;
+
+/// Of a refusal's message: nobody reads more.
+const MESSAGE_CHARACTERS_MAX: usize = 300;
 
 /// Why a call failed.
 #[derive(Debug, Error)]
 pub enum KubernetesError {
-    /// The files that say where the API server is and who calls cannot be used.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// There is no connection.
-    #[error("cannot connect to the API server at {server}: {source}")]
-    Connect {
-        /// Host and port.
-        server: String,
+    /// There is no response.
+    #[error("{operation}: {source}")]
+    Transport {
+        /// The call.
+        operation: &'static str,
         /// Why not.
         #[source]
-        source: std::io::Error,
-    },
-    /// The connection broke, or does not speak HTTP.
-    #[error("{operation}: the connection to the API server broke: {source}")]
-    Broken {
-        /// The call.
-        operation: &'static str,
-        /// Why.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The time was up.
-    #[error("{operation}: no answer from the API server within {limit:?}")]
-    Timeout {
-        /// The call.
-        operation: &'static str,
-        /// The time.
-        limit: Duration,
+        source: TransportError,
     },
     /// The API server refused the call.
     #[error("{operation}: {status}{}{message}{}", separator(.message), advice(*.status))]
@@ -49,14 +31,14 @@ pub enum KubernetesError {
         /// The API server's own words, short.
         message: String,
     },
-    /// The answer makes no sense.
-    #[error("{operation}: the answer cannot be understood: {source}")]
-    Unintelligible {
+    /// The response is not what the API server should send.
+    #[error("{operation}: the response cannot be understood: {source}")]
+    Unexpected {
         /// The call.
         operation: &'static str,
         /// Why not.
         #[source]
-        source: serde_json::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
@@ -66,20 +48,59 @@ fn separator(message: &str) -> &'static str {
 
 fn advice(status: StatusCode) -> &'static str {
     match status {
-        StatusCode::UNAUTHORIZED => "; the API server does not know the token or the certificate",
+        StatusCode::UNAUTHORIZED => "; the API server does not accept the token or the certificate",
         StatusCode::FORBIDDEN => "; deploy/kubernetes-rbac.yaml allows it",
         _ => "",
     }
 }
 
 impl KubernetesError {
-    /// Whether somebody else wrote the ConfigMap since it was read.
-    pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Refused { status: StatusCode::CONFLICT, .. })
+    /// A call through `kube` that failed.
+    pub(super) fn of_call(operation: &'static str, error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::refused(operation, &status),
+            kube::Error::Service(source) => match source.downcast::<TransportError>() {
+                Ok(source) => Self::Transport { operation, source: *source },
+                Err(source) => Self::Unexpected { operation, source },
+            },
+            other => Self::Unexpected { operation, source: other.into() },
+        }
     }
 
-    /// Whether the ConfigMap, or its namespace, is not there (any more).
+    /// A watch of the nodes through `kube` that failed.
+    pub(super) fn of_watch(error: watcher::Error) -> Self {
+        const LIST: &str = "list nodes";
+        const WATCH: &str = "watch nodes";
+        match error {
+            watcher::Error::InitialListFailed(error) => Self::of_call(LIST, error),
+            watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => Self::of_call(WATCH, error),
+            watcher::Error::WatchError(status) => Self::refused(WATCH, &status),
+            other @ watcher::Error::NoResourceVersion => Self::Unexpected { operation: LIST, source: other.into() },
+        }
+    }
+
+    fn refused(operation: &'static str, status: &kube::core::Status) -> Self {
+        let message = status.message.chars().take(MESSAGE_CHARACTERS_MAX).collect();
+        let status = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self::Refused { operation, status, message }
+    }
+
+    fn has_status(&self, expected: StatusCode) -> bool {
+        matches!(self, Self::Refused { status, .. } if *status == expected)
+    }
+
+    /// Whether somebody else wrote the ConfigMap since it was read.
+    pub fn is_conflict(&self) -> bool {
+        self.has_status(StatusCode::CONFLICT)
+    }
+
+    /// Whether the ConfigMap or its namespace does not exist (any more).
     pub fn is_gone(&self) -> bool {
-        matches!(self, Self::Refused { status: StatusCode::NOT_FOUND, .. })
+        self.has_status(StatusCode::NOT_FOUND)
+    }
+
+    /// Whether a watch has to start over with a list: the API server no longer has the version that it resumed from.
+    pub(super) fn is_expired(&self) -> bool {
+        self.has_status(StatusCode::GONE)
     }
 }

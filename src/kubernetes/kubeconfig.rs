@@ -1,128 +1,125 @@
-//! A kubeconfig file: the cluster and the user of its current context.
+//! A kubeconfig file: the cluster and the user of its current context, and what of it is refused.
+//!
+//! `kube` has the file's types. It is read here and not by `kube`, so that its size is bounded, a message never quotes a
+//! line of it (it holds secrets), and no plugin runs that the configuration does not allow.
 
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use kube::config::{AuthInfo, Cluster, Kubeconfig};
+use secrecy::ExposeSecret as _;
 
-use super::access::{AccessError, Identity, Opening, read, read_text};
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct File {
-    #[serde(default)]
-    current_context: String,
-    #[serde(default)]
-    contexts: Vec<NamedContext>,
-    #[serde(default)]
-    clusters: Vec<NamedCluster>,
-    #[serde(default)]
-    users: Vec<NamedUser>,
-}
-
-#[derive(Deserialize)]
-struct NamedContext {
-    name: String,
-    context: Context,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Context {
-    cluster: String,
-    user: String,
-}
-
-#[derive(Deserialize)]
-struct NamedCluster {
-    name: String,
-    cluster: Cluster,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
-struct Cluster {
-    server: String,
-    certificate_authority: Option<String>,
-    certificate_authority_data: Option<String>,
-    insecure_skip_tls_verify: bool,
-    tls_server_name: Option<String>,
-    proxy_url: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct NamedUser {
-    name: String,
-    user: User,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "kebab-case")]
-struct User {
-    token: Option<String>,
-    #[serde(rename = "tokenFile")]
-    token_file: Option<String>,
-    client_certificate: Option<String>,
-    client_certificate_data: Option<String>,
-    client_key: Option<String>,
-    client_key_data: Option<String>,
-    exec: Option<IgnoredAny>,
-    auth_provider: Option<IgnoredAny>,
-    username: Option<IgnoredAny>,
-}
+use super::cluster_config::{
+    ClusterConfigError, ConnectionSettings, Credentials, Identity, read as read_file, read_text,
+};
+use super::exec::ExecPlugin;
 
 /// Reads the file, and the files that it names.
-pub(super) fn open(path: &Path) -> Result<Opening, AccessError> {
-    let bad = |message: String| AccessError::Kubeconfig { path: path.to_owned(), message };
-    let text = read_text(path)?;
+pub(super) fn read(path: &Path, allow_exec: bool) -> Result<ConnectionSettings, ClusterConfigError> {
+    let file = File(path);
     let options = serde_saphyr::options! { with_snippet: false };
-    let file: File = serde_saphyr::from_str_with_options(&text, options).map_err(|error| bad(error.to_string()))?;
-    let context = file.contexts.into_iter().find(|context| context.name == file.current_context);
-    let context = context.ok_or_else(|| bad(format!("there is no context {:?}", file.current_context)))?.context;
-    let cluster = file.clusters.into_iter().find(|cluster| cluster.name == context.cluster);
-    let cluster = cluster.ok_or_else(|| bad(format!("there is no cluster {:?}", context.cluster)))?.cluster;
-    let user = file.users.into_iter().find(|user| user.name == context.user).map(|user| user.user).unwrap_or_default();
-    if cluster.insecure_skip_tls_verify {
-        return Err(bad("insecure-skip-tls-verify is not supported; name the cluster's certificate-authority".into()));
+    let parsed: Kubeconfig = serde_saphyr::from_str_with_options(&read_text(path)?, options)
+        .map_err(|error| file.refuse(error.to_string()))?;
+    let (cluster, user) = file.current(parsed)?;
+    if cluster.insecure_skip_tls_verify == Some(true) {
+        let message = "insecure-skip-tls-verify is not supported; name the cluster's certificate-authority";
+        return Err(file.refuse(message.to_owned()));
     }
     if cluster.proxy_url.is_some() {
-        return Err(bad("proxy-url is not supported".into()));
+        return Err(file.refuse("proxy-url is not supported".to_owned()));
     }
-    let beside = |name: &str| path.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
-    let either = |data: &Option<String>, name: &Option<String>, key: &str| match (data, name) {
-        (Some(data), _) => STANDARD.decode(data.trim()).map(Some).map_err(|error| bad(format!("{key}-data: {error}"))),
-        (None, Some(name)) => read(&beside(name)).map(Some),
-        (None, None) => Ok(None),
-    };
-    let certificate = either(&user.client_certificate_data, &user.client_certificate, "client-certificate")?;
-    let key = either(&user.client_key_data, &user.client_key, "client-key")?;
-    let token = match (&user.token_file, user.token) {
-        (Some(file), _) => Some(read_text(&beside(file))?.trim().to_owned()),
-        (None, token) => token,
-    };
-    let needs_more = user.exec.is_some() || user.auth_provider.is_some() || user.username.is_some();
-    if needs_more && token.is_none() && certificate.is_none() {
-        return Err(bad(
-            "its user signs in by exec, auth-provider or password, which is not supported; use a token, a tokenFile or a \
-             client certificate"
-                .into(),
-        ));
-    }
-    let certificate_and_key = match (certificate, key) {
-        (Some(certificate), Some(key)) => Some((certificate, key)),
-        (None, None) => None,
-        _ => return Err(bad("client-certificate and client-key have to be given together".into())),
-    };
-    Ok(Opening {
-        server: cluster.server,
-        server_name: cluster.tls_server_name,
-        authority: either(
-            &cluster.certificate_authority_data,
-            &cluster.certificate_authority,
-            "certificate-authority",
-        )?,
-        identity: Identity { token, certificate_and_key },
+    let authority = file.either(
+        cluster.certificate_authority_data.as_deref(),
+        cluster.certificate_authority.as_deref(),
+        "certificate-authority",
+    )?;
+    let credentials = file.credentials(&user, &cluster, authority.as_deref(), allow_exec)?;
+    Ok(ConnectionSettings {
+        server: cluster.server.unwrap_or_default(),
+        tls_server_name: cluster.tls_server_name,
+        authority,
+        credentials,
     })
+}
+
+/// The path of the kubeconfig, which messages name and other paths are relative to.
+struct File<'a>(&'a Path);
+
+impl File<'_> {
+    fn refuse(&self, message: String) -> ClusterConfigError {
+        ClusterConfigError::Kubeconfig { path: self.0.to_owned(), message }
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        self.0.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
+    }
+
+    /// The cluster and the user of the current context.
+    fn current(&self, file: Kubeconfig) -> Result<(Cluster, AuthInfo), ClusterConfigError> {
+        let name = file.current_context.unwrap_or_default();
+        let context = file.contexts.into_iter().find(|context| context.name == name);
+        let context = context.ok_or_else(|| self.refuse(format!("there is no context {name:?}")))?;
+        let context = context.context.unwrap_or_default();
+        let cluster = file.clusters.into_iter().find(|cluster| cluster.name == context.cluster);
+        let cluster = cluster.ok_or_else(|| self.refuse(format!("there is no cluster {:?}", context.cluster)))?;
+        let user = file.auth_infos.into_iter().find(|user| Some(&user.name) == context.user.as_ref());
+        Ok((cluster.cluster.unwrap_or_default(), user.and_then(|user| user.auth_info).unwrap_or_default()))
+    }
+
+    /// What stands in the file itself, or in a file that it names.
+    fn either(&self, data: Option<&str>, name: Option<&str>, key: &str) -> Result<Option<Vec<u8>>, ClusterConfigError> {
+        match (data, name) {
+            (Some(data), _) => {
+                STANDARD.decode(data.trim()).map(Some).map_err(|error| self.refuse(format!("{key}-data: {error}")))
+            }
+            (None, Some(name)) => read_file(&self.beside(name)).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn credentials(
+        &self,
+        user: &AuthInfo,
+        cluster: &Cluster,
+        authority: Option<&[u8]>,
+        allow_exec: bool,
+    ) -> Result<Credentials, ClusterConfigError> {
+        let certificate = user.client_certificate_data.as_deref();
+        let certificate = self.either(certificate, user.client_certificate.as_deref(), "client-certificate")?;
+        let key = user.client_key_data.as_ref().map(|key| key.expose_secret());
+        let key = self.either(key, user.client_key.as_deref(), "client-key")?;
+        let certificate_and_key = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err(self.refuse("client-certificate and client-key have to be given together".to_owned())),
+        };
+        let token = match &user.token_file {
+            Some(file) => Some(read_text(&self.beside(file))?.trim().to_owned()),
+            None => user.token.as_ref().map(|token| token.expose_secret().to_owned()),
+        };
+        // As in client-go, a plugin is only asked where there is nothing else to sign in with.
+        if token.is_none() && certificate_and_key.is_none() {
+            if let Some(exec) = &user.exec {
+                let plugin =
+                    ExecPlugin::new(exec, cluster, authority, self.0).map_err(|message| self.refuse(message))?;
+                if !allow_exec {
+                    return Err(self.refuse(format!(
+                        "its user signs in with the exec plugin {:?}, which Headcount may not run; set \
+                         kubernetes.allowExec: true, or use a token, a tokenFile or a client certificate",
+                        plugin.name()
+                    )));
+                }
+                return Ok(Credentials::Exec(plugin));
+            }
+            if user.auth_provider.is_some() || user.username.is_some() {
+                return Err(self.refuse(
+                    "its user signs in by auth-provider or password, which is not supported; use a token, a tokenFile, a \
+                     client certificate or an exec plugin"
+                        .to_owned(),
+                ));
+            }
+        }
+        Ok(Credentials::Static(Identity { token, certificate_and_key }))
+    }
 }

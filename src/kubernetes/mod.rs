@@ -1,36 +1,42 @@
-//! The Kubernetes API, as far as learning from real nodes needs it: nodes are listed, and one ConfigMap is kept.
+//! The Kubernetes API: nodes are watched, and one ConfigMap keeps what was learned from them.
 //!
-//! Three calls on hyper and rustls, which are in the binary anyway, and not the `kube` crate: that one and k8s-openapi
-//! bring 34 further packages (a JSONPath and a PEG parser among them) for what a page of code does here, and this page
-//! reads token, CA and certificates anew for every call, so that nothing has to notice when they are rotated.
+//! The fleet sees [`KubernetesApi`] only. [`Client`] implements it on `kube::Client` and `kube`'s watcher, which run on a
+//! transport of Headcount's own (`transport.rs`): that one reads address and credentials again for each request and sets a
+//! time limit on everything, exec plugins included.
 //!
 //! [`NODE_VERBS`], [`CONFIG_MAP_VERBS`] and [`CONFIG_MAP_CREATION_VERBS`] are the manifest `deploy/kubernetes-rbac.yaml`;
 //! a test holds them equal, another one what the client really sends.
 
-mod access;
 mod client;
+mod cluster_config;
+mod endpoint;
 mod error;
+mod exec;
 mod kubeconfig;
+mod node;
+mod node_watch;
 #[cfg(test)]
 mod tests;
-mod wire;
-
-use std::collections::BTreeMap;
+mod transport;
 
 use async_trait::async_trait;
 
-pub use access::{Access, AccessError};
 pub use client::Client;
+pub use cluster_config::{ClusterConfig, ClusterConfigError};
 pub use error::KubernetesError;
+pub use exec::ExecError;
+pub use node::Node;
+pub use node_watch::{NODES_MAX, NodeWatch};
+pub use transport::TransportError;
 
 /// What Headcount must be allowed to do with nodes, in the whole cluster.
-pub const NODE_VERBS: [&str; 1] = ["list"];
+pub const NODE_VERBS: [&str; 2] = ["list", "watch"];
 
 /// What Headcount must be allowed to do with its ConfigMap.
 pub const CONFIG_MAP_VERBS: [&str; 2] = ["get", "patch"];
 
-/// What Headcount must be allowed to do with ConfigMaps of any name in its namespace: RBAC cannot tell the name of what
-/// does not exist yet.
+/// What Headcount must be allowed to do with ConfigMaps of any name in its namespace: RBAC cannot restrict creation to a
+/// name.
 pub const CONFIG_MAP_CREATION_VERBS: [&str; 1] = ["create"];
 
 /// The name of the ConfigMap where the configuration gives none.
@@ -39,11 +45,14 @@ pub const CONFIG_MAP_DEFAULT: &str = "headcount-learned";
 /// The namespace of the ConfigMap where neither the configuration nor the pod gives one.
 pub const NAMESPACE_DEFAULT: &str = "kube-system";
 
-/// The calls that Headcount makes, and no others.
+/// The calls that Headcount makes, and no others. Each has a time limit.
 #[async_trait]
 pub trait KubernetesApi: Send + Sync {
-    /// One page of nodes, from the beginning or from where the page before ended.
-    async fn list_nodes(&self, from: Option<&str>) -> Result<NodePage, KubernetesError>;
+    /// Watches all nodes until the value returned is dropped. Failures are retried, with a growing pause.
+    fn watch_nodes(&self) -> NodeWatch;
+
+    /// Whether nodes can be listed and watched.
+    async fn check_nodes(&self) -> Result<(), KubernetesError>;
 
     /// The ConfigMap; `None` where there is none.
     async fn get_config_map(&self) -> Result<Option<ConfigMap>, KubernetesError>;
@@ -51,42 +60,11 @@ pub trait KubernetesApi: Send + Sync {
     /// Creates the ConfigMap with this text.
     async fn create_config_map(&self, text: &str) -> Result<ConfigMap, KubernetesError>;
 
-    /// Replaces the text in the ConfigMap, provided that it still is of this version, and nothing else in it.
+    /// Replaces the text in the ConfigMap if it still has this version, and nothing else in it.
     async fn patch_config_map(&self, version: &str, text: &str) -> Result<ConfigMap, KubernetesError>;
 }
 
-/// A page of nodes.
-#[derive(Clone, Debug, Default)]
-pub struct NodePage {
-    /// The nodes.
-    pub nodes: Vec<Node>,
-    /// Where the next page begins; `None` on the last one.
-    pub next: Option<String>,
-}
-
-/// What matters of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Node {
-    /// Its name.
-    pub name: String,
-    /// `spec.providerID`; empty where it has none (yet).
-    pub provider_id: String,
-    /// Its instance type, as the label says; empty without one.
-    pub instance_type: String,
-    /// Operating system and kernel, as its kubelet reports them: what decides on one machine how much of its memory is
-    /// left.
-    pub image: String,
-    /// When it was created, in RFC 3339, UTC.
-    pub created: String,
-    /// Whether its kubelet says that it is ready.
-    pub ready: bool,
-    /// `status.capacity`, quantities as written.
-    pub capacity: BTreeMap<String, String>,
-    /// `status.allocatable`, quantities as written.
-    pub allocatable: BTreeMap<String, String>,
-}
-
-/// The ConfigMap, as far as it is Headcount's.
+/// The part of the ConfigMap that is Headcount's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigMap {
     /// Its version (`metadata.resourceVersion`).
@@ -95,11 +73,13 @@ pub struct ConfigMap {
     pub text: Option<String>,
 }
 
-/// Where the API server is and what is kept where.
+/// Where the API server is, and what is kept where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// A kubeconfig file; the pod's service account where it is absent.
     pub kubeconfig: Option<std::path::PathBuf>,
+    /// Whether Headcount may run the exec plugin that the kubeconfig names.
+    pub allow_exec: bool,
     /// The namespace of the ConfigMap; the pod's own, or `kube-system`, where it is absent.
     pub namespace: Option<String>,
     /// The name of the ConfigMap.

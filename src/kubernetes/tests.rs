@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::access::Access;
+use super::cluster_config::{ConnectionSettings, Credentials};
+use super::endpoint::Endpoint;
 use super::*;
 
 #[derive(Default, Deserialize)]
@@ -60,33 +61,40 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-fn account(folder: &Path) -> Access {
-    Access::ServiceAccount { server: "https://10.0.0.1:443".to_owned(), folder: folder.to_owned() }
+/// What a request needs, where no plugin has to run for it.
+fn endpoint(config: &ClusterConfig) -> Result<Endpoint, ClusterConfigError> {
+    let settings = config.read()?;
+    match &settings.credentials {
+        Credentials::Static(identity) => Endpoint::new(&settings, identity.clone()),
+        Credentials::Exec(plugin) => panic!("{} would run", plugin.name()),
+    }
 }
 
-fn token(access: &Access) -> String {
-    access.open().unwrap().authorization.unwrap().to_str().unwrap().to_owned()
+fn token(config: &ClusterConfig) -> String {
+    endpoint(config).unwrap().authorization.unwrap().to_str().unwrap().to_owned()
 }
 
 #[test]
-fn a_service_accounts_token_is_read_anew_for_every_call_and_its_namespace_is_the_config_maps() {
+fn a_service_accounts_token_is_read_again_for_every_request_and_its_namespace_is_the_config_maps() {
     let (ca, _, _) = certificates();
     let folder = folder(&[("ca.crt", &ca), ("token", "first\n"), ("namespace", "autoscaling\n")]);
-    let access = account(folder.path());
-    assert_eq!(token(&access), "Bearer first");
+    let server = "https://10.0.0.1:443".to_owned();
+    let config = ClusterConfig::ServiceAccount { server, folder: folder.path().to_owned() };
+    assert_eq!(token(&config), "Bearer first");
     std::fs::write(folder.path().join("token"), "second").unwrap();
-    assert_eq!(token(&access), "Bearer second");
-    assert_eq!(access.namespace().as_deref(), Some("autoscaling"));
+    assert_eq!(token(&config), "Bearer second");
+    assert_eq!(config.namespace().as_deref(), Some("autoscaling"));
     std::fs::remove_file(folder.path().join("ca.crt")).unwrap();
-    assert!(access.open().err().unwrap().to_string().contains("ca.crt: cannot be read"));
+    assert!(endpoint(&config).unwrap_err().to_string().contains("ca.crt: cannot be read"));
 }
 
 #[test]
 fn outside_of_a_pod_a_kubeconfig_is_needed() {
     let nothing = |_: &str| None;
-    assert!(matches!(Access::find(None, &nothing), Err(AccessError::Nowhere)));
+    assert!(matches!(ClusterConfig::find(None, false, &nothing), Err(ClusterConfigError::Nowhere)));
     let path = PathBuf::from("kubeconfig");
-    assert_eq!(Access::find(Some(path.clone()), &nothing).unwrap(), Access::Kubeconfig(path));
+    let found = ClusterConfig::find(Some(path.clone()), true, &nothing).unwrap();
+    assert_eq!(found, ClusterConfig::Kubeconfig { path, allow_exec: true });
 }
 
 /// A kubeconfig whose cluster and user say this.
@@ -99,7 +107,7 @@ fn kubeconfig(cluster: &str, user: &str) -> String {
 }
 
 #[test]
-fn a_kubeconfig_says_where_the_server_is_and_who_calls() {
+fn a_kubeconfig_says_where_the_server_is_and_how_to_sign_in() {
     use base64::Engine as _;
     let (ca, cert, key) = certificates();
     let data = base64::engine::general_purpose::STANDARD.encode(&ca);
@@ -108,17 +116,17 @@ fn a_kubeconfig_says_where_the_server_is_and_who_calls() {
     let open = |cluster: &str, user: &str| {
         let path = folder.path().join("config");
         std::fs::write(&path, kubeconfig(cluster, user)).unwrap();
-        Access::Kubeconfig(path).open()
+        endpoint(&ClusterConfig::Kubeconfig { path, allow_exec: false })
     };
-    let door = open(&format!("server: 'https://[::1]:6443/k8s/', certificate-authority-data: {data}"), "token: abc");
-    let door = door.unwrap();
-    assert_eq!((door.host.as_str(), door.port, door.prefix.as_str()), ("::1", 6443, "/k8s"));
-    assert_eq!(door.authorization.unwrap(), "Bearer abc");
+    let found = open(&format!("server: 'https://[::1]:6443/k8s/', certificate-authority-data: {data}"), "token: abc");
+    let found = found.unwrap();
+    assert_eq!((found.host.as_str(), found.port, found.prefix.as_str()), ("::1", 6443, "/k8s"));
+    assert_eq!(found.authorization.unwrap(), "Bearer abc");
     let https = "server: https://localhost, certificate-authority: ca.crt";
-    let door = open(https, "token: no, tokenFile: token").unwrap();
-    assert_eq!((door.port, door.authorization.unwrap().to_str().unwrap()), (443, "Bearer from a file"));
-    let door = open(https, "client-certificate: tls.crt, client-key: tls.key, exec: {command: aws}").unwrap();
-    assert!(door.authorization.is_none() && door.tls.is_some());
+    let found = open(https, "token: no, tokenFile: token").unwrap();
+    assert_eq!((found.port, found.authorization.unwrap().to_str().unwrap()), (443, "Bearer from a file"));
+    let found = open(https, "client-certificate: tls.crt, client-key: tls.key, exec: {command: aws}").unwrap();
+    assert!(found.authorization.is_none() && found.tls.is_some());
     assert!(open("server: http://127.0.0.1:8001", "").unwrap().tls.is_none());
 
     for (cluster, user, complaint) in [
@@ -130,7 +138,8 @@ fn a_kubeconfig_says_where_the_server_is_and_who_calls() {
         ("server: https://a, certificate-authority: gone", "", "gone: cannot be read"),
         ("server: ftp://a", "", "write https://host:port"),
         ("server: http://a", "token: t", "the token is not sent without TLS"),
-        (https, "exec: {command: aws}", "use a token, a tokenFile or a client certificate"),
+        (https, "username: me, password: secret", "signs in by auth-provider or password, which is not supported"),
+        (https, "auth-provider: {name: gcp}", "signs in by auth-provider or password, which is not supported"),
         (https, "client-certificate: tls.crt", "have to be given together"),
         (https, "client-certificate: tls.crt, client-key: token", "client certificate cannot be used"),
     ] {
@@ -138,7 +147,8 @@ fn a_kubeconfig_says_where_the_server_is_and_who_calls() {
         assert!(error.contains(complaint), "{error}");
     }
     std::fs::write(folder.path().join("config"), "current-context: nowhere").unwrap();
-    let error = Access::Kubeconfig(folder.path().join("config")).open().err().unwrap().to_string();
+    let config = ClusterConfig::Kubeconfig { path: folder.path().join("config"), allow_exec: false };
+    let error = endpoint(&config).unwrap_err().to_string();
     assert!(error.contains("there is no context \"nowhere\""), "{error}");
 }
 
@@ -152,9 +162,9 @@ fn a_node_is_read_as_the_api_server_writes_it() {
          "conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"True"}],
          "nodeInfo":{"osImage":"Amazon Linux 2023","kernelVersion":"6.1"}}},
         {"metadata":{"name":"new","creationTimestamp":null},"spec":{},"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}]}"#;
-    let page = NodePage::from(serde_json::from_str::<wire::RawNodes>(text).unwrap());
-    assert_eq!((page.next, page.nodes.len()), (None, 2));
-    let [node, new] = page.nodes.try_into().unwrap();
+    let list: kube::core::ObjectList<k8s_openapi::api::core::v1::Node> = serde_json::from_str(text).unwrap();
+    let nodes: Vec<Node> = list.items.into_iter().map(Node::from).collect();
+    let [node, new] = nodes.try_into().unwrap();
     let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
     };
@@ -170,4 +180,30 @@ fn a_node_is_read_as_the_api_server_writes_it() {
     };
     assert_eq!(node, expected);
     assert!(!new.ready && new.provider_id.is_empty());
+}
+
+/// A kubeconfig whose user has this `exec`, and whether Headcount may run it.
+fn exec(exec: &str, allow_exec: bool) -> Result<ConnectionSettings, ClusterConfigError> {
+    let folder = folder(&[("config", &kubeconfig("server: https://a, certificate-authority-data: ''", exec))]);
+    ClusterConfig::Kubeconfig { path: folder.path().join("config"), allow_exec }.read()
+}
+
+#[test]
+fn an_exec_plugin_is_refused_unless_it_is_allowed_and_can_run_without_a_terminal() {
+    let good = "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws, args: [eks, get-token]}";
+    assert!(matches!(exec(good, true).unwrap().credentials, Credentials::Exec(_)));
+    for (user, allow_exec, complaint) in [
+        (
+            good,
+            false,
+            "signs in with the exec plugin \"aws\", which Headcount may not run; set kubernetes.allowExec: true",
+        ),
+        ("exec: {apiVersion: client.authentication.k8s.io/v1}", true, "exec has no command"),
+        ("exec: {apiVersion: v1alpha1, command: aws}", true, "write client.authentication.k8s.io/v1 or"),
+        ("exec: {command: aws}", true, "exec has apiVersion \"\""),
+        (&good.replace("command", "interactiveMode: Always, command"), true, "exec needs a terminal"),
+    ] {
+        let error = exec(user, allow_exec).err().unwrap_or_else(|| panic!("{complaint}")).to_string();
+        assert!(error.contains(complaint), "{error}");
+    }
 }

@@ -245,6 +245,14 @@ fn learning() {
     assert_general_fault("learn: true", "1:8", &["expected keys with values"]);
     assert_general_fault("learn: {kubernetes: perhaps}", "1:21", &["expected true or false"]);
     assert_general_fault("learn: {kubeconfig: nowhere}", "1:21", &["cannot read nowhere"]);
+    assert_general_fault("kubernetes: {kubeconfig: nowhere}", "1:26", &["cannot read nowhere"]);
+    assert_general_fault("kubernetes: {allowExec: perhaps}", "1:25", &["expected true or false"]);
+    assert_general_fault("kubernetes: {allowexec: true}", "1:14", &["did you mean \"allowExec\"?", "kubeconfig"]);
+    assert_general_fault(
+        "kubernetes: {kubeconfig: a}\nlearn: {kubeconfig: b}",
+        "2:21",
+        &["kubernetes.kubeconfig is set too; remove learn.kubeconfig"],
+    );
     assert_general_fault(
         "learn: {namespace: kube_system}",
         "1:20",

@@ -21,7 +21,8 @@ grpc:
 admin: {listen: 127.0.0.1:18087}
 refreshInterval: 30s
 instanceTypes: [my-table.yaml]
-learn: {kubernetes: true, kubeconfig: kubeconfig, namespace: autoscaling, configMap: learned.here}
+kubernetes: {kubeconfig: kubeconfig, allowExec: true}
+learn: {kubernetes: true, namespace: autoscaling, configMap: learned.here}
 sources:
   - name: us
     aws:
@@ -84,6 +85,7 @@ fn the_example_is_read_whole() {
     assert!(config.instance_types[0].get(Family::Aws, "c5d.large").is_some());
     let learn = kubernetes::Settings {
         kubeconfig: Some("kubeconfig".into()),
+        allow_exec: true,
         namespace: Some("autoscaling".into()),
         config_map: "learned.here".into(),
     };
@@ -263,7 +265,12 @@ fn nothing_is_learned_unless_that_is_said() {
     let idle = learn("learn: {configMap: mine}");
     assert_eq!(idle.learn, None);
     assert_eq!(idle.warnings, ["headcount.yaml:1:20: nothing is learned without learn.kubernetes: true"]);
+    let unused = learn("kubernetes: {allowExec: false}");
+    let warning = "headcount.yaml:1:25: the Kubernetes API is not called without learn.kubernetes: true";
+    assert_eq!((unused.learn, unused.warnings), (None, vec![warning.to_owned()]));
+    let no_kubeconfig = learn("learn: {kubernetes: true}\nkubernetes: {allowExec: true}");
+    assert!(no_kubeconfig.warnings[0].contains("2:25: allowExec has no effect without kubernetes.kubeconfig"));
     let settings = learn("learn: {kubernetes: true}").learn.expect("learning");
-    assert_eq!((settings.kubeconfig, settings.namespace), (None, None));
+    assert_eq!((settings.kubeconfig, settings.allow_exec, settings.namespace), (None, false, None));
     assert_eq!(settings.config_map, "headcount-learned");
 }

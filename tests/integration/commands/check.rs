@@ -187,7 +187,7 @@ async fn what_learning_needs_is_tried() {
     );
     assert_eq!(found.code, Some(0));
     let nowhere = check(&super::config(&emulator, &["0:10:web"], "learn: {kubernetes: true}"));
-    nowhere.has("warning kubernetes nothing can be learned from nodes: not in a pod", &["set learn.kubeconfig"]);
+    nowhere.has("warning kubernetes nothing can be learned from nodes: not in a pod", &["set kubernetes.kubeconfig"]);
 }
 
 #[tokio::test]

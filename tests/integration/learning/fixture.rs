@@ -8,7 +8,7 @@ use headcount::cloud::SharedCloud;
 use headcount::clouds::simulated::{GroupPlan, Simulated};
 use headcount::fleet::{Fleet, Learner, Policies, Settings};
 use headcount::instance_types::Catalog;
-use headcount::kubernetes::{self, Client};
+use headcount::kubernetes::{self, Client, ClusterConfigError};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -20,19 +20,25 @@ pub(super) const CONFIG_MAP: &str = "headcount-learned";
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait between two looks at something.
+/// How long to wait before looking again.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often the fleet lists its source and looks at the nodes.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// A client by the kubeconfig of a folder.
+/// A client by the kubeconfig of a folder, which may not run exec plugins.
 pub(super) fn client(folder: &Path) -> Client {
+    client_of(folder, false).expect("a good kubeconfig")
+}
+
+/// A client by the kubeconfig of a folder.
+pub(super) fn client_of(folder: &Path, allow_exec: bool) -> Result<Client, ClusterConfigError> {
     let settings = kubernetes::Settings {
         kubeconfig: Some(folder.join("kubeconfig")),
+        allow_exec,
         namespace: None,
         config_map: CONFIG_MAP.to_owned(),
     };
-    Client::new(settings, &|_| None).expect("a good kubeconfig")
+    Client::new(settings, &|_| None)
 }
 
 /// A fleet with two groups, `web` and `other`, that learns from an API server.
@@ -101,7 +107,7 @@ impl Fixture {
         self.value(group, "allocatable.memory").await.0
     }
 
-    /// Waits until the memory of a group's template comes from there, and answers it.
+    /// Waits until the memory of a group's template comes from there, and returns it.
     pub(super) async fn memory_from(&self, group: &str, source: &str) -> String {
         let waiting = async {
             loop {
@@ -115,25 +121,38 @@ impl Fixture {
         timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never {source}"))
     }
 
-    /// Waits until the nodes have been listed twice more, so that what was there before was taken in, and the groups
-    /// too, so that they went by it.
+    /// Waits until the watch was sent all that happened to the nodes, and until the fleet and the groups went by it.
     pub(super) async fn looked_again(&self) {
-        let lists = || self.api.requests().iter().filter(|request| request.path == "/api/v1/nodes").count();
+        self.until("delivered", || self.api.is_delivered()).await;
+        self.passed().await;
+    }
+
+    /// Waits until the API server has refused a watch or a list since then, and until the groups were listed since.
+    pub(super) async fn refused_again(&self) {
+        let refused = || self.api.requests().iter().filter(|request| request.status == Some(503)).count();
+        let before = refused();
+        self.until("refused", || refused() > before).await;
+        self.passed().await;
+    }
+
+    /// Lets the fleet look at the nodes and list its groups a few times.
+    async fn passed(&self) {
+        sleep(10 * EVERY).await;
         let listings = || self.fleet.sources().map(|(_, health)| health.listings).sum::<u64>();
-        let until = lists() + 2;
+        let enough = listings() + 2;
+        self.until("listed", || listings() >= enough).await;
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let waiting = async {
-            while lists() < until {
-                sleep(LOOK).await;
-            }
-            let until = listings() + 2;
-            while listings() < until {
+            while !is_so() {
                 sleep(LOOK).await;
             }
         };
-        timeout(PATIENCE, waiting).await.expect("it looks again");
+        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never {what}"));
     }
 
-    /// Waits until the ConfigMap names a node, and answers its text.
+    /// Waits until the ConfigMap names a node, and returns its text.
     pub(super) async fn kept(&self, node: &str) -> String {
         let waiting = async {
             loop {

@@ -1,7 +1,9 @@
 //! Learning from real nodes: the real fleet and the real binary before an emulator of the Kubernetes API.
 
+mod exec;
 mod fixture;
 mod process;
+mod watch;
 
 use std::collections::BTreeSet;
 
@@ -89,12 +91,13 @@ async fn the_case_of_azures_names_does_not_matter() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_rotated_is_used_from_the_next_call_on() {
+async fn a_token_that_was_rotated_is_used_from_the_next_request_on() {
     let fixture = Fixture::new(ApiServer::with_token("first")).await;
     fixture.api.set_nodes([mk_node("one", &fixture.node("web", 0), HIGH)]);
     fixture.memory_from("web", &seen("one")).await;
     fixture.api.expect_token("second");
     std::fs::write(fixture.folder.path().join("token"), "second\n").expect("written");
+    fixture.api.end_watches();
     fixture.api.set_nodes([mk_node("two", &fixture.node("web", 0), LOW)]);
     fixture.memory_from("web", &seen("two")).await;
     let sent: BTreeSet<_> = fixture
@@ -107,7 +110,7 @@ async fn a_token_that_was_rotated_is_used_from_the_next_call_on() {
 }
 
 #[tokio::test]
-async fn a_client_certificate_lets_in_and_a_server_of_another_ca_is_not_spoken_to() {
+async fn a_client_certificate_is_accepted_and_a_server_of_another_ca_is_not_called() {
     let fixture = Fixture::new(ApiServer::with_certificates()).await;
     fixture.api.set_nodes([mk_node("one", &fixture.node("web", 0), HIGH)]);
     fixture.memory_from("web", &seen("one")).await;
@@ -117,7 +120,7 @@ async fn a_client_certificate_lets_in_and_a_server_of_another_ca_is_not_spoken_t
     server.kubeconfig(folder.path());
     let path = folder.path().join("kubeconfig");
     std::fs::write(path, stranger.kubeconfig_text()).expect("written");
-    let error = client(folder.path()).list_nodes(None).await.expect_err("another CA").to_string();
+    let error = client(folder.path()).check_nodes().await.expect_err("another CA").to_string();
     assert!(error.contains("cannot connect to the API server") && error.contains("certificate"), "{error}");
     assert!(stranger.requests().is_empty(), "the token must not be sent");
 }
@@ -129,21 +132,10 @@ async fn while_the_api_server_is_down_everything_is_served_as_before() {
     fixture.memory_from("web", &seen("one")).await;
     fixture.api.set_down(true);
     fixture.api.set_nodes([mk_node("two", &fixture.node("web", 0), LOW)]);
-    fixture.looked_again().await;
+    fixture.refused_again().await;
     assert_eq!(fixture.memory("web").await.0, format!("{HIGH}Ki"));
     fixture.api.set_down(false);
     fixture.memory_from("web", &seen("two")).await;
-}
-
-#[tokio::test]
-async fn all_pages_of_nodes_are_read() {
-    let fixture = Fixture::new(ApiServer::plain()).await;
-    let crowd = (0..1100).map(|number| mk_node(&format!("n{number}"), &format!("aws:///z/i-{number:017x}"), HIGH));
-    fixture.api.set_nodes(crowd.chain([mk_node("last", &fixture.node("web", 0), LOW)]));
-    fixture.memory_from("web", &seen("last")).await;
-    let pages: BTreeSet<_> =
-        fixture.api.requests().iter().filter_map(|request| request.parameter("continue")).collect();
-    assert_eq!(pages, BTreeSet::from(["from+/=1000", "from+/=500"].map(str::to_owned)));
 }
 
 #[tokio::test]
@@ -199,6 +191,7 @@ async fn no_call_is_made_but_those_that_the_manifest_allows() {
     fixture.kept("two").await;
     let config_map = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}");
     let verb = |request: &crate::emulators::Request| match (request.method.as_str(), request.path.as_str()) {
+        ("GET", "/api/v1/nodes") if request.parameter("watch").is_some() => "watch",
         ("GET", "/api/v1/nodes") => "list",
         ("GET", path) if path == config_map => "get",
         ("PATCH", path) if path == config_map => "patch",

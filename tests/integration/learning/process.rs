@@ -1,4 +1,4 @@
-//! The real binary: what it learns, what it keeps, and what it says when it cannot.
+//! The real binary: what it learns, what it saves, and what it logs when it cannot.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ async fn without_an_api_server_all_is_served_and_a_warning_says_why_nothing_is_l
     setup.client.until("served", async |client| client.nodes("web").await.len() == 1).await;
     setup.client.increase("web", 1).await.expect("there is room");
     setup.client.template("web").await.expect("built");
-    let line = setup.server().logged("what the nodes hold cannot be learned");
+    let line = setup.server().logged("nodes cannot be watched");
     assert!(line.contains("WARN") && line.contains("cannot connect to the API server at 127.0.0.1"), "{line}");
     assert!(row(&setup, "capacity.memory").contains("live discovery"));
 }
@@ -91,5 +91,8 @@ async fn a_kubeconfig_that_cannot_be_used_is_a_bad_configuration() {
     let output = run(&["groups", "--config", &config.path()]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{message}");
-    assert!(message.contains("learn.kubeconfig: ") && message.contains("no context \"nowhere\""), "{message}");
+    assert!(
+        message.contains("the kubeconfig cannot be used: ") && message.contains("no context \"nowhere\""),
+        "{message}"
+    );
 }

@@ -1,0 +1,239 @@
+//! What carries the requests of `kube::Client`: HTTP/1.1 over rustls, one connection a request.
+//!
+//! Each request reads the address and the credentials again, so a rotated token, certificate or CA counts from the next
+//! request on, and a watch that reconnects needs no new client. Every wait has a time limit here, so nothing above needs one.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::Either as EitherStream;
+use http_body_util::{BodyExt, Either, Full, Limited};
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::client::conn::http1;
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use kube::client::Body;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+use super::cluster_config::{ClusterConfig, ClusterConfigError, Credentials};
+use super::endpoint::Endpoint;
+use super::exec::{ExecCache, ExecError};
+
+/// An API server is in the same network; one that takes longer to accept is not there.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// A page of nodes takes a busy API server a second or two. Of a watch, only the response's head is meant.
+const RESPONSE_LIMIT: Duration = Duration::from_secs(20);
+/// The shortest time between two watches: one that is accepted and ended at once must not become a busy loop.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// A node is 10 to 40 KiB of JSON, most of it names of images and managed fields.
+const BODY_BYTES_MAX: usize = 64 << 20;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why there is no response.
+#[derive(Debug, Error)]
+pub enum TransportError {
+    /// The files with the API server's address and credentials cannot be used.
+    #[error(transparent)]
+    ClusterConfig(#[from] ClusterConfigError),
+    /// The exec plugin returned no credentials.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    /// There is no connection.
+    #[error("cannot connect to the API server at {server}: {source}")]
+    Connect {
+        /// Host and port.
+        server: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The connection broke, or the peer does not speak HTTP.
+    #[error("the connection to the API server broke: {0}")]
+    Broken(#[source] BoxError),
+    /// The time limit passed.
+    #[error("no response from the API server within {0:?}")]
+    Timeout(Duration),
+}
+
+/// Carries requests to the API server.
+#[derive(Clone)]
+pub(super) struct Transport(Arc<Shared>);
+
+struct Shared {
+    cluster: ClusterConfig,
+    credentials: ExecCache,
+    watches_accepted: AtomicU64,
+    last_watch: Mutex<Option<Instant>>,
+}
+
+impl Transport {
+    pub(super) fn new(cluster: ClusterConfig) -> Self {
+        Self(Arc::new(Shared {
+            cluster,
+            credentials: ExecCache::default(),
+            watches_accepted: AtomicU64::new(0),
+            last_watch: Mutex::default(),
+        }))
+    }
+
+    /// How many watches the API server has accepted. `kube`'s watcher reports the failure of a watch, but not that the next
+    /// one was accepted.
+    pub(super) fn watches_accepted(&self) -> u64 {
+        self.0.watches_accepted.load(Ordering::Relaxed)
+    }
+
+    /// Reads where the API server is and how to sign in. Returns whether a plugin issued the credentials.
+    async fn endpoint(&self) -> Result<(Endpoint, bool), TransportError> {
+        let cluster = self.0.cluster.clone();
+        let settings = tokio::task::spawn_blocking(move || cluster.read()).await;
+        let settings = settings.map_err(|error| TransportError::Broken(error.into()))??;
+        let (identity, is_issued) = match &settings.credentials {
+            Credentials::Static(identity) => (identity.clone(), false),
+            Credentials::Exec(plugin) => (self.0.credentials.identity(plugin).await?, true),
+        };
+        Ok((Endpoint::new(&settings, identity)?, is_issued))
+    }
+
+    async fn send(self, request: Request<Body>) -> Result<Response<ResponseBody>, TransportError> {
+        let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
+        if is_watch {
+            let mut last = self.0.last_watch.lock().await;
+            if let Some(last) = *last {
+                sleep_until(last + WATCH_INTERVAL).await;
+            }
+            *last = Some(Instant::now());
+        }
+        let (endpoint, is_issued) = self.endpoint().await?;
+        let exchange = timeout(RESPONSE_LIMIT, exchange(&endpoint, request, is_watch));
+        let response = exchange.await.map_err(|_elapsed| TransportError::Timeout(RESPONSE_LIMIT))??;
+        if is_issued && response.status() == StatusCode::UNAUTHORIZED {
+            self.0.credentials.forget().await;
+        }
+        if is_watch && response.status().is_success() {
+            self.0.watches_accepted.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(response)
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<ResponseBody>;
+    type Error = TransportError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.clone().send(request))
+    }
+}
+
+async fn exchange(
+    endpoint: &Endpoint,
+    request: Request<Body>,
+    is_watch: bool,
+) -> Result<Response<ResponseBody>, TransportError> {
+    let server = endpoint.authority();
+    let connecting = async {
+        let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
+        match &endpoint.tls {
+            None => Ok(EitherStream::Left(stream)),
+            Some((config, name)) => {
+                TlsConnector::from(config.clone()).connect(name.clone(), stream).await.map(EitherStream::Right)
+            }
+        }
+    };
+    let connected = timeout(CONNECT_LIMIT, connecting).await.unwrap_or_else(|_elapsed| {
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {CONNECT_LIMIT:?}")))
+    });
+    let request = addressed(request, endpoint).map_err(|error| TransportError::Broken(error.into()))?;
+    match connected.map_err(|source| TransportError::Connect { server, source })? {
+        EitherStream::Left(stream) => send(stream, request, is_watch).await,
+        EitherStream::Right(stream) => send(stream, request, is_watch).await,
+    }
+}
+
+async fn send<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    stream: S,
+    request: Request<Body>,
+    is_watch: bool,
+) -> Result<Response<ResponseBody>, TransportError> {
+    let broken = |error: hyper::Error| TransportError::Broken(error.into());
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let connection = Connection(tokio::spawn(async move {
+        // The response or its body reports what goes wrong.
+        let _closed = connection.await;
+    }));
+    let (parts, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
+    let body = if is_watch && parts.status.is_success() {
+        ResponseBody { body: Either::Right(body), _connection: Some(connection) }
+    } else {
+        let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(TransportError::Broken)?;
+        ResponseBody { body: Either::Left(Full::new(body.to_bytes())), _connection: None }
+    };
+    Ok(Response::from_parts(parts, body))
+}
+
+/// A request as it goes to this API server.
+fn addressed(request: Request<Body>, endpoint: &Endpoint) -> Result<Request<Body>, hyper::http::Error> {
+    let (mut parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    parts.uri = Uri::builder().path_and_query(format!("{}{path}", endpoint.prefix)).build()?;
+    parts.headers.insert(HOST, HeaderValue::from_str(&endpoint.authority())?);
+    parts.headers.insert(USER_AGENT, HeaderValue::from_static(concat!("headcount/", env!("CARGO_PKG_VERSION"))));
+    if let Some(authorization) = &endpoint.authorization {
+        parts.headers.insert(AUTHORIZATION, authorization.clone());
+    }
+    Ok(Request::from_parts(parts, body))
+}
+
+/// The task that drives a connection. It ends when this is dropped.
+struct Connection(JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The body of a response: complete, or a watch that goes on.
+pub(super) struct ResponseBody {
+    body: Either<Full<Bytes>, Incoming>,
+    _connection: Option<Connection>,
+}
+
+impl HttpBody for ResponseBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

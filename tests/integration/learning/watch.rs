@@ -1,0 +1,55 @@
+//! The watch of the nodes: how it starts, resumes and starts over.
+
+use std::collections::BTreeSet;
+
+use super::fixture::Fixture;
+use super::{HIGH, LOW, seen};
+use crate::emulators::kubernetes::{ApiServer, mk_node};
+
+/// How many lists of nodes were begun, and how many watches.
+fn begun(api: &ApiServer) -> (usize, usize) {
+    let requests = api.requests();
+    let nodes: Vec<_> = requests.iter().filter(|request| request.path == "/api/v1/nodes").collect();
+    let watches = nodes.iter().filter(|request| request.parameter("watch").is_some()).count();
+    let pages = nodes.iter().filter(|request| request.parameter("continue").is_some()).count();
+    (nodes.len() - watches - pages, watches)
+}
+
+#[tokio::test]
+async fn nodes_are_listed_once_in_pages_and_watched_from_then_on() {
+    let api = ApiServer::plain();
+    let crowd = || (0..250).map(|number| mk_node(&format!("n{number:03}"), &format!("aws:///z/i-{number:017x}"), HIGH));
+    api.set_nodes(crowd());
+    let fixture = Fixture::new(api).await;
+    fixture.api.set_nodes(crowd().chain([mk_node("zz", &fixture.node("web", 0), LOW)]));
+    fixture.memory_from("web", &seen("zz")).await;
+    fixture.looked_again().await;
+    assert_eq!(begun(&fixture.api), (1, 1));
+    let requests = fixture.api.requests();
+    let pages: BTreeSet<_> = requests.iter().filter_map(|request| request.parameter("continue")).collect();
+    assert_eq!(pages, BTreeSet::from(["from+/=100", "from+/=200"].map(str::to_owned)));
+}
+
+#[tokio::test]
+async fn a_watch_whose_connection_ends_resumes_where_it_was() {
+    let fixture = Fixture::new(ApiServer::plain()).await;
+    fixture.api.set_nodes([mk_node("one", &fixture.node("web", 0), HIGH)]);
+    fixture.memory_from("web", &seen("one")).await;
+    fixture.api.end_watches();
+    fixture.api.set_nodes([mk_node("two", &fixture.node("web", 0), LOW)]);
+    fixture.memory_from("web", &seen("two")).await;
+    let (lists, watches) = begun(&fixture.api);
+    assert!(lists == 1 && watches >= 2, "{lists} lists, {watches} watches");
+}
+
+#[tokio::test]
+async fn a_watch_that_cannot_be_resumed_starts_over_with_a_list() {
+    let fixture = Fixture::new(ApiServer::plain()).await;
+    fixture.api.set_nodes([mk_node("one", &fixture.node("web", 0), HIGH)]);
+    fixture.memory_from("web", &seen("one")).await;
+    fixture.api.compact();
+    fixture.api.set_nodes([mk_node("two", &fixture.node("web", 0), LOW)]);
+    fixture.memory_from("web", &seen("two")).await;
+    let (lists, watches) = begun(&fixture.api);
+    assert!(lists == 2 && watches >= 1, "{lists} lists, {watches} watches");
+}
