@@ -167,7 +167,7 @@ async fn a_scale_set_that_azure_monitor_scales_too_is_warned_of() {
     let emulator = Arm::start(Arc::new(cloud.of_family(Family::Azure)));
     emulator.group_details("pool", |details| details.autoscale = Some("by-cpu".to_owned()));
     let found = check(&config(&emulator, &["0:10:pool", "0:10:calm"], ""));
-    found.has("warning pool its size is also set by the autoscale options by-cpu — switch it off: az monitor", &[]);
+    found.has("warning pool its size is also set by the autoscale setting by-cpu — switch it off: az monitor", &[]);
     found.has_no("warning calm");
     found.has("ok calm", &[]);
     assert_eq!(found.code, Some(0));
