@@ -67,7 +67,7 @@ fn row(id: &str, view: &GroupView) -> Row {
         min: view.min,
         max: view.max,
         target: status.target,
-        desired: status.desired,
+        desired: status.capacity,
         live: status.live,
         creating: status.in_state(InstanceState::Creating) - status.failed(),
         deleting: status.in_state(InstanceState::Deleting),

@@ -48,6 +48,12 @@ pub trait Cloud: Send + Sync {
     /// instances can be too low by what was deleted in between, which the status bounds, but never too high.
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError>;
 
+    /// Reads one group's capacity and precondition, for a write. Its instances are included only where the same call returns
+    /// them. `None` where the cloud reports that there is no such group.
+    async fn read_capacity(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.observe(group).await
+    }
+
     /// What the cloud says of recent launches; asked only for groups that miss instances.
     async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError>;
 

@@ -1,27 +1,28 @@
-//! Readings that contradict themselves (law 5). A capacity of 0 for 90 running nodes was once believed, and 89 of them
-//! died (#9452): such a reading is neither published nor written on until a second one confirms it.
+//! Observations that contradict themselves (law 5). An in-tree provider once believed a capacity of 0 for 90 running nodes,
+//! and 89 of them died (#9452). Headcount neither publishes such an observation nor writes on it until a second read confirms it.
 
 use std::fmt;
 
-use super::census::{census, going};
+use super::accounting::Accounting;
+use super::census::{Census, census};
+use super::in_flight::InFlight;
 use super::observation::{Observation, count};
-use super::operation::Operation;
 use super::state::GroupState;
-use crate::cloud::{Counts, Instance, InstanceState};
+use crate::cloud::{Counts, Instance};
 
-/// Why a reading is not believed at once.
+/// Why an observation is not believed at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// The capacity is below the instances that live.
+    /// The capacity is below the live instances.
     CapacityBelowLive {
-        /// The capacity read.
-        desired: u32,
+        /// The capacity, with writes that are not visible yet.
+        capacity: u32,
         /// The instances that live and count.
         live: u32,
     },
     /// The capacity fell by half or more, and nothing that Headcount did explains it.
     CapacityFell {
-        /// The capacity before, without what was being deleted.
+        /// The capacity before, without instances being deleted.
         before: u32,
         /// The capacity read, likewise.
         after: u32,
@@ -38,63 +39,74 @@ pub(super) enum Doubt {
 impl fmt::Display for Doubt {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CapacityBelowLive { desired, live } => {
-                write!(formatter, "capacity {desired} with {live} instances living")
+            Self::CapacityBelowLive { capacity, live } => {
+                write!(formatter, "the capacity is {capacity}, but {live} instances are live")
             }
-            Self::CapacityFell { before, after } => write!(formatter, "capacity fell from {before} to {after}"),
-            Self::InstancesGone { before, after } => write!(formatter, "of {before} instances {after} are listed"),
+            Self::CapacityFell { before, after } => write!(formatter, "the capacity fell from {before} to {after}"),
+            Self::InstancesGone { before, after } => {
+                write!(formatter, "only {after} of {before} instances are listed")
+            }
         }
     }
 }
 
-/// Whether a reading can be believed by itself.
+/// Why a group's first observation cannot be believed by itself, if it cannot.
+pub(super) fn doubt_first(observation: &Observation) -> Option<Doubt> {
+    let Census { capacity, live, .. } = census(observation, &InFlight::default());
+    (capacity < live).then_some(Doubt::CapacityBelowLive { capacity, live })
+}
+
+/// Why an observation cannot be believed by itself, if it cannot.
 ///
-/// A capacity below what lives is no contradiction where a reduction of ours made it so: an instance came up in between,
-/// and that is a reason to raise the capacity back at once.
-pub(super) fn doubt(state: &GroupState, reading: &Observation) -> Option<Doubt> {
-    let (previous, operations) = (state.observation(), state.operations());
-    // This reading shows what the one before could not: whether the capacity still counts what was being deleted.
-    let shown = state.operations_after(reading);
-    let now = census(reading, &shown);
-    let known = previous.map(|previous| (previous, census(previous, operations)));
-    let there = now.live.saturating_add(known_to_count(reading, &shown));
-    // A contradiction that was confirmed is none any more. Where the same capacity is read and means something else (a
-    // scale-up was taken to lag, and has settled since), or more live than did (a deletion failed), it is a new one.
-    let confirmed = known.is_some_and(|(previous, before)| {
-        previous.reading.desired == reading.reading.desired
-            && before.desired == now.desired
-            && before.live.saturating_add(known_to_count(previous, operations)) >= there
-    });
-    if now.desired < there && !confirmed && !state.lowered(reading) {
-        return Some(Doubt::CapacityBelowLive { desired: now.desired, live: there });
+/// A capacity below the live instances is no contradiction where a reduction of ours caused it: an instance came up in the
+/// meantime, and that is a reason to raise the capacity back at once.
+pub(super) fn doubt(state: &GroupState, observation: &Observation) -> Option<Doubt> {
+    let (previous, in_flight) = (state.observation(), state.in_flight());
+    // This observation shows what the one before could not: whether the capacity still counts what is being deleted.
+    let next = in_flight.after(observation);
+    let (before, now) = (census(previous, in_flight), census(observation, &next));
+    let expected = now.live.saturating_add(known_to_count(observation, &next));
+    // Instances that grew at an unchanged capacity are the cloud's own surplus, and no contradiction. A confirmed
+    // contradiction stays confirmed as long as the capacity does not fall further.
+    if now.capacity < expected && now.capacity < before.capacity && !state.has_lowered(observation) {
+        return Some(Doubt::CapacityBelowLive { capacity: now.capacity, live: expected });
     }
-    let (previous, before) = known?;
-    if halved(before.remaining, now.remaining) {
+    if has_halved(before.remaining, now.remaining) {
         return Some(Doubt::CapacityFell { before: before.remaining, after: now.remaining });
     }
-    let (listed_before, listed) = (staying(previous, operations), staying(reading, &shown));
-    halved(listed_before, listed).then_some(Doubt::InstancesGone { before: listed_before, after: listed })
+    let (staying_before, staying_now) = (staying(previous, in_flight), staying(observation, &next));
+    has_halved(staying_before, staying_now)
+        .then_some(Doubt::InstancesGone { before: staying_before, after: staying_now })
 }
 
-/// Instances on their way out that are still listed, and that this cloud was seen to count until they are gone.
-fn known_to_count(reading: &Observation, operations: &[Operation]) -> u32 {
-    let going = going(operations);
-    let counts = |instance: &&Instance| instance.counts != Counts::No && going.get(&instance.id) == Some(&Some(true));
-    count(reading.instances.iter().filter(counts).count())
+/// Listed instances being deleted that the capacity was seen to count.
+fn known_to_count(observation: &Observation, in_flight: &InFlight) -> u32 {
+    let is_counted = |instance: &&Instance| {
+        instance.counts != Counts::No
+            && in_flight.deletes(&instance.id)
+            && in_flight.accounting(&instance.id) == Accounting::Counted
+    };
+    count(observation.instances.iter().filter(is_counted).count())
 }
 
-/// A fall by half or more; from 1 to 0 or 2 to 1 is within what evictions do every day, but 0 is never taken on trust.
-fn halved(before: u32, after: u32) -> bool {
+/// A fall by half or more. From 2 to 1 is what evictions do every day; 0 is always doubted.
+fn has_halved(before: u32, after: u32) -> bool {
     before > after && after <= before / 2 && (after == 0 || before - after > 1)
 }
 
-fn staying(observation: &Observation, operations: &[Operation]) -> u32 {
-    let going = going(operations);
-    let stays = |instance: &&Instance| instance.state != InstanceState::Deleting && !going.contains_key(&instance.id);
-    count(observation.instances.iter().filter(stays).count())
+fn staying(observation: &Observation, in_flight: &InFlight) -> u32 {
+    count(observation.instances.iter().filter(|instance| !in_flight.is_leaving(instance)).count())
 }
 
-/// Whether a second reading says the same as the doubted one.
-pub(super) fn confirms(doubted: &Observation, second: &Observation) -> bool {
-    doubted.reading.desired == second.reading.desired && doubted.instances.len() == second.instances.len()
+impl Doubt {
+    /// Whether a second observation that is doubted for `other` says the same. A surplus that the cloud makes itself changes
+    /// from read to read: where the capacity is too low, the capacity alone has to be the same.
+    pub(super) fn is_confirmed_by(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::CapacityBelowLive { capacity, .. }, Self::CapacityBelowLive { capacity: second, .. }) => {
+                capacity == second
+            }
+            _ => self == other,
+        }
+    }
 }

@@ -10,9 +10,6 @@ use crate::cloud::{CloudError, ProviderId};
 /// A request that the group's own rules refuse. Nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The group has no good observation.
-    #[error("it has not been read yet")]
-    NotObserved,
     /// A scale-up above the maximum.
     #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}", target.saturating_add(*delta))]
     AboveMax {
@@ -74,7 +71,7 @@ pub enum FleetError {
         group: Arc<str>,
         /// The cloud's answer.
         #[source]
-        error: Arc<CloudError>,
+        error: CloudError,
     },
     /// Some of the named nodes could not be deleted; the others are.
     #[error("node group {group}: {} of the named nodes cannot be deleted, the others are: {}", refused.len(), list(refused))]
@@ -82,7 +79,7 @@ pub enum FleetError {
         /// The group.
         group: Arc<str>,
         /// The nodes, each with the cloud's answer.
-        refused: Vec<(ProviderId, Arc<CloudError>)>,
+        refused: Vec<(ProviderId, CloudError)>,
     },
     /// The group kept changing under the write, or its readings contradict each other. Nothing was done.
     #[error("node group {group}: {reason}; nothing was written, ask again")]
@@ -103,6 +100,14 @@ pub enum FleetError {
     StillRunning {
         /// The group.
         group: Arc<str>,
+    },
+    /// It is unknown whether a write took effect: its response was lost. It is not sent again until a read shows the outcome.
+    #[error("node group {group}: the outcome of a write is unknown ({reason}); the next reads show it, then try again")]
+    OutcomeUnknown {
+        /// The group.
+        group: Arc<str>,
+        /// Why it is unknown.
+        reason: String,
     },
     /// Too many requests wait for this group already.
     #[error("node group {group}: too many requests are waiting; ask again")]
@@ -140,7 +145,7 @@ pub enum FleetError {
     },
 }
 
-fn list(refused: &[(ProviderId, Arc<CloudError>)]) -> String {
+fn list(refused: &[(ProviderId, CloudError)]) -> String {
     const SHOWN: usize = 5;
     let mut text: Vec<String> = refused.iter().take(SHOWN).map(|(id, error)| format!("{id}: {error}")).collect();
     if refused.len() > SHOWN {

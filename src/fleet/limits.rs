@@ -13,18 +13,35 @@ pub(crate) const MAILBOX: usize = 1024;
 pub(crate) const NODES_PER_CALL: usize = 5_000;
 /// A reading that contradicts itself is read again after this time.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
-/// Readings taken before a write in search of one that does not contradict itself.
-pub(crate) const CONFIRM_READS: usize = 3;
-/// A write that met a conflict is computed again from a new reading this often (law 2).
-pub(crate) const RECOMPUTE: usize = 2;
+/// A read for a write that got less time than this and no response says nothing about the cloud: the caller was short of time.
+pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(2);
 /// A read of one group may take this long: longer than the slowest page seen, shorter than a refresh interval or two.
 pub(crate) const READ_LIMIT: Duration = Duration::from_secs(20);
 /// A listing of a whole source may take this long.
 pub(crate) const LIST_LIMIT: Duration = Duration::from_secs(60);
 /// A write that was sent may take this long, whatever became of its caller.
 pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(30);
-/// The reading after an accepted write may take this long before the callers are answered without it.
-pub(crate) const READ_BACK_LIMIT: Duration = Duration::from_secs(2);
+/// A group is read this long after something happened that a read shows, so that what happens together is read once.
+pub(crate) const LOOK_SOON: Duration = Duration::from_millis(50);
+/// Attempts end this long before the last moment for sending, so that callers get the reason and not a bare timeout.
+pub(crate) const RESPOND_EARLY: Duration = Duration::from_millis(100);
+/// The first pause before a write is attempted again; it doubles each time.
+pub(crate) const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(100);
+/// ... up to this. A caller has 5 s (CA's default), so a conflict of 2 s costs it two or three attempts.
+pub(crate) const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Fresh instances for a reduction may take this long while its caller waits. After that the reduction stays owed, and the
+/// caller gets its response: a target that CA lowered is never raised by that.
+pub(crate) const LOWER_LIMIT: Duration = Duration::from_secs(2);
+/// A write that no caller waits for is attempted for this long.
+pub(crate) const OWN_WRITE_LIMIT: Duration = Duration::from_secs(5);
+/// An operation is polled this often where the cloud does not ask for another pause.
+pub(crate) const POLL_EVERY: Duration = Duration::from_secs(3);
+/// An operation is polled for the first time after this pause, and never more often.
+pub(crate) const POLL_MIN: Duration = Duration::from_secs(1);
+/// One poll may take this long.
+pub(crate) const POLL_LIMIT: Duration = Duration::from_secs(10);
+/// Polls that are not permitted end after this many refusals: one may be a permission that is being granted.
+pub(crate) const POLLS_DENIED_MAX: u32 = 2;
 /// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
 /// How long an Auto Scaling group may take from a new capacity to the first launch that it tells of. Until then what it is
@@ -35,8 +52,6 @@ pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
 pub(crate) const HEAL_WINDOW: Duration = Duration::from_secs(30);
 /// Readings in the heal window.
 pub(crate) const HEAL_READ_EVERY: Duration = Duration::from_secs(3);
-/// A cloud's operation is asked about this often where the cloud does not say.
-pub(crate) const FOLLOW_EVERY: Duration = Duration::from_secs(3);
 /// An operation nobody heard of for this long is forgotten; the observations go on without it.
 pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 /// Operations of one group that are followed at a time.
@@ -54,8 +69,8 @@ pub(crate) const WAIT_FOR_ALL_SOURCES: Duration = Duration::from_secs(60);
 pub(crate) const REFRESH_WAIT: Duration = Duration::from_secs(2);
 /// Readings are this old at most before `Refresh` fails, or three intervals if that is longer.
 pub(crate) const STALE_AFTER: Duration = Duration::from_secs(2 * 60);
-/// A listing waits this long for the groups to take their readings in before it counts as done.
-pub(crate) const TAKE_IN_LIMIT: Duration = Duration::from_secs(15);
+/// A listing waits this long for the groups to adopt their readings before it counts as done.
+pub(crate) const ADOPTION_LIMIT: Duration = Duration::from_secs(15);
 /// The longest pause of a source that cannot be read and does not say for how long.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Budgets of calls in one line of the log, the scarcest first. A cloud can have some for each group.
@@ -69,7 +84,7 @@ pub(crate) const TEMPLATE_LIFE: Duration = Duration::from_secs(10 * 60);
 pub(crate) const TEMPLATE_RETRY: Duration = Duration::from_secs(60);
 /// A template that could not be built because the cloud could not be asked is tried again after this long: with the next
 /// refresh, as a rule. Until then the group cannot grow from zero.
-pub(crate) const TEMPLATE_RETRY_HINDERED: Duration = Duration::from_secs(10);
+pub(crate) const TEMPLATE_RETRY_SOON: Duration = Duration::from_secs(10);
 /// Templates built at a time per source.
 pub(crate) const TEMPLATE_BUILDS: usize = 4;
 /// Template builds waiting per source.

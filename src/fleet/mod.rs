@@ -9,13 +9,16 @@
 //! What decides is pure and lives in `census`, `doubt`, `plan`, `placeholder`, `state` and `status`; what drives it is in
 //! `keeper` and `source`. Clouds are seen only through [`crate::cloud::Cloud`].
 
+mod accounting;
 mod census;
 mod deadline;
 mod doubt;
 mod error;
+mod in_flight;
 mod keeper;
 mod learning;
 mod limits;
+mod mailbox;
 mod observation;
 mod operation;
 pub mod options;
@@ -27,17 +30,18 @@ mod snapshot;
 mod source;
 mod state;
 mod status;
+mod surplus;
 mod template_builder;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
 pub use deadline::Deadline;
@@ -50,14 +54,15 @@ pub use request::Mutation;
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
 pub use source::Health;
 pub use status::{GroupStatus, ReportedInstance};
-pub use template_builder::{Built, TemplateBuilder};
+pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
 use crate::cloud::{Recognition, SharedCloud};
 use crate::instance_types::Catalog;
 use crate::kubernetes::KubernetesApi;
 use crate::template::NodeTemplate;
-use keeper::{Message, Surroundings};
+use keeper::KeeperContext;
 use limits::{NODES_PER_CALL, REFRESH_WAIT, STALE_AFTER, WAIT_FOR_ALL_SOURCES};
+use mailbox::{Mailbox, Undelivered};
 use request::Request;
 use snapshot::Store;
 use source::Source;
@@ -99,7 +104,7 @@ impl Fleet {
                     catalog: Arc::clone(&settings.catalog),
                     policies: Arc::clone(&settings.policies),
                 };
-                let around = Surroundings {
+                let context = KeeperContext {
                     cloud: Arc::clone(cloud),
                     store: Arc::clone(&store),
                     policies: Arc::clone(&settings.policies),
@@ -107,7 +112,7 @@ impl Fleet {
                     templates: builder.start(),
                     catalog: Arc::clone(&settings.catalog),
                 };
-                Source::start(Arc::clone(name), around, settings.refresh_interval)
+                Source::start(Arc::clone(name), context, settings.refresh_interval)
             })
             .collect();
         let ready = watch_readiness(sources.iter().map(|source| source.health.clone()).collect());
@@ -200,11 +205,10 @@ impl Fleet {
             (Arc::clone(id), Arc::clone(view))
         };
         self.check(&group, &view, &mutation)?;
-        let Some(mailbox) = view.mailbox.upgrade() else { return Err(FleetError::NotServed { group }) };
         let (request, pending) = Request::new(mutation, deadline);
-        mailbox.try_send(Message::Mutate(request)).map_err(|refused| match refused {
-            mpsc::error::TrySendError::Full(_) => FleetError::Busy { group: Arc::clone(&group) },
-            mpsc::error::TrySendError::Closed(_) => FleetError::NotServed { group: Arc::clone(&group) },
+        view.mailbox.request(request).map_err(|undelivered| match undelivered {
+            Undelivered::Full => FleetError::Busy { group: Arc::clone(&group) },
+            Undelivered::Closed => FleetError::NotServed { group: Arc::clone(&group) },
         })?;
         pending.outcome(&group).await
     }
@@ -273,16 +277,8 @@ impl Fleet {
 
     /// Waits until every keeper has finished what it was asked, for as long as `limit`.
     pub async fn drain(&self, limit: Duration) {
-        let mailboxes: BTreeMap<Arc<str>, mpsc::WeakSender<Message>> =
-            self.snapshot().groups().map(|(id, view)| (Arc::clone(id), view.mailbox.clone())).collect();
-        let waits = mailboxes.into_values().map(|mailbox| async move {
-            let (done, drained) = oneshot::channel();
-            if let Some(mailbox) = mailbox.upgrade()
-                && mailbox.send(Message::Drain(done)).await.is_ok()
-            {
-                let _keeper_gone = drained.await;
-            }
-        });
+        let mailboxes: Vec<_> = self.snapshot().groups().map(|(_, view)| view.mailbox.clone()).collect();
+        let waits = mailboxes.iter().map(Mailbox::drain);
         if timeout(limit, join_all(waits)).await.is_err() {
             tracing::warn!(limit_seconds = limit.as_secs_f64(), "some writes were not finished in time");
         }

@@ -1,21 +1,19 @@
-//! What one read of a group said, and when.
+//! What one read of a group returned, and when.
 
 use std::time::SystemTime;
 
 use tokio::time::Instant;
 
-use crate::cloud::{GroupReading, Instance, LaunchActivity};
+use crate::cloud::{GroupReading, Instance};
 
-/// A complete reading of one group.
+/// A complete read of one group.
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
     /// The group as it was read; its instances are in `instances`.
     pub reading: GroupReading,
     /// Its instances.
     pub instances: Vec<Instance>,
-    /// Recent launches; empty unless the group misses instances.
-    pub activity: LaunchActivity,
-    /// When the read of the capacity began. A read that began before a write was accepted says nothing of it.
+    /// When the read of the capacity began. A read that began before a write was accepted does not show it.
     pub begun: Instant,
     /// When the read of the instances began.
     pub detailed: Instant,
@@ -24,13 +22,13 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// Makes one of a reading that holds its instances; `None` where it does not.
+    /// The observation that a reading with instances makes; `None` where it has none.
     pub(super) fn new(mut reading: GroupReading, begun: Instant, at: SystemTime) -> Option<Self> {
         let instances = reading.instances.take()?;
-        Some(Self { reading, instances, activity: LaunchActivity::default(), begun, detailed: begun, at })
+        Some(Self { reading, instances, begun, detailed: begun, at })
     }
 
-    /// The instances read earlier under a capacity read now.
+    /// The instances read earlier, under a capacity read now.
     pub(super) fn with_capacity_of(&self, mut reading: GroupReading, begun: Instant, at: SystemTime) -> Self {
         reading.instances = None;
         Self { reading, begun, at, ..self.clone() }

@@ -1,4 +1,4 @@
-//! A write that the cloud accepted and that has not finished.
+//! A write that was sent and whose end is not known to every read yet.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,82 +17,108 @@ impl fmt::Display for OperationId {
     }
 }
 
-/// An accepted, unfinished write.
+/// A write that the cloud accepted, or may have accepted, and that has not visibly finished.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     /// Its name.
     pub id: OperationId,
-    /// What it asked.
-    pub kind: Kind,
-    /// When the cloud accepted it.
+    /// What was requested.
+    pub request: OperationRequest,
+    /// When the cloud accepted it, or when no response had come.
     pub accepted: Instant,
-    /// The cloud's own reference, where the cloud can be asked how it is doing.
-    pub handle: Option<OperationHandle>,
-    /// Whether the cloud has said that it succeeded.
-    pub finished: Option<Instant>,
+    /// How far it is.
+    pub phase: Phase,
 }
 
-/// What an operation asked.
+/// What an operation requested.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
-    /// A new capacity, higher (a scale-up) or lower (taking back what never came).
+pub(super) enum OperationRequest {
+    /// A new capacity: higher (a scale-up) or lower (a reduction by instances that never came).
     Capacity {
         /// The capacity it was computed from.
         from: u32,
         /// The capacity it set.
         to: u32,
-        /// Whether a read has shown something else than `from` since.
-        seen: bool,
+        /// Whether a read has shown something other than `from` since.
+        is_visible: bool,
         /// The capacity without instances being deleted, as it should be if the cloud takes nothing back.
         expected: u32,
     },
     /// The deletion of named instances.
-    Delete {
+    Deletion {
         /// The instances.
         ids: BTreeSet<ProviderId>,
-        /// Whether the capacity still counts them: what the first reading after the acceptance showed. `None`
-        /// while unknown.
-        counted: Option<bool>,
-        /// Whether it has been asked again already, after the cloud preferred another operation.
-        resubmitted: bool,
+        /// The capacity it was computed from.
+        before: u32,
+        /// Whether this is the second attempt, after the cloud preferred another operation.
+        is_resubmitted: bool,
     },
+}
+
+/// How far an operation is. ARCHITECTURE.md has the diagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The cloud works on it and can be asked how it is doing.
+    Running(OperationHandle),
+    /// The cloud accepted it and offers nothing to ask: only observations show what became of it.
+    Unpolled,
+    /// The cloud reported success at this moment. Reads may lag behind for a while.
+    Succeeded(Instant),
+    /// No response came, so the outcome is unknown (law 7). What was requested counts as done until a read settles it.
+    Unsettled,
+}
+
+impl Phase {
+    /// The phase of an operation that was accepted with or without a handle.
+    pub(super) fn accepted(handle: Option<OperationHandle>) -> Self {
+        handle.map_or(Self::Unpolled, Self::Running)
+    }
 }
 
 impl Operation {
     /// The instances it deletes.
     pub(super) fn deletes(&self) -> Option<&BTreeSet<ProviderId>> {
-        match &self.kind {
-            Kind::Delete { ids, .. } => Some(ids),
-            Kind::Capacity { .. } => None,
+        match &self.request {
+            OperationRequest::Deletion { ids, .. } => Some(ids),
+            OperationRequest::Capacity { .. } => None,
         }
     }
 
-    /// The capacity that a read of `desired` means if it may not show this operation yet.
+    /// The cloud's handle, while the cloud works on it.
+    pub(super) fn running(&self) -> Option<&OperationHandle> {
+        match &self.phase {
+            Phase::Running(handle) => Some(handle),
+            Phase::Unpolled | Phase::Succeeded(_) | Phase::Unsettled => None,
+        }
+    }
+
+    /// The capacity that a read of `desired` means if that read may not show this operation yet.
     ///
-    /// Reads lag: neither cloud promises read-after-write. A scale-up without a handle (AWS) keeps its shadow even after a
-    /// read has shown it, since the next read may come from a replica that is behind, and computing on that would lower
-    /// the capacity. A reduction has no such shadow: taking a raise by somebody else for a lag would undo it.
-    pub(super) fn shadows(&self, desired: u32) -> Option<u32> {
-        match self.kind {
-            Kind::Capacity { from, to, seen, .. } if desired == from => {
-                (!seen || (to > from && self.handle.is_none())).then_some(to)
+    /// Reads lag: neither cloud promises read-after-write. A scale-up that cannot be polled (AWS) still explains such a
+    /// read after another read has shown it: the next read may come from a replica that is behind, and computing on that
+    /// would lower the capacity. A reduction does not: taking somebody else's raise for a lagging read would undo it.
+    pub(super) fn explains(&self, desired: u32) -> Option<u32> {
+        match self.request {
+            OperationRequest::Capacity { from, to, is_visible, .. } if desired == from => {
+                (!is_visible || self.is_unpolled_growth()).then_some(to)
             }
             _ => None,
         }
     }
 
-    /// Whether it is a scale-up that nobody can be asked about.
-    pub(super) fn is_growth_without_handle(&self) -> bool {
-        self.handle.is_none() && matches!(self.kind, Kind::Capacity { from, to, .. } if to > from)
+    /// Whether it is a scale-up that cannot be polled.
+    pub(super) fn is_unpolled_growth(&self) -> bool {
+        self.phase == Phase::Unpolled
+            && matches!(self.request, OperationRequest::Capacity { from, to, .. } if to > from)
     }
 
-    /// The same, if a read has shown it.
-    pub(super) fn is_seen_without_handle(&self) -> bool {
-        self.is_growth_without_handle() && matches!(self.kind, Kind::Capacity { seen: true, .. })
+    /// Whether it is a scale-up that cannot be polled and that a read has shown.
+    pub(super) fn is_visible_unpolled_growth(&self) -> bool {
+        self.is_unpolled_growth() && matches!(self.request, OperationRequest::Capacity { is_visible: true, .. })
     }
 
     /// Whether it lowered the capacity.
     pub(super) fn is_reduction(&self) -> bool {
-        matches!(self.kind, Kind::Capacity { from, to, .. } if to < from)
+        matches!(self.request, OperationRequest::Capacity { from, to, .. } if to < from)
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::error::Refusal;
-use super::observation::{Observation, count};
+use super::observation::count;
 use super::operation::Operation;
 use super::placeholder::Placeholder;
 use super::state::GroupState;
 use super::status::ReportedInstance;
-use crate::cloud::{CAPACITY_MAX, Counts, Instance, InstanceState, Permit, ProviderId};
+use crate::cloud::{CAPACITY_MAX, InstanceState, Permit, ProviderId};
 
 /// A node that CA named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,35 +28,35 @@ pub(super) struct DeletePlan {
     pub placeholders: BTreeSet<ProviderId>,
 }
 
-/// The capacity a reduction may set, if it may set any: never below what the cloud lists (instances being deleted
-/// included, law 1) and is launching at this moment, never below the group's minimum, never above what is.
-pub(super) fn reduced_capacity(state: &GroupState, observation: &Observation, under_way: u32) -> Option<u32> {
-    let census = state.census()?;
+/// The capacity that a reduction may set, if it may set any: never below what the cloud lists (instances being deleted that
+/// it may count included, law 1) and is launching at this moment, never below the group's minimum, never above the capacity
+/// that was read.
+pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32> {
+    let (census, reading) = (state.census(), &state.observation().reading);
     // A launch that failed has evidently begun.
-    let begun = state.placeholders().iter().any(|placeholder| placeholder.failure.is_some());
-    if !state.is_steady() || (!begun && state.has_just_grown(observation)) {
+    let has_begun = state.placeholders().iter().any(|placeholder| placeholder.failure.is_some());
+    if !state.is_steady() || (!has_begun && state.has_just_grown()) {
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
-    let there = observation.listed().saturating_add(under_way).saturating_add(unlisted_going(state, observation));
-    let lowest = there.max(observation.reading.min).max(observation.reading.floor);
-    let wanted = census.desired.saturating_sub(state.cancelled()).max(lowest);
-    // The capacity as read, too, has to be above: where a read lags, nothing is lowered on the strength of a guess.
-    (wanted < census.desired && wanted < observation.reading.desired).then_some(wanted)
+    let existing = state.observation().listed().saturating_add(under_way).saturating_add(unlisted_deletions(state));
+    let lowest = existing.max(reading.min).max(reading.floor);
+    let wanted = census.capacity.saturating_sub(state.cancelled()).max(lowest);
+    // The capacity as read has to be above, too: where a read lags, nothing is lowered on the strength of a guess.
+    (wanted < census.capacity && wanted < reading.desired).then_some(wanted)
 }
 
-/// Instances whose deletion the cloud is still at work on although the reading does not list them. A reading may be wrong,
-/// and a deletion may be given up for the very reduction that was computed without them.
-fn unlisted_going(state: &GroupState, observation: &Observation) -> u32 {
-    let under_way = state.operations().iter().filter(|one| one.handle.is_some() && one.finished.is_none());
-    let named: BTreeSet<_> = under_way.filter_map(Operation::deletes).flatten().collect();
-    let listed = observation.instances.iter().filter(|instance| named.contains(&instance.id)).count();
+/// Instances that the cloud is still deleting although the observation does not list them. The observation may be wrong, and
+/// a deletion may be given up for the very reduction that was computed without them.
+fn unlisted_deletions(state: &GroupState) -> u32 {
+    let running = state.in_flight().operations().iter().filter(|operation| operation.running().is_some());
+    let named: BTreeSet<_> = running.filter_map(Operation::deletes).flatten().collect();
+    let listed = state.observation().instances.iter().filter(|instance| named.contains(&instance.id)).count();
     count(named.len() - listed)
 }
 
-/// The placeholders that a decrease by `number` takes back: never more than what is missing, failed ones first, then the
-/// youngest.
-/// `claimed` is what earlier calls of the same batch take back already.
+/// The placeholders that a decrease by `number` cancels: never more than what is missing, failed ones first, then the
+/// youngest. `claimed` is what earlier calls of the same batch cancel already.
 pub(super) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) -> BTreeSet<ProviderId> {
     let free = |placeholder: &&Placeholder| placeholder.in_target() && !claimed.placeholders.contains(&placeholder.id);
     let mut missing: Vec<_> = state.placeholders().iter().rev().filter(free).collect();
@@ -66,13 +66,8 @@ pub(super) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) ->
 }
 
 /// Judges one DeleteNodes call whole (law 6). `claimed` is what earlier calls of the same batch delete already.
-pub(super) fn delete(
-    state: &GroupState,
-    observation: &Observation,
-    nodes: &[NamedNode],
-    claimed: &DeletePlan,
-) -> Result<DeletePlan, Refusal> {
-    let Some(status) = state.status() else { return Err(Refusal::NotObserved) };
+pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePlan) -> Result<DeletePlan, Refusal> {
+    let (status, reading) = (state.status(), &state.observation().reading);
     let mut plan = DeletePlan::default();
     let mut healthy = 0;
     for node in nodes {
@@ -94,25 +89,22 @@ pub(super) fn delete(
     if plan.instances.is_empty() {
         return Ok(plan);
     }
-    if let Permit::Withheld(reason) = &observation.reading.removal {
+    if let Permit::Withheld(reason) = &reading.removal {
         return Err(Refusal::RemovalWithheld { reason: reason.clone() });
     }
-    let room = room_above_min(&status.instances, status.target, observation, claimed);
+    let room = room_above_min(&status.instances, status.target, reading.min, claimed);
     if healthy > room {
-        return Err(Refusal::BelowMin { asked: healthy, room, min: observation.reading.min });
+        return Err(Refusal::BelowMin { asked: healthy, room, min: reading.min });
     }
     Ok(plan)
 }
 
 /// How many healthy nodes may go before the group is below its minimum. Nodes that failed to be created are no part of
 /// this sum, neither as nodes that could go nor as nodes that fill the minimum (law 6).
-fn room_above_min(reported: &[ReportedInstance], target: u32, observation: &Observation, claimed: &DeletePlan) -> u32 {
+fn room_above_min(reported: &[ReportedInstance], target: u32, min: u32, claimed: &DeletePlan) -> u32 {
     let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
     let claimed_healthy = claimed.instances.iter().filter(|id| !failed.iter().any(|reported| reported.id == **id));
-    target
-        .saturating_sub(count(failed.len()))
-        .saturating_sub(count(claimed_healthy.count()))
-        .saturating_sub(observation.reading.min)
+    target.saturating_sub(count(failed.len())).saturating_sub(count(claimed_healthy.count())).saturating_sub(min)
 }
 
 fn failed(reported: &ReportedInstance, node: &NamedNode) -> bool {
@@ -133,37 +125,33 @@ impl DeletePlan {
 }
 
 /// Judges one IncreaseSize call. `claimed` is what earlier calls of the same batch add already.
-pub(super) fn increase(state: &GroupState, observation: &Observation, delta: u32, claimed: u32) -> Result<(), Refusal> {
-    let Some(status) = state.status() else { return Err(Refusal::NotObserved) };
-    if let Permit::Withheld(reason) = &observation.reading.growth {
+pub(super) fn increase(state: &GroupState, delta: u32, claimed: u32) -> Result<(), Refusal> {
+    let reading = &state.observation().reading;
+    if let Permit::Withheld(reason) = &reading.growth {
         return Err(Refusal::GrowthWithheld { reason: reason.clone() });
     }
-    let target = status.target.saturating_add(claimed);
-    let wanted = target.saturating_add(delta);
-    let max = observation.reading.max.min(CAPACITY_MAX);
-    if wanted > max {
+    let target = state.status().target.saturating_add(claimed);
+    let max = reading.max.min(CAPACITY_MAX);
+    if target.saturating_add(delta) > max {
         return Err(Refusal::AboveMax { delta, target, max });
     }
     Ok(())
 }
 
-/// The capacity that a scale-up by `delta` sets. `None` where it would not raise what was read, or leave less than what
-/// lives: then the reading cannot be right, or somebody else is lowering the group at this moment.
-pub(super) fn raised_capacity(state: &GroupState, observation: &Observation, delta: u32) -> Option<u32> {
-    let census = state.census()?;
-    let to = census.desired.checked_add(delta)?;
-    (to > observation.reading.desired && to >= census.live).then_some(to)
+/// The capacity that a scale-up by `delta` sets. `None` where it would not raise the capacity that was read, or where live
+/// instances exceed the capacity in a way that does not permit growth.
+pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
+    let census = state.census();
+    let to = census.capacity.checked_add(delta)?;
+    let is_permitted = state.surplus().is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live));
+    (is_permitted && to > state.observation().reading.desired).then_some(to)
 }
 
-/// The capacity to raise a group back to after a reduction, where an instance came up in between that the cloud would
-/// otherwise delete again, and not necessarily that one (#10147).
-pub(super) fn healed_capacity(state: &GroupState, observation: &Observation) -> Option<u32> {
-    let live = count(observation.instances.iter().filter(|instance| lives(state, instance)).count());
-    (live > observation.reading.desired && state.lowered(observation)).then_some(live)
-}
-
-fn lives(state: &GroupState, instance: &Instance) -> bool {
-    instance.state != InstanceState::Deleting
-        && instance.counts != Counts::No
-        && !state.operations().iter().filter_map(Operation::deletes).any(|ids| ids.contains(&instance.id))
+/// The capacity to raise a group back to where instances came up under our own reduction, or outlived our own deletion: the
+/// cloud would otherwise delete as many as are too many, and not necessarily those (#10147). Never above the capacity before
+/// our write, never above the maximum (law 11).
+pub(super) fn healed_capacity(state: &GroupState) -> Option<u32> {
+    let reading = &state.observation().reading;
+    let to = state.census().live.min(state.heal_ceiling()?).min(reading.max);
+    (to > reading.desired).then_some(to)
 }

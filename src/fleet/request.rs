@@ -26,7 +26,7 @@ pub enum Mutation {
 
 /// A mutation, as the keeper has it.
 #[derive(Debug)]
-pub struct Request {
+pub(super) struct Request {
     /// What is asked.
     pub mutation: Mutation,
     /// The time it has.
@@ -37,7 +37,7 @@ pub struct Request {
 
 /// A mutation, as its caller has it.
 #[derive(Debug)]
-pub struct Pending {
+pub(super) struct Pending {
     deadline: Deadline,
     stage: Arc<AtomicU8>,
     outcome: oneshot::Receiver<Result<(), FleetError>>,
@@ -49,14 +49,14 @@ const DROPPED: u8 = 2;
 
 impl Request {
     /// A new mutation, and the end to wait for it on.
-    pub fn new(mutation: Mutation, deadline: Deadline) -> (Self, Pending) {
+    pub(super) fn new(mutation: Mutation, deadline: Deadline) -> (Self, Pending) {
         let stage = Arc::new(AtomicU8::new(WAITING));
         let (reply, outcome) = oneshot::channel();
         (Self { mutation, deadline, stage: Arc::clone(&stage), reply }, Pending { deadline, stage, outcome })
     }
 
     /// Whether it may be sent now; from then on its caller no longer can call it off.
-    pub fn commit(&self) -> bool {
+    pub(super) fn commit(&self) -> bool {
         if self.stage.load(Ordering::Acquire) == SENT {
             return true;
         }
@@ -64,15 +64,15 @@ impl Request {
             && self.stage.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Answers the caller, if it still waits.
-    pub fn answer(self, outcome: Result<(), FleetError>) {
+    /// Responds to the caller, if it still waits.
+    pub(super) fn respond(self, outcome: Result<(), FleetError>) {
         let _caller_gone = self.reply.send(outcome);
     }
 }
 
 impl Pending {
     /// Waits for the outcome, within the limit.
-    pub async fn outcome(mut self, group: &Arc<str>) -> Result<(), FleetError> {
+    pub(super) async fn outcome(mut self, group: &Arc<str>) -> Result<(), FleetError> {
         let send_by = self.deadline.send_by;
         // The keeper drops a request whose time ran out; it drops all of them where it ends.
         let not_served = |_| {

@@ -1,6 +1,6 @@
-//! What every read is answered from: an immutable picture of all groups, swapped atomically. Readers take no lock.
+//! What every read is served from: an immutable snapshot of all groups, swapped atomically. Readers take no lock.
 //!
-//! Publishing one group copies nothing of the others: both maps share their structure with the picture before.
+//! Publishing one group copies nothing of the others: both maps share their structure with the snapshot before.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use imbl::{HashMap as SharedMap, OrdMap};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::keeper::Message;
 use super::limits::GONE_NODE_LIFE;
+use super::mailbox::Mailbox;
 use super::options::Options;
 use super::status::{GroupStatus, ReportedInstance};
 use crate::cloud::{Family, GroupName, ProviderId};
@@ -27,7 +27,7 @@ pub struct GroupKey {
     pub name: GroupName,
 }
 
-/// `source/name`: the group's name for good, whatever ID it is served under.
+/// `source/name`: the group's permanent name, whatever ID it is served under.
 impl fmt::Display for GroupKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.source, self.name)
@@ -54,7 +54,7 @@ pub struct GroupView {
     /// When the capacity was read.
     pub observed: Instant,
     /// Where its requests go.
-    pub mailbox: mpsc::WeakSender<Message>,
+    pub mailbox: Mailbox,
 }
 
 /// The state of a group's template.
@@ -68,7 +68,7 @@ pub enum TemplateState {
     Unavailable(Arc<str>),
 }
 
-/// A picture of all groups.
+/// All groups at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     groups: OrdMap<Arc<str>, Arc<GroupView>>,
@@ -135,7 +135,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// The picture of this moment.
+    /// The snapshot of this moment.
     pub(super) fn load(&self) -> arc_swap::Guard<Arc<Snapshot>> {
         self.current.load()
     }

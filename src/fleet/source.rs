@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::keeper::{Keeper, Message, Surroundings, TakenIn};
-use super::limits::{BACKOFF_MAX, BUDGETS_SHOWN, LIST_LIMIT, RETRY_AFTER_MAX, TAKE_IN_LIMIT};
+use super::keeper::{self, KeeperContext};
+use super::limits::{ADOPTION_LIMIT, BACKOFF_MAX, BUDGETS_SHOWN, LIST_LIMIT, RETRY_AFTER_MAX};
+use super::mailbox::{Adoption, Message};
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupName, Listing};
 
@@ -38,12 +39,12 @@ pub(super) struct Source {
 
 impl Source {
     /// Starts watching.
-    pub(super) fn start(name: Arc<str>, around: Surroundings, interval: Duration) -> Self {
+    pub(super) fn start(name: Arc<str>, context: KeeperContext, interval: Duration) -> Self {
         let (health, health_seen) = watch::channel(Health::default());
         let (wanted, wishes) = watch::channel(0);
         let watcher = Watcher {
             name: Arc::clone(&name),
-            around,
+            context,
             interval,
             health,
             wishes,
@@ -75,7 +76,7 @@ impl Source {
 
 struct Watcher {
     name: Arc<str>,
-    around: Surroundings,
+    context: KeeperContext,
     interval: Duration,
     health: watch::Sender<Health>,
     wishes: watch::Receiver<u64>,
@@ -107,7 +108,7 @@ impl Watcher {
     /// Lists once. Answers how long to pause if it went wrong.
     async fn list(&mut self) -> Option<Duration> {
         let begun = Instant::now();
-        let outcome = match timeout(LIST_LIMIT, self.around.cloud.list()).await {
+        let outcome = match timeout(LIST_LIMIT, self.context.cloud.list()).await {
             Ok(outcome) => outcome.map_err(|error| (error.to_string(), retry_after(&error))),
             Err(_elapsed) => Err(("the listing took too long".to_owned(), None)),
         };
@@ -147,7 +148,7 @@ impl Watcher {
         if !tracing::enabled!(tracing::Level::DEBUG) {
             return;
         }
-        let mut budgets = self.around.cloud.budgets();
+        let mut budgets = self.context.cloud.budgets();
         budgets.sort_by_key(|budget| (budget.closed_for.is_none(), budget.remaining));
         let more = budgets.len().saturating_sub(BUDGETS_SHOWN);
         let budgets: Vec<String> = budgets.iter().take(BUDGETS_SHOWN).map(ToString::to_string).collect();
@@ -171,13 +172,13 @@ impl Watcher {
 
     /// Gives each keeper its group's reading, and waits until they have taken it in.
     async fn hand_out(&mut self, listing: Listing, begun: Instant) {
-        let (taken_in, mut all_taken_in) = mpsc::channel::<()>(1);
+        let (adoption, mut all_adopted) = mpsc::channel::<()>(1);
         let mut seen: HashSet<GroupName> = HashSet::with_capacity(listing.groups.len());
         for reading in listing.groups {
             let name = reading.name.clone();
             self.complained.remove(&name);
             seen.insert(name.clone());
-            let message = Message::Sighted { reading: Box::new(reading), begun, taken_in: taken_in.clone() };
+            let message = Message::Listed { reading: Box::new(reading), begun, adoption: adoption.clone() };
             self.tell(name, message);
         }
         for (name, reason) in listing.broken {
@@ -191,18 +192,18 @@ impl Watcher {
                 tracing::warn!(source = %self.name, group = %name, "named in the configuration, but does not exist (yet)");
             }
         }
-        self.ask_for_missing(&seen, begun, &taken_in);
-        drop(taken_in);
-        if timeout(TAKE_IN_LIMIT, all_taken_in.recv()).await.is_err() {
+        self.ask_for_missing(&seen, begun, &adoption);
+        drop(adoption);
+        if timeout(ADOPTION_LIMIT, all_adopted.recv()).await.is_err() {
             tracing::warn!(source = %self.name, "some groups are still being read; going on without them");
         }
     }
 
-    fn ask_for_missing(&mut self, seen: &HashSet<GroupName>, begun: Instant, taken_in: &TakenIn) {
+    fn ask_for_missing(&mut self, seen: &HashSet<GroupName>, begun: Instant, adoption: &Adoption) {
         self.keepers.retain(|_, keeper| !keeper.is_closed());
         for (name, keeper) in &self.keepers {
             if !seen.contains(name) {
-                let message = Message::Missing { begun, taken_in: taken_in.clone() };
+                let message = Message::NotListed { begun, adoption: adoption.clone() };
                 let _busy_keepers_are_asked_next_time = keeper.try_send(message);
             }
         }
@@ -213,7 +214,7 @@ impl Watcher {
             Some(keeper) => keeper.clone(),
             None => {
                 let key = GroupKey { source: Arc::clone(&self.name), name: name.clone() };
-                let keeper = Keeper::start(key, self.around.clone());
+                let keeper = keeper::start(key, self.context.clone());
                 self.keepers.insert(name, keeper.clone());
                 keeper
             }

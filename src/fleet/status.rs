@@ -1,9 +1,9 @@
-//! What CA is told of a group: a pure function of the last observation, the operations in flight and the missing
-//! instances. No variable is counted up or down anywhere (law 3).
+//! What is reported of a group: a pure function of the last observation, what is in flight, and the placeholders. Nothing is
+//! incremented or decremented anywhere (law 3).
 
-use super::census::{census, going};
+use super::census::census;
+use super::in_flight::InFlight;
 use super::observation::{Observation, count};
-use super::operation::Operation;
 use super::placeholder::Placeholder;
 use crate::cloud::{Failure, InstanceState, ProviderId};
 
@@ -12,8 +12,8 @@ use crate::cloud::{Failure, InstanceState, ProviderId};
 pub struct GroupStatus {
     /// The target size, in nodes.
     pub target: u32,
-    /// The capacity of the cloud that it was derived from.
-    pub desired: u32,
+    /// The cloud's capacity that the target was derived from, with writes that no read shows yet.
+    pub capacity: u32,
     /// Instances that live and are not being deleted.
     pub live: u32,
     /// The instances to report, placeholders for missing ones included.
@@ -33,13 +33,12 @@ pub struct ReportedInstance {
     pub exists: bool,
 }
 
-/// Derives the status.
-pub(super) fn status(observation: &Observation, operations: &[Operation], placeholders: &[Placeholder]) -> GroupStatus {
-    let census = census(observation, operations);
-    let going = going(operations);
+/// Derives the status to report.
+pub(super) fn status(observation: &Observation, in_flight: &InFlight, placeholders: &[Placeholder]) -> GroupStatus {
+    let census = census(observation, in_flight);
     let mut instances: Vec<ReportedInstance> = Vec::with_capacity(observation.instances.len() + placeholders.len());
     for instance in &observation.instances {
-        let (state, failure) = if going.contains_key(&instance.id) || instance.state == InstanceState::Deleting {
+        let (state, failure) = if in_flight.is_leaving(instance) {
             (InstanceState::Deleting, None)
         } else if instance.failure.is_some() {
             (InstanceState::Creating, instance.failure.clone())
@@ -62,7 +61,7 @@ pub(super) fn status(observation: &Observation, operations: &[Operation], placeh
     let rolled_back = count(placeholders.iter().filter(|placeholder| !placeholder.in_capacity()).count());
     GroupStatus {
         target: census.remaining.saturating_sub(cancelled).saturating_add(rolled_back),
-        desired: census.desired,
+        capacity: census.capacity,
         live: census.live,
         instances,
     }

@@ -1,12 +1,11 @@
-//! Building templates, off the read path: what a new instance is made from is asked of the cloud, instance types are
-//! looked up once and remembered, and the finished node goes to the group's keeper, which publishes it.
+//! Building templates, off the read path: the cloud is asked what a new instance is made from, instance types are looked up
+//! once and remembered, and the finished node goes to the group's keeper, which publishes it.
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::keeper::Message;
 use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
 use super::policy::Policies;
 use super::snapshot::GroupKey;
@@ -22,16 +21,16 @@ pub(super) struct TemplateJob {
     /// The ID it is served under.
     pub id: Arc<str>,
     /// Where the template goes.
-    pub reply: mpsc::WeakSender<Message>,
+    pub reply: oneshot::Sender<BuiltTemplate>,
 }
 
-/// What building a template came to.
+/// The result of building a template.
 #[derive(Debug)]
-pub struct Built {
+pub struct BuiltTemplate {
     /// The template, or why there is none.
     pub template: Result<NodeTemplate, String>,
-    /// Whether the cloud could not be asked for something that it may answer a little later.
-    pub hindered: bool,
+    /// Whether the cloud could not be asked for something that it may return a little later.
+    pub retry_soon: bool,
 }
 
 /// Builds the templates of one source's groups.
@@ -41,9 +40,9 @@ pub struct TemplateBuilder {
     pub source: Arc<str>,
     /// The source's cloud.
     pub cloud: SharedCloud,
-    /// LaunchSpec types.
+    /// Instance types.
     pub catalog: Arc<Catalog>,
-    /// The configuration's say on groups.
+    /// What the configuration sets for groups.
     pub policies: Arc<Policies>,
 }
 
@@ -62,31 +61,29 @@ impl TemplateBuilder {
             let builder = self.clone();
             tokio::spawn(async move {
                 let built = builder.build_one(&job.id, &job.reading).await;
-                if let Some(keeper) = job.reply.upgrade() {
-                    let _keeper_gone = keeper.send(Message::Template(built)).await;
-                }
+                let _keeper_ended = job.reply.send(built);
                 drop(place);
             });
         }
     }
 
     /// Builds the template of the group that is served under this ID, or says why it cannot be built.
-    pub async fn build_one(&self, id: &str, reading: &GroupReading) -> Built {
+    pub async fn build_one(&self, id: &str, reading: &GroupReading) -> BuiltTemplate {
         let building = timeout(READ_LIMIT * 2, self.try_build(id, reading)).await;
         building.unwrap_or_else(|_elapsed| {
-            let reason = "the cloud did not describe its machines in time".to_owned();
-            Built { template: Err(reason), hindered: true }
+            let reason = "the cloud did not describe what the node group launches in time".to_owned();
+            BuiltTemplate { template: Err(reason), retry_soon: true }
         })
     }
 
-    async fn try_build(&self, id: &str, reading: &GroupReading) -> Built {
+    async fn try_build(&self, id: &str, reading: &GroupReading) -> BuiltTemplate {
         let launch = match self.cloud.launch_spec(reading).await {
             Ok(launch) => launch,
-            Err(error) => return Built { template: Err(error.to_string()), hindered: error.may_pass() },
+            Err(error) => return BuiltTemplate { template: Err(error.to_string()), retry_soon: error.may_pass() },
         };
-        let hindered = self.look_up(&launch).await.is_err_and(|error| error.may_pass());
+        let retry_soon = self.look_up(&launch).await.is_err_and(|error| error.may_pass());
         let template = self.describe(id, reading, &launch).map_err(|error| error.to_string());
-        Built { template, hindered }
+        BuiltTemplate { template, retry_soon }
     }
 
     fn describe(&self, id: &str, reading: &GroupReading, launch: &LaunchSpec) -> Result<NodeTemplate, TemplateError> {
@@ -104,7 +101,7 @@ impl TemplateBuilder {
         template::build(&input)
     }
 
-    /// Looks up the instance types that nobody has looked up yet. Where that fails, the tables have to do.
+    /// Looks up the instance types that were not looked up yet. Where that fails, the tables are used.
     async fn look_up(&self, launch: &LaunchSpec) -> Result<(), CloudError> {
         let family = self.cloud.family();
         let unknown: Vec<String> =
@@ -114,7 +111,7 @@ impl TemplateBuilder {
         }
         let looked_up = self.cloud.instance_types(&unknown).await;
         let types = looked_up.inspect_err(|error| {
-            tracing::warn!(?unknown, %error, "instance types cannot be looked up; the tables have to do");
+            tracing::warn!(?unknown, %error, "instance type lookup failed; using the built-in and user tables");
         })?;
         self.catalog.insert_live(family, &types);
         Ok(())

@@ -218,7 +218,7 @@ fn node_group(id: &Arc<str>, view: &GroupView) -> NodeGroup {
 
 /// A short line for CA's log.
 fn debug(view: &GroupView) -> String {
-    format!("{} target {} desired {}", view.key.source, view.status.target, view.status.desired)
+    format!("{} target {} desired {}", view.key.source, view.status.target, view.status.capacity)
 }
 
 fn instance(reported: &ReportedInstance) -> proto::Instance {

@@ -41,7 +41,8 @@ fn code(error: &FleetError) -> Code {
         }
         FleetError::Contended { .. } => Code::Aborted,
         FleetError::NotSent { .. } | FleetError::StillRunning { .. } => Code::DeadlineExceeded,
-        FleetError::Busy { .. }
+        FleetError::OutcomeUnknown { .. }
+        | FleetError::Busy { .. }
         | FleetError::NotServed { .. }
         | FleetError::NotReady { .. }
         | FleetError::Stale { .. } => Code::Unavailable,

@@ -61,6 +61,21 @@ impl Cloud for Simulated {
         self.apply_read_fault(kind, group, reading)
     }
 
+    async fn read_capacity(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        let kind = CallKind::Observe;
+        // Like the real ones: reading an Auto Scaling group includes its instances, reading a scale set does not.
+        let read = |world: &mut World, _| {
+            Ok(world.group(group.as_str()).map(|group| match group.plan().style {
+                GroupStyle::AutoScaling => group.reading(),
+                GroupStyle::ScaleSet => group.outline(),
+            }))
+        };
+        let reading = self.call(kind, group.as_str(), String::new(), read).await?;
+        let is_outline = reading.as_ref().is_some_and(|reading| reading.instances.is_none());
+        let reading = self.apply_read_fault(kind, group, reading)?;
+        Ok(reading.map(|reading| if is_outline { GroupReading { instances: None, ..reading } } else { reading }))
+    }
+
     async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError> {
         let kind = CallKind::LaunchActivity;
         self.call(kind, group.as_str(), String::new(), |world, _| {

@@ -1,33 +1,62 @@
-//! Carrying requests out: a short wait for others to join, a fresh reading, the laws, as few cloud calls as can be, the
-//! operations recorded, the snapshot swapped, every caller answered.
+//! Carrying requests out: a short wait for others to join, a fresh read, the laws, as few cloud calls as possible, the operation
+//! recorded, the snapshot swapped, a response to every caller.
 //!
-//! Within a batch capacity is taken back first, then instances are deleted, then the group grows. All of a batch were
-//! asked before any was answered, so no order between them was promised; this one writes least.
+//! Within a batch placeholders are cancelled first, then instances are deleted, then the group grows. All requests of a batch
+//! came before any of them got a response, so no order between them was promised; this one writes least.
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{Keeper, Message};
+use super::Keeper;
+use super::attempts::Attempts;
+use super::fresh::Fresh;
+use crate::cloud::ProviderId;
 use crate::fleet::error::FleetError;
-use crate::fleet::limits::{BATCH_IDLE, BATCH_OPEN_MAX};
+use crate::fleet::limits::{BATCH_IDLE, BATCH_OPEN_MAX, RESPOND_EARLY};
+use crate::fleet::mailbox::Message;
 use crate::fleet::request::{Mutation, Request};
 
 impl Keeper {
-    /// Serves a request, and whatever others are waiting.
+    /// Serves a request, together with those that wait already.
     pub(super) async fn serve(&mut self, first: Request) {
         let batch = self.collect(first).await;
-        if let Err(error) = self.fresh().await {
-            return answer_all(batch, &error);
-        }
+        let until = batch.iter().map(|request| request.deadline.send_by).max().unwrap_or_else(Instant::now);
+        // The caller learns what stood in the way, if it is told a moment before its time for sending is up.
+        let mut attempts = Attempts::until(until - RESPOND_EARLY);
+        let mut fresh = match self.read_for(&batch, &mut attempts).await {
+            Ok(fresh) => Some(fresh),
+            Err(error) => return respond_all(batch, &error),
+        };
         let (growth, removal): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|request| matches!(request.mutation, Mutation::Increase(_)));
         let removals = self.judge_removals(removal);
-        let removals = self.take_back(removals).await;
-        self.delete(removals).await;
-        self.grow(growth).await;
+        let removals = self.cancel_placeholders(removals, &mut fresh, &mut attempts).await;
+        self.delete(removals, &mut fresh, &mut attempts).await;
+        self.grow(growth, &mut fresh, &mut attempts).await;
         self.settle().await;
     }
 
-    /// Deletes wait a little for each other; everything that is waiting already is taken along.
+    /// Reads what the batch needs. A named instance that is not known may be new: only fresh instances show that it is gone.
+    async fn read_for(&mut self, batch: &[Request], attempts: &mut Attempts) -> Result<Fresh, FleetError> {
+        if self.names_unknown_instances(batch) {
+            return Ok(self.fresh_instances(attempts).await?.into());
+        }
+        self.fresh(attempts).await
+    }
+
+    fn names_unknown_instances(&self, batch: &[Request]) -> bool {
+        let is_known = |id: &ProviderId| {
+            self.state.observation().instances.iter().any(|instance| instance.id == *id)
+                || self.state.placeholders().iter().any(|placeholder| placeholder.id == *id)
+                || self.state.in_flight().deletes(id)
+        };
+        let nodes = batch.iter().filter_map(|request| match &request.mutation {
+            Mutation::Delete(nodes) => Some(nodes),
+            Mutation::Increase(_) | Mutation::Decrease(_) => None,
+        });
+        nodes.flatten().any(|node| !is_known(&node.id))
+    }
+
+    /// Deletions wait a little for each other; everything that waits already is taken along.
     async fn collect(&mut self, first: Request) -> Vec<Request> {
         let closes = Instant::now() + BATCH_OPEN_MAX;
         let mut batch = vec![first];
@@ -54,9 +83,9 @@ impl Keeper {
     }
 }
 
-/// Answers all of them with the same error.
-pub(super) fn answer_all(requests: Vec<Request>, error: &FleetError) {
+/// Responds to all of them with the same error.
+pub(super) fn respond_all(requests: impl IntoIterator<Item = Request>, error: &FleetError) {
     for request in requests {
-        request.answer(Err(error.clone()));
+        request.respond(Err(error.clone()));
     }
 }

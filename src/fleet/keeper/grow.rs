@@ -1,78 +1,91 @@
 //! Growing the group.
 
 use super::Keeper;
+use super::attempts::Attempts;
+use super::capacity::CapacityOutcome;
+use super::fresh::Fresh;
 use crate::fleet::error::FleetError;
-use crate::fleet::limits::RECOMPUTE;
 use crate::fleet::plan;
 use crate::fleet::request::{Mutation, Request};
+use crate::fleet::state::WriteReason;
 
 impl Keeper {
-    /// Grows the group by all that is asked and allowed, with one write.
-    pub(super) async fn grow(&mut self, requests: Vec<Request>) {
+    /// Grows the group by all that is requested and allowed, with one write.
+    pub(super) async fn grow(&mut self, requests: Vec<Request>, fresh: &mut Option<Fresh>, attempts: &mut Attempts) {
         let mut granted = self.judge_growth(requests);
         granted.retain(Request::commit);
         if granted.is_empty() {
             return;
         }
-        let outcome = self.raise(granted.iter().map(asked_growth).sum()).await;
+        let delta = granted.iter().map(requested_growth).sum();
+        let outcome = self.raise(delta, fresh.take(), attempts).await;
         for request in granted {
-            request.answer(outcome.clone());
+            request.respond(outcome.clone());
         }
     }
 
     fn judge_growth(&self, requests: Vec<Request>) -> Vec<Request> {
-        let Some(observation) = self.state.observation() else { return Vec::new() };
         let (mut claimed, mut granted) = (0, Vec::new());
         for request in requests {
-            let delta = asked_growth(&request);
-            match plan::increase(&self.state, observation, delta, claimed) {
+            let delta = requested_growth(&request);
+            match plan::increase(&self.state, delta, claimed) {
                 Ok(()) => {
                     claimed += delta;
                     granted.push(request);
                 }
                 Err(refusal) => {
                     tracing::warn!(group = %self.group_id(), delta, %refusal, "scale-up refused");
-                    request.answer(Err(FleetError::Refused { group: self.group_id(), refusal }));
+                    request.respond(Err(FleetError::Refused { group: self.group_id(), refusal }));
                 }
             }
         }
         granted
     }
 
-    /// Raises the target. What is cancelled is capacity that is there already and only has to be wanted again.
-    async fn raise(&mut self, delta: u32) -> Result<(), FleetError> {
-        for attempt in 0..=RECOMPUTE {
-            if attempt > 0 {
-                self.fresh().await?;
-            } else {
-                self.fresh_since_the_last_write().await?;
-            }
-            let Some(observation) = self.state.observation() else { return Err(self.contended()) };
+    /// Raises the target. Cancelled placeholders are capacity that exists already and only has to be reinstated.
+    async fn raise(&mut self, delta: u32, fresh: Option<Fresh>, attempts: &mut Attempts) -> Result<(), FleetError> {
+        let mut fresh = self.fresh_or(fresh, attempts).await?;
+        loop {
             let reinstated = delta.min(self.state.cancelled());
             if reinstated == delta {
                 self.reinstate(reinstated);
                 return Ok(());
             }
-            let Some(to) = plan::raised_capacity(&self.state, observation, delta - reinstated) else {
-                tracing::warn!(group = %self.group_id(), delta, "the reading does not allow a scale-up; reading again");
+            let Some(to) = plan::raised_capacity(&self.state, delta - reinstated) else {
+                tracing::warn!(group = %self.group_id(), delta, "the observation does not allow a scale-up; reading again");
+                if !attempts.again().await {
+                    return Err(
+                        self.contended("more instances live than its capacity allows for, and its capacity fell")
+                    );
+                }
+                fresh = self.fresh_instances(attempts).await?.into();
                 continue;
             };
-            if self.write_capacity(to).await? {
-                self.reinstate(reinstated);
-                return Ok(());
+            match self.write_capacity(fresh, to, WriteReason::Requested, attempts).await {
+                CapacityOutcome::Accepted => {
+                    self.reinstate(reinstated);
+                    return Ok(());
+                }
+                CapacityOutcome::Retry(error) if attempts.again_after(&error).await => {
+                    fresh = self.fresh(attempts).await?;
+                }
+                CapacityOutcome::Retry(error) => return Err(self.cloud_error(error)),
+                CapacityOutcome::Failed(error) => return Err(error),
             }
         }
-        Err(self.contended())
     }
 
     fn reinstate(&mut self, number: u32) {
+        if number == 0 {
+            return;
+        }
         let names = self.placeholder_names();
-        self.state.reinstate(number, self.around.cloud.now(), &names);
+        self.state.reinstate(number, self.context.cloud.now(), &names);
         self.publish();
     }
 }
 
-fn asked_growth(request: &Request) -> u32 {
+fn requested_growth(request: &Request) -> u32 {
     match request.mutation {
         Mutation::Increase(delta) => delta,
         Mutation::Decrease(_) | Mutation::Delete(_) => 0,

@@ -1,213 +1,250 @@
-//! The keeper: the task that owns one group. It alone reads the group for writing, writes to it, and publishes it, one
-//! thing after another, which is the group's lock.
+//! The keeper: the task that owns one group. It alone writes to the group and publishes it, one thing after another, which is
+//! the group's lock.
 //!
-//! `reading.rs` takes observations in; `batch.rs` carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`;
-//! `follow.rs` sees operations to their end; `templates.rs` keeps the node template.
+//! `newcomer.rs` waits for the first observation; `observe.rs` adopts observations; `fresh.rs` reads for writes; `batch.rs`
+//! carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`; `operations.rs` sees operations to their end;
+//! `settle.rs` raises back and lowers what is owed; `side.rs` holds the work beside the keeper; `templates.rs` keeps the template.
 
+mod attempts;
 mod batch;
 mod capacity;
-mod follow;
+mod fresh;
 mod grow;
-mod reading;
+mod newcomer;
+mod observe;
+mod operations;
+mod reader;
 mod remove;
+mod settle;
+mod side;
 mod templates;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::error::FleetError;
+use super::doubt::Doubt;
+use super::limits::MAILBOX;
+use super::mailbox::{Adoption, Mailbox, Message};
 use super::observation::Observation;
 use super::operation::OperationId;
 use super::options::Options;
 use super::policy::Policies;
-use super::request::Request;
 use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
-use super::template_builder::{Built, TemplateJob};
-use crate::cloud::{CloudError, GroupHints, GroupReading, Permit, ProviderId, SharedCloud};
-use crate::instance_types::{Catalog, LearnedTypes};
+use super::template_builder::TemplateJob;
+use crate::cloud::{GroupHints, Permit, ProviderId, SharedCloud};
+use crate::instance_types::Catalog;
+use newcomer::Newcomer;
+use operations::FailedOperation;
+use reader::GroupReader;
+use side::{Finding, SideTasks};
+use templates::TemplateRequest;
 
-/// What a keeper is told.
-#[derive(Debug)]
-pub enum Message {
-    /// A request of CA's.
-    Mutate(Request),
-    /// A listing has this to say of the group.
-    Sighted {
-        /// The reading.
-        reading: Box<GroupReading>,
-        /// When the listing began.
-        begun: Instant,
-        /// Dropped once the reading has been taken in.
-        taken_in: TakenIn,
-    },
-    /// A listing that began then does not have the group.
-    Missing {
-        /// When the listing began.
-        begun: Instant,
-        /// Dropped once that has been looked into.
-        taken_in: TakenIn,
-    },
-    /// The template was built, or could not be.
-    Template(Built),
-    /// Answer once everything before this is done.
-    Drain(oneshot::Sender<()>),
-}
-
-/// Held while a reading is being taken in; the listing counts as done when the last one is dropped.
-pub(super) type TakenIn = mpsc::Sender<()>;
-
-/// What a keeper needs from its surroundings.
+/// What a keeper shares with the other keepers of its source.
 #[derive(Clone)]
-pub(super) struct Surroundings {
+pub(super) struct KeeperContext {
     /// The group's cloud.
     pub cloud: SharedCloud,
     /// Where to publish.
     pub store: Arc<Store>,
-    /// The configuration's say on groups.
+    /// What the configuration sets for groups.
     pub policies: Arc<Policies>,
     /// Names operations.
     pub operation_ids: Arc<AtomicU64>,
     /// Where templates are built.
     pub templates: mpsc::Sender<TemplateJob>,
-    /// LaunchSpec types, and what nodes were seen to hold.
+    /// Instance types, and what nodes were seen to hold.
     pub catalog: Arc<Catalog>,
 }
 
 /// The owner of one group.
 pub(super) struct Keeper {
     key: GroupKey,
-    around: Surroundings,
+    context: KeeperContext,
     inbox: mpsc::Receiver<Message>,
-    mailbox: mpsc::WeakSender<Message>,
+    mailbox: Mailbox,
     backlog: VecDeque<Message>,
+    reader: GroupReader,
+    side: SideTasks,
     state: GroupState,
     doubted: Option<Doubted>,
-    /// A read that began before this says nothing of the last write.
+    /// Operations that the cloud reports as failed, until an observation that is younger than the report.
+    failed: Vec<FailedOperation>,
+    /// Instances that a preempted deletion named, until they are deleted once more.
+    to_resubmit: BTreeSet<ProviderId>,
+    /// When the last write ended. A read that began before that does not show it.
     written: Option<Instant>,
-    follow_at: Option<Instant>,
-    /// What the group's tags say, read once for each time they change.
-    hinted: Option<(Arc<GroupHints>, Options)>,
+    /// When the group is to be read next without being asked.
+    look_at: Option<Instant>,
+    /// Until when the outcome of a capacity write may still show.
+    unsettled_until: Option<Instant>,
+    is_activity_denied: bool,
+    /// What the group's tags set, read once for each time they change.
+    tagged: Option<(Arc<GroupHints>, Options)>,
     template: TemplateState,
-    template_asked: Option<TemplateAsked>,
-    gone: bool,
+    template_request: Option<TemplateRequest>,
+    is_gone: bool,
 }
 
-/// What the template was asked to be built from, and when.
-struct TemplateAsked {
-    launch_fingerprint: u64,
-    learned: Option<Arc<LearnedTypes>>,
-    at: Instant,
-    /// Whether the answer was that the cloud could not be asked.
-    hindered: bool,
-}
-
-/// A reading that waits for a second one to confirm it.
+/// An observation that waits for a second one to confirm it.
 struct Doubted {
-    observation: Observation,
+    why: Doubt,
     confirm_at: Instant,
-    _taken_in: Option<TakenIn>,
+    adoption: Option<Adoption>,
+}
+
+/// Starts the keeper of a group, which lives as long as the returned sender, or until the group is gone.
+pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Message> {
+    let (mailbox, inbox) = mpsc::channel(MAILBOX);
+    let reader = GroupReader::new(&context.cloud, &key.name);
+    let weak = Mailbox::new(&mailbox);
+    let mut newcomer = Newcomer { key, context, inbox, reader, mailbox: weak };
+    tokio::spawn(async move {
+        if let Some((observation, adoption)) = newcomer.observe().await {
+            newcomer.into_keeper(observation).run(adoption).await;
+        }
+    });
+    mailbox
 }
 
 impl Keeper {
-    /// Starts the keeper of a group, which lives as long as the answered sender does, or until the group is gone.
-    pub(super) fn start(key: GroupKey, around: Surroundings) -> mpsc::Sender<Message> {
-        let (mailbox, inbox) = mpsc::channel(super::limits::MAILBOX);
-        let keeper = Self {
+    fn new(newcomer: Newcomer, observation: Observation) -> Self {
+        let Newcomer { key, context, inbox, reader, mailbox } = newcomer;
+        let (cloud, reading) = (Arc::clone(&context.cloud), observation.reading.clone());
+        Self {
+            state: GroupState::new(observation, &|label| cloud.placeholder(&reading, label)),
             key,
-            around,
+            context,
             inbox,
-            mailbox: mailbox.downgrade(),
+            mailbox,
             backlog: VecDeque::new(),
-            state: GroupState::default(),
+            reader,
+            side: SideTasks::default(),
             doubted: None,
+            failed: Vec::new(),
+            to_resubmit: BTreeSet::new(),
             written: None,
-            follow_at: None,
-            hinted: None,
+            look_at: None,
+            unsettled_until: None,
+            is_activity_denied: false,
+            tagged: None,
             template: TemplateState::Pending,
-            template_asked: None,
-            gone: false,
-        };
-        tokio::spawn(keeper.run());
-        mailbox
+            template_request: None,
+            is_gone: false,
+        }
     }
 
-    async fn run(mut self) {
-        while !self.gone {
+    async fn run(mut self, adoption: Option<Adoption>) {
+        self.publish_observed();
+        if self.state.census().shortfall > 0 {
+            self.side.read_activity(&self.reader);
+        }
+        drop(adoption);
+        while !self.is_gone {
             if let Some(message) = self.backlog.pop_front() {
-                self.take(message).await;
+                self.receive(message).await;
                 continue;
             }
-            let wake = [self.doubted.as_ref().map(|doubted| doubted.confirm_at), self.follow_at];
+            let wake = [self.doubted.as_ref().map(|doubted| doubted.confirm_at), self.look_at];
             let wake = wake.into_iter().flatten().min();
             tokio::select! {
-                biased; // so that a seed decides what a simulation does; waking plans the next time, so nobody starves
-                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.wake().await,
+                biased; // so that a seed decides what a simulation does; waking plans the next time, so nothing starves
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.wake(),
+                found = self.side.next(), if !self.side.is_empty() => match found {
+                    Some(Ok(finding)) => self.take(finding).await,
+                    Some(Err(error)) => tracing::error!(group = %self.group_id(), %error, "a task of the node group panicked; it will be started again"),
+                    None => {}
+                },
                 message = self.inbox.recv() => match message {
-                    Some(message) => self.take(message).await,
+                    Some(message) => self.receive(message).await,
                     None => break,
                 },
             }
         }
     }
 
-    async fn take(&mut self, message: Message) {
+    async fn receive(&mut self, message: Message) {
         match message {
             Message::Mutate(request) => self.serve(request).await,
-            Message::Sighted { reading, begun, taken_in } => self.take_in(*reading, begun, taken_in).await,
-            Message::Missing { begun, taken_in } => self.look_for(begun, taken_in).await,
-            Message::Template(built) => self.adopt_template(built),
+            Message::Listed { reading, begun, adoption } => self.see_listed(*reading, begun, adoption).await,
+            Message::NotListed { begun, adoption } => self.look_for(begun, adoption),
             Message::Drain(done) => {
                 let _nobody_waits = done.send(());
             }
         }
     }
 
-    async fn wake(&mut self) {
-        let now = Instant::now();
-        if self.doubted.as_ref().is_some_and(|doubted| doubted.confirm_at <= now) {
-            self.confirm().await;
+    async fn take(&mut self, finding: Finding) {
+        match finding {
+            Finding::Read(read, adoption) => self.see_read(read, adoption).await,
+            Finding::Activity(activity) => self.see_activity(activity).await,
+            Finding::Polled(operation, end) => self.polled(operation, end),
+            Finding::Template(Some(built)) => self.adopt_template(built),
+            // The builder ends only with the fleet.
+            Finding::Template(None) => {}
         }
-        if self.follow_at.is_some_and(|at| at <= now) {
-            self.follow().await;
+    }
+
+    /// Reads the group beside the keeper, because a doubt is to be confirmed or something is expected to show.
+    fn wake(&mut self) {
+        let now = Instant::now();
+        if let Some(doubted) = self.doubted.as_mut().filter(|doubted| doubted.confirm_at <= now) {
+            doubted.confirm_at = now + super::limits::READ_LIMIT;
+            self.side.read(&self.reader, None);
+        }
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look_at = None;
+            self.side.read(&self.reader, None);
+            self.plan_look();
         }
     }
 
     fn retire(&mut self) {
-        tracing::warn!(group = %self.group_id(), source = %self.key.source, "the group is gone; no longer served");
-        self.around.store.retire(&self.key);
-        self.gone = true;
+        tracing::warn!(group = %self.group_id(), source = %self.key.source, "node group no longer exists; no longer served");
+        self.context.store.retire(&self.key);
+        self.is_gone = true;
     }
 
     fn adopt(&mut self, observation: Observation) {
-        let reading = observation.reading.clone();
-        let cloud = Arc::clone(&self.around.cloud);
-        self.state.observe(observation, &|label| cloud.placeholder(&reading, label));
-        if self.hinted.as_ref().is_none_or(|(hints, _)| *hints != reading.hints) {
-            self.hinted =
-                Some((Arc::clone(&reading.hints), Options::from_tags(&self.group_id(), &reading.hints.options)));
+        let names = self.placeholder_names_of(&observation);
+        let reported = self.take_failed(observation.begun);
+        if reported.is_empty() {
+            let _lost = self.state.observe(observation, &names);
+        } else {
+            for failed in &reported {
+                self.state.fail(failed.operation, &failed.failure, observation.clone(), &names);
+            }
         }
-        self.ask_for_template(&reading);
+        self.publish_observed();
+    }
+
+    fn publish_observed(&mut self) {
+        let reading = self.state.observation().reading.clone();
+        if self.tagged.as_ref().is_none_or(|(hints, _)| *hints != reading.hints) {
+            let options = Options::from_tags(&self.group_id(), &reading.hints.options);
+            self.tagged = Some((Arc::clone(&reading.hints), options));
+        }
+        self.request_template(&reading);
         self.publish();
     }
 
     fn publish(&self) {
-        let (Some(observation), Some(status)) = (self.state.observation(), self.state.status()) else { return };
+        let (observation, status) = (self.state.observation(), self.state.status());
         let reading = &observation.reading;
         let max = match reading.growth {
             Permit::Granted => reading.max,
             // CA chooses no group that is at its maximum.
             Permit::Withheld(_) => status.target.max(reading.min),
         };
-        let policy = self.around.policies.of(&self.group_id());
-        let tagged = self.hinted.as_ref().map(|(_, options)| *options).unwrap_or_default();
-        self.around.store.publish(GroupView {
+        let policy = self.context.policies.of(&self.group_id());
+        let tagged = self.tagged.as_ref().map(|(_, options)| *options).unwrap_or_default();
+        self.context.store.publish(GroupView {
             key: self.key.clone(),
-            family: self.around.cloud.family(),
+            family: self.context.cloud.family(),
             min: reading.min,
             max,
             status: Arc::new(status),
@@ -219,29 +256,21 @@ impl Keeper {
     }
 
     fn next_operation(&self) -> OperationId {
-        OperationId(self.around.operation_ids.fetch_add(1, Ordering::Relaxed))
+        OperationId(self.context.operation_ids.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Names placeholders in the form of the group's instances.
     fn placeholder_names(&self) -> impl Fn(&str) -> ProviderId + Send + Sync + use<> {
-        let cloud = Arc::clone(&self.around.cloud);
-        let reading = self.state.observation().map(|observation| observation.reading.clone());
-        move |label| match &reading {
-            Some(reading) => cloud.placeholder(reading, label),
-            None => ProviderId::from(label),
-        }
+        self.placeholder_names_of(self.state.observation())
     }
 
-    /// The ID the group is served under.
+    fn placeholder_names_of(&self, observation: &Observation) -> impl Fn(&str) -> ProviderId + Send + Sync + use<> {
+        let (cloud, reading) = (Arc::clone(&self.context.cloud), observation.reading.clone());
+        move |label| cloud.placeholder(&reading, label)
+    }
+
+    /// The ID that the group is served under.
     fn group_id(&self) -> Arc<str> {
-        self.around.store.served_id(&self.key)
-    }
-
-    fn cloud_error(&self, error: CloudError) -> FleetError {
-        FleetError::Cloud { group: self.group_id(), error: Arc::new(error) }
-    }
-
-    fn timed_out(&self, operation: &'static str) -> CloudError {
-        CloudError::unreachable(operation, self.key.name.as_str(), "no answer in time")
+        self.context.store.served_id(&self.key)
     }
 }

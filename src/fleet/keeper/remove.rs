@@ -1,215 +1,273 @@
-//! Taking capacity back and deleting instances.
+//! Cancelling placeholders and deleting instances.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
 
 use super::Keeper;
-use super::batch::answer_all;
-use crate::cloud::{CloudError, Deletion, GroupReading, InstanceState, LaunchActivity, ProviderId};
-use crate::fleet::census;
+use super::attempts::Attempts;
+use super::batch::respond_all;
+use super::fresh::Fresh;
+use crate::cloud::{CloudError, Deletion, GroupReading, ProviderId};
 use crate::fleet::error::FleetError;
-use crate::fleet::limits::{RECOMPUTE, WRITE_LIMIT};
+use crate::fleet::limits::{LOWER_LIMIT, WRITE_LIMIT};
+use crate::fleet::operation::OperationId;
 use crate::fleet::plan::{self, DeletePlan};
 use crate::fleet::request::{Mutation, Request};
+use crate::fleet::state::DeletionWrite;
 
-/// A DeleteNodes or DecreaseTargetSize call and what it comes to.
+/// A DeleteNodes or DecreaseTargetSize call, and what it removes.
 pub(super) struct Removal {
     request: Request,
     plan: DeletePlan,
 }
 
 impl Keeper {
-    /// Judges each call whole, in the order of arrival, while there is room (law 6).
+    /// Judges each call as a whole, in the order of arrival, while there is room (law 6).
     pub(super) fn judge_removals(&self, requests: Vec<Request>) -> Vec<Removal> {
-        let Some(observation) = self.state.observation() else { return Vec::new() };
         let mut claimed = DeletePlan::default();
         let mut removals = Vec::new();
         for request in requests {
-            let judged = match &request.mutation {
-                Mutation::Delete(nodes) => plan::delete(&self.state, observation, nodes, &claimed),
-                Mutation::Decrease(number) => {
-                    let placeholders = plan::decrease(&self.state, *number, &claimed);
-                    Ok(DeletePlan { placeholders, ..DeletePlan::default() })
-                }
-                Mutation::Increase(_) => Ok(DeletePlan::default()),
-            };
-            match judged {
+            match self.judge_removal(&request.mutation, &claimed) {
                 Ok(plan) => {
                     claimed.join(plan.clone());
                     removals.push(Removal { request, plan });
                 }
-                Err(refusal) => {
-                    tracing::warn!(group = %self.group_id(), %refusal, "deletion refused");
-                    request.answer(Err(FleetError::Refused { group: self.group_id(), refusal }));
+                Err(error) => {
+                    tracing::warn!(group = %self.group_id(), %error, "deletion refused");
+                    request.respond(Err(error));
                 }
             }
         }
         removals
     }
 
-    /// Takes placeholders out of the target and lowers the capacity by them as far as that is safe.
-    pub(super) async fn take_back(&mut self, removals: Vec<Removal>) -> Vec<Removal> {
-        let (takes, mut others): (Vec<_>, Vec<_>) =
+    fn judge_removal(&self, mutation: &Mutation, claimed: &DeletePlan) -> Result<DeletePlan, FleetError> {
+        match mutation {
+            Mutation::Delete(nodes) => {
+                if let Some(id) = nodes.iter().map(|node| &node.id).find(|id| self.state.in_flight().is_unsettled(id)) {
+                    let reason = format!("an earlier deletion of {id} got no response");
+                    return Err(FleetError::OutcomeUnknown { group: self.group_id(), reason });
+                }
+                plan::delete(&self.state, nodes, claimed)
+                    .map_err(|refusal| FleetError::Refused { group: self.group_id(), refusal })
+            }
+            Mutation::Decrease(number) => {
+                let placeholders = plan::decrease(&self.state, *number, claimed);
+                Ok(DeletePlan { placeholders, ..DeletePlan::default() })
+            }
+            Mutation::Increase(_) => Ok(DeletePlan::default()),
+        }
+    }
+
+    /// Takes placeholders out of the target, and lowers the capacity by them if that is safe and quick. What is not lowered now
+    /// is lowered as soon as it is safe.
+    pub(super) async fn cancel_placeholders(
+        &mut self,
+        removals: Vec<Removal>,
+        fresh: &mut Option<Fresh>,
+        attempts: &mut Attempts,
+    ) -> Vec<Removal> {
+        let (cancels, mut others): (Vec<_>, Vec<_>) =
             removals.into_iter().partition(|removal| !removal.plan.placeholders.is_empty());
-        let takes: Vec<Removal> = takes.into_iter().filter(|removal| removal.request.commit()).collect();
+        let cancels: Vec<Removal> = cancels.into_iter().filter(|removal| removal.request.commit()).collect();
         let names: BTreeSet<ProviderId> =
-            takes.iter().flat_map(|removal| removal.plan.placeholders.iter().cloned()).collect();
+            cancels.iter().flat_map(|removal| removal.plan.placeholders.iter().cloned()).collect();
         if names.is_empty() {
             return others;
         }
+        *fresh = None;
         self.state.cancel(&names);
-        match self.lower().await {
-            Ok(()) => {
-                others.extend(takes);
-                others
-            }
+        self.publish();
+        match self.lower_now(attempts).await {
+            Ok(()) => others.extend(cancels),
             Err(error) => {
                 self.state.undo_cancel(&names);
                 self.publish();
-                takes.into_iter().for_each(|take| take.request.answer(Err(error.clone())));
-                others
+                respond_all(cancels.into_iter().map(|removal| removal.request), &error);
+            }
+        }
+        others
+    }
+
+    /// Lowers the capacity by what is cancelled. An error says that the cloud refused it for good; a reduction that only takes
+    /// too long stays owed.
+    async fn lower_now(&mut self, attempts: &mut Attempts) -> Result<(), FleetError> {
+        let mut reading = Attempts::until((Instant::now() + LOWER_LIMIT).min(Instant::now() + attempts.left()));
+        match self.fresh_instances(&mut reading).await {
+            Ok(fresh) => self.lower(fresh, attempts).await,
+            Err(error @ FleetError::UnknownGroup { .. }) => Err(error),
+            Err(error) => {
+                tracing::warn!(group = %self.group_id(), %error, "capacity not lowered yet: instances cannot be read in time");
+                Ok(())
             }
         }
     }
 
-    /// Lowers the capacity by what is cancelled, as far as that is safe at this moment; the rest stays owed.
-    pub(super) async fn lower(&mut self) -> Result<(), FleetError> {
-        if !self.state.is_steady() {
-            self.fresh().await?;
-        }
-        for _ in 0..=RECOMPUTE {
-            // Unknown is not 0 (law 5): without knowing what is being launched, the reduction stays owed.
-            let Some(LaunchActivity { under_way, .. }) = self.launch_activity().await else {
-                self.publish();
-                return Ok(());
-            };
-            let Some(observation) = self.state.observation() else { return Ok(()) };
-            let Some(to) = plan::reduced_capacity(&self.state, observation, under_way) else {
-                self.publish();
-                return Ok(());
-            };
-            match self.write_capacity(to).await {
-                Ok(true) => return Ok(()),
-                Ok(false) => self.fresh().await?,
-                Err(error) => return Err(error),
-            }
-        }
-        Err(self.contended())
-    }
-
-    /// Deletes the instances of a batch with one call and answers its callers.
-    pub(super) async fn delete(&mut self, removals: Vec<Removal>) {
-        let (kills, rest): (Vec<_>, Vec<_>) =
+    /// Deletes the instances of a batch with one call, and responds to its callers.
+    pub(super) async fn delete(&mut self, removals: Vec<Removal>, fresh: &mut Option<Fresh>, attempts: &mut Attempts) {
+        let (deletions, rest): (Vec<_>, Vec<_>) =
             removals.into_iter().partition(|removal| !removal.plan.instances.is_empty());
         for removal in rest {
             if matches!(removal.request.mutation, Mutation::Decrease(_)) && removal.plan.placeholders.is_empty() {
-                tracing::warn!(group = %self.group_id(), "asked to decrease the target size, but no capacity is missing");
+                tracing::warn!(group = %self.group_id(), "nothing to decrease: no capacity of the node group is missing");
             }
-            removal.request.answer(Ok(()));
+            removal.request.respond(Ok(()));
         }
-        let mut kills: Vec<Removal> = kills.into_iter().filter(|removal| removal.request.commit()).collect();
-        if let Err(error) = self.fresh_since_the_last_write().await {
-            return answer_all(kills.into_iter().map(|kill| kill.request).collect(), &error);
-        }
-        for _ in 0..=RECOMPUTE {
-            // One that two calls name is deleted once.
-            let mut named = BTreeSet::new();
-            let ids = kills.iter().flat_map(|kill| &kill.plan.instances).filter(|id| named.insert(*id)).cloned();
-            let ids = self.still_there(ids.collect());
+        let mut deletions: Vec<Removal> = deletions.into_iter().filter(|removal| removal.request.commit()).collect();
+        while !deletions.is_empty() {
+            let ids = self.still_there(&deletions);
             if ids.is_empty() {
-                return kills.into_iter().for_each(|kill| kill.request.answer(Ok(())));
+                return deletions.into_iter().for_each(|removal| removal.request.respond(Ok(())));
             }
-            match self.write_deletion(&ids).await {
-                Ok(deletion) => return self.answer_deletion(kills, deletion),
-                Err(error) if matches!(error, CloudError::Conflict(_)) || error.outcome_unknown() => {
-                    tracing::warn!(group = %self.group_id(), %error, "deletion not confirmed; reading the group again");
-                    if let Err(unreadable) = self.fresh().await {
-                        tracing::warn!(group = %self.group_id(), error = %unreadable, "cannot be read again");
-                        let error = self.cloud_error(error);
-                        return answer_all(kills.drain(..).map(|kill| kill.request).collect(), &error);
+            let unused = fresh.take();
+            let outcome = match self.fresh_or(unused, attempts).await {
+                Ok(fresh) => self.write_deletion(fresh, &ids, false).await,
+                Err(error) => return respond_all(requests(deletions), &error),
+            };
+            match outcome {
+                Ok(deletion) => {
+                    let lost = deletion.refused.iter().find(|(_, error)| error.outcome_unknown());
+                    if let Some((_, error)) = lost {
+                        // The response below says what this read shows.
+                        let _seen = self.see_deleted(&ids, error, attempts).await;
+                    }
+                    return self.respond_deleted(deletions, &deletion);
+                }
+                Err(error) if error.outcome_unknown() => {
+                    let outcome = self.see_deleted(&ids, &error, attempts).await;
+                    return requests(deletions).into_iter().for_each(|request| request.respond(outcome.clone()));
+                }
+                Err(error @ (CloudError::Conflict(_) | CloudError::Throttled { .. }))
+                    if attempts.again_after(&error).await =>
+                {
+                    tracing::warn!(group = %self.group_id(), %error, "deletion not accepted; reading the node group again");
+                    match self.fresh(attempts).await {
+                        Ok(read) => *fresh = Some(read),
+                        Err(error) => return respond_all(requests(deletions), &error),
                     }
                     // What there was room for before may be too much now (law 6).
-                    let again = kills.drain(..).map(|kill| kill.request).collect();
-                    kills = self.judge_removals(again);
+                    deletions = self.judge_removals(requests(deletions));
                 }
                 Err(error) => {
                     tracing::warn!(group = %self.group_id(), %error, "deletion refused");
                     let error = self.cloud_error(error);
-                    return answer_all(kills.drain(..).map(|kill| kill.request).collect(), &error);
+                    return respond_all(requests(deletions), &error);
                 }
             }
         }
-        let error = self.contended();
-        answer_all(kills.into_iter().map(|kill| kill.request).collect(), &error);
     }
 
-    /// Of these, the instances that the last reading lists and that are not on their way out.
-    fn still_there(&self, ids: Vec<ProviderId>) -> Vec<ProviderId> {
-        let Some(observation) = self.state.observation() else { return ids };
-        let going = census::going(self.state.operations());
-        let stays = |id: &ProviderId| {
-            let listed = observation.instances.iter().find(|instance| instance.id == *id);
-            listed.is_some_and(|instance| instance.state != InstanceState::Deleting) && !going.contains_key(id)
-        };
-        ids.into_iter().filter(stays).collect()
-    }
-
-    fn answer_deletion(&self, kills: Vec<Removal>, deletion: Deletion) {
-        let refused: Vec<(ProviderId, Arc<CloudError>)> =
-            deletion.refused.into_iter().map(|(id, error)| (id, Arc::new(error))).collect();
-        for kill in kills {
-            let own: Vec<_> = refused.iter().filter(|(id, _)| kill.plan.instances.contains(id)).cloned().collect();
-            let outcome = if own.is_empty() {
-                Ok(())
-            } else {
-                Err(FleetError::PartlyRefused { group: self.group_id(), refused: own })
-            };
-            kill.request.answer(outcome);
-        }
-    }
-
-    /// Sends one deletion and records what was accepted.
-    async fn write_deletion(&mut self, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
-        self.write_deletion_again(ids, false).await
-    }
-
-    pub(super) async fn write_deletion_again(
+    /// The response to a deletion was lost. A read that shows every named instance as deleted or being deleted shows that it
+    /// took effect (law 7).
+    async fn see_deleted(
         &mut self,
         ids: &[ProviderId],
-        resubmitted: bool,
+        error: &CloudError,
+        attempts: &mut Attempts,
+    ) -> Result<(), FleetError> {
+        let mut reading = Attempts::until(Instant::now() + attempts.left().min(LOWER_LIMIT));
+        let is_read = self.fresh_instances(&mut reading).await.is_ok();
+        if is_read && !ids.iter().any(|id| self.state.in_flight().is_unsettled(id)) {
+            return Ok(());
+        }
+        Err(FleetError::OutcomeUnknown { group: self.group_id(), reason: error.to_string() })
+    }
+
+    /// The named instances that are listed and not being deleted, each once.
+    fn still_there(&self, deletions: &[Removal]) -> Vec<ProviderId> {
+        let mut named = BTreeSet::new();
+        let ids = deletions.iter().flat_map(|removal| &removal.plan.instances).filter(|id| named.insert(*id));
+        let stays = |id: &&ProviderId| {
+            let instances = &self.state.observation().instances;
+            instances.iter().any(|instance| instance.id == **id && !self.state.in_flight().is_leaving(instance))
+        };
+        ids.filter(stays).cloned().collect()
+    }
+
+    fn respond_deleted(&self, deletions: Vec<Removal>, deletion: &Deletion) {
+        for removal in deletions {
+            let named = |(id, _): &&(ProviderId, CloudError)| removal.plan.instances.contains(id);
+            let settled = |(id, error): &&(ProviderId, CloudError)| {
+                !error.outcome_unknown() || self.state.in_flight().is_unsettled(id)
+            };
+            let refused = deletion.refused.iter().filter(named).filter(settled);
+            let refused: Vec<(ProviderId, CloudError)> = refused.cloned().collect();
+            let outcome = match refused.iter().find(|(_, error)| error.outcome_unknown()) {
+                Some((id, error)) => {
+                    Err(FleetError::OutcomeUnknown { group: self.group_id(), reason: format!("{id}: {error}") })
+                }
+                None if refused.is_empty() => Ok(()),
+                None => Err(FleetError::PartlyRefused { group: self.group_id(), refused }),
+            };
+            removal.request.respond(outcome);
+        }
+    }
+
+    /// Sends one deletion and records what became of it: accepted, refused, or unknown (law 7).
+    pub(super) async fn write_deletion(
+        &mut self,
+        fresh: Fresh,
+        ids: &[ProviderId],
+        is_resubmitted: bool,
     ) -> Result<Deletion, CloudError> {
-        let Some(observation) = self.state.observation() else { return Ok(Deletion::default()) };
-        // The cloud sees which instances this was decided on: AWS' call for one instance does not name the group.
-        let basis = GroupReading { instances: Some(observation.instances.clone()), ..observation.reading.clone() };
+        // The cloud gets the instances that this was decided on: AWS's call for one instance does not name the group.
+        let instances = self.state.observation().instances.clone();
+        let basis = GroupReading { instances: Some(instances), ..fresh.basis };
         let operation = self.next_operation();
-        tracing::info!(group = %self.group_id(), %operation, instances = ids.len(), ids = ?Brief(ids), "deleting");
-        self.state.send_delete(ids.len());
-        let sent = timeout(WRITE_LIMIT, self.around.cloud.delete_instances(&basis, ids)).await;
-        self.written = Some(Instant::now());
-        let deletion = sent.unwrap_or_else(|_elapsed| Err(self.timed_out("delete_instances")))?;
-        for (id, error) in &deletion.refused {
-            tracing::warn!(group = %self.group_id(), %operation, instance = %id, %error, "deletion refused");
+        tracing::info!(group = %self.group_id(), %operation, instances = ids.len(), ids = ?FirstIds(ids), "deleting instances");
+        self.state.send_deletion(ids.len());
+        let sent = timeout(WRITE_LIMIT, self.context.cloud.delete_instances(&basis, ids)).await;
+        let ended = Instant::now();
+        self.written = Some(ended);
+        let outcome = sent.unwrap_or_else(|_elapsed| Err(self.reader.timed_out("delete_instances")));
+        match &outcome {
+            Ok(deletion) => {
+                for (id, error) in &deletion.refused {
+                    tracing::warn!(group = %self.group_id(), %operation, instance = %id, %error, "instance not deleted");
+                }
+                self.record_deletion(operation, deletion, ended, is_resubmitted);
+            }
+            Err(error) if error.outcome_unknown() => {
+                tracing::warn!(group = %self.group_id(), %operation, %error, "response lost; the deletion is not sent again until its outcome shows");
+                self.state.lose_deletion(operation, ids.iter().cloned().collect(), ended);
+            }
+            Err(_) => {}
         }
+        self.publish();
+        self.look_soon();
+        outcome
+    }
+
+    fn record_deletion(&mut self, operation: OperationId, deletion: &Deletion, ended: Instant, is_resubmitted: bool) {
         if !deletion.accepted.is_empty() {
-            let handle = deletion.handle.clone();
-            self.state.accept_delete(operation, &deletion.accepted, Instant::now(), handle, resubmitted);
+            let (ids, handle) = (deletion.accepted.iter().cloned().collect(), deletion.handle.clone());
+            let write = DeletionWrite { ids, accepted: ended, handle: handle.clone(), is_resubmitted };
+            self.state.accept_deletion(operation, write);
+            self.follow(operation, handle);
         }
-        // What the cloud says is gone or going is so from now on, whatever a read that lags behind says.
+        // What the cloud reports as gone or being deleted is so from now on, even if a read lags behind.
         if !deletion.already_gone.is_empty() {
             let operation = self.next_operation();
-            self.state.note_going(operation, &deletion.already_gone, Instant::now());
+            self.state.note_leaving(operation, &deletion.already_gone, ended);
         }
-        self.read_back().await;
-        Ok(deletion)
+        let lost: BTreeSet<ProviderId> =
+            deletion.refused.iter().filter(|(_, error)| error.outcome_unknown()).map(|(id, _)| id.clone()).collect();
+        if !lost.is_empty() {
+            let operation = self.next_operation();
+            self.state.lose_deletion(operation, lost, ended);
+        }
     }
 }
 
-/// The first few IDs, for a log line.
-struct Brief<'a>(&'a [ProviderId]);
+fn requests(removals: Vec<Removal>) -> Vec<Request> {
+    removals.into_iter().map(|removal| removal.request).collect()
+}
 
-impl std::fmt::Debug for Brief<'_> {
+/// The first few IDs, for a log line.
+struct FirstIds<'a>(&'a [ProviderId]);
+
+impl std::fmt::Debug for FirstIds<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const SHOWN: usize = 10;
         formatter.debug_list().entries(self.0.iter().take(SHOWN).map(ProviderId::as_str)).finish()

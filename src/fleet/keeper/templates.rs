@@ -1,57 +1,65 @@
-//! The group's node template: when it is asked for, and what is made of the answer.
+//! The group's node template: when it is requested, and what is done with the result.
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Keeper, TemplateAsked};
+use super::Keeper;
 use crate::cloud::GroupReading;
-use crate::fleet::limits::{TEMPLATE_LIFE, TEMPLATE_RETRY, TEMPLATE_RETRY_HINDERED};
+use crate::fleet::limits::{TEMPLATE_LIFE, TEMPLATE_RETRY, TEMPLATE_RETRY_SOON};
 use crate::fleet::snapshot::TemplateState;
-use crate::fleet::template_builder::{Built, TemplateJob};
+use crate::fleet::template_builder::{BuiltTemplate, TemplateJob};
+use crate::instance_types::LearnedTypes;
 use crate::template::NodeTemplate;
 use crate::template::spread::complaint;
 
+/// What the template was last requested from, and when.
+pub(super) struct TemplateRequest {
+    launch_fingerprint: u64,
+    learned: Option<Arc<LearnedTypes>>,
+    at: Instant,
+    /// Whether the cloud could not be asked at that time.
+    retry_soon: bool,
+}
+
 impl Keeper {
-    pub(super) fn ask_for_template(&mut self, reading: &GroupReading) {
-        let learned = self.around.catalog.learned(&self.key.to_string());
-        let due = self.template_asked.as_ref().is_none_or(|asked| {
-            let life = match (&self.template, asked.hindered) {
+    pub(super) fn request_template(&mut self, reading: &GroupReading) {
+        let learned = self.context.catalog.learned(&self.key.to_string());
+        let due = self.template_request.as_ref().is_none_or(|last| {
+            let life = match (&self.template, last.retry_soon) {
                 (TemplateState::Ready(_), false) => TEMPLATE_LIFE,
                 (TemplateState::Ready(_), true) | (_, false) => TEMPLATE_RETRY,
-                (_, true) => TEMPLATE_RETRY_HINDERED,
+                (_, true) => TEMPLATE_RETRY_SOON,
             };
-            asked.launch_fingerprint != reading.launch_fingerprint
-                || asked.learned != learned
-                || asked.at.elapsed() > life
+            last.launch_fingerprint != reading.launch_fingerprint || last.learned != learned || last.at.elapsed() > life
         });
         if !due {
             return;
         }
-        let job = TemplateJob { reading: reading.clone(), id: self.group_id(), reply: self.mailbox.clone() };
-        if self.around.templates.try_send(job).is_ok() {
-            self.template_asked = Some(TemplateAsked {
-                launch_fingerprint: reading.launch_fingerprint,
-                learned,
-                at: Instant::now(),
-                hindered: false,
-            });
+        let (reply, built) = oneshot::channel();
+        let job = TemplateJob { reading: reading.clone(), id: self.group_id(), reply };
+        if self.context.templates.try_send(job).is_ok() {
+            let launch_fingerprint = reading.launch_fingerprint;
+            self.template_request =
+                Some(TemplateRequest { launch_fingerprint, learned, at: Instant::now(), retry_soon: false });
+            self.side.await_template(built);
         }
     }
 
-    pub(super) fn adopt_template(&mut self, built: Built) {
-        if let Some(asked) = &mut self.template_asked {
-            asked.hindered = built.hindered;
+    pub(super) fn adopt_template(&mut self, built: BuiltTemplate) {
+        if let Some(last) = &mut self.template_request {
+            last.retry_soon = built.retry_soon;
         }
         self.template = match built.template {
             Ok(template) => {
-                self.tell_of_spread(&template);
+                self.warn_of_spread(&template);
                 TemplateState::Ready(Arc::new(template))
             }
             Err(reason) => {
-                // A passing trouble is met again with every refresh while it lasts.
+                // A problem that lasts shows again with every refresh.
                 if !matches!(&self.template, TemplateState::Unavailable(known) if **known == *reason) {
-                    tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "no template can be built");
+                    tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "the node template cannot be built");
                 }
                 // The last good one still describes the nodes better than none would.
                 if matches!(self.template, TemplateState::Ready(_)) {
@@ -63,14 +71,14 @@ impl Keeper {
         self.publish();
     }
 
-    /// Warns of instance types that are far apart, once until it is something else that is wrong.
-    fn tell_of_spread(&self, template: &NodeTemplate) {
+    /// Warns of instance types of very different sizes, once until the problem changes.
+    fn warn_of_spread(&self, template: &NodeTemplate) {
         let before = match &self.template {
             TemplateState::Ready(template) => complaint(&template.spreads),
             _ => None,
         };
         if let Some(problem) = complaint(&template.spreads).filter(|problem| before.as_ref() != Some(problem)) {
-            tracing::warn!(group = %self.group_id(), source = %self.key.source, %problem, "an uneven node group");
+            tracing::warn!(group = %self.group_id(), source = %self.key.source, %problem, "node group mixes instance types of very different sizes");
         }
     }
 }

@@ -1,11 +1,8 @@
 //! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
 //!
-//! The keeper owns one of these and drives it; everything the readers see is derived from it by [`GroupState::status`].
-//! `in_flight.rs` and `habit.rs` say what a reading shows of operations, `lowering.rs` when a capacity may be lowered,
-//! `missing.rs` keeps the placeholders of missing instances.
+//! The keeper owns one of these and drives it; everything that readers see is derived from it by [`GroupState::status`].
+//! `lowering.rs` decides when a capacity may be lowered, `placeholders.rs` keeps the placeholders of missing instances.
 
-mod accounting;
-mod in_flight;
 mod lowering;
 mod placeholders;
 
@@ -14,37 +11,41 @@ use std::time::SystemTime;
 
 use tokio::time::Instant;
 
-use super::census::{self, Census, census};
-use super::limits::{OPERATIONS, ROLLED_BACK_LIFE};
+use super::census::{Census, census};
+use super::in_flight::InFlight;
+use super::limits::ROLLED_BACK_LIFE;
 use super::observation::{Observation, count};
-use super::operation::{Kind, Operation, OperationId};
+use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use super::placeholder::{Placeholder, PlaceholderState};
 use super::status::{GroupStatus, status};
-use crate::cloud::{Acceptance, Failure, InstanceState, OperationHandle, ProviderId};
-use accounting::Unseen;
+use super::surplus::Surplus;
+use crate::cloud::{Failure, Instance, InstanceState, LaunchActivity, OperationHandle, ProviderId};
 use lowering::Reduction;
+pub(super) use lowering::WriteReason;
 
 /// Makes the ID of a placeholder from a label that is unique in the group.
 pub(super) type NamePlaceholder<'a> = &'a (dyn Fn(&str) -> ProviderId + Send + Sync);
 
-/// One group.
-#[derive(Debug, Default)]
+/// One group, from its first good observation on.
+#[derive(Debug)]
 pub(super) struct GroupState {
-    observation: Option<Observation>,
-    operations: Vec<Operation>,
+    observation: Observation,
+    in_flight: InFlight,
     placeholders: Vec<Placeholder>,
     placeholders_made: u64,
-    /// The last deletion, until a reading shows whether the capacity still counts what it names.
-    unseen: Option<Unseen>,
+    /// What the cloud reports of recent launches, while instances are missing.
+    activity: LaunchActivity,
     reduction: Option<Reduction>,
-    /// When a reading first showed a capacity that somebody else had raised.
+    /// When an observation first showed a capacity that somebody else had raised.
     raised: Option<Instant>,
-    /// Whether the last reading had the version of the one before it.
+    /// Whether the instances last read are those of the capacity last read.
     is_steady: bool,
+    /// How live instances came to exceed the capacity, while they do.
+    surplus: Option<Surplus>,
 }
 
 /// A capacity write that the cloud accepted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CapacityWrite {
     /// The capacity it was computed from.
     pub from: u32,
@@ -54,174 +55,188 @@ pub(super) struct CapacityWrite {
     pub accepted: Instant,
     /// When it was sent, by the cloud's clock.
     pub sent: SystemTime,
+    /// What the cloud can be asked about it by, if it can.
+    pub handle: Option<OperationHandle>,
+}
+
+/// A deletion that the cloud accepted.
+#[derive(Clone, Debug)]
+pub(super) struct DeletionWrite {
+    /// The instances.
+    pub ids: BTreeSet<ProviderId>,
+    /// When the cloud accepted it.
+    pub accepted: Instant,
+    /// What the cloud can be asked about it by, if it can.
+    pub handle: Option<OperationHandle>,
+    /// Whether this is the second attempt.
+    pub is_resubmitted: bool,
 }
 
 impl GroupState {
+    /// The state of a group that was never observed before.
+    pub(super) fn new(observation: Observation, name: NamePlaceholder<'_>) -> Self {
+        let (began, now) = (observation.at, observation.begun);
+        let mut state = Self {
+            is_steady: observation.reading.etag.is_none(),
+            observation,
+            in_flight: InFlight::default(),
+            placeholders: Vec::new(),
+            placeholders_made: 0,
+            activity: LaunchActivity::default(),
+            reduction: None,
+            raised: None,
+            surplus: None,
+        };
+        state.surplus = state.has_surplus().then_some(Surplus::FoundAtStart);
+        state.note_uncounted();
+        state.fit_placeholders(0, began, now, name);
+        state
+    }
+
     /// The last good observation.
-    pub(super) fn observation(&self) -> Option<&Observation> {
-        self.observation.as_ref()
+    pub(super) fn observation(&self) -> &Observation {
+        &self.observation
     }
 
-    /// The operations in flight.
-    pub(super) fn operations(&self) -> &[Operation] {
-        &self.operations
+    /// What is in flight.
+    pub(super) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
     }
 
-    /// The operations as they are once this reading is taken in.
-    pub(super) fn operations_after(&self, reading: &Observation) -> Vec<Operation> {
-        let mut operations = in_flight::after(&self.operations, reading);
-        if let Some(unseen) = &self.unseen {
-            in_flight::note_habit(&mut operations, unseen.operation, unseen.is_counted(reading));
-        }
-        operations
-    }
-
-    /// A new reading, with what is known of the instances on their way out.
-    pub(super) fn recall(&self, mut reading: Observation) -> Observation {
-        if let Some(before) = &self.observation {
-            accounting::carry_over(before, &mut reading);
-        }
-        reading
-    }
-
-    /// The missing instances.
+    /// The placeholders of missing instances.
     pub(super) fn placeholders(&self) -> &[Placeholder] {
         &self.placeholders
     }
 
-    /// The numbers of this moment; `None` before the first observation.
-    pub(super) fn census(&self) -> Option<Census> {
-        Some(census(self.observation.as_ref()?, &self.operations))
+    /// The numbers of this moment.
+    pub(super) fn census(&self) -> Census {
+        census(&self.observation, &self.in_flight)
     }
 
-    /// What CA is told; `None` before the first observation.
-    pub(super) fn status(&self) -> Option<GroupStatus> {
-        Some(status(self.observation.as_ref()?, &self.operations, &self.placeholders))
+    /// What the cloud reports of recent launches.
+    pub(super) fn learn_activity(&mut self, activity: LaunchActivity) {
+        self.activity = activity;
+        self.explain_placeholders();
     }
 
-    /// Takes an observation in: operations that it shows done drop out, and the placeholders follow the shortfall.
-    pub(super) fn observe(&mut self, mut observation: Observation, name: NamePlaceholder<'_>) {
+    /// What is reported.
+    pub(super) fn status(&self) -> GroupStatus {
+        status(&self.observation, &self.in_flight, &self.placeholders)
+    }
+
+    /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall. Returns how
+    /// much of the capacity left with running instances that nobody here deleted.
+    pub(super) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) -> u32 {
         let now = observation.begun;
-        let before = self.census();
-        let ran_before = self.running_ids();
-        let began = self.observation.as_ref().map_or(observation.at, |previous| previous.at);
-        self.operations = self.operations_after(&observation);
-        self.unseen = None;
-        self.presume_reduction(&observation);
-        let known = self.observation.as_ref().map(|known| &known.reading.etag);
-        self.is_steady = known == Some(&observation.reading.etag) || observation.reading.etag.is_none();
-        if before.is_some_and(|before| before.desired < observation.reading.desired) {
+        let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
+        self.in_flight = self.in_flight.after(&observation);
+        let is_capacity_lost = self.is_capacity_lost(before.capacity, &observation);
+        let etag = &observation.reading.etag;
+        self.is_steady = etag.is_none() || *etag == self.observation.reading.etag;
+        if before.capacity < observation.reading.desired {
             self.raised = Some(observation.begun);
         }
-        if self.is_steady {
-            accounting::note_uncounted(&mut observation, &self.operations);
-        }
-        self.observation = Some(observation);
-        self.follow_departures(before, &ran_before);
-        let fell = before.zip(self.census()).map_or(0, |(old, new)| old.remaining.saturating_sub(new.remaining));
+        self.observation = observation;
+        self.surplus = match self.surplus {
+            _ if !self.has_surplus() => None,
+            _ if is_capacity_lost => Some(Surplus::CapacityFell),
+            known => known.or(Some(Surplus::Launched)),
+        };
+        self.note_uncounted();
+        let lost = self.lost_with_instances(before, &ran_before);
+        self.in_flight.lower_expectations(lost);
+        let fell = before.remaining.saturating_sub(self.census().remaining);
         self.fit_placeholders(fell, began, now, name);
+        lost
+    }
+
+    /// How live instances came to exceed the capacity, if they do.
+    pub(super) fn surplus(&self) -> Option<Surplus> {
+        self.surplus
+    }
+
+    fn has_surplus(&self) -> bool {
+        let census = self.census();
+        census.live > census.capacity
+    }
+
+    /// Whether the capacity fell from `before` by more than our writes and the instances that left account for. Called with
+    /// `in_flight` as it is after the observation.
+    pub(super) fn is_capacity_lost(&self, before: u32, observation: &Observation) -> bool {
+        let fell = before.saturating_sub(self.in_flight.capacity(observation.reading.desired));
+        let listed: BTreeSet<&ProviderId> = observation.instances.iter().map(|instance| &instance.id).collect();
+        let explained = |instance: &&Instance| !listed.contains(&instance.id) || self.in_flight.deletes(&instance.id);
+        let explained = count(self.observation.instances.iter().filter(explained).count());
+        fell > explained && !self.has_lowered(observation)
+    }
+
+    fn note_uncounted(&mut self) {
+        if self.is_steady {
+            self.in_flight.note_uncounted(&self.observation);
+        }
     }
 
     /// Where running instances left that nobody here deleted (an eviction), a running scale-up expects that much less.
     /// Instances that leave while they are being created are what the scale-up itself failed to make.
-    fn follow_departures(&mut self, before: Option<Census>, ran_before: &BTreeSet<ProviderId>) {
-        let (Some(before), Some(after)) = (before, self.census()) else { return };
+    fn lost_with_instances(&self, before: Census, ran_before: &BTreeSet<ProviderId>) -> u32 {
         let left = count(ran_before.difference(&self.running_ids()).count());
-        let lost = before.remaining.saturating_sub(after.remaining).min(left);
-        self.lower_expectations(lost);
-    }
-
-    fn lower_expectations(&mut self, by: u32) {
-        for operation in &mut self.operations {
-            if let Kind::Capacity { expected, .. } = &mut operation.kind {
-                *expected = expected.saturating_sub(by);
-            }
-        }
+        before.remaining.saturating_sub(self.census().remaining).min(left)
     }
 
     /// The instances that run and are not being deleted.
     fn running_ids(&self) -> BTreeSet<ProviderId> {
-        let going = census::going(&self.operations);
-        self.observation
-            .iter()
-            .flat_map(|observation| &observation.instances)
-            .filter(|instance| instance.state == InstanceState::Running && !going.contains_key(&instance.id))
+        let instances = self.observation.instances.iter();
+        instances
+            .filter(|instance| instance.state == InstanceState::Running && !self.in_flight.is_leaving(instance))
             .map(|instance| instance.id.clone())
             .collect()
     }
 
-    /// The cloud accepted a new capacity. Slots follow: a scale-up's come at once, those of a reduction go.
-    pub(super) fn accept_capacity(
-        &mut self,
-        id: OperationId,
-        write: CapacityWrite,
-        acceptance: Acceptance,
-        name: NamePlaceholder<'_>,
-    ) {
-        for operation in &mut self.operations {
-            if let Kind::Capacity { expected, .. } = &mut operation.kind {
-                *expected = expected.saturating_add(write.to).saturating_sub(write.from);
-            }
-        }
-        let remaining = self.census().map_or(write.from, |census| census.remaining);
-        let kept_out = write.from.saturating_sub(remaining);
-        self.push(Operation {
-            id,
-            kind: Kind::Capacity {
-                from: write.from,
-                to: write.to,
-                seen: false,
-                expected: write.to.saturating_sub(kept_out),
-            },
-            accepted: write.accepted,
-            handle: acceptance.handle,
-            finished: None,
-        });
-        let fell = write.from.saturating_sub(write.to);
-        self.fit_placeholders(fell, write.sent, write.accepted, name);
+    /// The cloud accepted a new capacity. A scale-up's placeholders come at once; those of a reduction go.
+    pub(super) fn accept_capacity(&mut self, id: OperationId, write: CapacityWrite, name: NamePlaceholder<'_>) {
+        let CapacityWrite { from, to, accepted, sent, handle } = write;
+        let deleted = from.saturating_sub(self.census().remaining);
+        let expected = to.saturating_sub(deleted);
+        self.in_flight.start_capacity(id, (from, to), expected, accepted, Phase::accepted(handle));
+        self.fit_placeholders(from.saturating_sub(to), sent, accepted, name);
     }
 
-    /// The cloud accepted the deletion of these instances.
-    pub(super) fn accept_delete(
-        &mut self,
-        id: OperationId,
-        ids: &[ProviderId],
-        accepted: Instant,
-        handle: Option<OperationHandle>,
-        resubmitted: bool,
-    ) {
-        self.lower_expectations(count(ids.len()));
-        self.unseen = self.observation.as_ref().map(|before| Unseen::new(id, before, ids));
-        // From now on the capacity can be what it was before a scale-up because of this deletion, and not only because a
-        // read lags behind: a scale-up that has been seen casts no shadow any more.
-        self.operations.retain(|operation| !operation.is_seen_without_handle());
-        let kind = Kind::Delete { ids: ids.iter().cloned().collect(), counted: None, resubmitted };
-        self.push(Operation { id, kind, accepted, handle, finished: None });
+    /// The cloud accepted a deletion.
+    pub(super) fn accept_deletion(&mut self, id: OperationId, write: DeletionWrite) {
+        let DeletionWrite { ids, accepted, handle, is_resubmitted } = write;
+        self.in_flight.lower_expectations(count(ids.len()));
+        let before = self.census().capacity;
+        let request = OperationRequest::Deletion { ids, before, is_resubmitted };
+        let operation = Operation { id, request, accepted, phase: Phase::accepted(handle) };
+        self.in_flight.start_deletion(operation, &self.observation);
     }
 
-    /// The cloud says that these are gone or going already, by no deletion of ours. No capacity was given up for them now.
-    pub(super) fn note_going(&mut self, id: OperationId, ids: &[ProviderId], now: Instant) {
-        let kind = Kind::Delete { ids: ids.iter().cloned().collect(), counted: None, resubmitted: true };
-        self.push(Operation { id, kind, accepted: now, handle: None, finished: None });
+    /// A deletion of these instances got no response until `ended`. They count as being deleted until a read settles it.
+    pub(super) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, ended: Instant) {
+        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
+        let operation = Operation { id, request, accepted: ended, phase: Phase::Unsettled };
+        self.in_flight.start_deletion(operation, &self.observation);
     }
 
-    fn push(&mut self, operation: Operation) {
-        if self.operations.len() >= OPERATIONS {
-            self.operations.remove(0);
-        }
-        self.operations.push(operation);
+    /// The cloud reports that these instances are gone or being deleted already, by no deletion of ours.
+    pub(super) fn note_leaving(&mut self, id: OperationId, ids: &[ProviderId], now: Instant) {
+        let ids = ids.iter().cloned().collect();
+        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
+        self.in_flight.note_leaving(Operation { id, request, accepted: now, phase: Phase::Unpolled });
     }
 
-    /// The cloud says that the operation succeeded. It stays until a read shows it, for as long as reads may lag.
+    /// The cloud reports that the operation succeeded.
     pub(super) fn succeed(&mut self, id: OperationId, now: Instant) {
-        for operation in self.operations.iter_mut().filter(|operation| operation.id == id) {
-            operation.finished = Some(now);
-        }
+        self.in_flight.succeed(id, now);
     }
 
-    /// The cloud says that the operation failed, and `observation` is what was read after that. A deletion simply drops
-    /// out. What a scale-up is short of stays in the target with the reason, whether the cloud kept it in the capacity or
-    /// took it back.
+    /// The operation cannot be polled.
+    pub(super) fn stop_polling(&mut self, id: OperationId, now: Instant) {
+        self.in_flight.stop_polling(id, now);
+    }
+
+    /// The cloud reports that the operation failed; `observation` was read after that. A deletion simply drops out. What a
+    /// scale-up is short of stays in the target with the reason, whether the cloud kept it in the capacity or took it back.
     pub(super) fn fail(
         &mut self,
         id: OperationId,
@@ -229,36 +244,33 @@ impl GroupState {
         observation: Observation,
         name: NamePlaceholder<'_>,
     ) {
-        let Some(position) = self.operations.iter().position(|operation| operation.id == id) else { return };
-        let operation = self.operations.remove(position);
-        let now = observation.begun;
-        let since = observation.at;
-        self.observe(observation, name);
-        let Kind::Capacity { from, to, expected, .. } = operation.kind else { return };
+        let Some(operation) = self.in_flight.remove(id) else { return };
+        let (now, since) = (observation.begun, observation.at);
+        let lost = self.observe(observation, name);
+        let (from, to, expected) = match operation.request {
+            OperationRequest::Capacity { from, to, expected, .. } => (from, to, expected),
+            OperationRequest::Deletion { before, .. } => return self.undo_deletion(before),
+        };
         let share = to.saturating_sub(from);
-        let remaining = self.census().map_or(expected, |census| census.remaining);
-        let rolled_back = expected.saturating_sub(remaining).min(share);
-        self.lower_expectations(rolled_back);
+        let rolled_back = expected.saturating_sub(lost).saturating_sub(self.census().remaining).min(share);
+        self.in_flight.lower_expectations(rolled_back);
         let made = self.placeholders.len();
         self.add_placeholders(size(rolled_back), since, name);
         for placeholder in &mut self.placeholders[made..] {
             placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
         }
-        let unexplained = size(share);
-        for placeholder in
-            self.placeholders.iter_mut().rev().filter(|placeholder| placeholder.in_target()).take(unexplained)
-        {
+        let failed = self.placeholders.iter_mut().rev().filter(|placeholder| placeholder.in_target());
+        for placeholder in failed.take(size(share)) {
             placeholder.failure.get_or_insert_with(|| failure.clone());
         }
-        self.explain_machines(failure, share);
+        self.explain_instances(failure, share);
     }
 
-    /// A failed machine that does not say why failed for the operation's reason.
-    fn explain_machines(&mut self, failure: &Failure, share: u32) {
-        let Some(observation) = &mut self.observation else { return };
-        let silent = observation.instances.iter_mut().filter_map(|instance| instance.failure.as_mut());
-        for own in silent.filter(|own| !own.is_explained).take(size(share)) {
-            *own = failure.clone();
+    /// A failed instance that the cloud gave no reason for failed for the operation's reason.
+    fn explain_instances(&mut self, failure: &Failure, share: u32) {
+        let failures = self.observation.instances.iter_mut().filter_map(|instance| instance.failure.as_mut());
+        for unexplained in failures.filter(|own| !own.is_explained).take(size(share)) {
+            *unexplained = failure.clone();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The missing instances: as many placeholders as the shortfall says, and what CA makes of them.
+//! The placeholders of missing instances: as many as the shortfall, and what CA does with them.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -6,12 +6,12 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 use super::{GroupState, NamePlaceholder, size};
-use crate::cloud::ProviderId;
+use crate::cloud::{LaunchActivity, ProviderId};
 use crate::fleet::observation::count;
 use crate::fleet::placeholder::{self, Placeholder, PlaceholderState};
 
 impl GroupState {
-    /// Makes the placeholders as many as the shortfall says.
+    /// Makes as many placeholders as the shortfall says.
     pub(super) fn fit_placeholders(
         &mut self,
         capacity_fell: u32,
@@ -19,15 +19,21 @@ impl GroupState {
         now: Instant,
         name: NamePlaceholder<'_>,
     ) {
-        let Some(census) = self.census() else { return };
+        let census = self.census();
         self.placeholders
             .retain(|placeholder| !matches!(placeholder.state, PlaceholderState::RolledBack { until } if until <= now));
         placeholder::shrink(&mut self.placeholders, size(census.shortfall), size(capacity_fell));
         let held = self.placeholders.iter().filter(|placeholder| placeholder.in_capacity()).count();
         self.add_placeholders(size(census.shortfall).saturating_sub(held), began, name);
-        if let Some(observation) = &self.observation {
-            placeholder::explain(&mut self.placeholders, &observation.activity);
+        if census.shortfall == 0 {
+            self.activity = LaunchActivity::default();
         }
+        self.explain_placeholders();
+    }
+
+    /// Gives each placeholder the reason that the last known launch activity has for it.
+    pub(super) fn explain_placeholders(&mut self) {
+        placeholder::explain(&mut self.placeholders, &self.activity);
     }
 
     pub(super) fn add_placeholders(&mut self, number: usize, since: SystemTime, name: NamePlaceholder<'_>) {
@@ -38,7 +44,7 @@ impl GroupState {
         }
     }
 
-    /// Takes placeholders out of the target: all that `names` picks. Answers how many of them were part of the capacity.
+    /// Takes placeholders out of the target: all that `names` picks. Returns how many of them were part of the capacity.
     pub(in crate::fleet) fn cancel(&mut self, names: &BTreeSet<ProviderId>) -> usize {
         let mut cancelled = 0;
         self.placeholders.retain_mut(|placeholder| {
@@ -55,7 +61,8 @@ impl GroupState {
         cancelled
     }
 
-    /// Wants up to `number` cancelled placeholders again, under new IDs: a scale-up that the capacity has room for already.
+    /// Puts up to `number` cancelled placeholders back into the target, under new IDs: a scale-up that the capacity has room
+    /// for already. Returns how many.
     pub(in crate::fleet) fn reinstate(&mut self, number: u32, since: SystemTime, name: NamePlaceholder<'_>) -> u32 {
         let mut reinstated = 0;
         while reinstated < number {

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use super::census::census;
 use super::observation::Observation;
-use super::operation::{Kind, OperationId};
+use super::operation::OperationId;
 use super::plan::{self, DeletePlan};
-use super::state::{CapacityWrite, GroupState};
+use super::state::{CapacityWrite, DeletionWrite, GroupState, WriteReason};
 use crate::cloud::{
-    Acceptance, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,
-    OperationHandle, Permit, ProviderId,
+    Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity, OperationHandle,
+    Permit, ProviderId,
 };
 
 /// A group under test: a clock, a state, and short words for what happens to it.
@@ -63,31 +63,35 @@ fn all(parts: &[Vec<Instance>]) -> Vec<Instance> {
     parts.concat()
 }
 
+/// What a read at this moment returns.
+fn observation(desired: u32, instances: Vec<Instance>, now: Instant, seconds: u64) -> Observation {
+    let reading = GroupReading {
+        name: "g".into(),
+        min: 1,
+        max: 100,
+        floor: 0,
+        desired,
+        etag: None,
+        units_per_node: Some(1),
+        is_detail_outdated: false,
+        growth: Permit::Granted,
+        removal: Permit::Granted,
+        instances: Some(instances),
+        hints: Arc::new(GroupHints::default()),
+        launch_fingerprint: 0,
+    };
+    Observation::new(reading, now, wall(seconds)).expect("it has instances")
+}
+
 impl Group {
     fn new(desired: u32, instances: Vec<Instance>) -> Self {
-        let mut group = Self { state: GroupState::default(), now: Instant::now(), operations: 0 };
-        group.see(desired, instances);
-        group
+        let now = Instant::now() + Duration::from_secs(1);
+        let state = GroupState::new(observation(desired, instances, now, 0), &name);
+        Self { state, now, operations: 0 }
     }
 
     fn reading(&self, desired: u32, instances: Vec<Instance>) -> Observation {
-        let reading = GroupReading {
-            name: "g".into(),
-            min: 1,
-            max: 100,
-            floor: 0,
-            desired,
-            etag: None,
-            units_per_node: Some(1),
-            is_detail_outdated: false,
-            growth: Permit::Granted,
-            removal: Permit::Granted,
-            instances: Some(instances),
-            hints: Arc::new(GroupHints::default()),
-            launch_fingerprint: 0,
-        };
-        let observation = Observation::new(reading, self.now, wall(self.seconds())).expect("it has instances");
-        self.state.recall(observation)
+        observation(desired, instances, self.now, self.seconds())
     }
 
     fn seconds(&self) -> u64 {
@@ -108,13 +112,20 @@ impl Group {
         self.state.observe(observation, &name);
     }
 
+    fn write_heal(&mut self, from: u32, to: u32) {
+        self.operations += 1;
+        let write = CapacityWrite { from, to, accepted: self.now, sent: wall(self.seconds()), handle: None };
+        self.state.send_capacity((from, to), WriteReason::Heal, false, self.now);
+        self.state.accept_capacity(OperationId(self.operations), write, &name);
+    }
+
     fn write(&mut self, from: u32, to: u32, handle: Option<&str>) -> OperationId {
         self.operations += 1;
         let operation = OperationId(self.operations);
-        let write = CapacityWrite { from, to, accepted: self.now, sent: wall(self.seconds()) };
-        self.state.send_capacity(from, to, false, self.now);
-        let acceptance = Acceptance { handle: handle.map(|handle| OperationHandle(handle.to_owned())) };
-        self.state.accept_capacity(operation, write, acceptance, &name);
+        let handle = handle.map(|handle| OperationHandle(handle.to_owned()));
+        let write = CapacityWrite { from, to, accepted: self.now, sent: wall(self.seconds()), handle };
+        self.state.send_capacity((from, to), WriteReason::Requested, false, self.now);
+        self.state.accept_capacity(operation, write, &name);
         operation
     }
 
@@ -122,8 +133,9 @@ impl Group {
         self.operations += 1;
         let operation = OperationId(self.operations);
         let handle = Some(OperationHandle("delete".into()));
-        self.state.send_delete(numbers.len());
-        self.state.accept_delete(operation, &ids(numbers), self.now, handle, false);
+        self.state.send_deletion(numbers.len());
+        let ids = ids(numbers).into_iter().collect();
+        self.state.accept_deletion(operation, DeletionWrite { ids, accepted: self.now, handle, is_resubmitted: false });
         operation
     }
 
@@ -134,19 +146,19 @@ impl Group {
     }
 
     fn target(&self) -> u32 {
-        self.state.status().expect("observed").target
+        self.state.status().target
     }
 
     fn reported(&self, state: InstanceState) -> u32 {
-        self.state.status().expect("observed").in_state(state)
+        self.state.status().in_state(state)
     }
 
     fn failed(&self) -> u32 {
-        self.state.status().expect("observed").failed()
+        self.state.status().failed()
     }
 
     fn observation(&self) -> &Observation {
-        self.state.observation().expect("observed")
+        self.state.observation()
     }
 
     fn placeholders(&self) -> Vec<ProviderId> {

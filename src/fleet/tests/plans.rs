@@ -1,6 +1,6 @@
-//! What requests come to, and which readings are believed.
+//! What is done for each request, and which observations are believed.
 
-use super::super::doubt::{Doubt, confirms, doubt};
+use super::super::doubt::{Doubt, doubt, doubt_first};
 use super::super::error::Refusal;
 use super::super::plan::NamedNode;
 use super::*;
@@ -13,7 +13,7 @@ fn named(numbers: std::ops::Range<u32>) -> Vec<NamedNode> {
 fn a_batch_is_judged_whole_against_the_minimum() {
     let group = Group::new(4, running(0..4));
     let none = DeletePlan::default();
-    let judge = |nodes: &[NamedNode], claimed| plan::delete(&group.state, group.observation(), nodes, claimed);
+    let judge = |nodes: &[NamedNode], claimed| plan::delete(&group.state, nodes, claimed);
     assert_eq!(judge(&named(0..4), &none), Err(Refusal::BelowMin { asked: 4, room: 3, min: 1 }));
     let first = judge(&named(0..3), &none).expect("there is room for three");
     assert_eq!(first.instances, ids(0..3));
@@ -24,7 +24,7 @@ fn a_batch_is_judged_whole_against_the_minimum() {
 #[test]
 fn deleting_what_is_gone_or_going_is_fine_and_costs_nothing() {
     let group = Group::new(4, all(&[running(0..4), deleting(4..5, Counts::No)]));
-    let plan = plan::delete(&group.state, group.observation(), &named(4..9), &DeletePlan::default());
+    let plan = plan::delete(&group.state, &named(4..9), &DeletePlan::default());
     assert_eq!(plan, Ok(DeletePlan::default()));
 }
 
@@ -33,7 +33,7 @@ fn failed_machines_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
     let mut machines = running(0..2);
     machines[1].failure = Some(shortage(wall(0)));
     let group = Group::new(2, machines);
-    let judge = |nodes: &[NamedNode]| plan::delete(&group.state, group.observation(), nodes, &DeletePlan::default());
+    let judge = |nodes: &[NamedNode]| plan::delete(&group.state, nodes, &DeletePlan::default());
     assert_eq!(judge(&named(1..2)).map(|plan| plan.instances), Ok(ids(1..2)));
     assert_eq!(judge(&named(0..1)), Err(Refusal::BelowMin { asked: 1, room: 0, min: 1 }));
     let create_error = [NamedNode { id: id(0), create_error: true }];
@@ -44,36 +44,59 @@ fn failed_machines_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
 fn names_match_in_any_case_and_the_cloud_is_told_its_own() {
     let group = Group::new(2, running(0..2));
     let shouted = [NamedNode { id: ProviderId::from("I-1"), create_error: false }];
-    let plan = plan::delete(&group.state, group.observation(), &shouted, &DeletePlan::default());
+    let plan = plan::delete(&group.state, &shouted, &DeletePlan::default());
     assert_eq!(plan.map(|plan| plan.instances), Ok(vec![id(1)]));
 }
 
 #[test]
 fn growth_stops_at_the_maximum_and_where_the_group_cannot_grow() {
     let group = Group::new(98, running(0..98));
-    assert_eq!(plan::increase(&group.state, group.observation(), 2, 0), Ok(()));
-    let refused = plan::increase(&group.state, group.observation(), 1, 2);
+    assert_eq!(plan::increase(&group.state, 2, 0), Ok(()));
+    let refused = plan::increase(&group.state, 1, 2);
     assert_eq!(refused, Err(Refusal::AboveMax { delta: 1, target: 100, max: 100 }));
+    let mut group = group;
     let mut suspended = group.observation().clone();
     suspended.reading.growth = Permit::Withheld("Launch is suspended".into());
-    assert!(matches!(plan::increase(&group.state, &suspended, 1, 0), Err(Refusal::GrowthWithheld { .. })));
+    group.state.observe(suspended, &name);
+    assert!(matches!(plan::increase(&group.state, 1, 0), Err(Refusal::GrowthWithheld { .. })));
 }
 
 #[test]
 fn no_group_grows_beyond_what_any_group_holds() {
-    let group = Group::new(98, running(0..98));
+    let mut group = Group::new(98, running(0..98));
     let mut boundless = group.observation().clone();
     boundless.reading.max = u32::MAX;
-    let refused = plan::increase(&group.state, &boundless, i32::MAX.unsigned_abs(), u32::MAX);
+    group.state.observe(boundless, &name);
+    let refused = plan::increase(&group.state, i32::MAX.unsigned_abs(), u32::MAX);
     let refusal = refused.expect_err("far too many");
     assert!(refusal.to_string().contains("above its maximum of 100000"), "{refusal}");
 }
 
 #[test]
-fn no_scale_up_is_written_below_what_lives() {
+fn a_surplus_that_the_cloud_launched_permits_a_scale_up() {
+    let mut group = Group::new(10, running(0..10));
+    group.see(10, running(0..14));
+    assert_eq!(plan::raised_capacity(&group.state, 2), Some(12));
+}
+
+#[test]
+fn a_surplus_found_at_the_start_permits_a_scale_up_unless_more_than_twice_the_capacity_live() {
+    assert_eq!(plan::raised_capacity(&Group::new(10, running(0..14)).state, 2), Some(12));
+    assert_eq!(plan::raised_capacity(&Group::new(1, running(0..90)).state, 2), None);
+    assert_eq!(
+        plan::raised_capacity(&Group::new(0, running(0..90)).state, 90),
+        Some(90),
+        "that is room for all of them"
+    );
+}
+
+#[test]
+fn no_scale_up_is_written_below_what_lives_after_the_capacity_fell() {
     let mut group = Group::new(90, running(0..90));
     group.see(0, running(0..90));
-    assert_eq!(plan::raised_capacity(&group.state, group.observation(), 1), None);
+    assert_eq!(plan::raised_capacity(&group.state, 1), None);
+    group.see(0, running(0..2));
+    assert_eq!(plan::raised_capacity(&group.state, 2), Some(2), "once there is room for what lives");
 }
 
 #[test]
@@ -83,22 +106,23 @@ fn readings_that_contradict_themselves_are_doubted_until_a_second_one_agrees() {
         let reading = group.reading(desired, instances);
         doubt(&group.state, &reading)
     };
-    assert_eq!(doubted(0, running(0..90)), Some(Doubt::CapacityBelowLive { desired: 0, live: 90 }));
+    assert_eq!(doubted(0, running(0..90)), Some(Doubt::CapacityBelowLive { capacity: 0, live: 90 }));
     assert_eq!(doubted(0, vec![]), Some(Doubt::CapacityFell { before: 90, after: 0 }));
     assert_eq!(doubted(90, vec![]), Some(Doubt::InstancesGone { before: 90, after: 0 }));
     assert_eq!(doubted(88, running(0..88)), None);
     assert_eq!(doubted(120, running(0..90)), None);
-    assert!(confirms(&group.reading(0, vec![]), &group.reading(0, vec![])));
-    assert!(!confirms(&group.reading(0, vec![]), &group.reading(90, running(0..90))));
+    let fell = doubted(0, running(0..90)).expect("doubted");
+    assert!(fell.is_confirmed_by(&doubted(0, running(0..95)).expect("doubted")), "a surplus may move");
+    assert!(!fell.is_confirmed_by(&doubted(0, vec![]).expect("doubted")));
+    assert!(!fell.is_confirmed_by(&doubted(1, running(0..90)).expect("doubted")));
 }
 
 #[test]
-fn a_first_reading_is_doubted_too() {
+fn a_first_observation_is_doubted_too() {
     let group = Group::new(5, running(0..5));
     let reading = group.reading(0, running(0..90));
-    let unread = GroupState::default();
-    assert_eq!(doubt(&unread, &reading), Some(Doubt::CapacityBelowLive { desired: 0, live: 90 }));
-    assert_eq!(doubt(&unread, &group.reading(90, running(0..90))), None);
+    assert_eq!(doubt_first(&reading), Some(Doubt::CapacityBelowLive { capacity: 0, live: 90 }));
+    assert_eq!(doubt_first(&group.reading(90, running(0..90))), None);
 }
 
 #[test]
@@ -110,18 +134,17 @@ fn a_capacity_that_a_scale_up_accounted_for_is_doubted_once_it_no_longer_does() 
     assert_eq!(doubt(&group.state, &group.reading(0, running(0..2))), None);
     group.now += Duration::from_secs(40);
     let reading = group.reading(0, running(0..2));
-    assert_eq!(doubt(&group.state, &reading), Some(Doubt::CapacityBelowLive { desired: 0, live: 2 }));
+    assert_eq!(doubt(&group.state, &reading), Some(Doubt::CapacityBelowLive { capacity: 0, live: 2 }));
 }
 
 #[test]
-fn a_confirmed_contradiction_is_doubted_again_once_it_grows() {
+fn a_surplus_is_no_contradiction_and_a_capacity_that_falls_further_is_one() {
     let mut group = Group::new(2, running(0..4));
     assert_eq!(doubt(&group.state, &group.reading(2, running(0..4))), None, "confirmed before");
-    assert_eq!(doubt(&group.state, &group.reading(2, running(0..3))), None);
-    let reading = group.reading(2, running(0..5));
-    assert_eq!(doubt(&group.state, &reading), Some(Doubt::CapacityBelowLive { desired: 2, live: 5 }));
+    assert_eq!(doubt(&group.state, &group.reading(2, running(0..5))), None, "the cloud launches it itself");
     group.see(2, running(0..5));
-    assert_eq!(doubt(&group.state, &group.reading(2, running(0..5))), None);
+    let reading = group.reading(1, running(0..5));
+    assert_eq!(doubt(&group.state, &reading), Some(Doubt::CapacityBelowLive { capacity: 1, live: 5 }));
 }
 
 #[test]
@@ -149,14 +172,14 @@ fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
     group.write(7, 6, None);
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None);
+    assert_eq!(plan::healed_capacity(&group.state), None);
     let late = group.reading(6, running(0..7));
     assert_eq!(doubt(&group.state, &late), None);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(7));
+    assert_eq!(plan::healed_capacity(&group.state), Some(7));
     group.now += Duration::from_secs(40);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None, "somebody else's doing by now");
+    assert_eq!(plan::healed_capacity(&group.state), None, "somebody else's doing by now");
 }
 
 #[test]
@@ -167,10 +190,10 @@ fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
     group.state.cancel(&named);
     group.see(7, running(0..3));
     assert_eq!(group.target(), 3, "the target shows it at once");
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None);
     group.now += Duration::from_secs(6);
     group.see(7, running(0..3));
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(3));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(3));
 }
 
 #[test]
@@ -183,7 +206,7 @@ fn nothing_is_lowered_on_instances_that_were_read_before_the_capacity_was_raised
         group.state.observe(observation, &name);
         let named: BTreeSet<_> = group.placeholders().into_iter().collect();
         group.state.cancel(&named);
-        plan::reduced_capacity(&group.state, group.observation(), 0)
+        plan::reduced_capacity(&group.state, 0)
     };
     assert_eq!(see(7, "1"), None);
     assert_eq!(see(9, "2"), None, "two may be there that were not listed yet");
@@ -196,10 +219,10 @@ fn nothing_is_lowered_just_after_somebody_else_raised_the_capacity() {
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
     group.see(9, running(0..3));
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None);
     group.now += Duration::from_secs(6);
     group.see(9, running(0..3));
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(7));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(7));
 }
 
 #[test]
@@ -209,7 +232,7 @@ fn nothing_is_lowered_below_what_a_reading_lost_of_a_deletion_under_way() {
     group.see(4, running(0..2));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     assert_eq!(group.state.cancel(&named), 2, "one of them is only missing from the reading");
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(3), "three are there");
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(3), "three are there");
 }
 
 #[test]
@@ -217,11 +240,11 @@ fn a_scale_up_that_undid_a_greater_one_of_somebody_else_is_healed() {
     let mut group = Group::new(3, running(0..3));
     group.write(3, 5, None);
     group.see(5, running(0..3));
-    assert!(!group.state.has_just_lowered(group.now), "nothing to look for");
+    assert!(!group.state.is_watched(group.now), "nothing to watch for");
     group.see(5, running(0..9));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(9));
+    assert_eq!(plan::healed_capacity(&group.state), Some(9));
     group.see(2, running(0..9));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None, "lower than what was written");
+    assert_eq!(plan::healed_capacity(&group.state), None, "lower than what was written");
 }
 
 #[test]
@@ -233,33 +256,79 @@ fn a_reduction_is_healed_after_deletions_and_scale_ups_too() {
     group.see(6, running(0..6));
     group.delete(0..2);
     group.see(4, running(2..7));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(5), "deletions lowered it further");
+    assert_eq!(plan::healed_capacity(&group.state), Some(5), "deletions lowered it further");
     group.write(4, 5, None);
     group.see(5, running(2..8));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(6), "one more came up");
+    assert_eq!(plan::healed_capacity(&group.state), Some(6), "one more came up");
     group.see(3, running(2..8));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None, "lower than anything of ours explains");
+    assert_eq!(plan::healed_capacity(&group.state), None, "lower than anything of ours explains");
 }
 
 #[test]
-fn a_reduction_by_a_process_that_died_is_healed_by_the_next_one() {
-    let group = Group::new(7, running(0..7));
-    let first = |latest: Option<Duration>| {
-        let mut reading = group.reading(6, running(0..7));
-        reading.activity.latest = latest.map(|ago| reading.at - ago);
-        let mut state = GroupState::default();
-        state.observe(reading, &name);
-        plan::healed_capacity(&state, state.observation().unwrap())
+fn a_start_raises_nothing() {
+    assert_eq!(plan::healed_capacity(&Group::new(10, running(0..14)).state), None);
+}
+
+#[test]
+fn a_surplus_is_never_raised_above_the_capacity_before_our_reduction_or_the_maximum() {
+    let mut group = Group::new(12, running(0..10));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.cancel(&named);
+    group.write(12, 10, None);
+    group.see(10, running(0..15));
+    assert_eq!(plan::healed_capacity(&group.state), Some(12));
+    group.write_heal(10, 12);
+    group.see(12, running(0..15));
+    assert_eq!(plan::healed_capacity(&group.state), None, "a heal does not raise its own bound");
+    let mut group = Group::new(98, running(0..98));
+    group.write(98, 100, None);
+    group.see(100, running(0..105));
+    assert_eq!(plan::healed_capacity(&group.state), None, "never above the maximum");
+}
+
+#[test]
+fn deletions_that_fail_after_the_capacity_let_go_of_them_are_raised_back() {
+    let mut group = Group::new(8, running(0..8));
+    let delete = group.delete(0..3);
+    group.see(5, all(&[deleting(0..3, Counts::UntilDeleted), running(3..8)]));
+    assert_eq!(plan::healed_capacity(&group.state), None);
+    group.fail(delete, 5, running(0..8));
+    assert_eq!(plan::healed_capacity(&group.state), Some(8));
+    group.see(5, running(0..10));
+    assert_eq!(plan::healed_capacity(&group.state), Some(8), "at most to what it was before the deletion");
+}
+
+#[test]
+fn a_deletion_without_a_response_counts_as_done_until_a_read_settles_it() {
+    let lost = || {
+        let mut group = Group::new(5, running(0..5));
+        group.state.lose_deletion(OperationId(9), ids(0..2).into_iter().collect(), group.now);
+        assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (3, 2));
+        group
     };
-    assert_eq!(first(Some(Duration::from_secs(10))), Some(7));
-    assert_eq!(first(Some(Duration::from_secs(100))), None, "nothing has come up lately: somebody else lowers it");
-    assert_eq!(first(None), None);
+    let mut group = lost();
+    group.see(5, running(0..5));
+    assert_eq!(group.target(), 3, "a read may lag behind");
+    assert!(group.state.in_flight().is_unsettled(&id(0)));
+    group.now += Duration::from_secs(31);
+    group.see(5, running(0..5));
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (5, 0), "it did not take effect");
+    assert!(!group.state.in_flight().has_unsettled());
+
+    let mut group = lost();
+    group.see(4, all(&[deleting(0..1, Counts::No), running(1..5)]));
+    assert!(!group.state.in_flight().is_unsettled(&id(0)), "it took effect for this one");
+    assert!(group.state.in_flight().is_unsettled(&id(1)));
+    assert_eq!(group.target(), 3);
+    group.see(3, running(2..5));
+    assert!(!group.state.in_flight().has_unsettled());
+    assert_eq!(group.target(), 3);
 }
 
 #[test]
-fn what_the_cloud_says_is_going_already_is_going() {
+fn instances_that_the_cloud_reports_as_leaving_are_leaving() {
     let mut group = Group::new(5, running(0..5));
-    group.state.note_going(OperationId(99), &ids(0..1), group.now);
+    group.state.note_leaving(OperationId(99), &ids(0..1), group.now);
     group.see(5, running(0..5));
     assert_eq!(group.target(), 4);
     group.now += Duration::from_secs(40);
@@ -274,18 +343,18 @@ fn a_raise_that_was_refused_is_tried_again() {
     group.state.cancel(&named);
     group.write(7, 6, None);
     group.see(6, running(0..7));
-    group.state.send_capacity(6, 7, false, group.now);
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), Some(7));
-    group.write(6, 7, None);
+    group.state.send_capacity((6, 7), WriteReason::Heal, false, group.now);
+    assert_eq!(plan::healed_capacity(&group.state), Some(7));
+    group.write_heal(6, 7);
     group.see(7, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None, "until one is accepted");
+    assert_eq!(plan::healed_capacity(&group.state), None, "until one is accepted");
 }
 
 #[test]
 fn a_shrinkage_from_outside_is_not_undone() {
     let mut group = Group::new(7, running(0..7));
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, group.observation()), None);
+    assert_eq!(plan::healed_capacity(&group.state), None);
 }
 
 #[test]
@@ -298,5 +367,5 @@ fn the_numbers_are_derived_anew_each_time() {
         group.fail(delete, 5, running(0..5));
         assert_eq!(group.target(), 5, "a failed operation leaves nothing behind");
     }
-    assert_eq!(census(group.observation(), group.state.operations()).shortfall, 0);
+    assert_eq!(census(group.observation(), group.state.in_flight()).shortfall, 0);
 }

@@ -1,5 +1,6 @@
 //! What CA is told, on hand-made observations.
 
+use super::super::accounting::Accounting;
 use super::*;
 
 #[test]
@@ -12,7 +13,7 @@ fn a_deletion_that_the_capacity_still_counts_leaves_the_target_at_once_and_comes
 
     group.fail(delete, 86, running(0..86));
     assert_eq!((group.target(), group.reported(InstanceState::Running)), (86, 86));
-    assert_eq!(plan::raised_capacity(&group.state, group.observation(), 5), Some(91));
+    assert_eq!(plan::raised_capacity(&group.state, 5), Some(91));
 }
 
 #[test]
@@ -21,29 +22,26 @@ fn a_deletion_that_the_capacity_no_longer_counts_is_not_subtracted_twice() {
     group.delete(0..38);
     group.see(48, all(&[deleting(0..38, Counts::UntilDeleted), running(38..86)]));
     assert_eq!(group.target(), 48);
-    assert_eq!(plan::raised_capacity(&group.state, group.observation(), 2), Some(50));
+    assert_eq!(plan::raised_capacity(&group.state, 2), Some(50));
 }
 
 #[test]
-fn the_habit_is_what_the_read_after_the_acceptance_shows() {
+fn the_observation_after_the_acceptance_shows_the_accounting() {
     let shows = |desired, instances| {
         let mut group = Group::new(10, running(0..10));
         group.delete(0..4);
         group.see(desired, instances);
-        match &group.state.operations()[0].kind {
-            Kind::Delete { counted, .. } => *counted,
-            Kind::Capacity { .. } => panic!("no deletion"),
-        }
+        group.state.in_flight().accounting(&id(3))
     };
     let going = all(&[deleting(0..4, Counts::UntilDeleted), running(4..10)]);
-    assert_eq!(shows(10, going.clone()), Some(true));
-    assert_eq!(shows(6, going.clone()), Some(false));
-    assert_eq!(shows(8, going), None, "neither explains it");
+    assert_eq!(shows(10, going.clone()), Accounting::Counted);
+    assert_eq!(shows(6, going.clone()), Accounting::NotCounted);
+    assert_eq!(shows(8, going), Accounting::Unknown, "neither explains it");
     // Two machines are gone already, and the capacity with them: it still counts the other two.
     let half = all(&[deleting(2..4, Counts::UntilDeleted), running(4..10)]);
-    assert_eq!(shows(8, half), Some(true));
+    assert_eq!(shows(8, half), Accounting::Counted);
     // Four others have left as well: the capacity may have fallen by them, or by those that were named.
-    assert_eq!(shows(6, all(&[deleting(0..4, Counts::UntilDeleted), running(8..10)])), None);
+    assert_eq!(shows(6, all(&[deleting(0..4, Counts::UntilDeleted), running(8..10)])), Accounting::Unknown);
 }
 
 #[test]
@@ -142,7 +140,7 @@ fn a_scale_up_is_never_computed_from_a_read_that_lags_behind() {
     let mut group = Group::new(5, running(0..5));
     group.write(5, 10, None);
     group.see(5, running(0..5));
-    assert_eq!(plan::raised_capacity(&group.state, group.observation(), 2), Some(12));
+    assert_eq!(plan::raised_capacity(&group.state, 2), Some(12));
 }
 
 #[test]
@@ -185,15 +183,15 @@ fn only_failures_since_the_shortfall_began_explain_it() {
     let mut group = Group::new(2, running(0..2));
     group.write(2, 4, None);
     let since = group.state.placeholders()[0].since;
-    let mut observation = group.reading(4, running(0..2));
+    group.see(4, running(0..2));
     let week = Duration::from_secs(7 * 24 * 3600);
-    observation.activity = LaunchActivity { failures: vec![shortage(since - week)], ..LaunchActivity::default() };
-    group.state.observe(observation.clone(), &name);
+    let mut activity = LaunchActivity { failures: vec![shortage(since - week)], ..LaunchActivity::default() };
+    group.state.learn_activity(activity.clone());
     assert_eq!(group.failed(), 0);
 
-    observation.activity.failures.insert(0, shortage(since + Duration::from_secs(1)));
-    observation.activity.under_way = 1;
-    group.state.observe(observation, &name);
+    activity.failures.insert(0, shortage(since + Duration::from_secs(1)));
+    activity.under_way = 1;
+    group.state.learn_activity(activity);
     assert_eq!(group.failed(), 1, "one launch is still under way");
 }
 
@@ -208,7 +206,7 @@ fn capacity_that_the_cloud_took_back_stays_in_the_target_until_its_placeholders_
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
     assert_eq!((group.target(), group.failed()), (3, 0));
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None, "there is nothing to write");
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None, "there is nothing to write");
 }
 
 #[test]
@@ -244,7 +242,7 @@ fn capacity_that_the_cloud_kept_after_a_failure_can_be_lowered_to_what_lives() {
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
     assert_eq!(group.target(), 4);
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(4));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(4));
 }
 
 #[test]
@@ -254,13 +252,13 @@ fn a_reduction_never_goes_below_what_is_listed_deleting_instances_included() {
     assert_eq!(named.len(), 5);
     group.state.cancel(&named);
     assert_eq!(group.target(), 3, "it shows in the target at once");
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(6));
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 1), Some(7), "one is being launched");
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(6));
+    assert_eq!(plan::reduced_capacity(&group.state, 1), Some(7), "one is being launched");
     group.write(8, 6, None);
     assert_eq!(group.target(), 3);
     group.see(6, running(0..3));
     assert_eq!(group.target(), 3);
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(3), "now it is safe");
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(3), "now it is safe");
 }
 
 #[test]
@@ -272,10 +270,10 @@ fn a_reduction_never_goes_below_the_minimum_and_what_is_left_out_stays_out_of_th
     group.state.observe(observation.clone(), &name);
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), Some(30));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(30));
     group.write(35, 30, None);
     assert_eq!((group.target(), group.reported(InstanceState::Creating)), (1, 0));
-    assert_eq!(plan::reduced_capacity(&group.state, group.observation(), 0), None);
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None);
 
     observation.reading.desired = 30;
     observation.instances = running(0..2);
@@ -284,22 +282,20 @@ fn a_reduction_never_goes_below_the_minimum_and_what_is_left_out_stays_out_of_th
 }
 
 #[test]
-fn wanting_forgone_capacity_again_needs_no_write() {
+fn reinstating_cancelled_placeholders_needs_no_write() {
     let mut group = Group::new(5, running(0..2));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
     assert_eq!(group.state.reinstate(2, wall(50), &name), 2);
     assert_eq!(group.target(), 4);
-    assert!(group.state.status().is_some_and(|status| status.instances.iter().all(|one| !named.contains(&one.id))));
+    assert!(group.state.status().instances.iter().all(|one| !named.contains(&one.id)));
 }
 
 #[test]
 fn a_decrease_takes_failed_placeholders_first_and_never_an_instance() {
     let mut group = Group::new(4, running(0..2));
-    let mut observation = group.reading(4, running(0..2));
-    observation.activity.failures = vec![shortage(wall(10_000))];
-    observation.activity.under_way = 1;
-    group.state.observe(observation, &name);
+    let failures = vec![shortage(wall(10_000))];
+    group.state.learn_activity(LaunchActivity { failures, under_way: 1, ..LaunchActivity::default() });
     let none = DeletePlan::default();
     let one = plan::decrease(&group.state, 1, &none);
     let failed =

@@ -116,10 +116,16 @@ async fn concurrent_scale_ups_and_deletes_over_the_wire_are_exact() {
     let mut calls = JoinSet::new();
     for victim in victims.clone() {
         let mut client = client.clone();
-        calls.spawn(async move { client.delete("by-tag", &[&victim]).await });
+        calls.spawn(async move { (client.delete("by-tag", &[&victim]).await, victim) });
     }
-    for outcome in calls.join_all().await {
-        outcome.expect("deleted");
+    // Under concurrent calls moto returns an HTTP 500 now and then, which leaves the outcome unknown.
+    for (outcome, victim) in calls.join_all().await {
+        if let Err(status) = outcome {
+            assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+            client
+                .until("its outcome is settled", async |client| client.delete("by-tag", &[&victim]).await.is_ok())
+                .await;
+        }
     }
     assert_eq!(client.target("by-tag").await, 10);
     assert_only_these_are_gone(&moto, &mut client, &victims).await;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::InstanceState;
+use headcount::cloud::{CloudError, InstanceState};
 use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan};
 use headcount::fleet::{FleetError, Mutation, Refusal};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::fixture::{Fixture, kinds, limit, seconds};
 
@@ -91,13 +91,11 @@ async fn a_write_whose_answer_is_lost_is_found_out_about() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_fails_changes_nothing_and_says_so() {
-    let call_faults =
-        [CallFault::Throttled { retry_after: None }, CallFault::Unreachable, CallFault::Denied, CallFault::Refused];
-    for call_fault in call_faults {
+    for call_fault in [CallFault::Unreachable, CallFault::Denied, CallFault::Refused] {
         let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
         fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, call_fault.clone()));
         let error = fixture.increase("g", 2).await.expect_err("it was not written");
-        assert!(matches!(error, FleetError::Cloud { .. }), "{error}");
+        assert!(matches!(error, FleetError::Cloud { .. } | FleetError::OutcomeUnknown { .. }), "{error}");
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (4, 4), "{call_fault:?}");
         assert!(fixture.instances("g", InstanceState::Creating).is_empty());
     }
@@ -111,10 +109,30 @@ async fn a_conflict_is_computed_again_from_a_new_reading() {
     fixture.increase("g", 2).await.expect("the third attempt is accepted");
     assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11), "growth from outside is kept");
 
-    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 3, CallFault::Conflict));
-    let error = fixture.increase("g", 1).await.expect_err("at most twice again");
-    assert!(matches!(error, FleetError::Contended { .. }), "{error}");
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 100, CallFault::Conflict));
+    let began = Instant::now();
+    let error = fixture.increase("g", 1).await.expect_err("the conflict lasts");
+    assert!(matches!(error, FleetError::Cloud { error: CloudError::Conflict(_), .. }), "{error}");
+    let taken = began.elapsed();
+    assert!(
+        (Duration::from_secs(3)..Duration::from_millis(4_500)).contains(&taken),
+        "the caller's time is used: {taken:?}"
+    );
     assert_eq!(fixture.capacity("g"), 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_write_is_sent_again_if_the_pause_ends_in_time() {
+    let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
+    let throttled = |pause| CallFault::Throttled { retry_after: Some(Duration::from_secs(pause)) };
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, throttled(2)));
+    fixture.increase("g", 2).await.expect("there is time for the pause");
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, throttled(60)));
+    let began = Instant::now();
+    let error = fixture.increase("g", 2).await.expect_err("there is not");
+    assert!(matches!(error, FleetError::Cloud { error: CloudError::Throttled { .. }, .. }), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(1), "waiting would not help");
+    assert_eq!(fixture.capacity("g"), 6);
 }
 
 #[tokio::test(start_paused = true)]

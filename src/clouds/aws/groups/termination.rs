@@ -172,7 +172,7 @@ fn accept(group: &str, batch: &[Target], activities: &[Activity], deletion: &mut
     deletion.accepted.extend(named.into_iter().map(|target| target.id.clone()));
     let not_started = |target: &Target| {
         let message = "the group started no activity for this instance";
-        (target.id.clone(), CloudError::unintelligible(OPERATION, &target.instance, message))
+        (target.id.clone(), CloudError::refused(OPERATION, &target.instance, message))
     };
     deletion.refused.extend(unnamed.into_iter().map(not_started));
 }

@@ -157,7 +157,7 @@ async fn vmss_scale_up_from_min() {
         faults.script_read(Some(CallKind::List), "pool", 1, ReadFault::Capacity(3));
         faults.script_read(Some(CallKind::Observe), "pool", 1, ReadFault::Capacity(3));
     });
-    setup.server().logged("contradicts itself");
+    setup.server().logged("is in doubt");
     setup.emulator.forget_requests();
     let read_again =
         async |_: &mut Client| !setup.emulator.requests_with("GET", "virtualMachineScaleSets/pool?").is_empty();

@@ -1,0 +1,51 @@
+//! Trying again within a caller's time: conflicts, and throttles whose pause ends in time (law 2).
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::cloud::CloudError;
+use crate::fleet::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN};
+
+/// The attempts at one write.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Attempts {
+    /// Attempts that end at this moment.
+    pub(super) fn until(until: Instant) -> Self {
+        Self { until, pause: ATTEMPT_PAUSE_MIN }
+    }
+
+    /// The time that is left.
+    pub(super) fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// Waits before the next attempt, as long as the cloud asked for after `error`. `false` where the time does not allow for
+    /// another one.
+    pub(super) async fn again_after(&mut self, error: &CloudError) -> bool {
+        let pause = match error {
+            CloudError::Throttled { retry_after: Some(pause), .. } => (*pause).max(self.pause),
+            _ => self.pause,
+        };
+        self.wait(pause).await
+    }
+
+    /// Waits before the next attempt. `false` where the time does not allow for another one.
+    pub(super) async fn again(&mut self) -> bool {
+        self.wait(self.pause).await
+    }
+
+    async fn wait(&mut self, pause: Duration) -> bool {
+        if Instant::now() + pause >= self.until {
+            return false;
+        }
+        self.pause = (self.pause * 2).min(ATTEMPT_PAUSE_MAX);
+        sleep(pause).await;
+        true
+    }
+}

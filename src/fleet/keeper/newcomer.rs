@@ -1,0 +1,95 @@
+//! A group that was never observed. It has no state yet, is not served, and no request can reach it (law 5).
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::reader::{GroupReader, ReadResult};
+use super::{Keeper, KeeperContext};
+use crate::fleet::doubt::{Doubt, doubt_first};
+use crate::fleet::error::FleetError;
+use crate::fleet::limits::{CONFIRM_AFTER, READ_LIMIT};
+use crate::fleet::mailbox::{Adoption, Mailbox, Message};
+use crate::fleet::observation::Observation;
+use crate::fleet::snapshot::GroupKey;
+
+/// A keeper before its group's first good observation.
+pub(super) struct Newcomer {
+    pub(super) key: GroupKey,
+    pub(super) context: KeeperContext,
+    pub(super) inbox: mpsc::Receiver<Message>,
+    pub(super) reader: GroupReader,
+    pub(super) mailbox: Mailbox,
+}
+
+/// A first observation that waits for a second one to confirm it.
+struct FirstDoubted {
+    why: Doubt,
+    confirm_at: Instant,
+    _adoption: Option<Adoption>,
+}
+
+impl Newcomer {
+    /// Waits for the first good observation. `None` where the mailbox was closed or the group does not exist.
+    pub(super) async fn observe(&mut self) -> Option<(Observation, Option<Adoption>)> {
+        let mut doubted: Option<FirstDoubted> = None;
+        loop {
+            let confirm_at = doubted.as_ref().map(|doubted| doubted.confirm_at);
+            let (read, adoption) = tokio::select! {
+                biased; // so that a seed decides what a simulation does
+                () = sleep_until(confirm_at.unwrap_or_else(Instant::now)), if confirm_at.is_some() => (self.reader.instances(READ_LIMIT).await, None),
+                message = self.inbox.recv() => match self.receive(message?).await {
+                    Some(read) => read,
+                    None => continue,
+                },
+            };
+            let observation = match read.reading {
+                Ok(Some(reading)) => Observation::new(reading, read.begun, read.at),
+                Ok(None) => return None,
+                Err(error) => {
+                    tracing::warn!(group = %self.key, %error, "node group cannot be read; not served until it can be");
+                    None
+                }
+            };
+            let Some(observation) = observation else {
+                if let Some(doubted) = &mut doubted {
+                    doubted.confirm_at = Instant::now() + CONFIRM_AFTER * 5;
+                    doubted._adoption = None;
+                }
+                continue;
+            };
+            let Some(why) = doubt_first(&observation) else { return Some((observation, adoption)) };
+            if doubted.as_ref().is_some_and(|doubted| doubted.why.is_confirmed_by(&why)) {
+                tracing::warn!(group = %self.key, %why, "a second observation confirms the first");
+                return Some((observation, adoption));
+            }
+            tracing::warn!(group = %self.key, %why, "observation is in doubt; not published until a second one confirms it");
+            doubted = Some(FirstDoubted { why, confirm_at: Instant::now() + CONFIRM_AFTER, _adoption: adoption });
+        }
+    }
+
+    /// What a message shows of the group, with the instances read where a listing lacks them.
+    async fn receive(&mut self, message: Message) -> Option<(ReadResult, Option<Adoption>)> {
+        match message {
+            Message::Listed { reading, begun, adoption } if reading.instances.is_some() => {
+                let at = self.context.cloud.now();
+                Some((ReadResult { reading: Ok(Some(*reading)), begun, at }, Some(adoption)))
+            }
+            Message::Listed { adoption, .. } => Some((self.reader.instances(READ_LIMIT).await, Some(adoption))),
+            Message::NotListed { .. } => Some((self.reader.instances_or_gone_twice().await, None)),
+            Message::Mutate(request) => {
+                let group = self.context.store.served_id(&self.key);
+                request.respond(Err(FleetError::NotServed { group }));
+                None
+            }
+            Message::Drain(done) => {
+                let _nobody_waits = done.send(());
+                None
+            }
+        }
+    }
+
+    /// The keeper of the group, from its first observation on.
+    pub(super) fn into_keeper(self, observation: Observation) -> Keeper {
+        Keeper::new(self, observation)
+    }
+}

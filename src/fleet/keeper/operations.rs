@@ -1,0 +1,112 @@
+//! Seeing operations to their end. The cloud is polled beside the keeper; what it reports is recorded here.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+
+use super::Keeper;
+use super::attempts::Attempts;
+use super::side::PollEnd;
+use crate::cloud::{Failure, FailureClass, OperationHandle, ProviderId};
+use crate::fleet::limits::OWN_WRITE_LIMIT;
+use crate::fleet::operation::{OperationId, OperationRequest};
+
+/// An operation that the cloud reports as failed. An observation younger than the report shows what it left behind.
+#[derive(Debug)]
+pub(super) struct FailedOperation {
+    pub operation: OperationId,
+    pub failure: Failure,
+    reported: Instant,
+    /// What is deleted once more after the observation: the cloud preferred another operation.
+    resubmit: BTreeSet<ProviderId>,
+}
+
+impl Keeper {
+    /// Polls an accepted operation, where the cloud can be asked about it.
+    pub(super) fn follow(&mut self, operation: OperationId, handle: Option<OperationHandle>) {
+        if let Some(handle) = handle {
+            self.side.poll(&self.context.cloud, self.group_id(), operation, handle);
+        }
+        self.look_soon();
+    }
+
+    /// The polls of an operation have ended.
+    pub(super) fn polled(&mut self, operation: OperationId, end: PollEnd) {
+        match end {
+            PollEnd::Succeeded => {
+                tracing::info!(group = %self.group_id(), %operation, "operation finished");
+                self.state.succeed(operation, Instant::now());
+            }
+            PollEnd::Unpollable => self.state.stop_polling(operation, Instant::now()),
+            PollEnd::Failed(failure) => {
+                tracing::warn!(
+                    group = %self.group_id(), %operation, code = %failure.code, message = %failure.message,
+                    "the cloud accepted the operation, and it failed later"
+                );
+                self.report_failed(operation, failure, BTreeSet::new());
+            }
+            PollEnd::Preempted => self.preempted(operation),
+        }
+        self.look_soon();
+    }
+
+    /// The cloud preferred another operation. A deletion is sent once more.
+    fn preempted(&mut self, operation: OperationId) {
+        tracing::warn!(group = %self.group_id(), %operation, "the cloud dropped the operation in favour of another one");
+        let operations = self.state.in_flight().operations();
+        let resubmit = operations.iter().find(|candidate| candidate.id == operation).and_then(|preempted| {
+            match &preempted.request {
+                OperationRequest::Deletion { ids, is_resubmitted: false, .. } => Some(ids.clone()),
+                _ => None,
+            }
+        });
+        let failure = Failure {
+            class: FailureClass::Other,
+            code: "OperationPreempted".to_owned(),
+            message: "the cloud preferred another operation".to_owned(),
+            at: self.context.cloud.now(),
+            is_explained: true,
+        };
+        self.report_failed(operation, failure, resubmit.unwrap_or_default());
+    }
+
+    fn report_failed(&mut self, operation: OperationId, failure: Failure, resubmit: BTreeSet<ProviderId>) {
+        self.failed.push(FailedOperation { operation, failure, reported: Instant::now(), resubmit });
+    }
+
+    /// The failures that were reported before a read that began then. What they were to delete is noted to be sent again.
+    pub(super) fn take_failed(&mut self, begun: Instant) -> Vec<FailedOperation> {
+        let (due, later) =
+            std::mem::take(&mut self.failed).into_iter().partition(|one: &FailedOperation| one.reported <= begun);
+        self.failed = later;
+        let due: Vec<FailedOperation> = due;
+        self.to_resubmit.extend(due.iter().flat_map(|failed| failed.resubmit.iter().cloned()));
+        due
+    }
+
+    /// Deletes once more what a preempted deletion left, together with all that other deletions under way name: by themselves
+    /// those would be preempted by this one, and so on forever.
+    pub(super) async fn resubmit(&mut self) {
+        let named = std::mem::take(&mut self.to_resubmit);
+        let in_flight = self.state.in_flight();
+        let instances = &self.state.observation().instances;
+        let is_left = |id: &ProviderId| named.contains(id) && !in_flight.deletes(id);
+        if !instances.iter().any(|one| is_left(&one.id) && !in_flight.is_leaving(one)) {
+            return;
+        }
+        let due = instances
+            .iter()
+            .filter(|one| in_flight.deletes(&one.id) || (is_left(&one.id) && !in_flight.is_leaving(one)));
+        let ids: Vec<ProviderId> = due.map(|instance| instance.id.clone()).collect();
+        let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
+        let outcome = match self.fresh(&mut attempts).await {
+            Ok(fresh) => {
+                self.write_deletion(fresh, &ids, true).await.map(drop).map_err(|error| self.cloud_error(error))
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(group = %self.group_id(), %error, "a deletion that the cloud dropped could not be sent again");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Reading one group from its cloud. Every read has a time limit.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::cloud::{CloudError, GroupName, GroupReading, LaunchActivity, SharedCloud};
+use crate::fleet::limits::{CONFIRM_AFTER, READ_LIMIT};
+
+/// Reads one group. Cheap to clone: reads beside the keeper have one of their own.
+#[derive(Clone)]
+pub(super) struct GroupReader {
+    cloud: SharedCloud,
+    group: GroupName,
+}
+
+/// What one read returned, and when it began.
+#[derive(Debug)]
+pub(super) struct ReadResult {
+    /// The group; `None` where the cloud reports that it does not exist.
+    pub reading: Result<Option<GroupReading>, CloudError>,
+    /// When the read began.
+    pub begun: Instant,
+    /// The same moment by the cloud's clock.
+    pub at: SystemTime,
+}
+
+impl GroupReader {
+    /// A reader of this group.
+    pub(super) fn new(cloud: &SharedCloud, group: &GroupName) -> Self {
+        Self { cloud: Arc::clone(cloud), group: group.clone() }
+    }
+
+    /// Reads the group and its instances.
+    pub(super) async fn instances(&self, limit: Duration) -> ReadResult {
+        let (begun, at) = (Instant::now(), self.cloud.now());
+        let read = timeout(limit.min(READ_LIMIT), self.cloud.observe(&self.group)).await;
+        ReadResult { reading: read.unwrap_or_else(|_elapsed| Err(self.timed_out("observe"))), begun, at }
+    }
+
+    /// Reads the group's capacity and precondition; its instances only where the cloud returns them in the same call.
+    pub(super) async fn capacity(&self, limit: Duration) -> ReadResult {
+        let (begun, at) = (Instant::now(), self.cloud.now());
+        let read = timeout(limit.min(READ_LIMIT), self.cloud.read_capacity(&self.group)).await;
+        ReadResult { reading: read.unwrap_or_else(|_elapsed| Err(self.timed_out("read_capacity"))), begun, at }
+    }
+
+    /// Reads the group and its instances, beside the keeper. A group is gone only if the cloud reports so twice: a keeper that
+    /// starts anew has forgotten which of its writes may still take effect.
+    pub(super) async fn instances_or_gone_twice(&self) -> ReadResult {
+        let first = self.instances(READ_LIMIT).await;
+        if !matches!(first.reading, Ok(None)) {
+            return first;
+        }
+        sleep(CONFIRM_AFTER).await;
+        self.instances(READ_LIMIT).await
+    }
+
+    /// What the cloud reports of recent launches.
+    pub(super) async fn launch_activity(&self, limit: Duration) -> Result<LaunchActivity, CloudError> {
+        let read = timeout(limit.min(READ_LIMIT), self.cloud.launch_activity(&self.group)).await;
+        read.unwrap_or_else(|_elapsed| Err(self.timed_out("launch_activity")))
+    }
+
+    pub(super) fn timed_out(&self, operation: &'static str) -> CloudError {
+        CloudError::unreachable(operation, self.group.as_str(), "no response in time")
+    }
+}

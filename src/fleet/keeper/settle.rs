@@ -1,0 +1,122 @@
+//! What is done after every observation: raising back a group that our own write left too low (law 11), lowering what CA
+//! cancelled as soon as that is safe, and planning when to look again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Keeper;
+use super::attempts::Attempts;
+use super::capacity::CapacityOutcome;
+use super::fresh::FreshInstances;
+use crate::cloud::CloudError;
+use crate::fleet::error::FleetError;
+use crate::fleet::limits::{HEAL_READ_EVERY, LAUNCH_BEGINS, LOOK_SOON, LOWER_LIMIT, OWN_WRITE_LIMIT};
+use crate::fleet::plan;
+use crate::fleet::state::WriteReason;
+
+impl Keeper {
+    /// Does what the last observation calls for.
+    pub(super) async fn settle(&mut self) {
+        self.resubmit().await;
+        self.heal().await;
+        self.lower_owed().await;
+        self.plan_look();
+    }
+
+    /// Raises the capacity back where instances came up under our own reduction, or outlived our own deletion.
+    async fn heal(&mut self) {
+        if plan::healed_capacity(&self.state).is_none() {
+            return;
+        }
+        let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
+        let fresh = match self.fresh(&mut attempts).await {
+            Ok(fresh) => fresh,
+            Err(error) => {
+                tracing::warn!(group = %self.group_id(), %error, "node group cannot be read to raise its capacity back");
+                return;
+            }
+        };
+        let Some(to) = plan::healed_capacity(&self.state) else { return };
+        tracing::warn!(group = %self.group_id(), to, "more instances live than our own write left room for; raising the capacity back");
+        match self.write_capacity(fresh, to, WriteReason::Heal, &mut attempts).await {
+            CapacityOutcome::Accepted => {}
+            CapacityOutcome::Retry(error) => {
+                tracing::warn!(group = %self.group_id(), to, %error, "capacity not raised back yet");
+            }
+            CapacityOutcome::Failed(error) => {
+                tracing::error!(group = %self.group_id(), to, %error, "the capacity could not be raised back");
+            }
+        }
+    }
+
+    /// Writes a reduction that was unsafe when it was requested, once it is safe.
+    async fn lower_owed(&mut self) {
+        let Some(fresh) = self.just_observed().filter(|_| self.state.cancelled() > 0) else { return };
+        let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
+        if let Err(error) = self.lower(fresh, &mut attempts).await {
+            tracing::warn!(group = %self.group_id(), %error, "an owed reduction could not be written; it is tried again later");
+        }
+    }
+
+    /// Lowers the capacity by what is cancelled, as far as that is safe at this moment; the rest stays owed.
+    pub(super) async fn lower(&mut self, fresh: FreshInstances, attempts: &mut Attempts) -> Result<(), FleetError> {
+        let mut fresh = fresh;
+        loop {
+            if !self.state.is_steady() {
+                fresh = self.fresh_instances(attempts).await?;
+            }
+            let Some(under_way) = self.launches_under_way().await else { return Ok(()) };
+            let Some(to) = plan::reduced_capacity(&self.state, under_way) else { return Ok(()) };
+            match self.write_capacity(fresh.into(), to, WriteReason::Requested, attempts).await {
+                CapacityOutcome::Accepted => return Ok(()),
+                CapacityOutcome::Retry(error) if attempts.again_after(&error).await => {
+                    fresh = self.fresh_instances(attempts).await?;
+                }
+                CapacityOutcome::Retry(error) => return Err(self.cloud_error(error)),
+                CapacityOutcome::Failed(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Launches that the cloud has begun and does not list yet. Where the cloud does not permit to read them, the listed
+    /// instances have to do. `None` where they cannot be read at the moment: unknown is not 0 (law 5).
+    async fn launches_under_way(&mut self) -> Option<u32> {
+        match self.reader.launch_activity(LOWER_LIMIT).await {
+            Ok(activity) => Some(activity.under_way),
+            Err(error) => {
+                self.activity_failed(&error);
+                matches!(error, CloudError::Denied(_)).then_some(0)
+            }
+        }
+    }
+
+    /// Whether a reduction is owed that only time stands in the way of. The next listing may be ten minutes away.
+    fn owes_for_a_moment(&self) -> bool {
+        self.state.cancelled() > 0 && (!self.state.is_steady() || self.state.has_just_grown())
+    }
+
+    /// Reads the group in a moment: something has changed that a read shows.
+    pub(super) fn look_soon(&mut self) {
+        self.look_by(Instant::now() + LOOK_SOON);
+    }
+
+    fn look_by(&mut self, at: Instant) {
+        self.look_at = Some(self.look_at.map_or(at, |planned| planned.min(at)));
+    }
+
+    /// Plans when the group is read next without being asked.
+    pub(super) fn plan_look(&mut self) {
+        let now = Instant::now();
+        let is_unsettled =
+            self.unsettled_until.is_some_and(|until| now < until) || self.state.in_flight().has_unsettled();
+        let pause: Duration = if is_unsettled || self.state.is_watched(now) {
+            HEAL_READ_EVERY
+        } else if self.owes_for_a_moment() {
+            LAUNCH_BEGINS
+        } else {
+            return;
+        };
+        self.look_by(now + pause);
+    }
+}

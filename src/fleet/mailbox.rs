@@ -1,0 +1,73 @@
+//! What a keeper receives, and the one end of its mailbox that readers hold: it can send requests and nothing else.
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::request::Request;
+use crate::cloud::GroupReading;
+
+/// What a keeper receives.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// A mutation that CA requests.
+    Mutate(Request),
+    /// A listing has the group.
+    Listed {
+        /// The group as listed.
+        reading: Box<GroupReading>,
+        /// When the listing began.
+        begun: Instant,
+        /// Dropped once the reading has been adopted.
+        adoption: Adoption,
+    },
+    /// A listing that began then lacks the group.
+    NotListed {
+        /// When the listing began.
+        begun: Instant,
+        /// Dropped once the group has been looked for.
+        adoption: Adoption,
+    },
+    /// Respond once everything before this is done.
+    Drain(oneshot::Sender<()>),
+}
+
+/// Held while a reading is being adopted. The listing counts as done when the last one is dropped.
+pub(super) type Adoption = mpsc::Sender<()>;
+
+/// A keeper's mailbox, as readers of the snapshot hold it. It does not keep the keeper alive.
+#[derive(Clone, Debug)]
+pub struct Mailbox(mpsc::WeakSender<Message>);
+
+/// Why a request did not reach its keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Undelivered {
+    /// Too many requests wait already.
+    Full,
+    /// The keeper has ended.
+    Closed,
+}
+
+impl Mailbox {
+    pub(super) fn new(sender: &mpsc::Sender<Message>) -> Self {
+        Self(sender.downgrade())
+    }
+
+    /// Hands a request to the keeper.
+    pub(super) fn request(&self, request: Request) -> Result<(), Undelivered> {
+        let Some(sender) = self.0.upgrade() else { return Err(Undelivered::Closed) };
+        sender.try_send(Message::Mutate(request)).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => Undelivered::Full,
+            mpsc::error::TrySendError::Closed(_) => Undelivered::Closed,
+        })
+    }
+
+    /// Waits until the keeper has done everything it was asked before.
+    pub(super) async fn drain(&self) {
+        let Some(sender) = self.0.upgrade() else { return };
+        let (done, drained) = oneshot::channel();
+        if sender.send(Message::Drain(done)).await.is_ok() {
+            drop(sender);
+            let _keeper_ended = drained.await;
+        }
+    }
+}
