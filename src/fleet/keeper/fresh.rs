@@ -125,11 +125,11 @@ impl Keeper {
         }
     }
 
-    /// What is fresh of an observation that was just adopted from beside the keeper: everything, if it began after the last
-    /// write.
+    /// What is fresh of an observation that was just read beside the keeper: everything, if the read began after the last
+    /// write. A listing is never fresh: it takes as long as all of its groups.
     pub(super) fn just_observed(&self) -> Option<FreshInstances> {
         let observation = self.state.observation();
-        let is_fresh = observation.detailed == observation.begun
+        let is_fresh = self.read_beside == Some(observation.begun)
             && self.written.is_none_or(|written| written < observation.begun)
             && observation.begun.elapsed() <= CONFIRM_AFTER;
         is_fresh.then(|| FreshInstances(Fresh { basis: observation.reading.clone() }))

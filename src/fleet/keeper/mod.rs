@@ -78,6 +78,8 @@ pub(super) struct Keeper {
     to_resubmit: BTreeSet<ProviderId>,
     /// When the last write ended. A read that began before that does not show it.
     written: Option<Instant>,
+    /// When the last read beside the keeper began that was adopted.
+    read_beside: Option<Instant>,
     /// When the group is to be read next without being asked.
     look_at: Option<Instant>,
     /// Until when the outcome of a capacity write may still show.
@@ -128,6 +130,7 @@ impl Keeper {
             failed: Vec::new(),
             to_resubmit: BTreeSet::new(),
             written: None,
+            read_beside: None,
             look_at: None,
             unsettled_until: None,
             is_activity_denied: false,

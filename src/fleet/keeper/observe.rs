@@ -56,6 +56,7 @@ impl Keeper {
         match reading {
             Ok(Some(reading)) if !is_outdated => {
                 if let Some(observation) = Observation::new(reading, begun, at) {
+                    self.read_beside = Some(begun);
                     self.consider(observation, adoption).await;
                 }
             }
