@@ -1,7 +1,7 @@
-//! Connections that cannot pile up: only so many at a time, each only for so long.
+//! Limits the number of open connections and how long each may live.
 //!
-//! The HTTP server here has no limits of its own. The port is open to the whole pod network where probes come from the
-//! kubelet, so that a client which sends its request a byte a minute must not keep the probes out for ever.
+//! axum's server has no limits of its own. With kubelet probes, the port is open to the whole pod network; a client that sends
+//! one byte per minute must not lock the probes out.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,27 +16,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
-/// The most connections at a time; further ones wait in the kernel's backlog. Probes and a metrics scraper or two need
-/// a handful.
+/// The most open connections; further ones wait in the kernel's backlog. Probes and metrics scrapers need only a few.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How long a connection lives. Long enough that a metrics scraper seldom has to connect anew.
-const LIFE: Duration = Duration::from_secs(120);
+/// How long a connection may live. Long enough that a metrics scraper seldom has to reconnect.
+const LIFETIME: Duration = Duration::from_secs(120);
 
-/// A listening socket with a bound on its open connections.
+/// A listening socket with a limit on its open connections.
 pub(super) struct BoundedListener {
     tcp: TcpListener,
-    places: Arc<Semaphore>,
-    life: Duration,
+    permits: Arc<Semaphore>,
+    lifetime: Duration,
 }
 
 impl BoundedListener {
     pub(super) fn new(tcp: TcpListener) -> Self {
-        Self::bounded(tcp, CONNECTIONS_MAX, LIFE)
+        Self::bounded(tcp, CONNECTIONS_MAX, LIFETIME)
     }
 
-    fn bounded(tcp: TcpListener, connections_max: usize, life: Duration) -> Self {
-        Self { tcp, places: Arc::new(Semaphore::new(connections_max)), life }
+    fn bounded(tcp: TcpListener, connections_max: usize, lifetime: Duration) -> Self {
+        Self { tcp, permits: Arc::new(Semaphore::new(connections_max)), lifetime }
     }
 }
 
@@ -45,10 +44,10 @@ impl Listener for BoundedListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        // Never an error: the semaphore is not closed.
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        // Cannot fail: the semaphore is never closed.
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.tcp).await;
-        (BoundedConnection { stream, end: Box::pin(tokio::time::sleep(self.life)), _place: place }, address)
+        (BoundedConnection { stream, end: Box::pin(tokio::time::sleep(self.lifetime)), _permit: permit }, address)
     }
 
     fn local_addr(&self) -> io::Result<Self::Addr> {
@@ -56,11 +55,11 @@ impl Listener for BoundedListener {
     }
 }
 
-/// A connection that holds one of the places while it lives, and whose reads fail when its life is over.
+/// A connection that holds one of the permits, and whose reads fail once its lifetime is over.
 pub(super) struct BoundedConnection {
     stream: TcpStream,
     end: Pin<Box<Sleep>>,
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl BoundedConnection {
@@ -104,21 +103,21 @@ mod tests {
     async fn mk_listener(connections_max: usize) -> (BoundedListener, SocketAddr) {
         let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = tcp.local_addr().expect("an address");
-        (BoundedListener::bounded(tcp, connections_max, LIFE), address)
+        (BoundedListener::bounded(tcp, connections_max, LIFETIME), address)
     }
 
     #[tokio::test]
-    async fn a_connection_too_many_waits_for_a_place() {
+    async fn a_connection_above_the_limit_waits() {
         let (mut listener, address) = mk_listener(1).await;
         let _clients = (TcpStream::connect(address).await, TcpStream::connect(address).await);
         let (first, _) = listener.accept().await;
         let mut second = std::pin::pin!(listener.accept());
-        assert!(has_to_wait(second.as_mut()).await, "more connections than places");
+        assert!(has_to_wait(second.as_mut()).await, "more connections than the limit");
         drop(first);
         second.await;
     }
 
-    /// Whether a future has to wait, after others had their turn.
+    /// Whether a future is still pending after other tasks have run.
     async fn has_to_wait<F: Future>(mut future: Pin<&mut F>) -> bool {
         for _ in 0..10 {
             tokio::task::yield_now().await;
@@ -130,13 +129,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_says_nothing_ends_with_its_life() {
+    async fn a_silent_connection_ends_with_its_lifetime() {
         let (mut listener, address) = mk_listener(1).await;
         let _silent = TcpStream::connect(address).await.expect("a connection");
         let began = Instant::now();
         let (mut connection, _) = listener.accept().await;
         let end = connection.read(&mut [0; 1]).await.expect_err("an end");
         assert_eq!(end.kind(), io::ErrorKind::TimedOut);
-        assert!(began.elapsed() >= LIFE);
+        assert!(began.elapsed() >= LIFETIME);
     }
 }

@@ -1,4 +1,4 @@
-//! The second port: what probes ask, in plain HTTP, so that they need no certificate.
+//! The admin port: probes over plain HTTP, which needs no client certificate.
 
 mod connections;
 
@@ -15,27 +15,27 @@ use tokio::sync::oneshot;
 
 use connections::BoundedListener;
 
-/// How long requests that are under way may take to finish at shutdown. Every answer here comes from memory.
+/// How long requests may take to finish at shutdown. Every response comes from memory.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// Whether the server can be relied on, and if not, why.
+/// Whether the server is ready, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// Whether it can.
+    /// Whether it is ready.
     pub ready: bool,
-    /// What is not ready, one short line each.
+    /// What is not ready, one short line for each.
     pub reasons: Vec<String>,
 }
 
-/// Says how ready the server is, from memory.
+/// Returns the readiness of the server from memory.
 pub type ReadinessCheck = Arc<dyn Fn() -> Readiness + Send + Sync>;
 
-/// The pages of this port.
+/// Returns the routes of this port.
 pub fn router(readiness: ReadinessCheck) -> Router {
     Router::new().route("/livez", get(async || "ok")).route("/readyz", get(readyz)).with_state(readiness)
 }
 
-/// Serves this port until `shutdown` completes, and then what is under way, within bounds.
+/// Serves this port until `shutdown` completes, then gives running requests a short time to finish.
 pub async fn serve(
     listener: TcpListener,
     readiness: ReadinessCheck,
@@ -100,7 +100,7 @@ mod tests {
         Served { address, readiness, stop, serving }
     }
 
-    /// The status line and the body of the answer.
+    /// Returns the status line and the body of the response.
     async fn ask(address: SocketAddr, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
         let request = format!("GET {path} HTTP/1.1\r\nHost: headcount\r\nConnection: close\r\n\r\n");
@@ -112,14 +112,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_lives_whether_or_not_it_is_ready() {
+    async fn livez_succeeds_whether_or_not_the_server_is_ready() {
         let served = mk_served().await;
         assert_eq!(ask(served.address, "/livez").await, ("HTTP/1.1 200 OK".into(), "ok".into()));
         assert_eq!(ask(served.address, "/elsewhere").await.0, "HTTP/1.1 404 Not Found");
     }
 
     #[tokio::test]
-    async fn what_is_not_ready_is_listed_line_by_line() {
+    async fn readyz_lists_what_is_not_ready() {
         let served = mk_served().await;
         let unavailable = "HTTP/1.1 503 Service Unavailable";
         assert_eq!(ask(served.address, "/readyz").await, (unavailable.into(), "not ready\n".into()));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_stops_when_told_to_though_a_request_never_ends() {
+    async fn shutdown_does_not_wait_for_a_request_that_never_ends() {
         let served = mk_served().await;
         let mut unfinished = TcpStream::connect(served.address).await.expect("a connection");
         unfinished.write_all(b"GET /livez HTTP/1.1\r\n").await.expect("half a request");

@@ -1,18 +1,18 @@
 //! `headcount check`
 
-use super::groups::{as_json, as_yaml};
-use super::{CommandError, Output, clouds, columns, print};
+use super::output::{Output, columns};
+use super::{CommandError, clouds};
 use crate::check::Finding;
 use crate::config::{self, Config};
 
-/// Check credentials, permissions, groups and templates, and say what to do about what is wrong.
+/// Check credentials, permissions, node groups and templates, and say how to fix what is wrong.
 ///
-/// Reads the clouds by itself; no server has to run, and nothing is written. Exits with 1 if anything is an error.
+/// Reads the clouds directly; no server needs to run, and nothing is written. Exits with 1 if it finds an error.
 #[derive(Debug, clap::Args)]
 pub(super) struct Check {
     #[command(flatten)]
     configuration: config::Arguments,
-    /// How to print the findings.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -24,11 +24,7 @@ impl Check {
         let prepared = clouds::prepare(&config).await?;
         prepared.recall().await;
         let findings = prepared.check(&config).await;
-        print(&match output {
-            Output::Table => table(&findings),
-            Output::Json => as_json(&findings)?,
-            Output::Yaml => as_yaml(&findings)?,
-        })?;
+        output.print(&findings, || table(&findings))?;
         match findings.iter().filter(|finding| finding.severity.is_error()).count() {
             0 => Ok(()),
             1 => Err(CommandError::Failed("1 error".to_owned())),

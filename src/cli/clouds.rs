@@ -1,4 +1,4 @@
-//! From the configuration to a fleet: each source's cloud is connected, tables and policies are read.
+//! Builds a fleet from the configuration: connects each source's cloud, and reads tables and policies.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::fleet::{self, Fleet, Settings};
 use crate::instance_types::Catalog;
 use crate::kubernetes::{self, KubernetesApi};
 
-/// All that a fleet is made of, before anything is called.
+/// The parts of a fleet, before it makes any call.
 pub(super) struct Prepared {
     settings: Settings,
     families: Vec<Family>,
@@ -19,26 +19,26 @@ pub(super) struct Prepared {
     kubernetes: Option<Cluster>,
 }
 
-/// The cluster to learn from, or why there is none although the configuration says to learn.
+/// The cluster to learn from, or why it cannot be used although learning is configured.
 type Cluster = Result<Arc<dyn KubernetesApi>, String>;
 
-/// A fleet that has been started, and what the commands want to know of its sources.
+/// A running fleet, and what commands need to know about its sources.
 pub(super) struct Connected {
     pub(super) fleet: Arc<Fleet>,
-    /// The sources' families, in the configuration's order.
+    /// The cloud families of the sources, in the order of the configuration.
     pub(super) families: Vec<Family>,
-    /// Sources of the demo, which have something to tell.
+    /// Simulated sources whose events the demo prints.
     pub(super) simulated: Vec<Arc<simulated::Simulated>>,
     /// The cluster to learn from.
     pub(super) kubernetes: Option<Arc<dyn KubernetesApi>>,
 }
 
-/// Connects every source and starts watching it. No source is called before that.
+/// Connects every source and starts to watch it.
 pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> {
     Ok(prepare(config).await?.start())
 }
 
-/// Connects every source.
+/// Connects every source, without calling any.
 pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -58,14 +58,14 @@ pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
 }
 
 impl Prepared {
-    /// Reads what was learned before, so that the first templates already go by it. Fails with nothing but a warning.
+    /// Loads what was learned before, so that the first templates use it. A failure is only logged.
     pub(super) async fn recall(&self) {
         if let Some(Ok(kubernetes)) = &self.kubernetes {
             fleet::recall(kubernetes.as_ref(), &self.settings.catalog).await;
         }
     }
 
-    /// Checks all of it, without starting anything.
+    /// Checks the sources without starting the fleet.
     pub(super) async fn check(&self, config: &Config) -> Vec<Finding> {
         let input = CheckInput {
             sources: &self.settings.sources,
@@ -78,7 +78,7 @@ impl Prepared {
         check::check(&input).await
     }
 
-    /// Starts watching.
+    /// Starts the fleet.
     pub(super) fn start(self) -> Connected {
         let Self { settings, families, simulated, kubernetes } = self;
         let kubernetes = kubernetes.and_then(Result::ok);
@@ -86,8 +86,8 @@ impl Prepared {
     }
 }
 
-/// The cluster to learn from. A kubeconfig that cannot be used is a bad configuration; outside of a pod the same
-/// configuration is good for all commands, and nothing is learned.
+/// Returns the cluster to learn from. An unusable kubeconfig is an error. Without one, commands also work outside of a pod;
+/// they then learn nothing.
 fn kubernetes(config: &Config) -> Result<Option<Cluster>, CommandError> {
     let Some(settings) = &config.learn else { return Ok(None) };
     match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
@@ -110,7 +110,7 @@ pub(super) async fn connect_source(
     match &source.cloud {
         CloudSettings::Simulated(settings) => {
             let cloud = Arc::new(simulated::Simulated::configured(settings));
-            // Hundreds of groups have too much to tell.
+            // Hundreds of groups would print too many events.
             if settings.groups == 0 {
                 simulated.push(Arc::clone(&cloud));
             }

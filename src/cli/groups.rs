@@ -3,28 +3,29 @@
 use serde::Serialize;
 use tokio::time::{Duration, Instant};
 
+use super::CommandError;
 use super::clouds::{self, Connected};
-use super::{CommandError, Output, columns, print};
+use super::output::{Output, columns};
 use crate::cloud::InstanceState;
 use crate::config::{self, Config};
 use crate::fleet::GroupView;
 
-/// How long the sources may take to be listed.
+/// How long listing the sources may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// List the node groups and their sizes, as they would be served.
+/// List the node groups and their sizes as the Cluster Autoscaler would see them.
 ///
-/// Reads the clouds by itself; no server has to run, and nothing is written.
+/// Reads the clouds directly; no server needs to run, and nothing is written.
 #[derive(Debug, clap::Args)]
 pub(super) struct Groups {
     #[command(flatten)]
     configuration: config::Arguments,
-    /// How to print them.
+    /// The output format.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
 
-/// One group, in the words of the command's JSON.
+/// One group, with the keys of the JSON output.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
@@ -47,11 +48,7 @@ impl Groups {
         let Connected { fleet, .. } = clouds::connect(&Config::load(&configuration)?).await?;
         fleet.wait_ready(Instant::now() + PATIENCE).await.map_err(|error| CommandError::Failed(error.to_string()))?;
         let rows: Vec<Row> = fleet.snapshot().groups().map(|(id, view)| row(id, view)).collect();
-        print(&match output {
-            Output::Table => table(&rows),
-            Output::Json => as_json(&rows)?,
-            Output::Yaml => as_yaml(&rows)?,
-        })?;
+        output.print(&rows, || table(&rows))?;
         match fleet.problems() {
             problems if problems.is_empty() => Ok(()),
             problems => Err(CommandError::Failed(problems.join("; "))),
@@ -87,14 +84,4 @@ fn table(rows: &[Row]) -> String {
         cells
     }));
     columns(&cells)
-}
-
-pub(super) fn as_json(value: &impl Serialize) -> Result<String, CommandError> {
-    serde_json::to_string_pretty(value)
-        .map(|text| text + "\n")
-        .map_err(|error| CommandError::Failed(format!("cannot be written as JSON: {error}")))
-}
-
-pub(super) fn as_yaml(value: &impl Serialize) -> Result<String, CommandError> {
-    serde_saphyr::to_string(value).map_err(|error| CommandError::Failed(format!("cannot be written as YAML: {error}")))
 }

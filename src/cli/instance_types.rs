@@ -3,7 +3,8 @@
 use tokio::time::timeout;
 
 use super::groups::PATIENCE;
-use super::{CommandError, clouds, print};
+use super::output::print;
+use super::{CommandError, clouds};
 use crate::config::{self, Config, Source};
 use crate::instance_types;
 
@@ -16,15 +17,15 @@ pub(super) struct InstanceTypes {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Write a table of every instance type that a source offers, as its cloud describes them.
+    /// Print a table of all instance types that a source offers, as its cloud describes them.
     ///
-    /// To review, edit and pass back under instanceTypes:. Reads one cloud, and writes nothing but its answer.
+    /// Review and edit it, then add it to the configuration under instanceTypes:. Reads one cloud and writes nothing.
     Export(Export),
 }
 
 #[derive(Debug, clap::Args)]
 struct Export {
-    /// The source, by its name in the configuration; may be left out where there is one.
+    /// The name of the source in the configuration; optional if there is only one.
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
     #[command(flatten)]
@@ -45,11 +46,15 @@ impl Export {
         let source = chosen(&config.sources, self.source.as_deref())?;
         let cloud = clouds::connect_source(source, &mut Vec::new()).await?;
         let failed = |why: String| CommandError::Failed(format!("source {}: {why}", source.name));
-        let asked = timeout(PATIENCE, cloud.all_instance_types()).await;
-        let asked = asked.map_err(|_elapsed| failed(format!("no answer within {PATIENCE:?}")))?;
-        let types = asked.map_err(|error| failed(error.to_string()))?;
+        let listed = timeout(PATIENCE, cloud.all_instance_types()).await;
+        let listed = listed.map_err(|_elapsed| {
+            failed(format!("listing its instance types took longer than {PATIENCE:?}; try again"))
+        })?;
+        let types = listed.map_err(|error| failed(error.to_string()))?;
         if types.is_empty() {
-            return Err(failed("the cloud names no instance type".to_owned()));
+            return Err(failed(
+                "the cloud returned no instance types; check the region and the permissions".to_owned(),
+            ));
         }
         print(&instance_types::export(cloud.family(), &types))
     }
@@ -59,9 +64,15 @@ fn chosen<'a>(sources: &'a [Source], name: Option<&str>) -> Result<&'a Source, C
     let names = || sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>().join(", ");
     match (name, sources) {
         (Some(name), _) => sources.iter().find(|source| source.name == name).ok_or_else(|| {
-            CommandError::Usage(format!("--source {name}: there is no such source; there are: {}", names()))
+            CommandError::Usage(format!(
+                "--source {name}: no such source in the configuration; choose one of: {}",
+                names()
+            ))
         }),
         (None, [only]) => Ok(only),
-        (None, _) => Err(CommandError::Usage(format!("say which source with --source NAME; there are: {}", names()))),
+        (None, _) => Err(CommandError::Usage(format!(
+            "the configuration has several sources; choose one with --source NAME: {}",
+            names()
+        ))),
     }
 }

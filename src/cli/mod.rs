@@ -1,9 +1,10 @@
-//! The command line: one file a command, and no logic of their own.
+//! The command line: one file for each command, without logic of its own.
 
 mod check;
 mod clouds;
 mod groups;
 mod instance_types;
+mod output;
 mod serve;
 pub mod shutdown;
 mod template;
@@ -19,8 +20,8 @@ use crate::config::ConfigError;
 
 /// An external cloud provider for the Kubernetes Cluster Autoscaler.
 ///
-/// The Cluster Autoscaler runs with --cloud-provider=externalgrpc and asks Headcount, over gRPC, which node groups exist,
-/// how big they are, what a new node would look like, and to grow or shrink them.
+/// The Cluster Autoscaler runs with --cloud-provider=externalgrpc. Over gRPC, it asks Headcount which node groups exist, how
+/// big they are and what a new node would look like, and asks it to grow or shrink them.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -29,7 +30,7 @@ struct Arguments {
     /// What to log: error, warn, info, debug, trace, or per module, as in `info,headcount::fleet=debug`.
     #[arg(long, global = true, env = "HEADCOUNT_LOG", default_value = "info", value_name = "FILTER")]
     log: String,
-    /// How to log: for people or for machines.
+    /// The log format: text for people, JSON for programs.
     #[arg(long, global = true, env = "HEADCOUNT_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
 }
@@ -38,11 +39,11 @@ struct Arguments {
 enum Command {
     /// Serve the node groups to the Cluster Autoscaler.
     Serve(serve::Serve),
-    /// Check credentials, permissions, groups and templates, and say what to do about what is wrong.
+    /// Check credentials, permissions, node groups and templates, and say how to fix what is wrong.
     Check(check::Check),
-    /// List the node groups and their sizes, as they would be served.
+    /// List the node groups and their sizes as the Cluster Autoscaler would see them.
     Groups(groups::Groups),
-    /// Show the node that the Cluster Autoscaler will be told a group grows by.
+    /// Show the node that the Cluster Autoscaler will expect from a scale-up of a group.
     Template(template::Template),
     /// Work with tables of instance types.
     InstanceTypes(instance_types::InstanceTypes),
@@ -50,30 +51,19 @@ enum Command {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogFormat {
-    /// One line a decision.
+    /// One line for each decision.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
-}
-
-/// How a command prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// Aligned columns.
-    Table,
-    /// JSON.
-    Json,
-    /// YAML.
-    Yaml,
 }
 
 /// Why a command failed.
 #[derive(Debug, Error)]
 enum CommandError {
-    /// The configuration, or the command line, cannot be used: exit code 2.
+    /// The configuration or the command line is invalid: exit code 2.
     #[error("{0}")]
     Configuration(#[from] ConfigError),
-    /// The same, for what the command itself refuses.
+    /// The command itself rejects its arguments: exit code 2.
     #[error("{0}")]
     Usage(String),
     /// Anything else: exit code 1.
@@ -81,8 +71,8 @@ enum CommandError {
     Failed(String),
 }
 
-/// Parses the command line, runs the command, and says how it went: 0 for success, 1 for failure, 2 where the
-/// configuration cannot be used.
+/// Parses the command line and runs the command. Returns 0 for success, 1 for failure, and 2 for an invalid configuration or
+/// command line.
 pub fn run() -> ExitCode {
     let Arguments { command, log, log_format } = Arguments::parse();
     let outcome = start_logs(&log, log_format).and_then(|()| runtime()).and_then(|runtime| {
@@ -99,8 +89,8 @@ pub fn run() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not a log line: it is the command's answer.
-            let _nobody_reads = writeln!(io::stderr(), "headcount: {error}");
+            // Not a log line: it is part of the command's output.
+            let _ignored = writeln!(io::stderr(), "headcount: {error}");
             match error {
                 CommandError::Configuration(_) | CommandError::Usage(_) => ExitCode::from(2),
                 CommandError::Failed(_) => ExitCode::FAILURE,
@@ -113,11 +103,11 @@ fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| CommandError::Failed(format!("no threads can be started: {error}")))
+        .map_err(|error| CommandError::Failed(format!("cannot start threads: {error}")))
 }
 
 fn start_logs(filter: &str, format: LogFormat) -> Result<(), CommandError> {
-    let bad = |error| CommandError::Usage(format!("--log {filter:?}: {error}; try --log info"));
+    let bad = |error| CommandError::Usage(format!("--log {filter:?} is not a valid filter: {error}; try --log info"));
     // What kube logs about each failed request, src/fleet/learning.rs logs once.
     let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
@@ -126,32 +116,6 @@ fn start_logs(filter: &str, format: LogFormat) -> Result<(), CommandError> {
         LogFormat::Json => logs.json().flatten_event(true).init(),
     }
     Ok(())
-}
-
-/// Writes a command's answer. A reader that has seen enough (`| head`) is no failure.
-fn print(text: &str) -> Result<(), CommandError> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CommandError::Failed(format!("cannot write the answer: {error}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Lays rows out in columns, the first row being the heading.
-fn columns(rows: &[Vec<String>]) -> String {
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let width = width(column).unwrap_or_default();
-            line.push_str(&format!("{cell:width$}   "));
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]
@@ -163,11 +127,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn columns_line_up() {
-        let rows = [vec!["ID".to_owned(), "MIN".to_owned()], vec!["web".to_owned(), "1".to_owned()]];
-        assert_eq!(columns(&rows), "ID    MIN\nweb   1\n");
     }
 }

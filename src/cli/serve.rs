@@ -17,7 +17,7 @@ use crate::fleet::{Fleet, LEARN_EVERY};
 use crate::grpc::tls::LiveTls;
 use crate::grpc::{self, Gpu};
 
-/// How long calls and writes under way are waited for at the end.
+/// How long shutdown waits for running calls and writes.
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Serve the node groups to the Cluster Autoscaler.
@@ -25,16 +25,16 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 pub(super) struct Serve {
     #[command(flatten)]
     configuration: config::Arguments,
-    /// Serve a simulated cloud, and tell on stderr what happens in it. Needs no account and no configuration.
+    /// Serve a simulated cloud and print its events to stderr. Needs no account and no configuration.
     #[arg(long, conflicts_with_all = ["config", "cloud_provider"])]
     demo: bool,
-    /// Where to serve gRPC [default: 127.0.0.1:8086].
+    /// The address of the gRPC port [default: 127.0.0.1:8086].
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Where to answer /livez and /readyz [default: 127.0.0.1:8087].
+    /// The address of the admin port, which serves /livez and /readyz [default: 127.0.0.1:8087].
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin_listen: Option<SocketAddr>,
-    /// Serve gRPC without TLS on an address that others can reach: whoever can connect can then delete nodes.
+    /// Allow plaintext gRPC on an address other than loopback. Anyone who can connect can then delete nodes.
     #[arg(long)]
     insecure_plaintext: bool,
 }
@@ -47,8 +47,8 @@ impl Serve {
         let admin_listen = admin_listen.unwrap_or(config.admin.listen);
         if config.grpc.tls.is_none() && !listen.ip().is_loopback() && !insecure_plaintext {
             return Err(CommandError::Usage(format!(
-                "{listen} can be reached by others, who could delete nodes: configure grpc.tls, listen on 127.0.0.1, or \
-                 say --insecure-plaintext"
+                "refusing to serve plaintext gRPC on {listen}, because anyone who can connect could delete nodes: configure \
+                 grpc.tls, listen on 127.0.0.1, or pass --insecure-plaintext"
             )));
         }
         let tls = match &config.grpc.tls {
@@ -60,11 +60,11 @@ impl Serve {
                 Some(live)
             }
         };
-        let shutdown = Shutdown::on_signals()
-            .map_err(|error| CommandError::Failed(format!("signals cannot be handled: {error}")))?;
+        let shutdown =
+            Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let (grpc_port, admin_port) = (bind(listen).await?, bind(admin_listen).await?);
         let Connected { fleet, families, simulated, kubernetes } = clouds::connect(&config).await?;
-        simulated.iter().for_each(narrate);
+        simulated.iter().for_each(print_events);
         let _learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
         let settings = grpc::Settings {
             fleet: Arc::clone(&fleet),
@@ -78,13 +78,13 @@ impl Serve {
             "serving"
         );
         let probes = tokio::spawn(admin::serve(admin_port, readiness(&fleet, &shutdown), std::future::pending()));
-        tokio::spawn(tell_when_ready(Arc::clone(&fleet)));
+        tokio::spawn(log_when_ready(Arc::clone(&fleet)));
         let serving = grpc::serve(grpc_port, settings, shutdown.begun());
         let served = shutdown.drain(DRAIN_LIMIT, serving).await;
         fleet.drain(DRAIN_LIMIT).await;
         probes.abort();
         match served {
-            Some(Err(error)) => Err(CommandError::Failed(format!("gRPC could not be served: {error}"))),
+            Some(Err(error)) => Err(CommandError::Failed(format!("cannot serve gRPC: {error}"))),
             Some(Ok(())) | None => {
                 tracing::info!("stopped");
                 Ok(())
@@ -94,16 +94,17 @@ impl Serve {
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, CommandError> {
-    let failed = |error| CommandError::Failed(format!("cannot listen on {address}: {error}"));
+    let failed =
+        |error| CommandError::Failed(format!("cannot listen on {address}: {error}; choose another address or port"));
     TcpListener::bind(address).await.map_err(failed)
 }
 
-/// The address that was bound, with the port that was chosen where port 0 was asked for.
+/// Returns the bound address, which has the actual port if port 0 was configured.
 fn local(listener: &TcpListener) -> String {
     listener.local_addr().map(|address| address.to_string()).unwrap_or_default()
 }
 
-/// Ready after every source's first good listing, and no longer ready once the end has begun.
+/// Ready after the first successful listing of every source, until shutdown begins.
 fn readiness(fleet: &Arc<Fleet>, shutdown: &Shutdown) -> ReadinessCheck {
     let (fleet, shutdown) = (Arc::clone(fleet), shutdown.clone());
     Arc::new(move || {
@@ -114,14 +115,14 @@ fn readiness(fleet: &Arc<Fleet>, shutdown: &Shutdown) -> ReadinessCheck {
     })
 }
 
-async fn tell_when_ready(fleet: Arc<Fleet>) {
+async fn log_when_ready(fleet: Arc<Fleet>) {
     if fleet.readiness().wait_for(|ready| *ready).await.is_ok() {
         tracing::info!(groups = fleet.snapshot().groups().count(), "ready");
     }
 }
 
-/// Tells what happens in a simulated cloud, in its own words: it is a show, not a log.
-fn narrate(cloud: &Arc<Simulated>) {
+/// Prints the events of a simulated cloud for the demo. They are not log lines.
+fn print_events(cloud: &Arc<Simulated>) {
     let mut events = cloud.subscribe();
     let world = Arc::clone(cloud);
     tokio::spawn(async move { world.run_demo().await });
@@ -129,10 +130,10 @@ fn narrate(cloud: &Arc<Simulated>) {
         loop {
             match events.recv().await {
                 Ok(event) => {
-                    let _nobody_reads = writeln!(io::stderr(), "demo | {event}");
+                    let _ignored = writeln!(io::stderr(), "demo | {event}");
                 }
                 Err(tokio::sync::broadcast::error::RecvError::Lagged(missed)) => {
-                    tracing::debug!(missed, "events of the demo were missed");
+                    tracing::debug!(missed, "demo events were dropped");
                 }
                 Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
             }

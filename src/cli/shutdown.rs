@@ -1,4 +1,4 @@
-//! How the process ends: in order at the first signal, at once at the second.
+//! Shutdown: orderly at the first signal, immediate at the second.
 
 use std::io;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tracing::{info, warn};
 
-/// The exit code of a process that SIGINT ended, as shells count: 128 and the signal's number.
+/// The exit code after SIGINT, by the convention of shells: 128 plus the signal's number.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// The exit code of a process that SIGTERM ended.
+/// The exit code after SIGTERM.
 const EXIT_TERMINATED: i32 = 143;
 
-/// The one shutdown of the process, which any number of tasks can wait for and any can begin.
+/// The shutdown of the process. Any task can begin it or wait for it.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     begun: Arc<watch::Sender<bool>>,
 }
 
 impl Shutdown {
-    /// A shutdown that begins at the first SIGTERM or SIGINT; at the second the process exits at once.
+    /// Returns a shutdown that begins at the first SIGTERM or SIGINT. The second makes the process exit immediately.
     ///
-    /// Fails where signals cannot be listened to. To be called inside a Tokio runtime.
+    /// Fails if signal handlers cannot be installed. Must be called inside a Tokio runtime.
     pub fn on_signals() -> io::Result<Self> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let (received, signals) = mpsc::channel(2);
@@ -40,31 +40,31 @@ impl Shutdown {
             }
         });
         let shutdown = Self::default();
-        // The one place that ends the process out of hand: whoever signals twice does not want to wait.
+        // The only place that exits without cleaning up: somebody who sends a second signal does not want to wait.
         tokio::spawn(shutdown.clone().follow(signals, |code| std::process::exit(code)));
         Ok(shutdown)
     }
 
-    /// Begins it, whether or not a signal came.
+    /// Begins the shutdown without a signal.
     pub fn begin(&self) {
         self.begun.send_replace(true);
     }
 
-    /// Whether it has begun.
+    /// Whether the shutdown has begun.
     pub fn has_begun(&self) -> bool {
         *self.begun.borrow()
     }
 
-    /// Waits until it has begun.
+    /// Waits until the shutdown has begun.
     pub fn begun(&self) -> impl Future<Output = ()> + Send + 'static {
-        // The future owns a sender too, so that the channel stays open while it waits.
+        // The future holds a sender too, which keeps the channel open while it waits.
         let begun = Arc::clone(&self.begun);
         async move {
             let _ = begun.subscribe().wait_for(|begun| *begun).await;
         }
     }
 
-    /// Runs `work` to its end, which must come within `limit` once the shutdown has begun; `None` if it does not.
+    /// Runs `work`. Once the shutdown has begun, it has `limit` to finish; returns `None` if it does not.
     pub async fn drain<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
         let too_late = async {
             self.begun().await;
@@ -74,7 +74,7 @@ impl Shutdown {
             biased;
             result = work => Some(result),
             () = too_late => {
-                warn!(?limit, "work was still under way at the end of the time for shutting down");
+                warn!(?limit, "shutdown time limit reached; exiting with unfinished calls");
                 None
             }
         }
@@ -84,10 +84,10 @@ impl Shutdown {
         if signals.recv().await.is_none() {
             return;
         }
-        info!("shutting down; a second signal ends the process at once");
+        info!("shutting down; send a second signal to exit immediately");
         self.begin();
         if let Some(code) = signals.recv().await {
-            warn!("a second signal came; exiting at once");
+            warn!("second signal received; exiting immediately");
             exit(code);
         }
     }
@@ -103,7 +103,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(30);
 
     #[tokio::test]
-    async fn the_first_signal_begins_it_for_all_who_wait_and_the_second_exits() {
+    async fn the_first_signal_begins_the_shutdown_and_the_second_exits() {
         let shutdown = Shutdown::default();
         let (signals, received) = mpsc::channel(2);
         let (exit, exited) = oneshot::channel();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_real_signal_begins_it() {
+    async fn a_real_signal_begins_the_shutdown() {
         let shutdown = Shutdown::on_signals().expect("signals");
         let pid = std::process::id().to_string();
         let kill = std::process::Command::new("kill").args(["-TERM", &pid]).status();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_has_all_the_time_before_and_a_limit_after() {
+    async fn work_has_a_time_limit_only_after_the_shutdown_began() {
         let shutdown = Shutdown::default();
         let long = async { tokio::time::sleep(100 * LIMIT).await };
         assert_eq!(shutdown.drain(LIMIT, long).await, Some(()));

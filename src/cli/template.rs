@@ -2,23 +2,24 @@
 
 use tokio::time::Instant;
 
+use super::CommandError;
 use super::clouds::{self, Connected};
-use super::groups::{PATIENCE, as_json, as_yaml};
-use super::{CommandError, Output, columns, print};
+use super::groups::PATIENCE;
+use super::output::{Output, columns};
 use crate::config::{self, Config};
 use crate::template::show;
 
-/// Show the node that the Cluster Autoscaler will be told a group grows by.
+/// Show the node that the Cluster Autoscaler will expect from a scale-up of a group.
 ///
-/// The table adds where each value comes from, and the value it was preferred to. Reads the clouds by itself; no server
-/// has to run, and nothing is written.
+/// The table adds the provenance of each value and the value that it overrides. Reads the clouds directly; no server needs to
+/// run, and nothing is written.
 #[derive(Debug, clap::Args)]
 pub(super) struct Template {
-    /// The node group, by the ID that `headcount groups` shows.
+    /// The ID of the node group, as shown by `headcount groups`.
     group: String,
     #[command(flatten)]
     configuration: config::Arguments,
-    /// How to print it; JSON and YAML are the v1.Node as kubectl prints it.
+    /// The output format; JSON and YAML print the v1.Node as kubectl does.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -33,14 +34,10 @@ impl Template {
         let failed = |error: crate::fleet::FleetError| CommandError::Failed(error.to_string());
         fleet.wait_ready(until).await.map_err(failed)?;
         let template = fleet.template(&group, until).await.map_err(failed)?;
-        print(&match output {
-            Output::Json => as_json(&show::to_json(&template.node))?,
-            Output::Yaml => as_yaml(&show::to_json(&template.node))?,
-            Output::Table => {
-                let heading = ["VALUE", "IS", "FROM", "RATHER THAN"].map(str::to_owned);
-                let rows = std::iter::once(heading).chain(show::rows(&template));
-                columns(&rows.map(|row| row.to_vec()).collect::<Vec<_>>())
-            }
+        output.print(&show::to_json(&template.node), || {
+            let heading = show::COLUMNS.map(str::to_owned);
+            let rows = std::iter::once(heading).chain(show::rows(&template));
+            columns(&rows.map(|row| row.to_vec()).collect::<Vec<_>>())
         })
     }
 }

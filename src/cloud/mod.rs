@@ -7,6 +7,7 @@
 mod adverse_setting;
 mod budget;
 mod error;
+pub mod go_syntax;
 mod instance_type;
 mod launch_spec;
 mod reading;

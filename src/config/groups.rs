@@ -60,7 +60,7 @@ fn reserved(reserved: file::Reserved, path: &Path) -> Result<ReservedRule, Confi
 }
 
 fn options(options: &file::Options, path: &Path) -> Result<Options, ConfigError> {
-    let share = |value: &Option<Spanned<f64>>| optional(value.as_ref(), path, |share| scalar::share(*share));
+    let share = |value: &Option<Spanned<f64>>| optional(value.as_ref(), path, |share| scalar::fraction(*share));
     let duration = |value: &Option<Text>| optional(value.as_ref(), path, |text| scalar::duration(text));
     Ok(Options {
         scale_down_utilization_threshold: share(&options.scale_down_utilization_threshold)?,

@@ -1,19 +1,19 @@
-//! Single values that are written as text. Each reader answers what is wrong and what would be right.
+//! Parsers for single values that are written as text. An error says what is wrong and what to write instead.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::cloud::{NodeGroupSpec, SpecError, Taint, TaintEffect};
+use crate::cloud::{NodeGroupSpec, SpecError, Taint, TaintEffect, go_syntax};
 use crate::instance_types::Quantity;
 
-/// A duration such as `20m`, `1h30m` or `90s`.
+/// Parses a duration such as `20m`, `1h30m` or `90s`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text.trim())
-        .map_err(|_| format!("{text:?} is not a duration; write a number with a unit, such as 90s, 20m or 1h30m"))
+    go_syntax::parse_duration(text.trim())
+        .ok_or_else(|| format!("{text:?} is not a duration; write a number with a unit, such as 90s, 20m or 1h30m"))
 }
 
-/// A duration within bounds.
+/// Parses a duration within bounds.
 pub(super) fn duration_within(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, String> {
     let value = duration(text)?;
     if bounds.contains(&value) {
@@ -23,14 +23,14 @@ pub(super) fn duration_within(text: &str, bounds: &RangeInclusive<Duration>) -> 
     Err(format!("{text:?} is out of range; write a duration from {from} to {to}"))
 }
 
-/// An address and a port.
+/// Parses an IP address and a port.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.trim().parse().map_err(|_| {
-        format!("{text:?} is not an IP address and a port; write for instance 127.0.0.1:8086 or [::1]:8086")
+        format!("{text:?} is not an IP address and a port; write, for example, 127.0.0.1:8086 or [::1]:8086")
     })
 }
 
-/// The address of an HTTP service.
+/// Parses the URL of an HTTP service.
 pub(super) fn endpoint(text: &str) -> Result<String, String> {
     let trimmed = text.trim().trim_end_matches('/');
     let host = trimmed.strip_prefix("https://").or_else(|| trimmed.strip_prefix("http://"));
@@ -40,17 +40,17 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
     }
 }
 
-/// A share from 0 to 1.
-pub(super) fn share(value: f64) -> Result<f64, String> {
-    // The negation also catches what is not a number.
+/// Checks a fraction from 0 to 1.
+pub(super) fn fraction(value: f64) -> Result<f64, String> {
+    // NaN is in no range.
     if (0.0..=1.0).contains(&value) {
         Ok(value)
     } else {
-        Err(format!("{value} is not a share; write a number from 0 to 1"))
+        Err(format!("{value} is not a fraction; write a number from 0 to 1"))
     }
 }
 
-/// A Kubernetes quantity that is not negative, such as `16Gi`, `500m` or `2`.
+/// Parses a Kubernetes quantity that is not negative, such as `16Gi`, `500m` or `2`.
 pub(super) fn quantity(text: &str) -> Result<Quantity, String> {
     let trimmed = text.trim();
     let mut message = match trimmed.parse::<Quantity>() {
@@ -59,14 +59,14 @@ pub(super) fn quantity(text: &str) -> Result<Quantity, String> {
         Err(error) => error.to_string(),
     };
     if trimmed.ends_with('%') {
-        message.push_str("; shares of a resource are not supported");
+        message.push_str("; percentages of a resource are not supported");
     } else if trimmed.ends_with('B') {
-        message.push_str("; units have no B");
+        message.push_str("; leave out the B");
     }
     Err(message)
 }
 
-/// A taint, `key=value:Effect`; the value may be left out.
+/// Parses a taint, `key=value:Effect`. The value may be left out.
 pub(super) fn taint(text: &str) -> Result<Taint, String> {
     let parsed = text.trim().rsplit_once(':').and_then(|(rest, effect)| {
         let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
@@ -81,22 +81,18 @@ pub(super) fn taint(text: &str) -> Result<Taint, String> {
     })
 }
 
-/// A node group, `min:max:name`.
+/// Parses a node group, `min:max:name`.
 pub(super) fn node_group(text: &str) -> Result<NodeGroupSpec, String> {
     text.parse().map_err(|error: SpecError| match error {
         SpecError::BadBound { .. } => format!("{error}; write min:max:name"),
-        SpecError::MinAboveMax { .. } => format!("{error}; write min:max:name with min not above max"),
+        SpecError::MinAboveMax { .. } => format!("{error}; write min:max:name with a min that is not above max"),
         SpecError::NotThreeFields(_) | SpecError::NoName(_) => error.to_string(),
     })
 }
 
-/// `true` or `false`, in the spellings that Go's `strconv.ParseBool` knows: in-tree variables may use any of them.
+/// `true` or `false`, in any spelling that Go accepts: in-tree environment variables may use all of them.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(format!("{text:?} is neither true nor false; write true or false")),
-    }
+    go_syntax::parse_bool(text).ok_or_else(|| format!("{text:?} is neither true nor false; write true or false"))
 }
 
 #[cfg(test)]
@@ -106,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_what_kubernetes_takes() {
+    fn quantities_follow_the_syntax_of_kubernetes() {
         for good in ["0", "2", "1.5", ".5", "5.", "500m", "16Gi", "100k", "12e6", "1E3", "1e-3", "3E", " 7Mi "] {
             assert!(quantity(good).is_ok(), "{good}");
         }
@@ -116,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_may_leave_its_value_out() {
+    fn the_value_of_a_taint_is_optional() {
         let taint_of = |value: &str| Taint { key: "k".into(), value: value.into(), effect: TaintEffect::NoExecute };
         assert_eq!(taint("k=v:NoExecute"), Ok(taint_of("v")));
         assert_eq!(taint("k:NoExecute"), Ok(taint_of("")));
@@ -127,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_written_as_in_go() {
+    fn durations_follow_the_syntax_of_go() {
         assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("20m0s"), Ok(Duration::from_secs(1200)));

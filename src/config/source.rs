@@ -135,7 +135,7 @@ fn simulated(written: &file::Simulated, path: &Path) -> Result<simulated::Settin
         };
         optional(value.as_ref(), path, within).map(Option::unwrap_or_default)
     };
-    let error_rate = optional(written.error_rate.as_ref(), path, |share| scalar::share(*share))?;
+    let error_rate = optional(written.error_rate.as_ref(), path, |share| scalar::fraction(*share))?;
     Ok(simulated::Settings {
         seed: written.seed,
         groups: number(&written.groups, SIMULATED_GROUPS_MAX)?,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tracing::warn;
 
+use crate::cloud::go_syntax;
+
 /// What one group overrides of the Cluster Autoscaler's flags; `None` leaves the flag in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
@@ -39,14 +41,16 @@ impl Options {
                 "scaledowngpuutilizationthreshold" => {
                     set(&mut options.scale_down_gpu_utilization_threshold, parse_threshold(value))
                 }
-                "scaledownunneededtime" => set(&mut options.scale_down_unneeded_time, parse_go_duration(value)),
-                "scaledownunreadytime" => set(&mut options.scale_down_unready_time, parse_go_duration(value)),
+                "scaledownunneededtime" => set(&mut options.scale_down_unneeded_time, go_syntax::parse_duration(value)),
+                "scaledownunreadytime" => set(&mut options.scale_down_unready_time, go_syntax::parse_duration(value)),
                 "maxnodeprovisiontime" => {
-                    let time = parse_go_duration(value).filter(|time| !time.is_zero());
+                    let time = go_syntax::parse_duration(value).filter(|time| !time.is_zero());
                     set(&mut options.max_node_provision_time, time)
                 }
-                "zeroormaxnodescaling" => set(&mut options.zero_or_max_node_scaling, parse_bool(value)),
-                "ignoredaemonsetsutilization" => set(&mut options.ignore_daemonsets_utilization, parse_bool(value)),
+                "zeroormaxnodescaling" => set(&mut options.zero_or_max_node_scaling, go_syntax::parse_bool(value)),
+                "ignoredaemonsetsutilization" => {
+                    set(&mut options.ignore_daemonsets_utilization, go_syntax::parse_bool(value))
+                }
                 _ => continue,
             };
             if !set {
@@ -90,69 +94,6 @@ fn set<T>(field: &mut Option<T>, value: Option<T>) -> bool {
 /// A share of a node: finite, 0 to 1.
 fn parse_threshold(text: &str) -> Option<f64> {
     text.parse().ok().filter(|threshold| (0.0..=1.0).contains(threshold))
-}
-
-/// A truth value in the spellings that Go's `strconv.ParseBool` takes, since the in-tree providers read tags with it.
-fn parse_bool(text: &str) -> Option<bool> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
-        _ => None,
-    }
-}
-
-/// A duration as Go writes it: `20m`, `1h30m`, `1.5h`, `0`. Negative durations are refused: no option means anything by
-/// one. So is what Go's 64-bit nanoseconds, and hence the protocol, cannot hold (some 292 years).
-pub fn parse_go_duration(text: &str) -> Option<Duration> {
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut nanoseconds: u128 = 0;
-    loop {
-        let (term, after) = parse_term(rest)?;
-        nanoseconds = nanoseconds.checked_add(term)?;
-        if after.is_empty() {
-            break;
-        }
-        rest = after;
-    }
-    let nanoseconds = i64::try_from(nanoseconds).ok()?;
-    Some(Duration::from_nanos(nanoseconds.unsigned_abs()))
-}
-
-/// Splits one number with its unit off a duration: its nanoseconds, and what follows it.
-fn parse_term(text: &str) -> Option<(u128, &str)> {
-    /// More digits than this cannot matter to 64-bit nanoseconds, and fewer cannot overflow 128 bits here.
-    const DIGITS_MAX: usize = 19;
-
-    let (whole, rest) = split_digits(text);
-    let (fraction, rest) = match rest.strip_prefix('.') {
-        Some(after_point) => split_digits(after_point),
-        None => ("", rest),
-    };
-    if (whole.is_empty() && fraction.is_empty()) || whole.len() > DIGITS_MAX {
-        return None;
-    }
-    let fraction = &fraction[..fraction.len().min(DIGITS_MAX)];
-    let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-    let (unit, rest) = rest.split_at(unit_end);
-    let unit: u128 = match unit {
-        "ns" => 1,
-        "us" | "µs" | "μs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    };
-    let number = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u128>().ok() };
-    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
-    Some((number(whole)? * unit + number(fraction)? * unit / scale, rest))
-}
-
-fn split_digits(text: &str) -> (&str, &str) {
-    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
 #[cfg(test)]
@@ -240,50 +181,6 @@ mod tests {
         }
         for (good, value) in [("0", 0.0), ("1", 1.0), (".5", 0.5), ("5e-1", 0.5)] {
             assert_eq!(parse_threshold(good), Some(value), "{good}");
-        }
-    }
-
-    #[test]
-    fn durations_are_read_as_go_reads_them() {
-        for (text, seconds) in
-            [("20m", 1200.0), ("1h30m", 5400.0), ("90s", 90.0), ("1.5h", 5400.0), (".5s", 0.5), ("1.s", 1.0)]
-        {
-            assert_eq!(parse_go_duration(text), Some(Duration::from_secs_f64(seconds)), "{text}");
-        }
-        for (text, nanoseconds) in [
-            ("0", 0),
-            ("0s", 0),
-            ("0h0m0s", 0),
-            ("+1ns", 1),
-            ("1us", 1_000),
-            ("1µs", 1_000),
-            ("1μs2ns", 1_002),
-            ("100ms", 100_000_000),
-            ("0.1000000000000000000009s", 100_000_000),
-            ("9223372036854775807ns", 9_223_372_036_854_775_807),
-        ] {
-            assert_eq!(parse_go_duration(text), Some(Duration::from_nanos(nanoseconds)), "{text}");
-        }
-        for bad in [
-            "",
-            "+",
-            "-5m",
-            "5",
-            "m",
-            ".",
-            ".s",
-            "1d",
-            "1 h",
-            "1h ",
-            "1h-2m",
-            "1hh",
-            "0h5",
-            "1H",
-            "9223372036854775808ns",
-            "99999999999999999999h",
-            "3000000h",
-        ] {
-            assert_eq!(parse_go_duration(bad), None, "{bad:?}");
         }
     }
 

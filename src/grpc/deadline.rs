@@ -1,7 +1,7 @@
-//! How long the caller will wait, and what that leaves us.
+//! The deadline of a call, from its `grpc-timeout` header.
 //!
-//! The Cluster Autoscaler gives every call a timeout and sends it along. A write that it has given up on must not be
-//! sent afterwards: it would come as a surprise to a caller that has since planned anew.
+//! The Cluster Autoscaler sends a timeout with every call. Once a call has timed out, its write must not be sent: the caller
+//! may have made a new plan by then.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use tonic::metadata::MetadataMap;
 
 use crate::fleet::Deadline;
 
-/// The header of a call's timeout, as the gRPC protocol names it.
+/// The header of the gRPC protocol that carries a call's timeout.
 const TIMEOUT_HEADER: &str = "grpc-timeout";
 
-/// The most digits that the gRPC protocol allows in a timeout.
+/// The gRPC protocol allows at most this many digits in a timeout.
 const TIMEOUT_DIGITS_MAX: usize = 8;
 
-/// How long a caller is taken to wait who does not say so. The Cluster Autoscaler always does; people with a command-line
-/// client often do not. Longer than any one cloud call takes, and short enough that nothing hangs on a forgotten client.
+/// The timeout of calls that carry none. The Cluster Autoscaler always sends one; command-line clients often do not. It is
+/// longer than any single cloud call, and short enough that a forgotten client does not hold anything up.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// The deadline of a call that has just come in with this metadata. A malformed timeout counts as none, as it does in other
-/// gRPC servers.
+/// Returns the deadline of a call that has just arrived with this metadata. A malformed timeout is ignored, as other gRPC
+/// servers do.
 pub fn deadline_of(metadata: &MetadataMap) -> Deadline {
     let timeout = metadata.get(TIMEOUT_HEADER).and_then(|value| parse_timeout(value.as_bytes()));
     Deadline::within(timeout.unwrap_or(TIMEOUT_DEFAULT))
 }
 
-/// Reads `TimeoutValue TimeoutUnit`: up to eight digits and one letter.
+/// Parses `TimeoutValue TimeoutUnit`: up to eight digits and one letter.
 fn parse_timeout(text: &[u8]) -> Option<Duration> {
     let (unit, digits) = text.split_last()?;
     if digits.is_empty() || digits.len() > TIMEOUT_DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    // Eight digits of hours are 11 000 years: nothing below overflows.
+    // Eight digits of hours are 11,000 years, so nothing below overflows.
     let value: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
     match unit {
         b'H' => Some(Duration::from_secs(value * 60 * 60)),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_usual_timeout_leaves_all_but_the_margins() {
+    async fn the_usual_timeout_loses_only_the_margins() {
         let deadline = deadline_of(&mk_metadata("5S"));
         assert_eq!(left(deadline), (Duration::from_millis(4950), Duration::from_millis(4500)));
         tokio::time::advance(Duration::from_secs(2)).await;
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_timeout_that_can_be_read_the_default_is_taken() {
+    async fn a_missing_or_malformed_timeout_means_the_default() {
         let default = (Duration::from_millis(29_950), Duration::from_millis(29_500));
         assert_eq!(left(deadline_of(&MetadataMap::new())), default);
         assert_eq!(left(deadline_of(&mk_metadata("soon"))), default);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_timeout_the_protocol_knows_does_not_overflow() {
+    async fn the_longest_timeout_of_the_protocol_does_not_overflow() {
         let deadline = deadline_of(&mk_metadata("99999999H"));
         assert!(deadline.send_by < deadline.answer_by);
     }

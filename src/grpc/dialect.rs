@@ -1,8 +1,8 @@
-//! The options a node group is scaled by, in the dialect of the Cluster Autoscaler that asks.
+//! The autoscaling options of a node group, in the dialect of the calling Cluster Autoscaler.
 //!
-//! Every release reads an absent answer as "my own flags". A present one is dangerous: what a release looks for and does
-//! not find in it becomes zero, and zero means that new nodes are deleted at once, or it crashes the autoscaler. So the
-//! answer is absent unless a group overrides something and the release is known to read all that it needs.
+//! Every release treats absent options as "use my own flags". Present options are dangerous: a field that the release reads
+//! and that is missing becomes zero, which makes CA delete new nodes at once, or crash. So options are sent only if the group
+//! overrides something and the release finds every field it reads.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::fleet::options::Options;
 
 const NANOSECONDS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Which releases of the Cluster Autoscaler write a request so.
+/// The releases of the Cluster Autoscaler, grouped by the form of their requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// 1.25 to 1.28: no provision time. 1.27 and 1.28 use one all the same, which makes any answer fatal.
+    /// 1.25 to 1.28: no provision time. 1.27 and 1.28 use one anyway, so any options make them delete new nodes.
     To128,
-    /// 1.29 to 1.33: Kubernetes durations. Those before 1.33 pass the two booleans over.
+    /// 1.29 to 1.33: Kubernetes durations. Releases before 1.33 ignore the two Booleans.
     From129To133,
-    /// 1.34: Kubernetes durations and protobuf's.
+    /// 1.34: Kubernetes durations and protobuf durations.
     V134,
-    /// 1.35 and later: protobuf durations. They also want a node startup time, for which the protocol has no field.
+    /// 1.35 and later: protobuf durations. They also read a node startup time, for which the protocol has no field.
     From135,
 }
 
 impl Dialect {
-    /// Tells the dialect by the defaults that every request carries; `None` where this one does not.
+    /// Detects the dialect from the defaults that every request carries; `None` if there are none.
     pub fn of(defaults: Option<&NodeGroupAutoscalingOptions>) -> Option<Self> {
         let defaults = defaults?;
         let kubernetes = defaults.max_node_provision_time.is_some();
@@ -39,20 +39,20 @@ impl Dialect {
     }
 }
 
-/// Whether overrides go to 1.35 and later, which take any answer to mean a node startup time of zero: nodes that are
-/// still booting then count as unready.
+/// Whether overrides are sent to 1.35 and later. These releases read any options as a node startup time of zero, so that
+/// booting nodes count as unready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendPolicy {
-    /// They do not.
+    /// They are not sent.
     #[default]
     Suppress,
-    /// They do.
+    /// They are sent.
     Send,
 }
 
-/// The answer to a request with these defaults, for a group with these overrides: the overrides over the defaults with
-/// every field filled, or `None` for "use your own flags".
-pub fn answer(
+/// Returns the options to send for a group with these overrides: the overrides on top of the request's defaults, with every
+/// field set; `None` for "use your own flags".
+pub fn options_to_send(
     overrides: &Options,
     defaults: Option<&NodeGroupAutoscalingOptions>,
     since_135: SendPolicy,
@@ -68,7 +68,7 @@ pub fn answer(
     }
 }
 
-/// `None` where the defaults lack a duration: there is nothing true to fill it with, and it must not become zero.
+/// Returns `None` if the defaults lack a duration: there is no correct value to send, and it must not become zero.
 fn merged(overrides: &Options, defaults: &NodeGroupAutoscalingOptions) -> Option<NodeGroupAutoscalingOptions> {
     let unneeded = nanoseconds(
         overrides.scale_down_unneeded_time,
@@ -105,7 +105,7 @@ fn merged(overrides: &Options, defaults: &NodeGroupAutoscalingOptions) -> Option
     })
 }
 
-/// The override, else the default from whichever field has it: 1.34 fills both and reads protobuf's first.
+/// Returns the override, or else the default from the field that has it. 1.34 sets both and reads the protobuf field first.
 fn nanoseconds(
     overriding: Option<Duration>,
     protobuf: Option<prost_types::Duration>,
@@ -123,7 +123,7 @@ fn nanoseconds(
 fn protobuf(nanoseconds: i64) -> prost_types::Duration {
     prost_types::Duration {
         seconds: nanoseconds / NANOSECONDS_PER_SECOND,
-        // The remainder is below a thousand million, which 32 bits hold.
+        // The remainder is below 10^9, which fits into 32 bits.
         nanos: i32::try_from(nanoseconds % NANOSECONDS_PER_SECOND).unwrap_or_default(),
     }
 }
@@ -134,7 +134,7 @@ mod tests {
 
     const MINUTE_NS: i64 = 60 * NANOSECONDS_PER_SECOND;
 
-    /// What a release sends as its flags: thresholds 0.5, unneeded 10 min, unready 20 min, provision 15 min.
+    /// The flags that a release sends: thresholds 0.5, unneeded 10 min, unready 20 min, provision 15 min.
     fn mk_defaults(dialect: Dialect) -> NodeGroupAutoscalingOptions {
         let kubernetes = |minutes| Some(KubernetesDuration { duration: minutes * MINUTE_NS });
         let google = |minutes: i64| Some(prost_types::Duration { seconds: minutes * 60, nanos: 0 });
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// The overrides above over the defaults above, with nothing left out.
+    /// The overrides above on top of the defaults above, with every field set.
     fn mk_expected() -> NodeGroupAutoscalingOptions {
         NodeGroupAutoscalingOptions {
             scale_down_utilization_threshold: 0.25,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn each_release_is_told_by_its_defaults() {
+    fn each_release_is_recognised_by_its_defaults() {
         for dialect in DIALECTS {
             assert_eq!(Dialect::of(Some(&mk_defaults(dialect))), Some(dialect));
         }
@@ -201,43 +201,47 @@ mod tests {
     }
 
     #[test]
-    fn without_overrides_nobody_is_answered() {
+    fn no_options_are_sent_without_overrides() {
         for dialect in DIALECTS {
-            assert_eq!(answer(&Options::default(), Some(&mk_defaults(dialect)), SendPolicy::Send), None, "{dialect:?}");
+            assert_eq!(
+                options_to_send(&Options::default(), Some(&mk_defaults(dialect)), SendPolicy::Send),
+                None,
+                "{dialect:?}"
+            );
         }
     }
 
     #[test]
-    fn a_request_without_defaults_is_not_answered() {
-        assert_eq!(answer(&mk_overrides(), None, SendPolicy::Send), None);
+    fn no_options_are_sent_if_the_request_has_no_defaults() {
+        assert_eq!(options_to_send(&mk_overrides(), None, SendPolicy::Send), None);
     }
 
     #[test]
-    fn releases_to_1_28_are_never_answered() {
+    fn releases_to_1_28_never_get_options() {
         for policy in [SendPolicy::Suppress, SendPolicy::Send] {
-            assert_eq!(answer(&mk_overrides(), Some(&mk_defaults(Dialect::To128)), policy), None);
+            assert_eq!(options_to_send(&mk_overrides(), Some(&mk_defaults(Dialect::To128)), policy), None);
         }
     }
 
     #[test]
-    fn releases_from_1_29_to_1_34_are_answered_with_every_field_filled() {
+    fn releases_from_1_29_to_1_34_get_every_field() {
         for dialect in [Dialect::From129To133, Dialect::V134] {
             for policy in [SendPolicy::Suppress, SendPolicy::Send] {
-                let answer = answer(&mk_overrides(), Some(&mk_defaults(dialect)), policy);
-                assert_eq!(answer, Some(mk_expected()), "{dialect:?}");
+                let sent = options_to_send(&mk_overrides(), Some(&mk_defaults(dialect)), policy);
+                assert_eq!(sent, Some(mk_expected()), "{dialect:?}");
             }
         }
     }
 
     #[test]
-    fn releases_from_1_35_are_answered_only_where_that_was_asked_for() {
+    fn releases_from_1_35_get_options_only_if_configured() {
         let defaults = mk_defaults(Dialect::From135);
-        assert_eq!(answer(&mk_overrides(), Some(&defaults), SendPolicy::Suppress), None);
-        assert_eq!(answer(&mk_overrides(), Some(&defaults), SendPolicy::Send), Some(mk_expected()));
+        assert_eq!(options_to_send(&mk_overrides(), Some(&defaults), SendPolicy::Suppress), None);
+        assert_eq!(options_to_send(&mk_overrides(), Some(&defaults), SendPolicy::Send), Some(mk_expected()));
     }
 
     #[test]
-    fn every_override_reaches_the_fields_of_both_kinds() {
+    fn overrides_set_both_forms_of_each_duration() {
         let overrides = Options {
             scale_down_utilization_threshold: Some(0.1),
             scale_down_gpu_utilization_threshold: Some(0.2),
@@ -247,23 +251,21 @@ mod tests {
             zero_or_max_node_scaling: Some(true),
             ignore_daemonsets_utilization: Some(false),
         };
-        let answer = answer(&overrides, Some(&mk_defaults(Dialect::V134)), SendPolicy::Suppress).expect("an answer");
-        assert!((answer.scale_down_utilization_threshold - 0.1).abs() < f64::EPSILON);
-        assert!((answer.scale_down_gpu_utilization_threshold - 0.2).abs() < f64::EPSILON);
-        assert_eq!(answer.scale_down_unneeded_time.map(|time| time.duration), Some(NANOSECONDS_PER_SECOND));
-        assert_eq!(answer.scale_down_unready_duration.map(|time| time.seconds), Some(2));
-        // Longer than the protocol can say: as long as it can.
-        assert_eq!(answer.max_node_provision_time.map(|time| time.duration), Some(i64::MAX));
-        assert_eq!(
-            answer.max_node_provision_duration.map(|time| time.seconds),
-            Some(i64::MAX / NANOSECONDS_PER_SECOND)
-        );
+        let sent =
+            options_to_send(&overrides, Some(&mk_defaults(Dialect::V134)), SendPolicy::Suppress).expect("options");
+        assert!((sent.scale_down_utilization_threshold - 0.1).abs() < f64::EPSILON);
+        assert!((sent.scale_down_gpu_utilization_threshold - 0.2).abs() < f64::EPSILON);
+        assert_eq!(sent.scale_down_unneeded_time.map(|time| time.duration), Some(NANOSECONDS_PER_SECOND));
+        assert_eq!(sent.scale_down_unready_duration.map(|time| time.seconds), Some(2));
+        // Too long for the protocol, so the longest it allows.
+        assert_eq!(sent.max_node_provision_time.map(|time| time.duration), Some(i64::MAX));
+        assert_eq!(sent.max_node_provision_duration.map(|time| time.seconds), Some(i64::MAX / NANOSECONDS_PER_SECOND));
     }
 
     #[test]
-    fn a_default_that_is_missing_is_not_made_up() {
+    fn no_options_are_sent_if_a_default_is_missing() {
         let defaults =
             NodeGroupAutoscalingOptions { scale_down_unready_time: None, ..mk_defaults(Dialect::From129To133) };
-        assert_eq!(answer(&mk_overrides(), Some(&defaults), SendPolicy::Suppress), None);
+        assert_eq!(options_to_send(&mk_overrides(), Some(&defaults), SendPolicy::Suppress), None);
     }
 }

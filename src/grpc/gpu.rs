@@ -1,8 +1,8 @@
-//! What CA is told of GPUs. It asks once and remembers the answers for the life of its process.
+//! The GPU label and types that CA asks for. CA asks once and keeps the response until it restarts.
 
 use crate::cloud::Family;
 
-/// The label that GPU nodes carry, and the values it is known to have.
+/// The label of GPU nodes, and its known values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpu {
     /// The label's key.
@@ -11,7 +11,7 @@ pub struct Gpu {
     pub types: Vec<&'static str>,
 }
 
-/// As the in-tree AWS provider lists them.
+/// The list of the in-tree AWS provider.
 const AWS_TYPES: [&str; 8] = [
     "nvidia-tesla-k80",
     "nvidia-tesla-p100",
@@ -22,11 +22,11 @@ const AWS_TYPES: [&str; 8] = [
     "nvidia-l4",
     "nvidia-l40s",
 ];
-/// As the in-tree Azure provider lists them.
+/// The list of the in-tree Azure provider.
 const AZURE_TYPES: [&str; 4] = ["nvidia-tesla-a100", "nvidia-tesla-k80", "nvidia-tesla-p100", "nvidia-tesla-v100"];
 
 impl Gpu {
-    /// The configured label, or the one that nodes of the first source's cloud carry.
+    /// Uses the configured label, or else the default of the first source's cloud.
     pub fn new(configured: Option<String>, families: &[Family]) -> Self {
         let default = match families.first() {
             Some(Family::Azure) => "kubernetes.azure.com/accelerator",
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_source_chooses_the_label_unless_the_configuration_does() {
+    fn the_first_source_decides_the_label_unless_it_is_configured() {
         assert_eq!(Gpu::new(None, &[Family::Aws, Family::Azure]).label, "k8s.amazonaws.com/accelerator");
         assert_eq!(Gpu::new(None, &[Family::Azure, Family::Aws]).label, "kubernetes.azure.com/accelerator");
         assert_eq!(Gpu::new(Some("gpu".into()), &[Family::Azure]).label, "gpu");

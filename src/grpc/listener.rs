@@ -1,4 +1,4 @@
-//! The connections that the server serves, plaintext or TLS.
+//! Accepts the connections that the server serves, in plaintext or TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,30 +20,30 @@ use tracing::{debug, field, warn};
 use super::peer::{self, Peer};
 use super::tls::LiveTls;
 
-/// The longest a handshake may take. It is a few round trips; who needs longer is not a client of ours.
+/// The longest a handshake may take. It needs only a few round trips.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The most handshakes at a time; further connections wait in the kernel's backlog. The Cluster Autoscaler opens one
-/// connection, so this is generous, and it bounds what a stranger can make us compute and remember.
+/// connection, so this is generous. It limits the CPU and memory that an unknown client can use.
 const HANDSHAKES_MAX: usize = 64;
 
-/// Connections that are ready and not yet taken up. The server takes them up at once.
+/// The most connections that are ready and not yet served. The server takes them at once.
 const READY_MAX: usize = 16;
 
-/// How long accepting pauses after the system refused it, which is for want of file descriptors or memory: both come
-/// back when connections end, and until then trying again at once would only burn a processor.
+/// The pause after the system failed to accept a connection, usually because it ran out of file descriptors or memory. Both
+/// become available when connections end; until then, immediate retries would only burn CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Idle time after which the kernel asks whether the other end is still there. The client sends no keepalives of its own;
-/// with these three, an end that has vanished is noticed within a minute.
+/// Idle time after which the kernel probes the other end. CA sends no keepalives of its own; with these three settings, a
+/// client that has vanished is noticed within a minute.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// The time between such questions.
+/// The time between probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// How many of them go unanswered before the connection is given up.
+/// After this many unanswered probes the connection is closed.
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// The connections to a listening socket, each ready to be served: in TLS, after the handshake and the check of the
-/// client's names. The socket is closed when the stream is dropped. To be called inside a Tokio runtime.
+/// Returns the connections to a listening socket, each ready to be served: with TLS, after the handshake and the check of the
+/// client's names. Dropping the stream closes the socket. Must be called inside a Tokio runtime.
 pub fn incoming(
     tcp: TcpListener,
     tls: Option<Arc<LiveTls>>,
@@ -53,7 +53,7 @@ pub fn incoming(
     ReceiverStream::new(connections)
 }
 
-/// Accepts until nobody wants connections any more. Nothing that happens to one connection ends the loop.
+/// Accepts connections until the receiver is dropped. No error of a single connection ends the loop.
 async fn accept(tcp: TcpListener, tls: Option<Arc<LiveTls>>, ready: mpsc::Sender<io::Result<Connection>>) {
     let mut sockets = TcpIncoming::from(tcp)
         .with_nodelay(Some(true))
@@ -75,15 +75,17 @@ async fn accept(tcp: TcpListener, tls: Option<Arc<LiveTls>>, ready: mpsc::Sender
                 let (tls, ready) = (tls.clone(), ready.clone());
                 tokio::spawn(async move {
                     if let Some(connection) = admit(socket, tls.as_deref()).await {
-                        // Refused only where the server has stopped, and then the connection has no use.
+                        // This fails only after the server has stopped, when the connection is no longer needed.
                         let _ = ready.send(Ok(connection)).await;
                     }
                     drop(permit);
                 });
             }
-            Some(Err(error)) if concerns_one_connection(&error) => debug!(%error, "a connection ended before its time"),
+            Some(Err(error)) if concerns_one_connection(&error) => {
+                debug!(%error, "connection closed before it was accepted")
+            }
             Some(Err(error)) => {
-                warn!(%error, "no connection can be accepted; trying again in a second");
+                warn!(%error, "cannot accept connections; retrying in 1s");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
             None => return,
@@ -91,7 +93,7 @@ async fn accept(tcp: TcpListener, tls: Option<Arc<LiveTls>>, ready: mpsc::Sender
     }
 }
 
-/// Shakes hands with a client and checks its names. A client that is refused is logged, and its connection closed.
+/// Performs the TLS handshake and checks the client's names. A rejected client is logged, and its connection is closed.
 async fn admit(socket: TcpStream, tls: Option<&LiveTls>) -> Option<Connection> {
     let address = socket.peer_addr().ok();
     let Some(tls) = tls else {
@@ -101,44 +103,40 @@ async fn admit(socket: TcpStream, tls: Option<&LiveTls>) -> Option<Connection> {
     let handshake = TlsAcceptor::from(tls.config()).accept(socket);
     let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await {
         Ok(Ok(stream)) => stream,
-        // What a bare TCP probe does, again and again.
+        // TCP probes do this all the time.
         Ok(Err(error)) if concerns_one_connection(&error) => {
-            debug!(client = address.map(field::display), %error, "a client left during the TLS handshake");
+            debug!(client = address.map(field::display), %error, "client disconnected during the TLS handshake");
             return None;
         }
         Ok(Err(error)) => {
-            warn!(client = address.map(field::display), %error, "a client was refused in the TLS handshake");
+            warn!(client = address.map(field::display), %error, "client rejected: TLS handshake failed");
             return None;
         }
         Err(_) => {
-            warn!(client = address.map(field::display), limit = ?HANDSHAKE_LIMIT, "a client did not finish the TLS handshake");
+            warn!(client = address.map(field::display), limit = ?HANDSHAKE_LIMIT, "client rejected: TLS handshake timed out");
             return None;
         }
     };
     let names = certified_names(&stream, address);
     if !peer::is_allowed(&names, tls.allowed_clients()) {
-        warn!(
-            client = address.map(field::display),
-            ?names,
-            "a client was refused: none of its names is among the allowed ones"
-        );
+        warn!(client = address.map(field::display), ?names, "client rejected: none of its names is in allowedClients");
         return None;
     }
     let peer = Peer { address, names: names.into() };
     Some(Connection { transport: Transport::Tls(Box::new(stream)), peer })
 }
 
-/// The names that the client's certificate gives it; none where it showed no certificate, or one that cannot be read.
+/// Returns the names in the client's certificate; none if it presented no certificate or an unreadable one.
 fn certified_names(stream: &TlsStream<TcpStream>, address: Option<SocketAddr>) -> Vec<String> {
     let (_, session) = stream.get_ref();
     let Some(leaf) = session.peer_certificates().and_then(<[_]>::first) else { return Vec::new() };
     peer::certified_names(leaf).unwrap_or_else(|error| {
-        warn!(client = address.map(field::display), %error, "a client counts as nameless");
+        warn!(client = address.map(field::display), %error, "names in the client certificate cannot be read; treating the client as one without names");
         Vec::new()
     })
 }
 
-/// Whether an error is about the other end of one connection, and not about us.
+/// Whether an error concerns one connection only, and not this process.
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -150,7 +148,7 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// One client's connection. Its requests carry its [`Peer`] as an extension.
+/// The connection of one client. Its requests carry its [`Peer`] as an extension.
 #[derive(Debug)]
 pub struct Connection {
     transport: Transport,
@@ -165,7 +163,7 @@ enum Transport {
 }
 
 impl Connection {
-    /// Who is at its other end.
+    /// The client at the other end.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }

@@ -1,4 +1,4 @@
-//! The protocol's edge: it translates between messages and the fleet, and knows no cloud.
+//! The protocol boundary: translates between the protocol's messages and the fleet. Nothing here names a cloud.
 
 #[cfg(test)]
 mod authority;

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The client at the other end of a connection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use thiserror::Error;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// The other end of a connection. Every request carries it as an extension.
+/// The client at the other end of a connection. Every request carries it as an extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Its address.
     pub address: Option<SocketAddr>,
-    /// The names in its verified certificate: the common name, then the alternative names. Empty where it showed none.
+    /// The names in its verified certificate: the common name, then the alternative names. Empty if it presented none.
     pub names: Arc<[String]>,
 }
 
-/// A certificate that was verified, and that its names cannot be read from all the same.
+/// A verified certificate whose names cannot be read.
 #[derive(Debug, Error)]
 #[error("the names in the client's certificate cannot be read: {0}")]
 pub struct NamesError(String);
 
-/// The names in a certificate: its common names, then its DNS, URI, IP and e-mail alternative names.
+/// Returns the names in a certificate: its common names, then its DNS, URI, IP and e-mail alternative names.
 pub fn certified_names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, NamesError> {
     let unreadable = |error: &dyn std::fmt::Display| NamesError(error.to_string());
     let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| unreadable(&error))?;
@@ -45,8 +45,8 @@ fn alternative_name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// Whether a client with these names may connect: one of them must equal an allowed one, and none is needed where no
-/// list is kept.
+/// Whether a client with these names may connect: one of them must equal an allowed name. Without a list of allowed names,
+/// every client may.
 pub fn is_allowed(names: &[String], allowed: &[String]) -> bool {
     allowed.is_empty() || names.iter().any(|name| allowed.contains(name))
 }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_needs_one_name_that_equals_an_allowed_one() {
+    fn one_name_of_a_client_must_equal_an_allowed_name() {
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert!(is_allowed(&list(&["a", "b"]), &list(&["x", "b"])));
         assert!(is_allowed(&[], &[]));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_no_names() {
+    fn bytes_that_are_not_a_certificate_have_no_names() {
         assert!(certified_names(&CertificateDer::from(vec![1, 2, 3])).is_err());
     }
 }

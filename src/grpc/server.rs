@@ -1,4 +1,4 @@
-//! The gRPC server: the service, health and reflection, on one listener.
+//! The gRPC server: the service, health checks and reflection on one listener.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,23 +15,23 @@ use super::service::Service;
 use super::tls::LiveTls;
 use crate::fleet::Fleet;
 
-/// DeleteNodes carries every label and annotation of its nodes (an annotation may have 256 KiB), and CA 1.34 sends pods
-/// twice.
+/// The largest request. DeleteNodes carries every label and annotation of its nodes (annotations may have 256 KiB), and CA
+/// 1.34 sends pods twice.
 const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// CA sets no keepalive of its own: without ours, a half-open connection costs it a whole deadline per call.
+/// CA sends no keepalives. Without ours, each call on a half-open connection would take CA a whole deadline.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
-/// A connection that does not answer a keepalive in this time is closed.
+/// A connection that does not acknowledge a keepalive within this time is closed.
 const KEEPALIVE_LIMIT: Duration = Duration::from_secs(10);
-/// CA keeps one connection for ever; new certificates reach it only with a new one.
+/// CA keeps one connection open forever, and sees renewed certificates only on a new one.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60 * 60);
-/// Calls under way on one connection. CA makes a few dozen at most.
+/// The most concurrent calls on one connection. CA makes a few dozen at most.
 const STREAMS_MAX: u32 = 1024;
 
-/// What is served, and how.
+/// What the server serves, and how.
 pub struct Settings {
     /// The groups.
     pub fleet: Arc<Fleet>,
-    /// What CA is told of GPUs.
+    /// The GPU label and types to serve.
     pub gpu: Gpu,
     /// Whether options are sent to CA 1.35 and later.
     pub options_since_135: SendPolicy,
@@ -39,7 +39,7 @@ pub struct Settings {
     pub tls: Option<Arc<LiveTls>>,
 }
 
-/// The service by itself, for tests and benchmarks that bring their own server.
+/// Returns the service without a server, for tests and benchmarks that have their own.
 pub fn service(
     settings: Settings,
 ) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
@@ -48,11 +48,11 @@ pub fn service(
     (CloudProviderServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX), tls)
 }
 
-/// Serves until `shutdown`, then finishes the calls under way.
+/// Serves until `shutdown` completes, then finishes the calls in progress.
 ///
 /// # Errors
 ///
-/// If the listener breaks.
+/// Fails if the server cannot be set up.
 pub async fn serve(
     listener: TcpListener,
     settings: Settings,
@@ -67,26 +67,28 @@ pub async fn serve(
         .max_concurrent_streams(STREAMS_MAX)
         .add_service(service)
         .add_service(health(&fleet).await)
-        // grpcurl up to 1.8 knows only the alpha version of reflection.
+        // grpcurl up to 1.8 supports only the alpha version of reflection.
         .add_optional_service(described(reflection().build_v1()))
         .add_optional_service(described(reflection().build_v1alpha()))
         .serve_with_incoming_shutdown(listener::incoming(listener, tls), shutdown)
         .await
 }
 
-/// Reflection on all that is served, so that grpcurl needs no .proto file.
+/// Reflection for all services, so that grpcurl needs no .proto file.
 fn reflection() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(super::proto::DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// Reflection is a convenience: without it, everything else is served all the same.
+/// Reflection is a convenience. If it cannot be built, everything else is served anyway.
 fn described<S>(reflection: Result<S, tonic_reflection::server::Error>) -> Option<S> {
-    reflection.inspect_err(|error| tracing::error!(%error, "reflection is not served")).ok()
+    reflection
+        .inspect_err(|error| tracing::error!(%error, "gRPC reflection is disabled; grpcurl needs the .proto file"))
+        .ok()
 }
 
-/// grpc.health.v1: NOT_SERVING until the fleet is ready.
+/// The grpc.health.v1 service: NOT_SERVING until the fleet is ready.
 async fn health(fleet: &Arc<Fleet>) -> HealthServer<impl Health> {
     let (reporter, health) = tonic_health::server::health_reporter();
     let fleet = Arc::downgrade(fleet);

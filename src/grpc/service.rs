@@ -1,5 +1,5 @@
-//! The protocol's fifteen calls, each translated into what the fleet offers. No call but `Refresh` and the mutations
-//! waits for anything once the fleet is ready.
+//! The fifteen RPCs of the protocol, each translated into a call to the fleet. Once the fleet is ready, only `Refresh` and
+//! the mutations wait for anything.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,34 +13,33 @@ use super::proto::cloud_provider_server::CloudProvider;
 use super::proto::instance_status::InstanceState as ProtoState;
 use super::proto::{self, *};
 use super::status::{invalid, status};
+use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{FailureClass, InstanceState, ProviderId};
 use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, ReportedInstance};
 
-/// How CA says why a node that it names is to go.
+/// The annotation in which CA says why it deletes a node.
 const REASON_ANNOTATION: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
-/// ... namely, because it failed to be created.
+/// The value for a node that failed to be created.
 const CREATE_ERROR: &str = "create-error";
-/// CA receives 4 MiB at most, and a large group may have thousands of failed placeholders.
-const MESSAGE_CHARS_MAX: usize = 200;
-/// Groups that are warned of, each once.
+/// Each group is warned about once, and this many groups at most.
 const WARNED_GROUPS_MAX: usize = 10_000;
 
 /// The service.
 pub(super) struct Service {
-    /// What it serves.
+    /// The groups to serve.
     pub(super) fleet: Arc<Fleet>,
-    /// What it says of GPUs.
+    /// The GPU label and types to serve.
     pub(super) gpu: Gpu,
-    /// Whether options are sent to CA 1.35 and later, which take booting nodes for unready then (#10245).
+    /// Whether options are sent to CA 1.35 and later, which then treats booting nodes as unready (#10245).
     pub(super) options_since_135: SendPolicy,
-    /// Groups whose options were found not to reach CA.
+    /// Groups whose options are withheld from CA and that were warned about.
     pub(super) warned_of_options: Mutex<HashSet<String>>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Service {
-    /// Waits for the first good observations, within the caller's time.
+    /// Waits for the first good observation of each source, until the caller's deadline.
     async fn ready<T>(&self, request: &Request<T>) -> Result<Deadline, Status> {
         let deadline = deadline_of(request.metadata());
         self.fleet.wait_ready(deadline.answer_by).await.map_err(|error| status(&error))?;
@@ -52,7 +51,7 @@ impl Service {
         self.fleet.snapshot().group(id).map(|(_, view)| Arc::clone(view)).ok_or_else(unknown)
     }
 
-    /// Says once for each group that its options do not reach CA, and what to do.
+    /// Warns once for each group that its options are withheld from CA, and says what to do.
     fn warn_of_suppressed_options(&self, id: &str, defaults: Option<&NodeGroupAutoscalingOptions>) {
         let mut warned = self.warned_of_options.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.len() >= WARNED_GROUPS_MAX || !warned.insert(id.to_owned()) {
@@ -61,14 +60,15 @@ impl Service {
         let autoscaler = Dialect::of(defaults);
         tracing::warn!(
             group = %id, ?autoscaler,
-            "the group's autoscaling options are not sent: this Cluster Autoscaler would take booting nodes for unready or \
-             delete new ones; grpc.optionsSince135: send sends them to 1.35 and later all the same"
+            "autoscaling options of the node group are withheld: with them, this release of the Cluster Autoscaler would treat \
+             booting nodes as unready or delete new nodes; to send them to 1.35 and later anyway, set grpc.optionsSince135: \
+             send"
         );
     }
 
     async fn mutate(&self, id: &str, mutation: Mutation, deadline: Deadline) -> Result<(), Status> {
         if id.is_empty() {
-            return Err(Status::invalid_argument("the request names no node group: its id is empty"));
+            return Err(invalid("the request names no node group: its id is empty; set id"));
         }
         self.fleet.mutate(id, mutation, deadline).await.map_err(|error| status(&error))
     }
@@ -113,7 +113,7 @@ impl CloudProvider for Service {
         let deadline = self.ready(&request).await?;
         let id = request.into_inner().id;
         let template = self.fleet.template(&id, deadline.answer_by).await.map_err(|error| status(&error))?;
-        // CA to 1.34 reads the first field, from 1.35 on the second. An answer without either would crash it.
+        // CA up to 1.34 reads the first field, CA 1.35 and later the second. A response without the one it reads crashes it.
         let node_info = template.bytes.clone();
         Ok(Response::new(NodeGroupTemplateNodeInfoResponse { node_bytes: node_info.clone(), node_info }))
     }
@@ -125,7 +125,7 @@ impl CloudProvider for Service {
         self.ready(&request).await?;
         let NodeGroupAutoscalingOptionsRequest { id, defaults } = request.into_inner();
         let view = self.view(&id)?;
-        let options = dialect::answer(&view.options, defaults.as_ref(), self.options_since_135);
+        let options = dialect::options_to_send(&view.options, defaults.as_ref(), self.options_since_135);
         if options.is_none() && !view.options.is_empty() {
             self.warn_of_suppressed_options(&id, defaults.as_ref());
         }
@@ -141,7 +141,7 @@ impl CloudProvider for Service {
         let delta = u32::try_from(delta)
             .ok()
             .filter(|delta| *delta > 0)
-            .ok_or_else(|| invalid(format!("node group {id}: cannot grow by {delta}; the delta must be positive")))?;
+            .ok_or_else(|| invalid(&format!("node group {id}: cannot grow by {delta}; send a positive delta")))?;
         self.mutate(&id, Mutation::Increase(delta), deadline).await?;
         Ok(Response::new(NodeGroupIncreaseSizeResponse {}))
     }
@@ -153,8 +153,8 @@ impl CloudProvider for Service {
         let deadline = self.ready(&request).await?;
         let NodeGroupDecreaseTargetSizeRequest { delta, id } = request.into_inner();
         if delta >= 0 {
-            let complaint = format!("node group {id}: cannot decrease by {delta}; the delta must be negative");
-            return Err(invalid(complaint));
+            let message = format!("node group {id}: cannot decrease the target size by {delta}; send a negative delta");
+            return Err(invalid(&message));
         }
         self.mutate(&id, Mutation::Decrease(delta.unsigned_abs()), deadline).await?;
         Ok(Response::new(NodeGroupDecreaseTargetSizeResponse {}))
@@ -167,7 +167,7 @@ impl CloudProvider for Service {
         let deadline = self.ready(&request).await?;
         let NodeGroupDeleteNodesRequest { nodes, id } = request.into_inner();
         if nodes.is_empty() {
-            return Err(invalid(format!("node group {id}: the request names no node to delete")));
+            return Err(invalid(&format!("node group {id}: the request names no node to delete; name at least one")));
         }
         let nodes = nodes.into_iter().map(named).collect();
         self.mutate(&id, Mutation::Delete(nodes), deadline).await?;
@@ -188,7 +188,7 @@ impl CloudProvider for Service {
         &self,
         _request: Request<GetAvailableGpuTypesRequest>,
     ) -> Answer<GetAvailableGpuTypesResponse> {
-        // CA looks at the keys only.
+        // CA reads only the keys.
         let gpu_types: HashMap<_, _> =
             self.gpu.types.iter().map(|name| ((*name).to_owned(), prost_types::Any::default())).collect();
         Ok(Response::new(GetAvailableGpuTypesResponse { gpu_types }))
@@ -202,21 +202,21 @@ impl CloudProvider for Service {
         Err(no_prices())
     }
 
-    /// CA calls this when it exits, which it does on every restart and change of leader: there is nothing to clean up.
+    /// CA calls this when it exits, at every restart and change of leader. There is nothing to clean up.
     async fn cleanup(&self, _request: Request<CleanupRequest>) -> Answer<CleanupResponse> {
         Ok(Response::new(CleanupResponse {}))
     }
 }
 
 fn no_prices() -> Status {
-    Status::unimplemented("prices are not served; use another expander than --expander=price")
+    Status::unimplemented("Headcount does not serve prices; choose an expander other than --expander=price")
 }
 
 fn node_group(id: &Arc<str>, view: &GroupView) -> NodeGroup {
     NodeGroup { id: id.to_string(), min_size: int32(view.min), max_size: int32(view.max), debug: debug(view) }
 }
 
-/// A short line for CA's log.
+/// Returns a short line for CA's log.
 fn debug(view: &GroupView) -> String {
     format!("{} target {} desired {}", view.key.source, view.status.target, view.status.capacity)
 }
@@ -227,9 +227,10 @@ fn instance(reported: &ReportedInstance) -> proto::Instance {
         InstanceState::Running => ProtoState::InstanceRunning,
         InstanceState::Deleting => ProtoState::InstanceDeleting,
     };
+    // CA receives at most 4 MiB, and a large group may have thousands of failed placeholders.
     let error_info = reported.failure.as_ref().map(|failure| InstanceErrorInfo {
         error_code: failure.code.clone(),
-        error_message: failure.message.chars().take(MESSAGE_CHARS_MAX).collect(),
+        error_message: shorten(&failure.message, MESSAGE_CHARS_MAX),
         instance_error_class: match failure.class {
             FailureClass::OutOfResources => 1,
             FailureClass::Other => 99,
@@ -246,7 +247,7 @@ fn named(node: ExternalGrpcNode) -> NamedNode {
     }
 }
 
-/// Sizes are int32 on the wire; nothing gets near the limit.
+/// Converts a size to int32, which the protocol uses. No group is near the limit.
 fn int32(size: u32) -> i32 {
     i32::try_from(size).unwrap_or(i32::MAX)
 }

@@ -1,33 +1,27 @@
-//! The one place where errors become gRPC status. What CA makes of each is in its own code: a mutation's error backs the
-//! group off, whatever the code; the codes are for the person who reads the log.
+//! Maps errors to gRPC statuses. Nothing else in the crate does.
+//!
+//! The Cluster Autoscaler backs a group off after any failed mutation, whatever the code. The codes are for the person who
+//! reads the log.
 
 use tonic::{Code, Status};
 
 use crate::cloud::CloudError;
+use crate::cloud::text::shorten;
 use crate::fleet::FleetError;
 
-/// Longest message of a status, in bytes. It travels in a header, three times as long where it is not ASCII, and clients
-/// that are sent more than some 16 KiB of headers close the connection under every other call on it. A message repeats
-/// what the caller wrote, and a request may have megabytes.
-const MESSAGE_BYTES_MAX: usize = 2048;
+/// The longest message of a status. A message quotes the request, which may have megabytes, and travels in a header, where
+/// each byte that is not ASCII takes three. Clients close the connection, and with it every other call, when they receive
+/// more than about 16 KiB of headers.
+const MESSAGE_CHARS_MAX: usize = 1000;
 
-/// The status of an error. Its message is the error's: it names the group, the reason, and what to do.
+/// Returns the status for an error. The message is the error's own: it names the group, the reason, and what to do.
 pub(super) fn status(error: &FleetError) -> Status {
-    refusal(code(error), error.to_string())
+    Status::new(code(error), shorten(&error.to_string(), MESSAGE_CHARS_MAX))
 }
 
-/// The status of a request that makes no sense.
-pub(super) fn invalid(complaint: String) -> Status {
-    refusal(Code::InvalidArgument, complaint)
-}
-
-fn refusal(code: Code, mut message: String) -> Status {
-    const CUT: char = '…';
-    if message.len() > MESSAGE_BYTES_MAX {
-        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX - CUT.len_utf8()));
-        message.push(CUT);
-    }
-    Status::new(code, message)
+/// Returns the status for an invalid request.
+pub(super) fn invalid(message: &str) -> Status {
+    Status::invalid_argument(shorten(message, MESSAGE_CHARS_MAX))
 }
 
 fn code(error: &FleetError) -> Code {
@@ -68,15 +62,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_that_repeats_a_long_request_is_cut_between_two_letters() {
-        for (letter, before) in [("a", 0), ("ä", 1), ("🕴", 2)] {
-            let id = "x".repeat(before) + &letter.repeat(100_000);
-            let status = status(&FleetError::UnknownGroup { id });
+    fn a_message_that_quotes_a_long_request_is_shortened() {
+        for letter in ["a", "ä", "🕴"] {
+            let status = status(&FleetError::UnknownGroup { id: letter.repeat(100_000) });
             assert_eq!(status.code(), Code::NotFound);
-            let length = status.message().len();
-            assert!((MESSAGE_BYTES_MAX - 4..=MESSAGE_BYTES_MAX).contains(&length), "{letter}: {length}");
+            assert_eq!(status.message().chars().count(), MESSAGE_CHARS_MAX, "{letter}");
             assert!(status.message().ends_with('…'));
         }
-        assert_eq!(invalid("short".to_owned()).message(), "short");
+        assert_eq!(invalid("short").message(), "short");
     }
 }

@@ -1,8 +1,8 @@
-//! TLS whose certificate, key and client CA are replaced while it serves.
+//! TLS with certificate, key and client CA that are reloaded while the server runs.
 //!
-//! The files are read anew from time to time and compared by content: a Kubernetes secret is replaced by swapping a
-//! symbolic link above them, which leaves nothing to be notified of in the files themselves. The server's certificate
-//! and the CA of its clients live in one [`ServerConfig`], which is swapped whole.
+//! The files are read periodically and compared by content: Kubernetes replaces a secret by swapping a symbolic link above
+//! the files, which file notifications miss. The server's certificate and the client CA are in one [`ServerConfig`], which is
+//! swapped as a whole.
 
 mod files;
 
@@ -17,23 +17,23 @@ use tracing::{error, info};
 use files::Files;
 pub use files::{TlsError, TlsSettings};
 
-/// How often the files are read. The kubelet takes about a minute to bring a new secret to a pod, so reading more often
-/// gains nothing; the files are small and local.
+/// How often the files are read. The kubelet takes about a minute to update a secret in a pod, so reading more often gains
+/// nothing. The files are small and local.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
 
-/// TLS as the files said when they were last good.
+/// TLS from the last valid version of the files.
 #[derive(Debug)]
 pub struct LiveTls {
     settings: TlsSettings,
     config: ArcSwap<ServerConfig>,
-    /// Why the files as they are now are not what is in use.
+    /// Why the current files are not in use.
     reload_error: ArcSwapOption<String>,
-    /// What `config` was made from, for [`LiveTls::watch`] to start from.
+    /// The files that `config` was made from; [`LiveTls::watch`] compares with them.
     loaded: Files,
 }
 
 impl LiveTls {
-    /// Reads the files and checks them.
+    /// Reads and checks the files.
     pub fn load(settings: TlsSettings) -> Result<Self, TlsError> {
         if settings.client_ca.is_none() && !settings.allowed_clients.is_empty() {
             return Err(TlsError::AllowedWithoutClientCa);
@@ -43,24 +43,24 @@ impl LiveTls {
         Ok(Self { settings, config, reload_error: ArcSwapOption::empty(), loaded })
     }
 
-    /// What to make the next connection with.
+    /// Returns the configuration for the next connection.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
     }
 
-    /// The names of which a client's certificate must have one; empty if every certified client is let in.
+    /// The names of which a client's certificate must have one. If empty, every client with a valid certificate may connect.
     pub fn allowed_clients(&self) -> &[String] {
         &self.settings.allowed_clients
     }
 
-    /// Why the files as they are now cannot be used; `None` while they are what is in use.
+    /// Why the current files cannot be used; `None` while they are in use.
     pub fn reload_error(&self) -> Option<Arc<String>> {
         self.reload_error.load_full()
     }
 
-    /// Replaces the configuration whenever the files have changed, for ever.
+    /// Reloads the files whenever they change, forever.
     ///
-    /// Files that are no good leave the configuration as it is, and are complained of once until they change again.
+    /// Invalid files leave the configuration as it is, and are logged once until they change again.
     pub async fn watch(self: Arc<Self>) {
         self.watch_every(RELOAD_EVERY).await;
     }
@@ -72,7 +72,7 @@ impl LiveTls {
         loop {
             ticks.tick().await;
             let settings = self.settings.clone();
-            // A failed read is remembered by its words, so that it too is complained of once.
+            // The text of a failed read is kept, so that it too is logged only once.
             let read = tokio::task::spawn_blocking(move || Files::read(&settings).map_err(|error| error.to_string()));
             let Ok(found) = read.await else { continue };
             if found != last {
@@ -91,10 +91,10 @@ impl LiveTls {
             Ok(config) => {
                 self.config.store(config);
                 self.reload_error.store(None);
-                info!("the TLS files have changed; new connections use them");
+                info!("TLS files reloaded; new connections use them");
             }
             Err(error) => {
-                error!(%error, "the TLS files have changed and are no good; the former ones stay in use");
+                error!(%error, "TLS files have changed but cannot be used; continuing with the previous ones");
                 self.reload_error.store(Some(Arc::new(error)));
             }
         }

@@ -1,4 +1,4 @@
-//! A template for people: as kubectl would print the node, and as a table with the source of each value.
+//! Renders a template: as kubectl would print the node, and as a table with the provenance of each value.
 
 use serde_json::{Value as Json, json};
 
@@ -56,10 +56,10 @@ fn condition(condition: NodeCondition) -> Json {
     })
 }
 
-/// The table's head.
-pub const COLUMNS: [&str; 4] = ["PATH", "VALUE", "SOURCE", "INSTEAD OF"];
+/// The heading of the table.
+pub const COLUMNS: [&str; 4] = ["PATH", "VALUE", "PROVENANCE", "OVERRIDES"];
 
-/// The table's rows, one per value, cells as in [`COLUMNS`].
+/// The rows of the table, one for each value, with cells as in [`COLUMNS`].
 pub fn rows(template: &NodeTemplate) -> Vec<[String; 4]> {
     let row = |value: &super::Value| {
         let runner_up = value.runner_up.as_ref().map(|(value, provenance)| format!("{value} ({provenance})"));

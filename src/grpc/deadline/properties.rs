@@ -12,7 +12,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_timeout_that_is_read_is_one_the_protocol_knows(text in prop_oneof![
+    fn a_parsed_timeout_is_one_of_the_protocol(text in prop_oneof![
         3 => pieces(&PIECES).prop_map(String::into_bytes),
         1 => vec(any::<u8>(), 0..12),
     ]) {
@@ -23,8 +23,8 @@ proptest! {
     }
 
     #[test]
-    fn a_write_is_sent_no_later_than_its_answer_is_due(number in 0..=99_999_999_u64, unit in "[HMSmun]") {
-        let timeout = parse_timeout(format!("{number}{unit}").as_bytes()).expect("of the protocol's form");
+    fn a_write_is_sent_before_the_response_is_due(number in 0..=99_999_999_u64, unit in "[HMSmun]") {
+        let timeout = parse_timeout(format!("{number}{unit}").as_bytes()).expect("a valid timeout");
         let now = Instant::now();
         let deadline = Deadline::within(timeout);
         prop_assert!(deadline.send_by <= deadline.answer_by);

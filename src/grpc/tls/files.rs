@@ -1,4 +1,4 @@
-//! The files that TLS is made from, and everything that can be wrong with them.
+//! The files that TLS is configured from, and the errors they can have.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,96 +11,99 @@ use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientV
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use thiserror::Error;
 
-/// Which files TLS is made from, and who may connect.
+/// The files that TLS is configured from, and the clients that may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The server's certificate and the intermediate ones after it, PEM.
+    /// The server's certificate, followed by its intermediate certificates, PEM.
     pub cert: PathBuf,
-    /// The private key of the first of them, PEM.
+    /// The private key of the first certificate, PEM.
     pub key: PathBuf,
-    /// The certificates of the CAs that clients must be certified by, PEM. Without it, clients are not asked who they
-    /// are.
+    /// The certificates of the CAs that sign the clients' certificates, PEM. Without it, clients need no certificate.
     pub client_ca: Option<PathBuf>,
-    /// The names of which a client's certificate must have one, as its common name or as an alternative name. Empty:
-    /// every client is let in that `client_ca` certifies.
+    /// The names of which a client's certificate must have one, as its common name or as an alternative name. If empty, every
+    /// client with a certificate from `client_ca` may connect.
     pub allowed_clients: Vec<String>,
 }
 
-/// What is wrong with the files. None of it is retryable until somebody changes them.
+/// Why the files cannot be used. Retrying helps only after somebody has changed them.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// A file is missing or may not be read.
-    #[error("{path}: cannot be read: {source}")]
+    /// A file is missing, or Headcount may not read it.
+    #[error("TLS file {path} cannot be read: {source}")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: io::Error,
     },
     /// A file is not PEM.
-    #[error("{path}: is not valid PEM: {source}")]
+    #[error("TLS file {path} is not valid PEM: {source}")]
     NotPem {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: pem::Error,
     },
-    /// A file that should hold certificates holds none.
-    #[error("{path}: there is no certificate in it (no \"BEGIN CERTIFICATE\" line)")]
+    /// A certificate file contains no certificate.
+    #[error("TLS file {path} contains no certificate (no \"BEGIN CERTIFICATE\" line)")]
     NoCertificate {
         /// The file.
         path: PathBuf,
     },
-    /// The key file holds no key.
-    #[error("{path}: there is no private key in it (no \"BEGIN PRIVATE KEY\" line, nor an RSA or EC one)")]
+    /// The key file contains no key.
+    #[error("TLS file {path} contains no private key (no \"BEGIN PRIVATE KEY\" line, nor one for RSA or EC)")]
     NoKey {
         /// The file.
         path: PathBuf,
     },
     /// The key belongs to another certificate.
-    #[error("{key}: is not the key of the first certificate in {cert}")]
+    #[error(
+        "TLS key {key} does not match the first certificate in {cert}; use the key that the certificate was issued for"
+    )]
     KeyMismatch {
         /// The key's file.
         key: PathBuf,
         /// The certificate's file.
         cert: PathBuf,
     },
-    /// The certificate or its key is of a kind that cannot be used.
-    #[error("{cert} with {key}: cannot be used: {source}")]
+    /// rustls does not support the certificate or the key.
+    #[error("TLS certificate {cert} with key {key} cannot be used: {source}")]
     Unusable {
         /// The certificate's file.
         cert: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: rustls::Error,
     },
-    /// A certificate in the CA file cannot be a root of trust.
-    #[error("{path}: a certificate in it cannot serve as a CA: {source}")]
+    /// A certificate in the CA file cannot be a trust anchor.
+    #[error("client CA file {path} contains a certificate that cannot be a CA: {source}")]
     BadRoot {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: rustls::Error,
     },
-    /// No way to verify clients can be made from the CA file.
-    #[error("{path}: clients cannot be verified by it: {source}")]
+    /// The CA file cannot be used to verify clients.
+    #[error("client CA file {path} cannot be used to verify clients: {source}")]
     BadClientCa {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         #[source]
         source: VerifierBuilderError,
     },
-    /// Names are allowed, and nothing certifies them.
-    #[error("allowed clients are named, but no client CA is given to certify their names")]
+    /// Client names are listed, but there is no CA to verify them.
+    #[error(
+        "allowedClients needs clientCa: without a CA, the names of clients cannot be verified; set grpc.tls.clientCa"
+    )]
     AllowedWithoutClientCa,
-    /// The crypto library lacks what TLS needs.
-    #[error("TLS 1.2 and 1.3 cannot be set up: {0}")]
+    /// The crypto library does not support the TLS versions.
+    #[error("cannot set up TLS 1.2 and 1.3: {0}")]
     Versions(#[source] rustls::Error),
 }
 
@@ -113,7 +116,7 @@ pub(super) struct Files {
 }
 
 impl std::fmt::Debug for Files {
-    // The key stays out of every log.
+    // Keeps the key out of logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Files").finish_non_exhaustive()
     }
@@ -131,7 +134,7 @@ impl Files {
     }
 
     pub(super) fn server_config(&self, settings: &TlsSettings) -> Result<Arc<ServerConfig>, TlsError> {
-        // Given explicitly: nothing here depends on a default of the whole process.
+        // Explicit, so that nothing depends on the process-wide default.
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -152,8 +155,8 @@ impl Files {
             source => TlsError::Unusable { cert: settings.cert.clone(), key: settings.key.clone(), source },
         })?;
         config.alpn_protocols = vec![b"h2".to_vec()];
-        // A resumed session would not look at the client's certificate again, and the one long connection that the
-        // Cluster Autoscaler keeps gains nothing by it.
+        // A resumed session would skip the check of the client's certificate. The Cluster Autoscaler keeps one long connection,
+        // so it would gain nothing from resumption.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
@@ -174,7 +177,7 @@ fn client_verifier(
         .map_err(|source| TlsError::BadClientCa { path: path.to_owned(), source })
 }
 
-/// The certificates in a PEM file; at least one.
+/// Returns the certificates in a PEM file, at least one.
 fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certificates = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<Vec<_>, _>>()
@@ -209,28 +212,23 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_in_the_files_is_named_with_its_file() {
+    fn each_error_names_its_file() {
         let authority = Authority::new("ca");
         let (ca, leaf, other) = (authority.pem(), authority.server(), authority.server());
         let (cert, key) = (leaf.cert.as_str(), leaf.key.as_str());
         let broken = "-----BEGIN CERTIFICATE-----\nnot base64!\n-----END CERTIFICATE-----\n";
         let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for (cert, key, ca, complaint) in [
-            (None, Some(key), Some(ca.as_str()), "tls.crt: cannot be read: No such file"),
-            (Some(cert), None, Some(ca.as_str()), "tls.key: cannot be read: No such file"),
-            (Some(cert), Some(key), None, "ca.crt: cannot be read: No such file"),
-            (Some(key), Some(key), Some(ca.as_str()), "tls.crt: there is no certificate in it"),
-            (Some(cert), Some(cert), Some(ca.as_str()), "tls.key: there is no private key in it"),
-            (Some(cert), Some(key), Some(""), "ca.crt: there is no certificate in it"),
-            (
-                Some(cert),
-                Some(other.key.as_str()),
-                Some(ca.as_str()),
-                "tls.key: is not the key of the first certificate",
-            ),
-            (Some(broken), Some(key), Some(ca.as_str()), "tls.crt: is not valid PEM"),
-            (Some(empty), Some(key), Some(ca.as_str()), "tls.crt with "),
-            (Some(cert), Some(key), Some(empty), "ca.crt: a certificate in it cannot serve as a CA"),
+            (None, Some(key), Some(ca.as_str()), "tls.crt cannot be read: No such file"),
+            (Some(cert), None, Some(ca.as_str()), "tls.key cannot be read: No such file"),
+            (Some(cert), Some(key), None, "ca.crt cannot be read: No such file"),
+            (Some(key), Some(key), Some(ca.as_str()), "tls.crt contains no certificate"),
+            (Some(cert), Some(cert), Some(ca.as_str()), "tls.key contains no private key"),
+            (Some(cert), Some(key), Some(""), "ca.crt contains no certificate"),
+            (Some(cert), Some(other.key.as_str()), Some(ca.as_str()), "tls.key does not match the first certificate"),
+            (Some(broken), Some(key), Some(ca.as_str()), "tls.crt is not valid PEM"),
+            (Some(empty), Some(key), Some(ca.as_str()), "tls.crt with key "),
+            (Some(cert), Some(key), Some(empty), "ca.crt contains a certificate that cannot be a CA"),
         ] {
             let error = load(cert, key, ca).expect_err(complaint).to_string();
             assert!(error.contains(complaint), "{error}");
@@ -239,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_not_allowed_without_a_ca_to_certify_them() {
+    fn allowed_clients_need_a_client_ca() {
         let settings = TlsSettings {
             cert: "tls.crt".into(),
             key: "tls.key".into(),

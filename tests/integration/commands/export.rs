@@ -105,8 +105,8 @@ async fn what_moto_offers_agrees_with_the_table_that_ships() {
 async fn a_source_is_chosen_by_its_name_and_one_that_cannot_be_read_is_a_failure() {
     let two = ConfigFile::new("sources: [{name: a, simulated: {}}, {name: b, simulated: {}}]\n");
     for (arguments, code, part) in [
-        (vec!["--source", "c"], Some(2), "--source c: there is no such source; there are: a, b"),
-        (vec![], Some(2), "say which source with --source NAME; there are: a, b"),
+        (vec!["--source", "c"], Some(2), "--source c: no such source in the configuration; choose one of: a, b"),
+        (vec![], Some(2), "the configuration has several sources; choose one with --source NAME: a, b"),
         (vec!["--source", "b"], Some(0), ""),
     ] {
         let mut all = vec!["instance-types", "export"];

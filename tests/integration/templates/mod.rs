@@ -18,7 +18,7 @@ fn assert_golden<F: Emulator>(setup: &Setup<F>, group: &str, output: &str) {
     assert!(answer.status.success(), "{group}: {}", String::from_utf8_lossy(&answer.stderr));
     let shown = String::from_utf8(answer.stdout).expect("text");
     let (name, shown) = match output {
-        "table" => (format!("{group}-sources"), unaligned(&shown, &setup.config())),
+        "table" => (format!("{group}-provenance"), unaligned(&shown, &setup.config())),
         _ => (group.to_owned(), shown),
     };
     let mut settings = insta::Settings::clone_current();

@@ -1,0 +1,78 @@
+//! What commands print: tables for people, JSON and YAML for programs.
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::CommandError;
+
+/// The format of a command's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// Aligned columns.
+    Table,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+impl Output {
+    /// Prints `value` in this format. `table` renders the table.
+    pub(super) fn print(self, value: &impl Serialize, table: impl FnOnce() -> String) -> Result<(), CommandError> {
+        print(&match self {
+            Self::Table => table(),
+            Self::Json => as_json(value)?,
+            Self::Yaml => as_yaml(value)?,
+        })
+    }
+}
+
+/// Writes to stdout. A reader that closes the pipe early (`| head`) is not an error.
+pub(super) fn print(text: &str) -> Result<(), CommandError> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(CommandError::Failed(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Lays out rows in aligned columns. The first row is the heading.
+pub(super) fn columns(rows: &[Vec<String>]) -> String {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = width(column).unwrap_or_default();
+            line.push_str(&format!("{cell:width$}   "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn as_json(value: &impl Serialize) -> Result<String, CommandError> {
+    serde_json::to_string_pretty(value)
+        .map(|text| text + "\n")
+        .map_err(|error| CommandError::Failed(format!("cannot write the output as JSON: {error}")))
+}
+
+fn as_yaml(value: &impl Serialize) -> Result<String, CommandError> {
+    serde_saphyr::to_string(value)
+        .map_err(|error| CommandError::Failed(format!("cannot write the output as YAML: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [vec!["ID".to_owned(), "MIN".to_owned()], vec!["web".to_owned(), "1".to_owned()]];
+        assert_eq!(columns(&rows), "ID    MIN\nweb   1\n");
+    }
+}
