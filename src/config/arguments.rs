@@ -1,4 +1,4 @@
-//! What the command line says of the configuration: a file, or the in-tree provider's own flags.
+//! The configuration flags of the command line: a file, or the flags of the in-tree provider.
 
 use std::path::PathBuf;
 
@@ -8,31 +8,31 @@ use super::error::{ConfigError, Located, Place, read_file};
 use super::source::{CloudSettings, Source, SourceContext};
 use super::{Config, Environment};
 
-/// The flags that every command takes.
+/// The flags that every command accepts.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
-    /// The configuration file, headcount.yaml. Excludes the Cluster Autoscaler's own flags below
+    /// The configuration file, headcount.yaml. Cannot be combined with the Cluster Autoscaler's own flags below
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// The cloud, as the Cluster Autoscaler's flag of that name
+    /// The cloud, as for the Cluster Autoscaler
     #[arg(long, value_name = "CLOUD")]
     pub cloud_provider: Option<Provider>,
 
-    /// A node group and its bounds; may be given several times
+    /// A node group with its minimum and maximum size; can be repeated
     #[arg(long, value_name = "MIN:MAX:NAME")]
     pub nodes: Vec<String>,
 
-    /// Tags of node groups, asg:tag=KEY,KEY=VALUE,… or label:KEY=VALUE,…,min=N,max=N; may be given several times
+    /// Find node groups by tags: asg:tag=KEY,KEY=VALUE,… or label:KEY=VALUE,…,min=N,max=N; can be repeated
     #[arg(long, value_name = "SPEC")]
     pub node_group_auto_discovery: Vec<String>,
 
-    /// The in-tree provider's configuration file
+    /// The configuration file of the in-tree provider
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,
 }
 
-/// The clouds that the in-tree flags can name.
+/// The clouds that --cloud-provider accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Provider {
     /// AWS Auto Scaling groups
@@ -48,10 +48,10 @@ const AUTO_DISCOVERY: &str = "--node-group-auto-discovery";
 const CLOUD_CONFIG: &str = "--cloud-config";
 
 impl Arguments {
-    /// Reads what the flags name.
+    /// Reads the configuration that the flags name.
     pub(super) fn read(&self, environment: Environment<'_>) -> Result<Config, ConfigError> {
         match (&self.config, self.cloud_provider, self.in_tree_flag()) {
-            (Some(_), _, Some(flag)) => Err(ConfigError::TwoWays(flag)),
+            (Some(_), _, Some(flag)) => Err(ConfigError::FileAndFlags(flag)),
             (Some(path), _, None) => Config::parse(&read_file(path, &Place::Flag(CONFIG))?, path, environment),
             (None, Some(provider), _) => self.in_tree(provider, environment),
             (None, None, Some(flag)) => Err(ConfigError::NoProvider(flag)),
@@ -59,7 +59,7 @@ impl Arguments {
         }
     }
 
-    /// The first of the in-tree flags that is given.
+    /// Returns the first in-tree flag that is set.
     fn in_tree_flag(&self) -> Option<&'static str> {
         let given = [
             (self.cloud_provider.is_some(), CLOUD_PROVIDER),
@@ -70,7 +70,7 @@ impl Arguments {
         given.into_iter().find_map(|(given, flag)| given.then_some(flag))
     }
 
-    /// One source, named after its provider.
+    /// Returns a configuration with one source, named after its provider.
     fn in_tree(&self, provider: Provider, environment: Environment<'_>) -> Result<Config, ConfigError> {
         let mut context = SourceContext { environment, warnings: Vec::new() };
         let (name, cloud) = match provider {
@@ -83,7 +83,7 @@ impl Arguments {
     #[cfg(feature = "aws")]
     fn aws(&self, context: &mut SourceContext<'_>) -> Result<CloudSettings, ConfigError> {
         if let Some(path) = &self.cloud_config {
-            super::aws::warn_of_cloud_config(path, &Place::Flag(CLOUD_CONFIG), context)?;
+            super::aws::warn_about_cloud_config(path, &Place::Flag(CLOUD_CONFIG), context)?;
         }
         super::aws::groups(&self.explicit(), &self.discovered(), "aws", context).map(CloudSettings::Aws)
     }
@@ -103,12 +103,12 @@ impl Arguments {
 
     #[cfg(not(feature = "aws"))]
     fn aws(&self, _context: &mut SourceContext<'_>) -> Result<CloudSettings, ConfigError> {
-        Err(ConfigError::at(&Place::Flag(CLOUD_PROVIDER), "this build of Headcount was made without AWS"))
+        Err(ConfigError::at(&Place::Flag(CLOUD_PROVIDER), "this build of Headcount does not support AWS"))
     }
 
     #[cfg(not(feature = "azure"))]
     fn azure(&self, _context: &mut SourceContext<'_>) -> Result<CloudSettings, ConfigError> {
-        Err(ConfigError::at(&Place::Flag(CLOUD_PROVIDER), "this build of Headcount was made without Azure"))
+        Err(ConfigError::at(&Place::Flag(CLOUD_PROVIDER), "this build of Headcount does not support Azure"))
     }
 
     fn explicit(&self) -> Vec<Located<String>> {

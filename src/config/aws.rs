@@ -1,4 +1,4 @@
-//! An AWS source, from headcount.yaml or from the in-tree provider's flags.
+//! Settings of an AWS source, from headcount.yaml or from the flags of the in-tree provider.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::yaml::optional;
 use super::{discovery, file, scalar};
 use crate::config::settings::aws::Settings;
 
-/// Checks an `aws:` of headcount.yaml.
+/// Validates `aws:` in headcount.yaml.
 pub(super) fn from_file(
     aws: &file::Aws,
     source: &str,
@@ -16,7 +16,10 @@ pub(super) fn from_file(
     context: &mut SourceContext<'_>,
 ) -> Result<Settings, ConfigError> {
     let region = optional(aws.region.as_ref(), path, |region| match region.trim() {
-        "" => Err("the region is empty; write for instance us-east-1, or leave it to the environment".to_owned()),
+        "" => {
+            Err("the region is empty; write, for example, us-east-1, or remove the key to use the environment's region"
+                .to_owned())
+        }
         region => Ok(region.to_owned()),
     })?;
     let endpoint = optional(aws.endpoint.as_ref(), path, |text| scalar::endpoint(text))?;
@@ -24,7 +27,7 @@ pub(super) fn from_file(
     Ok(Settings { region, endpoint, ..groups })
 }
 
-/// The groups of a source, wherever they were written.
+/// Parses the groups of a source, from the file or from flags.
 pub(super) fn groups(
     explicit: &[Located<String>],
     discovered: &[Located<String>],
@@ -37,9 +40,9 @@ pub(super) fn groups(
     Ok(Settings { node_groups, auto_discovery, ..Settings::default() })
 }
 
-/// Reads the in-tree provider's cloud-config, an INI file. The Cluster Autoscaler itself uses nothing of it but endpoints,
-/// which the AWS SDK takes from the environment: the warning says which variable to set.
-pub(super) fn warn_of_cloud_config(
+/// Reads the in-tree provider's cloud-config, an INI file. The Cluster Autoscaler uses only its endpoints, which the AWS SDK
+/// takes from the environment. The warning says which variable to set.
+pub(super) fn warn_about_cloud_config(
     path: &Path,
     flag: &Place,
     context: &mut SourceContext<'_>,
@@ -60,27 +63,31 @@ pub(super) fn warn_of_cloud_config(
                 let place = Place::Text { file: path.to_owned(), line: number, column: indent + 1 };
                 return Err(ConfigError::at(
                     &place,
-                    format!("{trimmed:?} does not end; write [Section] or [Section \"name\"]"),
+                    format!("{trimmed:?} has no closing bracket; write [Section] or [Section \"name\"]"),
                 ));
             };
             context.warnings.extend(std::mem::take(&mut overridden).warning(path));
             section = name.split_whitespace().next().unwrap_or_default().to_owned();
             continue;
         }
-        // A key alone is a switch that is on.
+        // A key without a value means true.
         let (key, value) = trimmed.split_once('=').unwrap_or((trimmed, "true"));
         let (key, value) = (key.trim(), value.trim().trim_matches('"'));
         match (section.to_ascii_lowercase().as_str(), key.to_ascii_lowercase().as_str()) {
             ("serviceoverride", "service") => value.clone_into(&mut overridden.service),
             ("serviceoverride", "url") => value.clone_into(&mut overridden.url),
-            // Which region an override is for, and how it signs: no more use without the override.
+            // The region and signing keys of an override have no use without the override.
             ("serviceoverride", _) => {}
             _ => ignored.push(format!("{section}.{key}")),
         }
     }
     context.warnings.extend(overridden.warning(path));
     if !ignored.is_empty() {
-        context.warnings.push(format!("{}: Headcount has no use for {}", path.display(), ignored.join(", ")));
+        context.warnings.push(format!(
+            "{}: these keys have no effect in Headcount: {}",
+            path.display(),
+            ignored.join(", ")
+        ));
     }
     Ok(())
 }

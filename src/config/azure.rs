@@ -1,4 +1,4 @@
-//! An Azure source, from headcount.yaml or from the in-tree provider's flags, file and environment.
+//! Settings of an Azure source, from headcount.yaml or from the in-tree provider's flags, file and environment.
 
 use std::path::{Path, PathBuf};
 
@@ -12,18 +12,18 @@ use super::validate::beside;
 use super::{discovery, scalar, yaml};
 use crate::config::settings::azure::{AzureCloud, Credential, Secret, Settings};
 
-/// What was written of an Azure source.
+/// The input for an Azure source, before validation.
 pub(super) struct AzureInput {
-    /// Where the source itself is written, for what is missing in it.
+    /// The place of the source, for errors about missing keys.
     pub(super) place: Place,
     pub(super) cloud_config: Option<Located<PathBuf>>,
     pub(super) node_groups: Vec<Located<String>>,
     pub(super) auto_discovery: Vec<Located<String>>,
-    /// What overrides the environment, which overrides the cloud-config file.
+    /// Values that override the environment, which overrides the cloud-config file.
     pub(super) layer: Layer,
 }
 
-/// Checks an `azure:` of headcount.yaml.
+/// Validates `azure:` in headcount.yaml.
 pub(super) fn from_file(
     azure: &Spanned<file::Azure>,
     source: &str,
@@ -83,7 +83,7 @@ fn layer(keys: &file::Azure, path: &Path) -> Layer {
     texts.chain(switches).collect()
 }
 
-/// Checks an Azure source, wherever it was written.
+/// Validates an Azure source.
 pub(super) fn settings(
     input: AzureInput,
     source: &str,
@@ -99,10 +99,10 @@ pub(super) fn settings(
     if let Some(vm_type) = keys.get("vmType").filter(|vm_type| !vm_type.value.eq_ignore_ascii_case("vmss")) {
         context
             .warnings
-            .push(format!("{}: {:?} is ignored; Headcount serves scale sets only", vm_type.place, vm_type.value));
+            .push(format!("{}: {:?} is ignored; Headcount serves only scale sets", vm_type.place, vm_type.value));
     }
     let Some(resource_group) = keys.text("resourceGroup") else {
-        let message = "resourceGroup is missing; name it here, in the cloud-config file or in ARM_RESOURCE_GROUP";
+        let message = "resourceGroup is missing; set it here, in the cloud-config file or in ARM_RESOURCE_GROUP";
         return Err(ConfigError::at(&input.place, message));
     };
     let endpoint = keys.read("resourceManagerEndpoint", scalar::endpoint)?;
@@ -130,18 +130,18 @@ pub(super) fn settings(
     })
 }
 
-/// Chooses how to sign in, as the in-tree provider chooses.
+/// Chooses the credential as the in-tree provider does.
 fn credential(keys: &Keys, place: &Place, endpoint: Option<&str>) -> Result<Option<Credential>, ConfigError> {
     let cli = keys.read("authMethod", |method| match method {
         "principal" => Ok(false),
         "cli" => Ok(true),
-        _ => Err(format!("{method:?} is not a way to sign in; write principal or cli")),
+        _ => Err(format!("{method:?} is not an authMethod; write principal or cli")),
     })?;
     let workload = keys.switch("useFederatedWorkloadIdentityExtension") == Some(true);
     let managed = keys.switch("useManagedIdentityExtension") == Some(true);
     if workload && managed {
         let place = keys.get("useManagedIdentityExtension").map_or(place, |found| &found.place);
-        let message = "managed identity and workload identity exclude each other; set either \
+        let message = "managed identity and workload identity cannot be combined; set either \
                        useManagedIdentityExtension or useFederatedWorkloadIdentityExtension to false";
         return Err(ConfigError::at(place, message));
     }
@@ -169,13 +169,13 @@ fn credential(keys: &Keys, place: &Place, endpoint: Option<&str>) -> Result<Opti
         (_, _, None, None) if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) => Ok(None),
         _ => Err(ConfigError::at(
             place,
-            "no way to sign in to Azure; set useFederatedWorkloadIdentityExtension or useManagedIdentityExtension to true, \
+            "no credentials for Azure; set useFederatedWorkloadIdentityExtension or useManagedIdentityExtension to true, \
              give tenantId and aadClientId with aadClientSecret or aadClientCertPath, or set authMethod to cli",
         )),
     }
 }
 
-/// The values in force. A blank one is none.
+/// The effective values. A blank value counts as missing.
 struct Keys(Layer);
 
 impl Keys {

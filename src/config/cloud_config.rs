@@ -1,5 +1,5 @@
-//! The in-tree Azure provider's own configuration: a JSON file and environment variables. Neither is ours, so what has no
-//! meaning here is named in a warning and never refused.
+//! The configuration of the in-tree Azure provider: a JSON file and environment variables. Neither belongs to Headcount, so
+//! keys that it does not use are warnings, not errors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,13 @@ use super::error::{ConfigError, Located, Place, read_file};
 use super::scalar;
 use super::source::SourceContext;
 
-/// A value of the in-tree configuration that has a meaning here.
+/// A value of the in-tree configuration that Headcount uses.
 struct Key {
     /// Its key in the file.
     name: &'static str,
-    /// An older key in the file, which wins.
+    /// An older key in the file, which takes precedence.
     legacy: Option<&'static str>,
-    /// Its environment variables; the first that is set wins.
+    /// Its environment variables; the first one that is set is used.
     variables: &'static [&'static str],
     value_type: ValueType,
 }
@@ -64,7 +64,7 @@ const KEYS: [Key; 19] = [
     text("resourceManagerEndpoint", &[]),
 ];
 
-/// Variables that the in-tree provider reads and Headcount has no use for: caches, retries and rate limits that it does not
+/// Variables that the in-tree provider reads and Headcount does not use: caches, retries and rate limits that it does not
 /// have, switches for what it always does, and virtual machines outside of scale sets, which it does not serve.
 const UNUSED_VARIABLES: [&str; 31] = [
     "ARM_BASE_URL_FOR_AP_CLIENT",
@@ -100,10 +100,10 @@ const UNUSED_VARIABLES: [&str; 31] = [
     "RATE_LIMIT_WRITE_QPS",
 ];
 
-/// Values by the key they have in the file. Switches are `true` or `false`.
+/// Values by their key in the file. Booleans are `true` or `false`.
 pub(super) type Layer = BTreeMap<&'static str, Located<String>>;
 
-/// What the environment says. A blank variable is no variable.
+/// Reads the values in the environment. Blank variables are ignored.
 pub(super) fn from_environment(context: &mut SourceContext<'_>) -> Result<Layer, ConfigError> {
     let set = |variable: &str| (context.environment)(variable).filter(|value| !value.trim().is_empty());
     let mut layer = Layer::new();
@@ -118,12 +118,14 @@ pub(super) fn from_environment(context: &mut SourceContext<'_>) -> Result<Layer,
     }
     let unused = UNUSED_VARIABLES.into_iter().filter(|variable| set(variable).is_some()).collect::<Vec<_>>();
     if !unused.is_empty() {
-        context.warnings.push(format!("environment: Headcount has no use for {}", unused.join(", ")));
+        context
+            .warnings
+            .push(format!("these environment variables have no effect in Headcount: {}", unused.join(", ")));
     }
     Ok(layer)
 }
 
-/// What the file says. `place` is where the file is named.
+/// Reads the values in the file. `place` is where the file is named.
 pub(super) fn from_file(path: &Path, place: &Place, context: &mut SourceContext<'_>) -> Result<Layer, ConfigError> {
     let text = read_file(path, place)?;
     let mut deserializer = serde_json::Deserializer::from_str(&text);
@@ -135,13 +137,17 @@ pub(super) fn from_file(path: &Path, place: &Place, context: &mut SourceContext<
         ConfigError::at(&Place::Text { file: path.to_owned(), line, column }, message)
     })?;
     if !unused.is_empty() {
-        context.warnings.push(format!("{}: Headcount has no use for {}", path.display(), unused.join(", ")));
+        context.warnings.push(format!(
+            "{}: these keys have no effect in Headcount: {}",
+            path.display(),
+            unused.join(", ")
+        ));
     }
     let located = |(key, value)| (key, Located { value, place: Place::Key { file: path.to_owned(), key } });
     Ok(values.into_iter().map(located).collect())
 }
 
-/// Gathers the values that have a meaning, and the keys that have none.
+/// Collects the values that Headcount uses, and the keys that it does not.
 struct FileVisitor;
 
 impl<'de> Visitor<'de> for FileVisitor {
@@ -154,7 +160,7 @@ impl<'de> Visitor<'de> for FileVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut values, mut legacy, mut unused) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         while let Some(name) = map.next_key::<String>()? {
-            // Go's reader, which the file was written for, ignores the case of keys.
+            // Go's JSON parser, for which the file was written, ignores the case of keys.
             let same = |key: &str| key.eq_ignore_ascii_case(&name);
             let Some(key) = KEYS.iter().find(|key| same(key.name) || key.legacy.is_some_and(same)) else {
                 map.next_value::<IgnoredAny>()?;
@@ -165,7 +171,7 @@ impl<'de> Visitor<'de> for FileVisitor {
                 ValueType::Text => map.next_value::<Option<String>>(),
                 ValueType::Switch => map.next_value::<Option<bool>>().map(|value| value.map(|value| value.to_string())),
             };
-            // The reader finds its place again at the end of the message.
+            // serde_json appends the place to the message.
             let value = value.map_err(|error| A::Error::custom(format_args!("{name}: {error}")))?;
             if let Some(value) = value {
                 if key.legacy.is_some_and(same) { &mut legacy } else { &mut values }.insert(key.name, value);

@@ -1,17 +1,17 @@
-//! `--node-group-auto-discovery`, the way each in-tree provider writes it.
+//! `--node-group-auto-discovery`, in the syntax of each in-tree provider.
 
 #[cfg(feature = "aws")]
 use crate::config::settings::aws::{TagQuery, TagQueryError};
 #[cfg(feature = "azure")]
 use crate::config::settings::azure::LabelQuery;
 
-/// Reads `asg:tag=key[=value],…`.
+/// Parses `asg:tag=key[=value],…`.
 #[cfg(feature = "aws")]
 pub(super) fn tag_query(spec: &str) -> Result<TagQuery, String> {
     spec.parse().map_err(|error: TagQueryError| error.to_string())
 }
 
-/// Reads `label:key=value,…[,min=N][,max=N]`.
+/// Parses `label:key=value,…[,min=N][,max=N]`.
 #[cfg(feature = "azure")]
 pub(super) fn label_query(spec: &str) -> Result<LabelQuery, String> {
     const EXAMPLE: &str = "label:cluster=prod,min=1,max=10";
@@ -29,7 +29,7 @@ pub(super) fn label_query(spec: &str) -> Result<LabelQuery, String> {
         }
     }
     if query.labels.is_empty() {
-        return Err(format!("{spec:?} matches nothing; name at least one tag, as in {EXAMPLE}"));
+        return Err(format!("{spec:?} has no tag to match; add at least one, as in {EXAMPLE}"));
     }
     match (query.min, query.max) {
         (Some(min), Some(max)) if min > max => {
@@ -39,7 +39,7 @@ pub(super) fn label_query(spec: &str) -> Result<LabelQuery, String> {
     }
 }
 
-/// What follows the discoverer, which must be the named one.
+/// Returns the text after the discoverer, which must be `discoverer`.
 fn discovered_by<'a>(discoverer: &str, spec: &'a str, example: &str) -> Result<&'a str, String> {
     match spec.split_once(':') {
         Some((name, rest)) if name.trim() == discoverer => Ok(rest.trim()),
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_have_a_value_or_any() {
+    fn tags_match_a_value_or_any_value() {
         let tags = |spec: &str| tag_query(spec).map(|query| query.tags);
         let tag = |key: &str, value: &str| (key.to_owned(), (!value.is_empty()).then(|| value.to_owned()));
         assert_eq!(tags("asg:tag=tag,anothertag"), Ok(vec![tag("tag", ""), tag("anothertag", "")]));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_tag_specification_says_what_is_wrong() {
+    fn errors_in_tag_queries_say_what_is_wrong() {
         for (spec, complaint) in [
             (
                 "mig:tag=t",
@@ -87,7 +87,7 @@ mod tests {
             ("asg:tag=", "a tag's key is empty"),
             ("asg:tag", "a tag's key is empty"),
             ("asg:tag=a,,b", "a tag's key is empty"),
-            ("asg:=tag", r#"only "tag" can be asked for"#),
+            ("asg:=tag", r#"only "tag" is supported"#),
         ] {
             let error = tag_query(spec).expect_err(spec);
             assert!(error.contains(complaint), "{spec}: {error}");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_label_specification_says_what_is_wrong() {
+    fn errors_in_label_queries_say_what_is_wrong() {
         for (spec, complaint) in [
             ("asg:a=b", r#"the discoverer must be "label", as in label:"#),
             ("label", r#"the discoverer must be "label""#),
@@ -112,7 +112,7 @@ mod tests {
             ("label:=b", "not of the form key=value"),
             ("label:a=b=c", "not of the form key=value"),
             ("label:", "not of the form key=value"),
-            ("label:min=1,max=2", "matches nothing"),
+            ("label:min=1,max=2", "has no tag to match"),
             ("label:a=b,min=x", r#"min "x" is not a whole number"#),
             ("label:a=b,max=-1", r#"max "-1" is not a whole number"#),
             ("label:a=b,min=3,max=2", "min 3 is greater than max 2"),

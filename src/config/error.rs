@@ -1,4 +1,4 @@
-//! What is wrong with the configuration: one message, which says where, what, and what would be right.
+//! Errors in the configuration: one message with the place, the reason, and what to write instead.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub enum Place {
         /// The column, in characters.
         column: u64,
     },
-    /// Under a key of a file whose reader gives no lines for values.
+    /// Under a key of a file whose parser reports no lines for values.
     Key {
         /// The file, as the user named it.
         file: PathBuf,
@@ -30,7 +30,7 @@ pub enum Place {
     File(PathBuf),
     /// On the command line.
     Flag(&'static str),
-    /// In the environment.
+    /// In an environment variable.
     Variable(&'static str),
 }
 
@@ -46,39 +46,39 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why the configuration cannot be used. Only the first fault is reported.
+/// Why the configuration is invalid. Only the first error is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// A value, a key or a file that is wrong.
+    /// An invalid value, key or file.
     #[error("{place}: {message}")]
     Invalid {
         /// Where.
         place: Place,
-        /// What, and what would be right.
+        /// What is wrong, and what to write instead.
         message: String,
     },
-    /// A table of instance types that is wrong.
+    /// An invalid table of instance types.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// Two ways of configuration at once.
+    /// --config and an in-tree flag at once.
     #[error(
-        "--config and {0} exclude each other: with --config the file says everything; write what {0} says into its \
-         sources, or leave --config out"
+        "--config and {0} cannot be combined: move the value of {0} into the sources of the file, or leave out \
+         --config"
     )]
-    TwoWays(&'static str),
-    /// A flag that says nothing without another.
+    FileAndFlags(&'static str),
+    /// An in-tree flag without --cloud-provider.
     #[error("{0} needs --cloud-provider=aws or --cloud-provider=azure, as in the Cluster Autoscaler")]
     NoProvider(&'static str),
     /// No configuration at all.
     #[error(
-        "nothing to watch: give --config FILE, or --cloud-provider=aws|azure with --nodes=min:max:name or \
+        "there is no configuration: pass --config FILE, or --cloud-provider=aws|azure with --nodes=min:max:name or \
          --node-group-auto-discovery"
     )]
     Nothing,
 }
 
 impl ConfigError {
-    /// Something wrong at a place.
+    /// Returns an error at a place.
     pub(super) fn at(place: &Place, message: impl Into<String>) -> Self {
         Self::Invalid { place: place.clone(), message: message.into() }
     }
@@ -91,8 +91,8 @@ pub(super) struct Located<T> {
     pub(super) place: Place,
 }
 
-/// The largest file that is read, in bytes. A configuration or a table of every instance type is far smaller; a file that
-/// is larger was named by mistake.
+/// The largest file to read, in bytes. A configuration or a table of every instance type is far smaller, so a larger file was
+/// probably named by mistake.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Reads a file that `place` names.
@@ -101,7 +101,7 @@ pub(super) fn read_file(path: &Path, place: &Place) -> Result<String, ConfigErro
     std::fs::read_to_string(path).map_err(|error| unreadable(path, place, &error.to_string()))
 }
 
-/// Whether a file that `place` names is there and of a sane size.
+/// Checks that a file that `place` names exists and is not too large.
 pub(super) fn check_file(path: &Path, place: &Place) -> Result<(), ConfigError> {
     let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, place, &error.to_string()))?;
     if !metadata.is_file() {

@@ -1,4 +1,4 @@
-//! The shapes of headcount.yaml, before anything is checked. Every value that can be wrong in itself keeps its place.
+//! The structure of headcount.yaml, before validation. Every value that can be invalid keeps its place.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ pub(super) struct Aws {
     pub(super) auto_discovery: Vec<Text>,
 }
 
-/// The keys after the first four are the in-tree cloud-config file's, and override it.
+/// The keys after the first four are those of the in-tree cloud-config file, and override it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct Azure {

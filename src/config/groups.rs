@@ -1,4 +1,4 @@
-//! `groups:`, what the configuration says of single node groups.
+//! `groups:`, the settings for single node groups.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::template::{GroupOverrides, ReservedRule, Threshold, ThresholdError, p
 /// Checks one entry of `groups:`.
 pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigError> {
     let matches = checked(&group.matches, path, |text: &String| match text.trim() {
-        "" => Err("the pattern is empty; write a group's ID, or a pattern such as gpu-*".to_owned()),
+        "" => Err("match is empty; write a group's ID, or a pattern such as gpu-*".to_owned()),
         pattern => Ok(WildMatch::new(pattern)),
     })?;
     let overrides = GroupOverrides {
@@ -47,7 +47,7 @@ fn profile(name: &str) -> Result<ReservedProfile, String> {
 
 fn reserved(reserved: file::Reserved, path: &Path) -> Result<ReservedRule, ConfigError> {
     let max_pods = |value: &u32| match *value {
-        0 => Err("a node that may run no pod is of no use; write a maxPods of at least 1".to_owned()),
+        0 => Err("a node needs room for a pod; write a maxPods of at least 1".to_owned()),
         pods => Ok(pods),
     };
     Ok(ReservedRule {
@@ -71,9 +71,9 @@ fn options(options: &file::Options, path: &Path) -> Result<Options, ConfigError>
             options.max_node_provision_time.as_ref(),
             path,
             |text| match scalar::duration(text)? {
-                Duration::ZERO => {
-                    Err(format!("{text:?} would have every new node deleted at once; write for instance 15m"))
-                }
+                Duration::ZERO => Err(format!(
+                    "with {text:?}, the Cluster Autoscaler would delete every new node at once; write, for example, 15m"
+                )),
                 time => Ok(time),
             },
         )?,
@@ -86,7 +86,7 @@ fn quantities(map: BTreeMap<String, Text>, path: &Path) -> Result<BTreeMap<Strin
     map.into_iter().map(|(name, text)| Ok((name, checked(&text, path, |text| scalar::quantity(text))?))).collect()
 }
 
-/// The signals that a template knows what to do with; others keep no memory and no storage from pods.
+/// The eviction signals that reduce allocatable. The others reserve neither memory nor storage.
 const SIGNALS: [&str; 2] = ["memory.available", "nodefs.available"];
 
 fn thresholds(map: BTreeMap<String, Text>, path: &Path) -> Result<BTreeMap<String, Threshold>, ConfigError> {
@@ -94,15 +94,15 @@ fn thresholds(map: BTreeMap<String, Text>, path: &Path) -> Result<BTreeMap<Strin
         let value = checked(&text, path, |text| {
             if !SIGNALS.contains(&signal.as_str()) {
                 return Err(format!(
-                    "{signal:?} has no part in a node's allocatable; write one of {}",
+                    "{signal:?} does not affect a node's allocatable; write one of {}",
                     SIGNALS.join(", ")
                 ));
             }
-            const RIGHT: &str = "write an amount or a share, such as 100Mi or 10%";
+            const ADVICE: &str = "write an amount or a percentage, such as 100Mi or 10%";
             match text.trim().parse() {
-                // It would add to what pods may use.
-                Ok(Threshold::Amount(amount)) if amount.is_negative() => Err(format!("{text:?} is negative; {RIGHT}")),
-                parsed => parsed.map_err(|error: ThresholdError| format!("{error}; {RIGHT}")),
+                // It would increase allocatable.
+                Ok(Threshold::Amount(amount)) if amount.is_negative() => Err(format!("{text:?} is negative; {ADVICE}")),
+                parsed => parsed.map_err(|error: ThresholdError| format!("{error}; {ADVICE}")),
             }
         })?;
         Ok((signal, value))

@@ -1,8 +1,8 @@
-//! The configuration: headcount.yaml, or the in-tree provider's own flags and files, read into one validated [`Config`].
+//! The configuration: headcount.yaml, or the flags and files of the in-tree provider, read into one validated [`Config`].
 //!
-//! Whatever is wrong is one message that says where it is written and what would be right ([`ConfigError`]).
+//! A [`ConfigError`] is one message: where the error is, what is wrong, and what to write instead.
 
-// What the clouds' settings are read with is of no use to a build without those clouds.
+// A build without a cloud does not use the parsers for that cloud's settings.
 #![cfg_attr(not(all(feature = "aws", feature = "azure")), allow(dead_code, unused_variables))]
 
 mod arguments;
@@ -40,29 +40,29 @@ use crate::grpc::tls::TlsSettings;
 use crate::instance_types::Table;
 use crate::kubernetes;
 
-/// Looks an environment variable up.
+/// Looks up an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// All that Headcount is told.
+/// The validated configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The port that the Cluster Autoscaler calls.
     pub grpc: Grpc,
-    /// The port that people and probes call.
+    /// The port for people and probes.
     pub admin: Admin,
-    /// How old the snapshot may be when `Refresh` comes, from 1 s to 10 min; 15 s by default.
+    /// How often each source is read, from 1 s to 10 min; 15 s by default.
     pub refresh_interval: Duration,
-    /// The label of GPU nodes; the first source's cloud decides where it is absent.
+    /// The label of GPU nodes; by default, that of the first source's cloud.
     pub gpu_label: Option<String>,
-    /// Tables of instance types; later ones win.
+    /// Tables of instance types; later ones take precedence.
     pub instance_types: Vec<Table>,
-    /// How to learn from the cluster's own nodes; not at all where it is absent.
+    /// How to learn from the cluster's own nodes; `None` to learn nothing.
     pub learn: Option<kubernetes::Settings>,
-    /// What is watched; never empty, and no name twice.
+    /// The sources; never empty, with unique names.
     pub sources: Vec<Source>,
-    /// What to say of single node groups.
+    /// Settings for single node groups.
     pub groups: Policies,
-    /// What is not wrong but probably not meant, one sentence each.
+    /// Probable mistakes, one sentence for each.
     pub warnings: Vec<String>,
 }
 
@@ -71,10 +71,10 @@ pub struct Config {
 pub struct Grpc {
     /// Where to listen; 127.0.0.1:8086 by default.
     pub listen: SocketAddr,
-    /// TLS; plaintext where it is absent. The files exist; what is in them is not looked at here.
+    /// TLS; `None` for plaintext. The files exist; their contents are checked later.
     pub tls: Option<TlsSettings>,
-    /// Whether node group options are sent to a Cluster Autoscaler from 1.35 on, which then sees booting nodes as unready;
-    /// not by default.
+    /// Whether autoscaling options are sent to Cluster Autoscaler 1.35 and later, which then treats booting nodes as unready.
+    /// Not by default.
     pub options_since_135: SendPolicy,
 }
 
@@ -98,23 +98,23 @@ impl Default for Admin {
 }
 
 impl Config {
-    /// Reads what the command line names, with this process's environment.
+    /// Reads the configuration that the command line names, with the environment of this process.
     pub fn load(arguments: &Arguments) -> Result<Self, ConfigError> {
         arguments.read(&|name| std::env::var(name).ok())
     }
 
-    /// Reads the text of a headcount.yaml. `path` is named in errors, and the files it refers to are relative to it.
+    /// Parses the text of a headcount.yaml. Errors name `path`, and file names in the text are relative to it.
     pub fn parse(text: &str, path: &Path, environment: Environment<'_>) -> Result<Self, ConfigError> {
         validate::config(yaml::read(text, path)?, path, environment)
     }
 
-    /// One simulated source, named `demo`: no cloud and no account.
+    /// Returns a configuration with one simulated source, `demo`, which needs no account.
     pub fn demo() -> Self {
         let cloud = CloudSettings::Simulated(simulated::Settings::default());
         Self::of(vec![Source { name: "demo".to_owned(), cloud }], Vec::new())
     }
 
-    /// These sources, and defaults for the rest.
+    /// Returns a configuration with these sources and defaults for the rest.
     fn of(sources: Vec<Source>, warnings: Vec<String>) -> Self {
         Self {
             grpc: Grpc::default(),

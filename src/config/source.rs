@@ -1,4 +1,4 @@
-//! `sources:`, the clouds that are watched.
+//! `sources:`, the clouds to watch.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,18 +16,18 @@ use crate::config::settings::aws;
 #[cfg(feature = "azure")]
 use crate::config::settings::azure;
 
-/// One cloud account or subscription, and region or resource group, that is watched.
+/// One cloud account or subscription, and region or resource group, to watch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// Its name, of `a-z`, `0-9` and `-`.
+    /// Its name: `a-z`, `0-9` and `-`.
     pub name: String,
-    /// The cloud and where in it.
+    /// Its cloud, and the settings to connect to it.
     pub cloud: CloudSettings,
 }
 
-/// Which cloud a source is, and its settings.
+/// The cloud of a source, and its settings.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "a handful of them live as long as the process")]
+#[allow(clippy::large_enum_variant, reason = "there are only a few, and they live as long as the process")]
 pub enum CloudSettings {
     /// AWS Auto Scaling groups.
     #[cfg(feature = "aws")]
@@ -39,14 +39,14 @@ pub enum CloudSettings {
     Simulated(simulated::Settings),
 }
 
-/// What reading the sources needs and gathers.
+/// The environment, and the warnings found so far.
 pub(super) struct SourceContext<'a> {
     pub(super) environment: Environment<'a>,
     pub(super) warnings: Vec<String>,
 }
 
 impl SourceContext<'_> {
-    /// The warnings in the order they arose, none twice: what holds for the environment holds for each source that reads it.
+    /// Returns the warnings in order, without duplicates: each source that reads the environment repeats its warnings.
     pub(super) fn into_warnings(self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         self.warnings.into_iter().filter(|warning| seen.insert(warning.clone())).collect()
@@ -54,7 +54,7 @@ impl SourceContext<'_> {
 }
 
 const EXAMPLE: &str =
-    "write for instance sources: [{name: us, aws: {region: us-east-1, nodeGroups: [\"1:10:my-asg\"]}}]";
+    "write, for example, sources: [{name: us, aws: {region: us-east-1, nodeGroups: [\"1:10:my-asg\"]}}]";
 
 /// Checks `sources:`.
 pub(super) fn all(
@@ -77,7 +77,7 @@ pub(super) fn all(
         let name = checked(&source.value.name, path, |name| source_name(name))?;
         if !names.insert(name.clone()) {
             let place = place(&source.value.name, path);
-            return Err(ConfigError::at(&place, format!("two sources are named {name:?}; give each its own name")));
+            return Err(ConfigError::at(&place, format!("two sources have the name {name:?}; choose another one")));
         }
         let cloud = cloud_settings(source, &name, path, context)?;
         checked_sources.push(Source { name, cloud });
@@ -90,7 +90,7 @@ fn source_name(name: &str) -> Result<String, String> {
     if !name.is_empty() && name.chars().all(allowed) {
         return Ok(name.to_owned());
     }
-    Err(format!("{name:?} is not a source's name; use only a-z, 0-9 and -"))
+    Err(format!("{name:?} is not a valid name for a source; use only a-z, 0-9 and -"))
 }
 
 fn cloud_settings(
@@ -111,9 +111,9 @@ fn cloud_settings(
             format!("source {name:?} names no cloud; write one of aws, azure or simulated, with its keys or {{}}"),
         )),
         #[cfg(not(feature = "aws"))]
-        (Some(_), None, None) => Err(ConfigError::at(&place, "this build of Headcount was made without AWS")),
+        (Some(_), None, None) => Err(ConfigError::at(&place, "this build of Headcount does not support AWS")),
         #[cfg(not(feature = "azure"))]
-        (None, Some(_), None) => Err(ConfigError::at(&place, "this build of Headcount was made without Azure")),
+        (None, Some(_), None) => Err(ConfigError::at(&place, "this build of Headcount does not support Azure")),
         _ => Err(ConfigError::at(
             &place,
             format!(
@@ -123,7 +123,7 @@ fn cloud_settings(
     }
 }
 
-/// More groups or instances than the largest installations have, and little enough for one process.
+/// More groups and instances than the largest installations have, and few enough for one process.
 const SIMULATED_GROUPS_MAX: u32 = 10_000;
 const SIMULATED_INSTANCES_MAX: u32 = 1_000_000;
 
@@ -144,12 +144,12 @@ fn simulated(written: &file::Simulated, path: &Path) -> Result<simulated::Settin
     })
 }
 
-/// The texts of a list, each with its place.
+/// Returns the texts of a list with their places.
 pub(super) fn located(texts: &[Text], path: &Path) -> Vec<Located<String>> {
     texts.iter().map(|text| Located { value: text.value.clone(), place: place(text, path) }).collect()
 }
 
-/// Reads each text, and puts its place before what is wrong with it.
+/// Parses each text. An error gets the place of its text.
 pub(super) fn each<T>(
     texts: &[Located<String>],
     read: impl Fn(&str) -> Result<T, String>,
@@ -157,7 +157,7 @@ pub(super) fn each<T>(
     texts.iter().map(|text| read(&text.value).map_err(|message| ConfigError::at(&text.place, message))).collect()
 }
 
-/// Reads a source's groups, `min:max:name`. Where one is named twice the first wins, as in-tree.
+/// Parses a source's groups, `min:max:name`. Of two entries for one group the first is used, as in-tree.
 pub(super) fn node_groups(
     specs: &[Located<String>],
     source: &str,
@@ -167,7 +167,7 @@ pub(super) fn node_groups(
     for (spec, written) in each(specs, scalar::node_group)?.into_iter().zip(specs) {
         if groups.iter().any(|group| group.name == spec.name) {
             context.warnings.push(format!(
-                "{}: node group {:?} is named twice in source {source:?}; the first is used",
+                "{}: node group {:?} is listed twice in source {source:?}; the first entry is used",
                 written.place, spec.name
             ));
         } else {
@@ -177,11 +177,11 @@ pub(super) fn node_groups(
     Ok(groups)
 }
 
-/// Warns of a source that will never have a group.
+/// Warns about a source that can never have a group.
 pub(super) fn warn_if_idle(node_groups: usize, discoveries: usize, source: &str, context: &mut SourceContext<'_>) {
     if node_groups + discoveries == 0 {
-        context
-            .warnings
-            .push(format!("source {source:?} has neither node groups nor auto-discovery: it will never serve a group"));
+        context.warnings.push(format!(
+            "source {source:?} has neither nodeGroups nor autoDiscovery, so it never serves a group; add one of them"
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! From the shapes of headcount.yaml to a [`Config`].
+//! Validates the structure of headcount.yaml and converts it to a [`Config`].
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::grpc::dialect::SendPolicy;
 use crate::grpc::tls::TlsSettings;
 use crate::instance_types::Table;
 
-/// Faster than once a second is more than the clouds' read limits bear; slower than ten minutes is staler than the
-/// Cluster Autoscaler can plan with.
+/// The read limits of the clouds do not allow more than one read per second. After more than ten minutes, the data is too old
+/// for the Cluster Autoscaler.
 const REFRESH_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
 
-/// One or two of the Cluster Autoscaler's loops, which take 10 s and more.
+/// One or two loops of the Cluster Autoscaler, which take 10 s or more.
 pub(super) const DEFAULT_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Checks the whole file.
+/// Validates the whole file.
 pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>) -> Result<Config, ConfigError> {
     let grpc = grpc(&file.grpc, path)?;
     let admin = admin(&file, &grpc, path)?;
@@ -60,7 +60,7 @@ fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
     let send = optional(grpc.options_since_135.as_ref(), path, |text| match text.as_str() {
         "send" => Ok(SendPolicy::Send),
         "suppress" => Ok(SendPolicy::Suppress),
-        other => Err(format!("{other:?} is not known; write send or suppress")),
+        other => Err(format!("{other:?} is not a policy; write send or suppress")),
     })?;
     Ok(Grpc {
         listen: optional(grpc.listen.as_ref(), path, |text| scalar::address(text))?.unwrap_or(default.listen),
@@ -69,12 +69,12 @@ fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
     })
 }
 
-/// The admin port, which cannot be the gRPC port. Port 0 is any free port, and two of them differ.
+/// The admin port must differ from the gRPC port. Port 0 means any free port, so both may be 0.
 fn admin(file: &file::File, grpc: &Grpc, path: &Path) -> Result<Admin, ConfigError> {
     let listen = optional(file.admin.listen.as_ref(), path, |text| scalar::address(text))?;
     let admin = listen.map_or_else(Admin::default, |listen| Admin { listen });
     if admin.listen == grpc.listen && admin.listen.port() != 0 {
-        // One of the two was written: the defaults differ.
+        // At least one of the two is in the file, because the defaults differ.
         let written = file.admin.listen.as_ref().or(file.grpc.listen.as_ref());
         let place = written.map_or_else(|| Place::File(path.to_owned()), |text| place(text, path));
         let message = format!("grpc.listen and admin.listen are both {}; write another port here", admin.listen);
@@ -92,7 +92,7 @@ fn tls(tls: &file::Tls, path: &Path) -> Result<TlsSettings, ConfigError> {
     let (cert, key) = (existing(&tls.cert)?, existing(&tls.key)?);
     let client_ca = tls.client_ca.as_ref().map(existing).transpose()?;
     let allowed_clients = optional(tls.allowed_clients.as_ref(), path, |names| match &client_ca {
-        // Without one, no client shows a certificate, and the list would allow everyone.
+        // Without clientCa, clients present no certificate, and the list would allow everyone.
         None if !names.is_empty() => {
             Err("allowedClients needs clientCa, the CA that signs clients' certificates".to_owned())
         }
@@ -108,7 +108,7 @@ fn tls(tls: &file::Tls, path: &Path) -> Result<TlsSettings, ConfigError> {
     Ok(TlsSettings { cert, key, client_ca, allowed_clients })
 }
 
-/// A file that headcount.yaml refers to; relative names are relative to headcount.yaml itself.
+/// Returns the path of a file that headcount.yaml names. Relative names are relative to headcount.yaml.
 pub(super) fn beside(path: &Path, name: &str) -> PathBuf {
     path.parent().map_or_else(|| PathBuf::from(name), |directory| directory.join(name))
 }

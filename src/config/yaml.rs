@@ -1,4 +1,4 @@
-//! From YAML text to the shapes in [`super::file`], with the reader's faults in the user's words.
+//! Parses YAML into the structure in [`super::file`], and rewrites the parser's errors in plain words.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use serde_saphyr::{Error, Location, MessageFormatter, Spanned, UserMessageFormat
 use super::error::{ConfigError, Place};
 use super::file::File;
 
-/// Reads the whole file.
+/// Parses the whole file.
 pub(super) fn read(text: &str, path: &Path) -> Result<File, ConfigError> {
     if text.trim().is_empty() {
-        return Err(ConfigError::at(&Place::File(path.to_owned()), "the file is empty; it must at least list sources"));
+        return Err(ConfigError::at(&Place::File(path.to_owned()), "the file is empty; it needs at least sources:"));
     }
-    // The reader's own budget for aliases, depth and size holds; the text is bounded by the file's size.
+    // The parser limits aliases, depth and size; the caller limits the size of the file.
     let options = serde_saphyr::options! { with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| fault(innermost(&error), path))
 }
 
-/// Where a value is used, which for an alias is where the alias stands.
+/// Returns where a value is used; for an alias, the place of the alias.
 pub(super) fn place<T>(value: &Spanned<T>, path: &Path) -> Place {
     place_of(value.referenced, path)
 }
@@ -26,7 +26,7 @@ fn place_of(location: Location, path: &Path) -> Place {
     Place::Text { file: path.to_owned(), line: location.line(), column: location.column() }
 }
 
-/// Reads a value, and puts its place before what is wrong with it.
+/// Parses a value. An error gets the place of the value.
 pub(super) fn checked<'a, T, U>(
     value: &'a Spanned<T>,
     path: &Path,
@@ -35,7 +35,7 @@ pub(super) fn checked<'a, T, U>(
     read(&value.value).map_err(|message| ConfigError::at(&place(value, path), message))
 }
 
-/// [`checked`], where there may be no value.
+/// [`checked`] for an optional value.
 pub(super) fn optional<'a, T, U>(
     value: Option<&'a Spanned<T>>,
     path: &Path,
@@ -44,7 +44,7 @@ pub(super) fn optional<'a, T, U>(
     value.map(|value| checked(value, path, read)).transpose()
 }
 
-/// A fault inside an aliased value is described by the fault, not by the alias.
+/// Returns the error inside an aliased value, not the one of the alias.
 fn innermost(mut error: &Error) -> &Error {
     while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } = error {
         error = inner;
@@ -73,7 +73,7 @@ fn fault(error: &Error, path: &Path) -> ConfigError {
     ConfigError::at(&place, message)
 }
 
-/// What a user calls the thing that the reader names.
+/// Translates the parser's name for a type into plain words.
 fn plain_name(name: &str) -> &str {
     match name {
         "boolean" => "true or false",
@@ -89,14 +89,14 @@ fn plain_name(name: &str) -> &str {
 fn unknown_key(key: &str, known: &[&str]) -> String {
     let closest = known.iter().map(|name| (distance(key, name), *name)).min();
     let hint = match closest {
-        // Two slips of the finger; a whole short word is no slip.
-        Some((slips, name)) if slips <= 2 && slips < name.len() => format!("; did you mean {name:?}?"),
+        // At most two typos, and fewer than the word has letters.
+        Some((typos, name)) if typos <= 2 && typos < name.len() => format!("; did you mean {name:?}?"),
         _ => ";".to_owned(),
     };
-    format!("unknown key {key:?}{hint} known here: {}", known.join(", "))
+    format!("unknown key {key:?}{hint} the known keys are {}", known.join(", "))
 }
 
-/// How many letters must be put in, left out or exchanged to make one word of the other (Levenshtein), ignoring case.
+/// Returns the Levenshtein distance, ignoring case.
 fn distance(from: &str, to: &str) -> usize {
     let to = to.to_ascii_lowercase().chars().collect::<Vec<_>>();
     let mut row = (0..=to.len()).collect::<Vec<_>>();
@@ -117,7 +117,7 @@ mod tests {
     use super::distance;
 
     #[test]
-    fn distance_counts_slips() {
+    fn distance_counts_typos() {
         assert_eq!(distance("listen", "listen"), 0);
         assert_eq!(distance("lisen", "listen"), 1);
         assert_eq!(distance("refreshinterval", "refreshInterval"), 0);

@@ -1,4 +1,4 @@
-//! What the configuration says of an AWS source.
+//! The settings of an AWS source.
 
 use std::str::FromStr;
 
@@ -9,43 +9,45 @@ use crate::cloud::NodeGroupSpec;
 /// One AWS account and region.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// The region; the SDK's default chain decides where it is absent.
+    /// The region; by default, that of the SDK's default chain.
     pub region: Option<String>,
-    /// One endpoint for all AWS services, for tests; `AWS_ENDPOINT_URL*` work as everywhere where it is absent.
+    /// One endpoint for all AWS services, for tests; by default, `AWS_ENDPOINT_URL*` apply.
     pub endpoint: Option<String>,
-    /// Groups named one by one.
+    /// Groups listed by name.
     pub node_groups: Vec<NodeGroupSpec>,
-    /// Groups found by tags. Each entry is one specification whose tags must all be there; several are a union.
+    /// Groups found by tags. A group matches an entry if it has all of its tags; one matching entry is enough.
     pub auto_discovery: Vec<TagQuery>,
 }
 
-/// The tags of one `asg:tag=…` specification; all must be there.
+/// The tags of one `asg:tag=…` specification; a group must have all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagQuery {
-    /// Key, and the value it must have; any value where there is none.
+    /// Keys with the required value; `None` for any value.
     pub tags: Vec<(String, Option<String>)>,
 }
 
-/// What is wrong with an `asg:tag=…`.
+/// Why an `asg:tag=…` is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TagQueryError {
-    /// A discoverer that AWS has not.
+    /// The discoverer is not `asg`.
     #[error("{spec:?}: the discoverer must be \"asg\", as in asg:tag=k8s.io/cluster-autoscaler/enabled")]
     Discoverer {
         /// The whole text.
         spec: String,
     },
-    /// Not by tag.
-    #[error("{spec:?}: only \"tag\" can be asked for, as in asg:tag=k8s.io/cluster-autoscaler/enabled")]
+    /// The key is not `tag`.
+    #[error("{spec:?}: only \"tag\" is supported, as in asg:tag=k8s.io/cluster-autoscaler/enabled")]
     Key {
         /// The whole text.
         spec: String,
     },
-    /// No tags, or one without a key.
+    /// There is no tag, or one without a key.
     #[error("{0:?}: a tag's key is empty; write one or more tags, as in asg:tag=k8s.io/cluster-autoscaler/enabled")]
     NoTagKey(String),
-    /// Two values for one key: no group has both.
-    #[error("{spec:?} wants two values of tag {key:?}; for either of them, give two specifications")]
+    /// Two values for one key: no group can have both.
+    #[error(
+        "{spec:?} requires two values of tag {key:?}, which no group can have; to accept either, write two specifications"
+    )]
     Contradiction {
         /// The whole text.
         spec: String,
@@ -118,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_specification_says_what_is_wrong() {
+    fn errors_say_what_is_wrong() {
         for (spec, complaint) in [
             ("tag=tag", "the discoverer must be"),
             ("mig:tag=t", "the discoverer must be \"asg\""),
             ("asg:tag=", "a tag's key is empty"),
-            ("asg:=tag", "only \"tag\" can be asked for"),
+            ("asg:=tag", "only \"tag\" is supported"),
             ("asg:tag", "a tag's key is empty"),
             ("asg:tag=a,,b", "a tag's key is empty"),
             ("asg:tag==v", "a tag's key is empty"),

@@ -1,4 +1,4 @@
-//! What the configuration says of an Azure source.
+//! The settings of an Azure source.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,27 +8,27 @@ use crate::cloud::NodeGroupSpec;
 /// One Azure subscription and resource group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which of Azure's clouds; the public one by default.
+    /// The Azure cloud; the public one by default.
     pub cloud: AzureCloud,
-    /// Azure Resource Manager's address; the cloud's own where it is absent.
+    /// The URL of Azure Resource Manager; by default, that of the cloud.
     pub endpoint: Option<String>,
-    /// The region of the scale sets, which narrows the look-up of instance types; each scale set's own where it is absent.
+    /// The region to look up instance types in; by default, that of each scale set.
     pub location: Option<String>,
-    /// The subscription; the instance metadata service is asked where it is absent.
+    /// The subscription; by default, that of the instance metadata service.
     pub subscription_id: Option<String>,
     /// The resource group that the scale sets are in.
     pub resource_group: String,
-    /// How to sign in. Absent only where `endpoint` is plain HTTP, over which no token is ever sent.
+    /// How to sign in. `None` only if `endpoint` is plain HTTP, over which no token is sent.
     pub credential: Option<Credential>,
-    /// Scale sets named one by one.
+    /// Scale sets listed by name.
     pub node_groups: Vec<NodeGroupSpec>,
-    /// Scale sets found by tags. Each entry is one specification whose tags must all be there; several are a union.
+    /// Scale sets found by tags. A scale set matches an entry if it has all of its tags; one matching entry is enough.
     pub auto_discovery: Vec<LabelQuery>,
-    /// Whether machines are deleted without being shut down first; not by default.
+    /// Whether instances are deleted without a shutdown; not by default.
     pub enable_force_delete: bool,
-    /// Whether a failed VM extension's own message is looked up and reported; not by default.
+    /// Whether the detailed message of a failed VM extension is looked up and reported; not by default.
     pub detailed_extension_messages: bool,
-    /// Whether the labels that AKS gives to nodes are predicted in templates; they are by default.
+    /// Whether templates predict the labels that AKS gives to nodes; they do by default.
     pub label_predictions: bool,
 }
 
@@ -45,7 +45,7 @@ pub enum AzureCloud {
 }
 
 impl AzureCloud {
-    /// The cloud of that name, in any case; both spellings of the US government's are in use.
+    /// Parses the name of a cloud, ignoring case. The US government cloud has two spellings.
     pub fn parse(name: &str) -> Option<Self> {
         match name.to_ascii_uppercase().as_str() {
             "AZUREPUBLICCLOUD" | "AZURECLOUD" => Some(Self::Public),
@@ -76,28 +76,28 @@ pub enum Credential {
         client_id: String,
         /// The file that holds certificate and key.
         path: PathBuf,
-        /// What the file is encrypted with, if it is.
+        /// The password of the file, if it is encrypted.
         password: Option<Secret>,
     },
-    /// A managed identity of the machine that Headcount runs on.
+    /// A managed identity of the instance that Headcount runs on.
     ManagedIdentity {
         /// Client ID or resource ID of a user-assigned identity; the system-assigned one where it is absent.
         user_assigned: Option<String>,
     },
-    /// A Kubernetes service account's token, exchanged.
+    /// The token of a Kubernetes service account, exchanged for an Azure token.
     WorkloadIdentity {
-        /// The tenant. This and the others are set by the workload identity webhook in the environment, as a rule.
+        /// The tenant. The workload identity webhook usually sets all three in the environment.
         tenant_id: Option<String>,
         /// The identity.
         client_id: Option<String>,
         /// The file that holds the token.
         token_file: Option<PathBuf>,
     },
-    /// Whoever the Azure CLI is signed in as.
+    /// The account that the Azure CLI is signed in with.
     Cli,
 }
 
-/// A text that no log and no error message shows.
+/// A text that never appears in logs or errors.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -112,8 +112,8 @@ impl fmt::Debug for Secret {
 pub struct LabelQuery {
     /// The tags a scale set must have, key and value; never empty.
     pub labels: Vec<(String, String)>,
-    /// The least number of nodes, for scale sets whose own tags do not say.
+    /// The minimum size of scale sets that have no such tag.
     pub min: Option<u32>,
-    /// The greatest number of nodes, likewise; not below `min`.
+    /// The maximum size of scale sets that have no such tag; not below `min`.
     pub max: Option<u32>,
 }

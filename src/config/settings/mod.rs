@@ -1,4 +1,4 @@
-//! What the configuration says of each kind of source, checked: what the clouds are connected with.
+//! The validated settings of each cloud, which `clouds` connects with.
 
 #[cfg(feature = "aws")]
 pub mod aws;

@@ -1,14 +1,14 @@
-//! What the configuration says of a simulated source.
+//! The settings of a simulated source.
 
-/// A simulated source.
+/// The settings of a simulated source.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Settings {
-    /// Seeds everything that happens by chance, so that it happens again.
+    /// The seed of all random events, which makes them reproducible.
     pub seed: u64,
-    /// How many groups there are, half of them like Auto Scaling groups and half like scale sets; 0 for the demo's.
+    /// The number of groups: half of them behave like Auto Scaling groups, half like scale sets. 0 for the groups of the demo.
     pub groups: u32,
-    /// How many instances run in these groups at the start.
+    /// The number of instances at the start.
     pub instances: u32,
-    /// The share of calls that go wrong, 0 to 1: throttled, not arriving, taking effect without an answer, in conflict.
+    /// The fraction of calls that fail, 0 to 1: throttled, lost before or after they took effect, or in conflict.
     pub error_rate: f64,
 }

@@ -67,7 +67,7 @@ fn the_file_is_read() {
 }
 
 #[test]
-fn the_environment_overrides_the_file_and_a_blank_variable_does_not() {
+fn the_environment_overrides_the_file_unless_blank() {
     let variables =
         [("ARM_RESOURCE_GROUP", "rg-env"), ("ARM_SUBSCRIPTION_ID", " \t"), ("AZURE_ENABLE_FORCE_DELETE", "0")];
     let (settings, _) = in_tree(FILE, &variables).expect("good");
@@ -113,7 +113,7 @@ fn headcount_yaml_overrides_file_and_environment() {
 }
 
 #[test]
-fn keys_are_found_in_any_case_and_null_is_nothing() {
+fn keys_ignore_case_and_null_counts_as_omitted() {
     let file = r#"{"RESOURCEGROUP": "rg", "usemanagedidentityextension": true, "UserAssignedIdentityId": "id", "location": null}"#;
     let (settings, warnings) = in_tree(file, &[]).expect("good");
     assert_eq!(settings.resource_group, "rg");
@@ -122,7 +122,7 @@ fn keys_are_found_in_any_case_and_null_is_nothing() {
 }
 
 #[test]
-fn every_way_to_sign_in_is_chosen_as_in_tree() {
+fn the_credential_is_chosen_as_in_tree() {
     let sign_in = |keys: &str, variables: &[(&str, &str)]| {
         in_tree(&format!(r#"{{"resourceGroup": "rg", {keys}}}"#), variables).map(|(settings, _)| settings.credential)
     };
@@ -147,22 +147,22 @@ fn every_way_to_sign_in_is_chosen_as_in_tree() {
 }
 
 #[test]
-fn what_has_no_meaning_here_is_named_and_not_refused() {
+fn unused_keys_and_variables_are_warnings() {
     let file = r#"{"resourceGroup": "rg", "useManagedIdentityExtension": true, "vmType": "standard",
                    "vnetName": "v", "vmssCacheTTL": 60, "loadBalancerSku": {"a": [1]}}"#;
     let (_, warnings) = in_tree(file, &[("AZURE_VMSS_CACHE_TTL", "60"), ("ENABLE_BACKOFF", "true")]).expect("good");
     assert_eq!(
         warnings,
         [
-            "azure.json: Headcount has no use for vnetName, vmssCacheTTL, loadBalancerSku",
-            "environment: Headcount has no use for AZURE_VMSS_CACHE_TTL, ENABLE_BACKOFF",
-            "azure.json: vmType: \"standard\" is ignored; Headcount serves scale sets only",
+            "azure.json: these keys have no effect in Headcount: vnetName, vmssCacheTTL, loadBalancerSku",
+            "these environment variables have no effect in Headcount: AZURE_VMSS_CACHE_TTL, ENABLE_BACKOFF",
+            "azure.json: vmType: \"standard\" is ignored; Headcount serves only scale sets",
         ]
     );
 }
 
 #[test]
-fn a_fault_in_the_file_has_its_place() {
+fn errors_in_the_cloud_config_have_a_place() {
     for (file, start, words) in [
         ("{\n  \"cloud\": 5\n}", "azure.json:2:12: ", "cloud: invalid type: integer `5`, expected a string"),
         (
@@ -187,11 +187,11 @@ fn a_fault_in_the_file_has_its_place() {
 }
 
 #[test]
-fn a_fault_outside_of_the_file_has_its_place() {
+fn errors_in_flags_and_environment_have_a_place() {
     let error = in_tree("{}", &[]).expect_err("no resource group");
     assert!(error.starts_with("--cloud-provider: resourceGroup is missing;"), "{error}");
     let error = in_tree(r#"{"resourceGroup": "rg"}"#, &[]).expect_err("no credential");
-    assert!(error.starts_with("--cloud-provider: no way to sign in to Azure;"), "{error}");
+    assert!(error.starts_with("--cloud-provider: no credentials for Azure;"), "{error}");
     let error = in_tree(FILE, &[("ARM_USE_MANAGED_IDENTITY_EXTENSION", "yes")]).expect_err("not a switch");
     assert_eq!(error, "ARM_USE_MANAGED_IDENTITY_EXTENSION: \"yes\" is neither true nor false; write true or false");
     let both = [("ARM_USE_MANAGED_IDENTITY_EXTENSION", "true"), ("ARM_USE_WORKLOAD_IDENTITY_EXTENSION", "true")];
@@ -200,10 +200,10 @@ fn a_fault_outside_of_the_file_has_its_place() {
 }
 
 #[test]
-fn a_fault_in_headcount_yaml_has_its_place() {
+fn errors_in_headcount_yaml_have_a_place() {
     for (keys, start) in [
         ("", "headcount.yaml:4:7: resourceGroup is missing;"),
-        ("      resourceGroup: rg\n", "headcount.yaml:4:7: no way to sign in"),
+        ("      resourceGroup: rg\n", "headcount.yaml:4:7: no credentials"),
         (
             "      autoDiscovery: [\"label:a\"]\n      resourceGroup: rg\n      authMethod: cli\n",
             "headcount.yaml:5:23: \"label:a\": ",

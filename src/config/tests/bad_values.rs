@@ -1,8 +1,8 @@
-//! One bad value each: where it is, and the words that matter.
+//! One bad value for each test: the reported place, and the important words of the message.
 
 use super::parse;
 
-/// A source, for files that are about something else.
+/// A source, for tests of other parts of the file.
 const SOURCES: &str = "sources: [{name: demo, simulated: {}}]\n";
 
 #[track_caller]
@@ -40,8 +40,8 @@ sources:
 ";
     assert_eq!(
         parse(text).expect_err("min above max").to_string(),
-        "headcount.yaml:7:20: node group \"5:1:my-asg\": min 5 is greater than max 1; write min:max:name with min not \
-         above max"
+        "headcount.yaml:7:20: node group \"5:1:my-asg\": min 5 is greater than max 1; write min:max:name with a min that \
+         is not above max"
     );
 }
 
@@ -52,14 +52,18 @@ fn unknown_keys() {
         "1:8",
         &["unknown key \"lisen\"", "did you mean \"listen\"?", "listen, tls"],
     );
-    assert_general_fault("prices: {}", "1:1", &["unknown key \"prices\"; known here: grpc, admin, refreshInterval"]);
+    assert_general_fault(
+        "prices: {}",
+        "1:1",
+        &["unknown key \"prices\"; the known keys are grpc, admin, refreshInterval"],
+    );
     assert_general_fault("learn: {kubernets: true}", "1:9", &["did you mean \"kubernetes\"?", "configMap"]);
     assert_fault("sources:\n  - name: a\n    aws:\n      zone: x\n", "4:7", &["unknown key \"zone\"", "nodeGroups"]);
     assert_fault("sources:\n  - name: a\n    gcp: {}\n", "3:5", &["unknown key \"gcp\"", "aws, azure, simulated"]);
     let simulated = |keys: &str| format!("sources:\n  - name: a\n    simulated: {{{keys}}}\n");
     assert_fault(&simulated("group: 5"), "3:17", &["unknown key \"group\"", "did you mean \"groups\"?"]);
     assert_fault(&simulated("groups: 10001"), "3:25", &["10001 is too many", "0 to 10000"]);
-    assert_fault(&simulated("errorRate: 10"), "3:28", &["10 is not a share", "0 to 1"]);
+    assert_fault(&simulated("errorRate: 10"), "3:28", &["10 is not a fraction", "0 to 1"]);
     assert_group_fault("capasity: {}", "4:5", &["unknown key \"capasity\"", "did you mean \"capacity\"?"]);
     assert_group_fault("reserved: {maxpods: 3}", "4:16", &["did you mean \"maxPods\"?"]);
     assert_group_fault("options: {scaleDown: 1}", "4:15", &["unknown key", "scaleDownUnneededTime"]);
@@ -105,7 +109,7 @@ fn durations() {
     assert_general_fault("refreshInterval: 11m", "1:18", &["\"11m\" is out of range"]);
     assert_group_fault("options: {scaleDownUnneededTime: often}", "4:38", &["\"often\" is not a duration"]);
     assert_group_fault("options: {scaleDownUnreadyTime: 5}", "4:37", &["not a duration"]);
-    assert_group_fault("options: {maxNodeProvisionTime: 0s}", "4:37", &["every new node deleted", "15m"]);
+    assert_group_fault("options: {maxNodeProvisionTime: 0s}", "4:37", &["every new node", "15m"]);
     assert_group_fault("options: {maxNodeProvisionTime: 1.5x}", "4:37", &["not a duration"]);
 }
 
@@ -120,7 +124,7 @@ fn addresses() {
 
 #[test]
 fn grpc_options() {
-    assert_general_fault("grpc: {optionsSince135: yes}", "1:25", &["\"yes\" is not known", "send or suppress"]);
+    assert_general_fault("grpc: {optionsSince135: yes}", "1:25", &["\"yes\" is not a policy", "send or suppress"]);
 }
 
 #[test]
@@ -164,7 +168,7 @@ fn sources() {
     assert_fault(
         &format!("{}  - name: us\n    simulated: {{}}\n", named("us")),
         "4:11",
-        &["two sources are named \"us\""],
+        &["two sources have the name \"us\""],
     );
     assert_fault("sources:\n  - name: us\n", "2:5", &["source \"us\" names no cloud", "aws, azure or simulated"]);
     assert_fault("sources:\n  - name: us\n    aws:\n", "2:5", &["source \"us\" names no cloud"]);
@@ -201,8 +205,8 @@ fn aws() {
 
 #[test]
 fn groups() {
-    assert_fault(&format!("{SOURCES}groups:\n  - match: \"\"\n"), "3:12", &["the pattern is empty", "gpu-*"]);
-    assert_group_fault("capacity: {memory: 16GB}", "4:24", &["\"16GB\" is not a quantity", "16Gi", "no B"]);
+    assert_fault(&format!("{SOURCES}groups:\n  - match: \"\"\n"), "3:12", &["match is empty", "gpu-*"]);
+    assert_group_fault("capacity: {memory: 16GB}", "4:24", &["\"16GB\" is not a quantity", "16Gi", "leave out the B"]);
     assert_group_fault("capacity: {cpu: -2}", "4:21", &["\"-2\" is a negative quantity"]);
     assert_group_fault("taints: [gpu]", "4:14", &["\"gpu\" is not a taint", "key=value:Effect"]);
     assert_group_fault(
@@ -235,9 +239,13 @@ fn groups() {
     );
     assert_group_fault("memoryOverhead: 0.075", "4:21", &["\"0.075\" is not a percentage", "7.5%"]);
     assert_group_fault("memoryOverhead: 100%", "4:21", &["leaves nodes no memory", "less than 100%"]);
-    assert_group_fault("options: {scaleDownUtilizationThreshold: 1.5}", "4:46", &["1.5 is not a share", "from 0 to 1"]);
+    assert_group_fault(
+        "options: {scaleDownUtilizationThreshold: 1.5}",
+        "4:46",
+        &["1.5 is not a fraction", "from 0 to 1"],
+    );
     assert_group_fault("options: {scaleDownUtilizationThreshold: .nan}", "4:46", &["from 0 to 1"]);
-    assert_group_fault("options: {scaleDownGpuUtilizationThreshold: -0.1}", "4:49", &["-0.1 is not a share"]);
+    assert_group_fault("options: {scaleDownGpuUtilizationThreshold: -0.1}", "4:49", &["-0.1 is not a fraction"]);
 }
 
 #[test]

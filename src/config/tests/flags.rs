@@ -44,7 +44,7 @@ fn aws_flags_are_one_source() {
 }
 
 #[test]
-fn an_aws_cloud_config_is_accepted_and_what_is_not_used_is_named() {
+fn unused_keys_of_an_aws_cloud_config_are_warnings() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("cloud.conf");
     let text = "; in-tree\n[Global]\nZone = us-east-1a\nDisableSecurityGroupIngress\n\n[ServiceOverride \"1\"]\n  Service = \"ec2\"\n  Region=us-east-1\n  \
@@ -60,12 +60,12 @@ fn an_aws_cloud_config_is_accepted_and_what_is_not_used_is_named() {
     let error = read(&["--cloud-provider=aws", &flag]).expect_err("no section").to_string();
     assert_eq!(
         error,
-        format!("{}:3:3: \"[Service\" does not end; write [Section] or [Section \"name\"]", path.display())
+        format!("{}:3:3: \"[Service\" has no closing bracket; write [Section] or [Section \"name\"]", path.display())
     );
 }
 
 #[test]
-fn a_bad_flag_is_named() {
+fn errors_name_the_flag() {
     for (flag, start) in [
         ("--nodes=5:1:a", "--nodes: node group \"5:1:a\": min 5 is greater than max 1"),
         (
@@ -80,7 +80,7 @@ fn a_bad_flag_is_named() {
 }
 
 #[test]
-fn file_and_flags_exclude_each_other() {
+fn file_and_flags_cannot_be_combined() {
     for (flag, name) in [
         ("--cloud-provider=aws", "--cloud-provider"),
         ("--nodes=1:2:a", "--nodes"),
@@ -88,20 +88,20 @@ fn file_and_flags_exclude_each_other() {
         ("--cloud-config=x", "--cloud-config"),
     ] {
         let error = read(&["--config=headcount.yaml", flag]).expect_err(flag);
-        assert_eq!(error, ConfigError::TwoWays(name));
-        assert!(error.to_string().starts_with(&format!("--config and {name} exclude each other: ")), "{error}");
+        assert_eq!(error, ConfigError::FileAndFlags(name));
+        assert!(error.to_string().starts_with(&format!("--config and {name} cannot be combined: ")), "{error}");
     }
 }
 
 #[test]
-fn flags_need_a_provider_and_something_must_be_said() {
+fn flags_need_a_provider() {
     assert_eq!(read(&["--nodes=1:2:a"]), Err(ConfigError::NoProvider("--nodes")));
     assert_eq!(read(&[]), Err(ConfigError::Nothing));
     assert_eq!(Arguments::default().cloud_provider, None::<Provider>);
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named_by_its_flag() {
+fn an_unreadable_file_is_reported_with_its_flag() {
     let error = read(&["--config=absent.yaml"]).expect_err("absent").to_string();
     assert!(error.starts_with("--config: cannot read absent.yaml: No such file"), "{error}");
 

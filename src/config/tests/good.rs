@@ -70,7 +70,7 @@ fn example() -> Config {
 }
 
 #[test]
-fn the_example_is_read_whole() {
+fn the_example_is_read_completely() {
     use crate::cloud::NodeGroupSpec;
     use crate::config::settings::{aws, azure};
 
@@ -125,18 +125,22 @@ fn the_example_is_read_whole() {
     );
     assert_eq!(config.sources[2].cloud, CloudSettings::Simulated(simulated::Settings::default()));
     assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
-    assert!(config.warnings[0].ends_with("azure.json: Headcount has no use for vnetName"), "{:?}", config.warnings);
+    assert!(
+        config.warnings[0].ends_with("azure.json: these keys have no effect in Headcount: vnetName"),
+        "{:?}",
+        config.warnings
+    );
 }
 
 #[test]
-fn a_simulated_source_can_be_as_large_and_as_bad_as_one_likes() {
+fn size_and_error_rate_of_a_simulated_source_are_configurable() {
     let text = "sources: [{name: a, simulated: {groups: 500, instances: 10000, errorRate: 0.1, seed: 3}}]";
     let expected = simulated::Settings { seed: 3, groups: 500, instances: 10_000, error_rate: 0.1 };
     assert_eq!(parse(text).expect("good").sources[0].cloud, CloudSettings::Simulated(expected));
 }
 
 #[test]
-fn the_groups_of_the_example_are_read_whole() {
+fn the_groups_of_the_example_are_read_completely() {
     let [rule] = &example().groups.0[..] else { panic!("one rule") };
     assert!(rule.matches.matches("gpu-a") && !rule.matches.matches("cpu-a"));
     let overrides = &rule.overrides;
@@ -156,7 +160,7 @@ fn the_groups_of_the_example_are_read_whole() {
 }
 
 #[test]
-fn what_is_left_out_has_a_default() {
+fn omitted_keys_have_defaults() {
     let config = parse("sources: [{name: demo, simulated: {}}]\n").expect("good");
     assert_eq!(config, Config::demo());
     assert_eq!(config.grpc.listen.to_string(), "127.0.0.1:8086");
@@ -167,7 +171,7 @@ fn what_is_left_out_has_a_default() {
 }
 
 #[test]
-fn every_option_and_reservation_has_its_place() {
+fn every_option_and_reservation_is_read() {
     let config = parse(
         r"
 sources: [{name: demo, simulated: {seed: 7}}]
@@ -220,7 +224,7 @@ groups:
 }
 
 #[test]
-fn a_key_without_a_value_is_as_good_as_none() {
+fn a_key_without_a_value_counts_as_omitted() {
     let text = "sources: [{name: demo, simulated: {}}]\ngrpc:\nadmin:\nrefreshInterval:\ninstanceTypes:\ngroups:\n";
     assert_eq!(parse(text), Ok(Config::demo()));
 }
@@ -233,7 +237,7 @@ fn texts_need_no_quotes() {
 }
 
 #[test]
-fn an_alias_is_as_good_as_the_value() {
+fn an_alias_stands_for_its_value() {
     let config = parse(
         "sources: [{name: demo, simulated: {}}]\ngroups:\n  - {match: a, labels: &l {team: ml}}\n  - {match: b, labels: *l}\n",
     )
@@ -242,23 +246,23 @@ fn an_alias_is_as_good_as_the_value() {
 }
 
 #[test]
-fn what_is_probably_not_meant_is_a_warning() {
+fn probable_mistakes_are_warnings() {
     let config = parse("sources:\n  - {name: us, aws: {}}\n").expect("good");
     assert_eq!(
         config.warnings,
-        ["source \"us\" has neither node groups nor auto-discovery: it will never serve a group"]
+        ["source \"us\" has neither nodeGroups nor autoDiscovery, so it never serves a group; add one of them"]
     );
     let config = parse("sources:\n  - {name: us, aws: {nodeGroups: [\"1:10:a\", \"1:9:a\"]}}\n").expect("good");
     assert_eq!(
         config.warnings,
-        ["headcount.yaml:2:45: node group \"a\" is named twice in source \"us\"; the first is used"]
+        ["headcount.yaml:2:45: node group \"a\" is listed twice in source \"us\"; the first entry is used"]
     );
     let CloudSettings::Aws(settings) = &config.sources[0].cloud else { panic!("AWS") };
     assert_eq!(settings.node_groups.iter().map(|group| group.max).collect::<Vec<_>>(), [10]);
 }
 
 #[test]
-fn nothing_is_learned_unless_that_is_said() {
+fn learning_is_off_by_default() {
     const SOURCES: &str = "sources: [{name: demo, simulated: {}}]";
     let learn = |text: &str| parse(&format!("{text}\n{SOURCES}")).expect("good");
     assert_eq!(learn("").learn, None);

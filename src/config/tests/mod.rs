@@ -1,4 +1,4 @@
-//! The configuration as users write it: what is good, and what every bad value is answered with.
+//! The configuration as users write it: valid files, and the error for each invalid value.
 
 mod azure;
 mod bad_values;

@@ -1,4 +1,4 @@
-//! Files that nobody would write.
+//! Random and damaged files.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -51,7 +51,7 @@ const PIECES: [&str; 18] = [
     "!!int ",
 ];
 
-/// What an accepted configuration always is.
+/// The invariants of an accepted configuration.
 fn is_sound(config: &Config) -> bool {
     let ordered = config.sources.iter().all(|source| match &source.cloud {
         CloudSettings::Aws(settings) => settings.node_groups.iter().all(|group| group.min <= group.max),
@@ -62,8 +62,8 @@ fn is_sound(config: &Config) -> bool {
     ordered && !config.sources.is_empty() && (1..=600).contains(&seconds)
 }
 
-/// A refusal names the file and does not repeat more than there is.
-fn is_fair(text: &str, error: &ConfigError) -> bool {
+/// An error names the file and quotes no more than the text has.
+fn is_good_error(text: &str, error: &ConfigError) -> bool {
     let message = error.to_string();
     message.contains("headcount.yaml") && message.len() < 1000 + 6 * text.len()
 }
@@ -72,15 +72,15 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_text_is_a_configuration_or_is_told_what_is_wrong(text in pieces(&PIECES)) {
+    fn any_text_is_a_configuration_or_an_error(text in pieces(&PIECES)) {
         match parse(&text) {
             Ok(config) => prop_assert!(is_sound(&config), "{:?}", config),
-            Err(error) => prop_assert!(is_fair(&text, &error), "{}", error),
+            Err(error) => prop_assert!(is_good_error(&text, &error), "{}", error),
         }
     }
 
     #[test]
-    fn an_in_tree_file_is_read_or_refused_by_its_name(
+    fn an_in_tree_file_is_read_or_rejected(
         Written(text) in prop_oneof![
             4 => spoiled(json!({
                 "cloud": "AzurePublicCloud", "tenantId": "t", "subscriptionId": "s", "resourceGroup": "rg",
@@ -111,16 +111,16 @@ proptest! {
     #![proptest_config(costly())]
 
     #[test]
-    fn a_configuration_with_slips_is_sound_or_is_told_what_is_wrong(Written(bytes) in slipped(GOOD)) {
+    fn a_damaged_configuration_is_valid_or_an_error(Written(bytes) in slipped(GOOD)) {
         let text = String::from_utf8_lossy(&bytes);
         match parse(&text) {
             Ok(config) => prop_assert!(is_sound(&config), "{:?}", config),
-            Err(error) => prop_assert!(is_fair(&text, &error), "{}", error),
+            Err(error) => prop_assert!(is_good_error(&text, &error), "{}", error),
         }
     }
 }
 
 #[test]
-fn what_the_slips_are_made_in_is_good() {
+fn the_undamaged_configuration_is_valid() {
     assert!(is_sound(&parse(GOOD).expect("good")));
 }

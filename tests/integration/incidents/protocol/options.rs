@@ -112,6 +112,6 @@ async fn options_absent_by_default() {
             assert_eq!(told, Some(merged(release)), "{group}, {release}, as the configuration says");
         }
         let warning = usual.server().logged(&format!("\"group\":\"{group}\",\"autoscaler\""));
-        assert!(warning.contains("options are not sent"), "{warning}");
+        assert!(warning.contains("options of the node group are withheld"), "{warning}");
     }
 }
