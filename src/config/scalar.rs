@@ -7,9 +7,12 @@ use std::time::Duration;
 use crate::cloud::{NodeGroupSpec, SpecError, Taint, TaintEffect, go_syntax};
 use crate::instance_types::Quantity;
 
-/// Parses a duration such as `20m`, `1h30m` or `90s`.
+/// Parses a duration such as `20m`, `1h30m`, `1m 30s` or `1d`, or one in Go's syntax such as `1.5h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    go_syntax::parse_duration(text.trim())
+    let text = text.trim();
+    let parsed = humantime::parse_duration(text).ok();
+    parsed
+        .or_else(|| go_syntax::parse_duration(text))
         .ok_or_else(|| format!("{text:?} is not a duration; write a number with a unit, such as 90s, 20m or 1h30m"))
 }
 
@@ -123,10 +126,12 @@ mod tests {
     }
 
     #[test]
-    fn durations_follow_the_syntax_of_go() {
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
-        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("20m0s"), Ok(Duration::from_secs(1200)));
+    fn durations_may_have_days_spaces_and_fractions() {
+        for (text, seconds) in
+            [("1h30m", 5400), ("90s", 90), ("20m0s", 1200), ("1d", 86_400), ("1m 30s", 90), ("1.5h", 5400), ("0", 0)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
         assert!(duration("15").is_err());
         assert!(duration("1.5x").is_err());
     }

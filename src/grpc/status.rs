@@ -9,19 +9,29 @@ use crate::cloud::CloudError;
 use crate::cloud::text::shorten;
 use crate::fleet::FleetError;
 
-/// The longest message of a status. A message quotes the request, which may have megabytes, and travels in a header, where
-/// each byte that is not ASCII takes three. Clients close the connection, and with it every other call, when they receive
-/// more than about 16 KiB of headers.
-const MESSAGE_CHARS_MAX: usize = 1000;
+/// The longest message of a status, in bytes. A message quotes the request, which may have megabytes, and travels in a
+/// header, where each byte that is not ASCII takes three. Clients close the connection, and with it every other call, when
+/// they receive more than about 16 KiB of headers.
+const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// Returns the status for an error. The message is the error's own: it names the group, the reason, and what to do.
 pub(super) fn status(error: &FleetError) -> Status {
-    Status::new(code(error), shorten(&error.to_string(), MESSAGE_CHARS_MAX))
+    Status::new(code(error), fit(&error.to_string()))
 }
 
 /// Returns the status for an invalid request.
 pub(super) fn invalid(message: &str) -> Status {
-    Status::invalid_argument(shorten(message, MESSAGE_CHARS_MAX))
+    Status::invalid_argument(fit(message))
+}
+
+/// Shortens a message that does not fit into a header.
+fn fit(message: &str) -> String {
+    const ELLIPSIS: char = '…';
+    if message.len() <= MESSAGE_BYTES_MAX {
+        return message.to_owned();
+    }
+    let end = message.floor_char_boundary(MESSAGE_BYTES_MAX - ELLIPSIS.len_utf8());
+    shorten(message, message[..end].chars().count() + 1)
 }
 
 fn code(error: &FleetError) -> Code {
@@ -63,12 +73,16 @@ mod tests {
 
     #[test]
     fn a_message_that_quotes_a_long_request_is_shortened() {
-        for letter in ["a", "ä", "🕴"] {
-            let status = status(&FleetError::UnknownGroup { id: letter.repeat(100_000) });
+        for (letter, before) in [("a", 0), ("ä", 1), ("🕴", 2)] {
+            let id = "x".repeat(before) + &letter.repeat(100_000);
+            let status = status(&FleetError::UnknownGroup { id });
             assert_eq!(status.code(), Code::NotFound);
-            assert_eq!(status.message().chars().count(), MESSAGE_CHARS_MAX, "{letter}");
+            let length = status.message().len();
+            assert!((MESSAGE_BYTES_MAX - 4..=MESSAGE_BYTES_MAX).contains(&length), "{letter}: {length}");
             assert!(status.message().ends_with('…'));
         }
+        let fitting = "a".repeat(MESSAGE_BYTES_MAX);
+        assert_eq!(invalid(&fitting).message(), fitting);
         assert_eq!(invalid("short").message(), "short");
     }
 }
