@@ -19,7 +19,7 @@ pub(super) enum Accounting {
     Unknown,
     /// An observation after the acceptance still counted it.
     Counted,
-    /// The capacity has let go of it. That is final while the instance is being deleted.
+    /// The capacity no longer counts it. That is final while the instance is being deleted.
     NotCounted,
 }
 

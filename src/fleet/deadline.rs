@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How much earlier than the caller's deadline a call is answered. The caller's clock started earlier than ours, by the
+/// How much earlier than the caller's deadline a call gets its response. The caller's clock started earlier than ours, by the
 /// way of the request, and the answer has to travel too; our own answer says more than the caller's `DEADLINE_EXCEEDED`.
 const ANSWER_MARGIN: Duration = Duration::from_millis(50);
 
@@ -21,7 +21,7 @@ const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// What the caller's timeout leaves Headcount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// When the caller must be answered, one way or the other.
+    /// When the caller must have a response.
     pub answer_by: Instant,
     /// The last moment at which a write may still be sent to a cloud; never after `answer_by`.
     pub send_by: Instant,

@@ -1,4 +1,4 @@
-//! Why the fleet did not do what it was asked. Mapped to gRPC status in one place, `grpc/status.rs`.
+//! Why the fleet did not carry out a request. Mapped to gRPC status in one place, `grpc/status.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub enum Refusal {
     /// A scale-up above the maximum.
     #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}", target.saturating_add(*delta))]
     AboveMax {
-        /// What was asked.
+        /// How many healthy nodes were named.
         delta: u32,
         /// The target size.
         target: u32,
@@ -21,7 +21,7 @@ pub enum Refusal {
         max: u32,
     },
     /// A deletion below the minimum.
-    #[error("deleting {asked} healthy nodes would take it below its minimum of {min}; {room} may go")]
+    #[error("deleting {asked} healthy nodes would take it below its minimum of {min}; at most {room} can be deleted")]
     BelowMin {
         /// Healthy nodes named.
         asked: u32,
@@ -50,7 +50,7 @@ pub enum FleetError {
     /// No group has this ID.
     #[error("there is no node group {id:?}; NodeGroups lists those that are served")]
     UnknownGroup {
-        /// The ID asked for.
+        /// The requested ID.
         id: String,
     },
     /// The request makes no sense.
@@ -69,7 +69,7 @@ pub enum FleetError {
     Cloud {
         /// The group.
         group: Arc<str>,
-        /// The cloud's answer.
+        /// The cloud's error.
         #[source]
         error: CloudError,
     },
@@ -78,11 +78,11 @@ pub enum FleetError {
     PartlyRefused {
         /// The group.
         group: Arc<str>,
-        /// The nodes, each with the cloud's answer.
+        /// The nodes, each with the cloud's error.
         refused: Vec<(ProviderId, CloudError)>,
     },
     /// The group kept changing under the write, or its readings contradict each other. Nothing was done.
-    #[error("node group {group}: {reason}; nothing was written, ask again")]
+    #[error("node group {group}: {reason}; nothing was written; try again")]
     Contended {
         /// The group.
         group: Arc<str>,
@@ -96,7 +96,9 @@ pub enum FleetError {
         group: Arc<str>,
     },
     /// The time was up after the write was sent. It is finished all the same, and TargetSize and Nodes will show it.
-    #[error("node group {group}: sent, but not answered within the caller's deadline; the next reads show the outcome")]
+    #[error(
+        "node group {group}: sent, but the cloud did not respond within the caller's deadline; the next reads show the outcome"
+    )]
     StillRunning {
         /// The group.
         group: Arc<str>,
@@ -110,25 +112,25 @@ pub enum FleetError {
         reason: String,
     },
     /// Too many requests wait for this group already.
-    #[error("node group {group}: too many requests are waiting; ask again")]
+    #[error("node group {group}: too many requests are waiting; try again")]
     Busy {
         /// The group.
         group: Arc<str>,
     },
-    /// The group is being let go of, or its keeper is starting anew.
-    #[error("node group {group} is not served at the moment; ask again")]
+    /// The group is no longer served, or its keeper is starting again.
+    #[error("node group {group} is not served at the moment; try again")]
     NotServed {
         /// The group.
         group: Arc<str>,
     },
     /// No source has been read well enough to answer.
-    #[error("no good observation yet: {reasons}")]
+    #[error("no source has been read yet: {reasons}")]
     NotReady {
         /// What is missing.
         reasons: String,
     },
     /// No source has been read recently enough to go on.
-    #[error("every source is older than {}: {reasons}", humantime::format_duration(*limit))]
+    #[error("no source has been read in the last {}: {reasons}", humantime::format_duration(*limit))]
     Stale {
         /// The limit.
         limit: Duration,

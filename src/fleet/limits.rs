@@ -52,7 +52,7 @@ pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
 pub(crate) const HEAL_WINDOW: Duration = Duration::from_secs(30);
 /// Readings in the heal window.
 pub(crate) const HEAL_READ_EVERY: Duration = Duration::from_secs(3);
-/// An operation nobody heard of for this long is forgotten; the observations go on without it.
+/// An operation that nothing was heard of for this long is forgotten; observations continue without it.
 pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 /// Operations of one group that are followed at a time.
 pub(crate) const OPERATIONS: usize = 256;
@@ -75,9 +75,9 @@ pub(crate) const ADOPTION_LIMIT: Duration = Duration::from_secs(15);
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Budgets of calls in one line of the log, the scarcest first. A cloud can have some for each group.
 pub(crate) const BUDGETS_SHOWN: usize = 20;
-/// A cloud that asks for a longer pause than this is asked again all the same.
+/// A cloud that asks for a longer pause than this is called again all the same.
 pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30 * 60);
-/// Templates are built anew after this long: `$Latest` launch templates change without the group changing.
+/// Templates are rebuilt after this long: `$Latest` launch templates change without the group changing.
 pub(crate) const TEMPLATE_LIFE: Duration = Duration::from_secs(10 * 60);
 /// A template that could not be built is tried again after this long, and so is one that is built from the tables because
 /// the cloud could not be asked for its instance types.

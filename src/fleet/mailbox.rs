@@ -61,7 +61,7 @@ impl Mailbox {
         })
     }
 
-    /// Waits until the keeper has done everything it was asked before.
+    /// Waits until the keeper has done all earlier requests.
     pub(super) async fn drain(&self) {
         let Some(sender) = self.0.upgrade() else { return };
         let (done, drained) = oneshot::channel();

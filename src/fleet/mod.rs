@@ -126,7 +126,7 @@ impl Fleet {
         }
     }
 
-    /// The picture that reads are answered from.
+    /// The snapshot that reads are served from.
     pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
         self.store.load()
     }
@@ -268,19 +268,22 @@ impl Fleet {
                 TemplateState::Unavailable(reason) => reason,
                 TemplateState::Pending => match timeout_at(until, changes.changed()).await {
                     Ok(Ok(())) => continue,
-                    Ok(Err(_)) | Err(_) => "it is still being built; ask again".into(),
+                    Ok(Err(_)) | Err(_) => "it is still being built; try again".into(),
                 },
             };
             return Err(FleetError::NoTemplate { group: id.into(), reason: reason.to_string() });
         }
     }
 
-    /// Waits until every keeper has finished what it was asked, for as long as `limit`.
+    /// Waits until every keeper has finished its requests, for as long as `limit`.
     pub async fn drain(&self, limit: Duration) {
         let mailboxes: Vec<_> = self.snapshot().groups().map(|(_, view)| view.mailbox.clone()).collect();
         let waits = mailboxes.iter().map(Mailbox::drain);
         if timeout(limit, join_all(waits)).await.is_err() {
-            tracing::warn!(limit_seconds = limit.as_secs_f64(), "some writes were not finished in time");
+            tracing::warn!(
+                limit_seconds = limit.as_secs_f64(),
+                "some writes did not finish within the shutdown time limit"
+            );
         }
     }
 }

@@ -58,9 +58,9 @@ pub(super) enum OperationRequest {
 /// How far an operation is. ARCHITECTURE.md has the diagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The cloud works on it and can be asked how it is doing.
+    /// The cloud works on it and reports its progress when polled.
     Running(OperationHandle),
-    /// The cloud accepted it and offers nothing to ask: only observations show what became of it.
+    /// The cloud accepted it and has nothing to poll: only observations show what became of it.
     Unpolled,
     /// The cloud reported success at this moment. Reads may lag behind for a while.
     Succeeded(Instant),

@@ -54,7 +54,7 @@ impl Options {
                 _ => continue,
             };
             if !set {
-                warn!(group, option = %name, %value, "the value of an autoscaling option tag cannot be used, so the tag is ignored");
+                warn!(group, option = %name, %value, "autoscaling option tag has an invalid value; ignoring the tag");
             }
         }
         options

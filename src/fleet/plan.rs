@@ -1,4 +1,4 @@
-//! What a batch of requests comes to, on a fresh observation. Pure; the keeper carries it out.
+//! What a batch of requests requires, judged on a fresh observation. Pure; the keeper carries it out.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct NamedNode {
     pub create_error: bool,
 }
 
-/// What deleting some nodes comes to.
+/// What deleting some nodes requires.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeletePlan {
     /// Instances to delete.
@@ -79,7 +79,7 @@ pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
             continue;
         }
         if reported.exists {
-            // What an earlier call of the batch names too is answered with it, and counted once.
+            // What an earlier call of the batch names too gets the same response, and is counted once.
             healthy += u32::from(!failed(reported, node) && !claimed.has(&reported.id));
             plan.instances.push(reported.id.clone());
         } else {

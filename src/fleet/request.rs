@@ -13,7 +13,7 @@ use super::deadline::Deadline;
 use super::error::FleetError;
 use super::plan::NamedNode;
 
-/// What is asked of a group.
+/// What a request changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mutation {
     /// More nodes.
@@ -27,7 +27,7 @@ pub enum Mutation {
 /// A mutation, as the keeper has it.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// What is asked.
+    /// What to change.
     pub mutation: Mutation,
     /// The time it has.
     pub deadline: Deadline,

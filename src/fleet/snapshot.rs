@@ -249,7 +249,7 @@ impl Draft {
         }
         tracing::warn!(
             group = %key.name, sources = ?owners,
-            "several sources have a group of this name; each is served as source/name"
+            "several sources have a node group of this name; serving each as source/name"
         );
         let others: Vec<_> = owners.iter().filter(|source| **source != key.source).cloned().collect();
         for source in others {

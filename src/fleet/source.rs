@@ -1,4 +1,4 @@
-//! Watching one source: listing its groups on its cadence, at once when asked, and not before the cloud allows it when
+//! Watching one source: listing its groups on its cadence, at once on request, and not before the cloud allows it when
 //! it asks for a pause. A source that cannot be read changes no other one's answers, and keeps serving what it has.
 
 use std::collections::{BTreeMap, HashSet};
@@ -21,7 +21,7 @@ pub struct Health {
     pub good: Option<Instant>,
     /// What is wrong since.
     pub problem: Option<String>,
-    /// Until when it is left alone, because the cloud asked for a pause or does not answer.
+    /// Until when it is left alone, because the cloud asked for a pause or does not respond.
     pub paused_until: Option<Instant>,
     /// Listings finished, good or not.
     pub listings: u64,
@@ -88,7 +88,7 @@ struct Watcher {
 
 impl Watcher {
     async fn run(mut self) {
-        // Ends when the fleet is dropped: then nobody can wish any more.
+        // Ends when the fleet is dropped: then no more requests come.
         loop {
             let pause = self.list().await;
             let due = Instant::now() + pause.unwrap_or(self.interval);
@@ -98,7 +98,7 @@ impl Watcher {
                 wish = self.wishes.changed() => match (wish, pause) {
                     (Err(_fleet_gone), _) => return,
                     (Ok(()), None) => {}
-                    // The cloud asked for a pause, or does not answer: wishes do not shorten it.
+                    // The cloud asked for a pause, or does not respond: requests do not shorten it.
                     (Ok(()), Some(_)) => sleep_until(due).await,
                 },
             }
@@ -116,7 +116,7 @@ impl Watcher {
         match outcome {
             Ok(listing) => {
                 if self.failures > 0 {
-                    tracing::info!(source = %self.name, "can be read again");
+                    tracing::info!(source = %self.name, "source can be listed again");
                 }
                 self.failures = 0;
                 self.hand_out(listing, begun).await;
@@ -132,7 +132,7 @@ impl Watcher {
                 let pause = wait.unwrap_or_else(|| self.backoff());
                 tracing::warn!(
                     source = %self.name, error = %problem, retry_in_seconds = pause.as_secs_f64(),
-                    "cannot be listed; what was read last is served"
+                    "source cannot be listed; serving the last readings"
                 );
                 self.report(|health| {
                     health.problem = Some(problem);
@@ -183,19 +183,19 @@ impl Watcher {
         }
         for (name, reason) in listing.broken {
             if self.complained.insert(name.clone()) {
-                tracing::warn!(source = %self.name, group = %name, %reason, "cannot be understood; served as last read");
+                tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be understood; serving the last reading");
             }
             seen.insert(name);
         }
         for name in listing.absent {
             if self.complained.insert(name.clone()) {
-                tracing::warn!(source = %self.name, group = %name, "named in the configuration, but does not exist (yet)");
+                tracing::warn!(source = %self.name, group = %name, "node group is in the configuration but does not exist");
             }
         }
         self.ask_for_missing(&seen, begun, &adoption);
         drop(adoption);
         if timeout(ADOPTION_LIMIT, all_adopted.recv()).await.is_err() {
-            tracing::warn!(source = %self.name, "some groups are still being read; going on without them");
+            tracing::warn!(source = %self.name, "some node groups are still being read; not waiting for them");
         }
     }
 
@@ -204,7 +204,7 @@ impl Watcher {
         for (name, keeper) in &self.keepers {
             if !seen.contains(name) {
                 let message = Message::NotListed { begun, adoption: adoption.clone() };
-                let _busy_keepers_are_asked_next_time = keeper.try_send(message);
+                let _busy_keepers_get_the_next_listing = keeper.try_send(message);
             }
         }
     }
@@ -219,7 +219,7 @@ impl Watcher {
                 keeper
             }
         };
-        let _busy_keepers_read_anew_themselves = keeper.try_send(message);
+        let _busy_keepers_read_again_themselves = keeper.try_send(message);
     }
 }
 

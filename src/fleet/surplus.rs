@@ -6,7 +6,7 @@
 pub(super) enum Surplus {
     /// The instances grew at an unchanged or higher capacity: the cloud launched them itself, and removes them itself.
     Launched,
-    /// The first observation showed it; nobody knows how it came about.
+    /// The first observation showed it; its cause is unknown.
     FoundAtStart,
     /// The capacity fell, and nothing of ours explains it: the cloud is about to delete instances, or the read is wrong.
     CapacityFell,

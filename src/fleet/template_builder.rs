@@ -1,4 +1,4 @@
-//! Building templates, off the read path: the cloud is asked what a new instance is made from, instance types are looked up
+//! Building templates, off the read path: the cloud reports what a new instance is made from, instance types are looked up
 //! once and remembered, and the finished node goes to the group's keeper, which publishes it.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) struct TemplateJob {
 pub struct BuiltTemplate {
     /// The template, or why there is none.
     pub template: Result<NodeTemplate, String>,
-    /// Whether the cloud could not be asked for something that it may return a little later.
+    /// Whether the cloud could not be read for something that it may return a little later.
     pub retry_soon: bool,
 }
 

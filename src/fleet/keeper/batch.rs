@@ -20,7 +20,7 @@ impl Keeper {
     pub(super) async fn serve(&mut self, first: Request) {
         let batch = self.collect(first).await;
         let until = batch.iter().map(|request| request.deadline.send_by).max().unwrap_or_else(Instant::now);
-        // The caller learns what stood in the way, if it is told a moment before its time for sending is up.
+        // The response comes a moment before the caller's time is up, so that the caller sees the reason.
         let mut attempts = Attempts::until(until - RESPOND_EARLY);
         let mut fresh = match self.read_for(&batch, &mut attempts).await {
             Ok(fresh) => Some(fresh),

@@ -80,7 +80,7 @@ pub(super) struct Keeper {
     written: Option<Instant>,
     /// When the last read beside the keeper began that was adopted.
     read_beside: Option<Instant>,
-    /// When the group is to be read next without being asked.
+    /// When the group is to be read next without a request.
     look_at: Option<Instant>,
     /// Until when the outcome of a capacity write may still show.
     unsettled_until: Option<Instant>,

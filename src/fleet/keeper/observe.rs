@@ -42,7 +42,7 @@ impl Keeper {
             || known.instances.iter().any(|instance| instance.state != InstanceState::Running)
     }
 
-    /// A listing lacks the group. It is let go of only if the cloud, asked for it by name, does not know it either.
+    /// A listing lacks the group. It is dropped only if a read by name does not find it either.
     pub(super) fn look_for(&mut self, begun: Instant, adoption: Adoption) {
         if !self.is_outdated(begun) {
             self.side.read(&self.reader, Some(adoption));

@@ -22,7 +22,7 @@ pub(super) struct FailedOperation {
 }
 
 impl Keeper {
-    /// Polls an accepted operation, where the cloud can be asked about it.
+    /// Polls an accepted operation, where the cloud can be polled for it.
     pub(super) fn follow(&mut self, operation: OperationId, handle: Option<OperationHandle>) {
         if let Some(handle) = handle {
             self.side.poll(&self.context.cloud, self.group_id(), operation, handle);

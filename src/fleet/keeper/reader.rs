@@ -47,7 +47,7 @@ impl GroupReader {
     }
 
     /// Reads the group and its instances, beside the keeper. A group is gone only if the cloud reports so twice: a keeper that
-    /// starts anew has forgotten which of its writes may still take effect.
+    /// starts again has forgotten which of its writes may still take effect.
     pub(super) async fn instances_or_gone_twice(&self) -> ReadResult {
         let first = self.instances(READ_LIMIT).await;
         if !matches!(first.reading, Ok(None)) {

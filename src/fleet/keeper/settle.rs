@@ -52,7 +52,16 @@ impl Keeper {
 
     /// Writes a reduction that was unsafe when it was requested, once it is safe.
     async fn lower_owed(&mut self) {
-        let Some(fresh) = self.just_observed().filter(|_| self.state.cancelled() > 0) else { return };
+        if self.state.cancelled() == 0 {
+            return;
+        }
+        let Some(fresh) = self.just_observed() else {
+            // A listing shows that it may be safe by now, but only a read of this group is fresh enough to write on.
+            if plan::reduced_capacity(&self.state, 0).is_some() {
+                self.look_soon();
+            }
+            return;
+        };
         let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
         if let Err(error) = self.lower(fresh, &mut attempts).await {
             tracing::warn!(group = %self.group_id(), %error, "an owed reduction could not be written; it is tried again later");
@@ -105,7 +114,7 @@ impl Keeper {
         self.look_at = Some(self.look_at.map_or(at, |planned| planned.min(at)));
     }
 
-    /// Plans when the group is read next without being asked.
+    /// Plans when the group is read next without a request.
     pub(super) fn plan_look(&mut self) {
         let now = Instant::now();
         let is_unsettled =

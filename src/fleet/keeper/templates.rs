@@ -19,7 +19,7 @@ pub(super) struct TemplateRequest {
     launch_fingerprint: u64,
     learned: Option<Arc<LearnedTypes>>,
     at: Instant,
-    /// Whether the cloud could not be asked at that time.
+    /// Whether the cloud could not be read at that time.
     retry_soon: bool,
 }
 

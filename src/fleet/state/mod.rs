@@ -55,7 +55,7 @@ pub(super) struct CapacityWrite {
     pub accepted: Instant,
     /// When it was sent, by the cloud's clock.
     pub sent: SystemTime,
-    /// What the cloud can be asked about it by, if it can.
+    /// What the cloud can be polled by, if it can.
     pub handle: Option<OperationHandle>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct DeletionWrite {
     pub ids: BTreeSet<ProviderId>,
     /// When the cloud accepted it.
     pub accepted: Instant,
-    /// What the cloud can be asked about it by, if it can.
+    /// What the cloud can be polled by, if it can.
     pub handle: Option<OperationHandle>,
     /// Whether this is the second attempt.
     pub is_resubmitted: bool,
@@ -125,7 +125,7 @@ impl GroupState {
     }
 
     /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall. Returns how
-    /// much of the capacity left with running instances that nobody here deleted.
+    /// much of the capacity left with running instances that Headcount did not delete.
     pub(super) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) -> u32 {
         let now = observation.begun;
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
@@ -176,7 +176,7 @@ impl GroupState {
         }
     }
 
-    /// Where running instances left that nobody here deleted (an eviction), a running scale-up expects that much less.
+    /// Where running instances left that Headcount did not delete (an eviction), a running scale-up expects that much less.
     /// Instances that leave while they are being created are what the scale-up itself failed to make.
     fn lost_with_instances(&self, before: Census, ran_before: &BTreeSet<ProviderId>) -> u32 {
         let left = count(ran_before.difference(&self.running_ids()).count());

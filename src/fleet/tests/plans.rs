@@ -10,7 +10,7 @@ fn named(numbers: std::ops::Range<u32>) -> Vec<NamedNode> {
 }
 
 #[test]
-fn a_batch_is_judged_whole_against_the_minimum() {
+fn a_call_that_would_break_the_minimum_is_refused_as_a_whole() {
     let group = Group::new(4, running(0..4));
     let none = DeletePlan::default();
     let judge = |nodes: &[NamedNode], claimed| plan::delete(&group.state, nodes, claimed);
@@ -18,18 +18,18 @@ fn a_batch_is_judged_whole_against_the_minimum() {
     let first = judge(&named(0..3), &none).expect("there is room for three");
     assert_eq!(first.instances, ids(0..3));
     assert_eq!(judge(&named(3..4), &first), Err(Refusal::BelowMin { asked: 1, room: 0, min: 1 }));
-    assert_eq!(judge(&named(0..3), &first), Ok(first.clone()), "asked for already, and answered together");
+    assert_eq!(judge(&named(0..3), &first), Ok(first.clone()), "requested already; both get one response");
 }
 
 #[test]
-fn deleting_what_is_gone_or_going_is_fine_and_costs_nothing() {
+fn deleting_an_instance_that_is_gone_or_being_deleted_succeeds_without_a_call() {
     let group = Group::new(4, all(&[running(0..4), deleting(4..5, Counts::No)]));
     let plan = plan::delete(&group.state, &named(4..9), &DeletePlan::default());
     assert_eq!(plan, Ok(DeletePlan::default()));
 }
 
 #[test]
-fn failed_machines_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
+fn failed_instances_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
     let mut machines = running(0..2);
     machines[1].failure = Some(shortage(wall(0)));
     let group = Group::new(2, machines);
@@ -41,7 +41,7 @@ fn failed_machines_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
 }
 
 #[test]
-fn names_match_in_any_case_and_the_cloud_is_told_its_own() {
+fn ids_match_in_any_case_and_the_cloud_gets_its_own_spelling() {
     let group = Group::new(2, running(0..2));
     let shouted = [NamedNode { id: ProviderId::from("I-1"), create_error: false }];
     let plan = plan::delete(&group.state, &shouted, &DeletePlan::default());
@@ -62,7 +62,7 @@ fn growth_stops_at_the_maximum_and_where_the_group_cannot_grow() {
 }
 
 #[test]
-fn no_group_grows_beyond_what_any_group_holds() {
+fn no_group_grows_beyond_the_largest_capacity_of_any_group() {
     let mut group = Group::new(98, running(0..98));
     let mut boundless = group.observation().clone();
     boundless.reading.max = u32::MAX;
@@ -91,7 +91,7 @@ fn a_surplus_found_at_the_start_permits_a_scale_up_unless_more_than_twice_the_ca
 }
 
 #[test]
-fn no_scale_up_is_written_below_what_lives_after_the_capacity_fell() {
+fn no_scale_up_is_written_below_the_live_instances_after_the_capacity_fell() {
     let mut group = Group::new(90, running(0..90));
     group.see(0, running(0..90));
     assert_eq!(plan::raised_capacity(&group.state, 1), None);
@@ -100,7 +100,7 @@ fn no_scale_up_is_written_below_what_lives_after_the_capacity_fell() {
 }
 
 #[test]
-fn readings_that_contradict_themselves_are_doubted_until_a_second_one_agrees() {
+fn contradictory_observations_are_doubted_until_a_second_one_confirms_them() {
     let group = Group::new(90, running(0..90));
     let doubted = |desired, instances| {
         let reading = group.reading(desired, instances);
@@ -126,7 +126,7 @@ fn a_first_observation_is_doubted_too() {
 }
 
 #[test]
-fn a_capacity_that_a_scale_up_accounted_for_is_doubted_once_it_no_longer_does() {
+fn a_capacity_explained_by_a_scale_up_is_doubted_once_the_scale_up_has_settled() {
     let mut group = Group::new(0, vec![]);
     group.write(0, 3, None);
     group.see(0, running(0..2));
@@ -148,7 +148,7 @@ fn a_surplus_is_no_contradiction_and_a_capacity_that_falls_further_is_one() {
 }
 
 #[test]
-fn what_headcount_deletes_itself_is_no_contradiction() {
+fn deletions_by_headcount_are_no_contradiction() {
     let mut group = Group::new(10, running(0..10));
     group.delete(0..9);
     let reading = group.reading(1, running(9..10));
@@ -156,7 +156,7 @@ fn what_headcount_deletes_itself_is_no_contradiction() {
 }
 
 #[test]
-fn a_capacity_that_falls_by_what_is_being_deleted_is_no_contradiction_to_the_read_after_the_deletion() {
+fn a_capacity_that_falls_by_the_instances_being_deleted_is_no_contradiction() {
     // Two of eight are missing; four are deleted, and the capacity no longer counts them at once.
     let mut group = Group::new(8, running(0..6));
     group.delete(0..4);
@@ -179,11 +179,11 @@ fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
     assert_eq!(plan::healed_capacity(&group.state), Some(7));
     group.now += Duration::from_secs(40);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state), None, "somebody else's doing by now");
+    assert_eq!(plan::healed_capacity(&group.state), None, "another client's doing by now");
 }
 
 #[test]
-fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
+fn the_capacity_is_not_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
     let mut group = Group::new(3, running(0..3));
     group.write(3, 7, None);
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
@@ -197,7 +197,7 @@ fn nothing_is_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
 }
 
 #[test]
-fn nothing_is_lowered_on_instances_that_were_read_before_the_capacity_was_raised() {
+fn the_capacity_is_not_lowered_on_instances_read_before_it_was_raised() {
     let mut group = Group::new(7, running(0..7));
     let mut see = |desired, etag: &str| {
         group.now += Duration::from_secs(10);
@@ -214,7 +214,7 @@ fn nothing_is_lowered_on_instances_that_were_read_before_the_capacity_was_raised
 }
 
 #[test]
-fn nothing_is_lowered_just_after_somebody_else_raised_the_capacity() {
+fn the_capacity_is_not_lowered_just_after_another_client_raised_it() {
     let mut group = Group::new(5, running(0..3));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
@@ -226,7 +226,7 @@ fn nothing_is_lowered_just_after_somebody_else_raised_the_capacity() {
 }
 
 #[test]
-fn nothing_is_lowered_below_what_a_reading_lost_of_a_deletion_under_way() {
+fn the_capacity_is_not_lowered_below_instances_being_deleted_that_a_read_omits() {
     let mut group = Group::new(4, running(0..3));
     group.delete(2..3);
     group.see(4, running(0..2));
@@ -236,7 +236,7 @@ fn nothing_is_lowered_below_what_a_reading_lost_of_a_deletion_under_way() {
 }
 
 #[test]
-fn a_scale_up_that_undid_a_greater_one_of_somebody_else_is_healed() {
+fn a_scale_up_that_undid_a_larger_one_of_another_client_is_healed() {
     let mut group = Group::new(3, running(0..3));
     group.write(3, 5, None);
     group.see(5, running(0..3));
@@ -287,7 +287,7 @@ fn a_surplus_is_never_raised_above_the_capacity_before_our_reduction_or_the_maxi
 }
 
 #[test]
-fn deletions_that_fail_after_the_capacity_let_go_of_them_are_raised_back() {
+fn the_capacity_is_raised_back_for_deletions_that_failed_after_it_dropped_them() {
     let mut group = Group::new(8, running(0..8));
     let delete = group.delete(0..3);
     group.see(5, all(&[deleting(0..3, Counts::UntilDeleted), running(3..8)]));
@@ -337,7 +337,7 @@ fn instances_that_the_cloud_reports_as_leaving_are_leaving() {
 }
 
 #[test]
-fn a_raise_that_was_refused_is_tried_again() {
+fn a_heal_that_was_refused_is_tried_again() {
     let mut group = Group::new(7, running(0..6));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
@@ -351,14 +351,14 @@ fn a_raise_that_was_refused_is_tried_again() {
 }
 
 #[test]
-fn a_shrinkage_from_outside_is_not_undone() {
+fn a_reduction_by_another_client_is_not_undone() {
     let mut group = Group::new(7, running(0..7));
     group.see(6, running(0..7));
     assert_eq!(plan::healed_capacity(&group.state), None);
 }
 
 #[test]
-fn the_numbers_are_derived_anew_each_time() {
+fn the_target_is_derived_again_from_each_observation() {
     let mut group = Group::new(5, running(0..5));
     for _ in 0..10 {
         let delete = group.delete(0..2);

@@ -1,4 +1,4 @@
-//! What CA is told, on hand-made observations.
+//! What is reported to CA, on hand-made observations.
 
 use super::super::accounting::Accounting;
 use super::*;
@@ -45,7 +45,7 @@ fn the_observation_after_the_acceptance_shows_the_accounting() {
 }
 
 #[test]
-fn after_a_restart_deleting_instances_are_out_of_the_target_whatever_the_habit() {
+fn after_a_restart_instances_being_deleted_are_not_in_the_target_under_either_accounting() {
     let list = all(&[deleting(0..3, Counts::UntilDeleted), running(3..10)]);
     for desired in [10, 7] {
         assert_eq!(Group::new(desired, list.clone()).target(), 7, "capacity {desired}");
@@ -53,14 +53,14 @@ fn after_a_restart_deleting_instances_are_out_of_the_target_whatever_the_habit()
 }
 
 #[test]
-fn terminating_instances_mask_no_shortfall_where_the_capacity_never_counts_them() {
+fn terminating_instances_hide_no_shortfall_where_the_capacity_never_counts_them() {
     let group = Group::new(5, all(&[running(0..2), deleting(2..5, Counts::No)]));
     assert_eq!((group.target(), group.placeholders().len()), (5, 3));
     assert_eq!(group.reported(InstanceState::Deleting), 3);
 }
 
 #[test]
-fn standby_instances_are_listed_and_are_no_part_of_the_target_or_the_shortfall() {
+fn standby_instances_are_listed_but_not_part_of_the_target_or_the_shortfall() {
     let standby = vec![instance(9, InstanceState::Running, Counts::No)];
     let group = Group::new(2, all(&[running(0..2), standby]));
     assert_eq!((group.target(), group.placeholders().len(), group.reported(InstanceState::Running)), (2, 0, 3));
@@ -89,7 +89,7 @@ fn an_accepted_deletion_shows_in_the_target_and_the_states_before_any_read_does(
 }
 
 #[test]
-fn a_scale_up_shows_whole_beside_deletions_that_somebody_else_asked_for() {
+fn a_scale_up_is_fully_in_the_target_beside_deletions_by_another_client() {
     // Somebody else has lowered the group from 7 to 2, and five of its instances are on their way out.
     let mut group = Group::new(2, all(&[running(0..2), deleting(2..7, Counts::UntilDeleted)]));
     assert_eq!(group.target(), 2);
@@ -144,7 +144,7 @@ fn a_scale_up_is_never_computed_from_a_read_that_lags_behind() {
 }
 
 #[test]
-fn a_change_from_outside_shows_at_once_operations_or_not() {
+fn a_change_by_another_client_shows_at_once_with_or_without_operations() {
     let mut group = Group::new(9, running(0..9));
     group.write(9, 10, Some("scale-up"));
     group.see(10, running(0..9));
@@ -153,7 +153,7 @@ fn a_change_from_outside_shows_at_once_operations_or_not() {
 }
 
 #[test]
-fn placeholders_keep_their_ids_and_go_as_instances_come() {
+fn placeholders_keep_their_ids_and_disappear_as_instances_appear() {
     let mut group = Group::new(2, running(0..2));
     group.write(2, 5, None);
     let named = group.placeholders();
@@ -210,14 +210,14 @@ fn capacity_that_the_cloud_took_back_stays_in_the_target_until_its_placeholders_
 }
 
 #[test]
-fn machines_that_vanish_while_they_are_created_are_a_failed_scale_up_and_no_eviction() {
+fn instances_that_vanish_while_being_created_are_a_failed_scale_up_and_not_an_eviction() {
     let creating = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
         numbers.map(|number| instance(number, InstanceState::Creating, Counts::UntilDeleted)).collect()
     };
     let mut group = Group::new(2, running(0..2));
     let scale_up = group.write(2, 5, Some("scale-up"));
     group.see(5, all(&[running(0..2), creating(2..5)]));
-    group.see(2, running(0..2)); // rolled back, and nobody has said so yet
+    group.see(2, running(0..2)); // rolled back, and not reported yet
     group.fail(scale_up, 2, running(0..2));
     assert_eq!((group.target(), group.failed()), (5, 3));
 }
@@ -233,7 +233,7 @@ fn capacity_that_the_cloud_took_back_is_forgotten_after_a_while() {
 }
 
 #[test]
-fn capacity_that_the_cloud_kept_after_a_failure_can_be_lowered_to_what_lives() {
+fn capacity_that_the_cloud_kept_after_a_failure_can_be_lowered_to_the_live_instances() {
     let mut group = Group::new(3, running(0..3));
     let scale_up = group.write(3, 8, Some("scale-up"));
     group.see(8, running(0..4));
@@ -246,7 +246,7 @@ fn capacity_that_the_cloud_kept_after_a_failure_can_be_lowered_to_what_lives() {
 }
 
 #[test]
-fn a_reduction_never_goes_below_what_is_listed_deleting_instances_included() {
+fn a_reduction_never_goes_below_the_listed_instances_including_those_being_deleted() {
     let mut group = Group::new(8, all(&[running(0..3), deleting(3..6, Counts::No)]));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     assert_eq!(named.len(), 5);
@@ -262,7 +262,7 @@ fn a_reduction_never_goes_below_what_is_listed_deleting_instances_included() {
 }
 
 #[test]
-fn a_reduction_never_goes_below_the_minimum_and_what_is_left_out_stays_out_of_the_target() {
+fn a_reduction_never_goes_below_the_minimum_and_the_rest_stays_out_of_the_target() {
     let mut group = Group::new(35, running(0..1));
     let mut observation = group.reading(35, running(0..1));
     observation.reading.min = 30;

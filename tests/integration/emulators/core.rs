@@ -177,7 +177,7 @@ impl EmulatorCore {
             ReadFault::Missing => None,
             ReadFault::Stale(ago) => {
                 let then = self.simulated.world(|world, _| world.reading_ago(name, ago));
-                group.zip(then).map(|(group, then)| group.as_of(&then))
+                group.zip(then).map(|(group, then)| group.shown_at(&then))
             }
             ReadFault::Broken => return Err(Undecodable),
         })

@@ -48,7 +48,7 @@ impl ShownGroup {
     }
 
     /// The same group as in an earlier reading.
-    pub(super) fn as_of(self, then: &GroupReading) -> Self {
+    pub(super) fn shown_at(self, then: &GroupReading) -> Self {
         let instances = then.instances.iter().flatten().map(|instance| self.instance(instance)).collect();
         Self { capacity: then.desired, etag: then.etag.clone(), instances, busy: false, failed: false, ..self }
     }

@@ -1,4 +1,4 @@
-//! What a caller's deadline means for what it asked.
+//! What a caller's deadline means for its request.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::fixture::{Fixture, limit};
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_sent_in_time_is_never_sent() {
+async fn a_write_that_was_not_sent_in_time_is_never_sent() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
     let slow = CallFault::Slow(Duration::from_secs(10));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::Observe), None, 1, slow));
@@ -22,11 +22,11 @@ async fn what_was_not_sent_in_time_is_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_sent_is_finished_though_its_caller_has_gone() {
+async fn a_write_that_was_sent_is_finished_after_its_caller_has_gone() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
     let slow = CallFault::Slow(Duration::from_secs(10));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
-    let error = fixture.increase("g", 1).await.expect_err("too slow to be answered");
+    let error = fixture.increase("g", 1).await.expect_err("the response comes too late");
     assert!(matches!(error, FleetError::StillRunning { .. }), "{error}");
     fixture.until("it shows", |fixture| fixture.target("g") == 5).await;
 

@@ -1,4 +1,4 @@
-//! A fleet over simulated clouds, and short words for what is asked of it and seen of it.
+//! A fleet over simulated clouds, and short names for what the tests request and observe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// A fleet over one source with these groups, ready to be asked.
+    /// A fleet over one source with these groups, ready to serve.
     pub(super) async fn with(plans: impl IntoIterator<Item = GroupPlan>) -> Self {
         let fixture = Self::cold([("sim", Simulated::with_groups(7, plans))]);
         fixture.ready().await;
@@ -89,9 +89,9 @@ impl Fixture {
         timeout(Duration::from_secs(600), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
     }
 
-    pub(super) fn nobody_was_killed(&self) {
+    pub(super) fn no_instance_was_killed(&self) {
         for cloud in &self.clouds {
-            assert_eq!(cloud.killed_unnamed(), [], "a write cost instances their life that nobody named");
+            assert_eq!(cloud.killed_unnamed(), [], "a write killed instances that no call named");
         }
     }
 }
@@ -113,7 +113,7 @@ pub(super) fn seconds(seconds: u64) -> headcount::clouds::simulated::Span {
     Duration::from_secs(seconds)..=Duration::from_secs(seconds)
 }
 
-/// A group of each kind and accounting habit.
+/// A group of each kind and accounting.
 pub(super) fn kinds() -> [(&'static str, GroupPlan); 3] {
     [
         ("an Auto Scaling group", GroupPlan::aws("g")),

@@ -1,4 +1,4 @@
-//! Growing a group, and what becomes of it when the write meets something.
+//! Growing a group, and what happens when the write fails or conflicts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::fixture::{Fixture, kinds, limit, seconds};
 
 #[tokio::test(start_paused = true)]
-async fn a_group_grows_and_shrinks_and_every_answer_is_visible_at_once() {
+async fn a_group_grows_and_shrinks_and_each_write_shows_at_once() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 10, 2)]).await;
         assert_eq!(fixture.target("g"), 2, "{kind}");
@@ -28,7 +28,7 @@ async fn a_group_grows_and_shrinks_and_every_answer_is_visible_at_once() {
         fixture.until("it is gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (4, 4), "{kind}");
         assert!(!fixture.instances("g", InstanceState::Running).contains(&victim), "{kind}");
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
 
@@ -64,12 +64,12 @@ async fn a_scale_up_during_deletions_keeps_both() {
         fixture.until("all is done", |fixture| fixture.instances("g", InstanceState::Running).len() == 50).await;
         fixture.until("the capacity agrees", |fixture| fixture.capacity("g") == 50).await;
         assert_eq!(fixture.target("g"), 50, "{kind}");
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_answer_is_lost_is_found_out_about() {
+async fn a_read_settles_a_write_whose_response_was_lost() {
     for call_fault in [CallFault::LostResponse, CallFault::Malformed] {
         for (kind, plan) in kinds() {
             let fixture = Fixture::with([plan.sized(0, 10, 4)]).await;
@@ -90,7 +90,7 @@ async fn a_write_whose_answer_is_lost_is_found_out_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_fails_changes_nothing_and_says_so() {
+async fn a_write_that_fails_changes_nothing_and_returns_an_error() {
     for call_fault in [CallFault::Unreachable, CallFault::Denied, CallFault::Refused] {
         let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
         fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, call_fault.clone()));
@@ -102,12 +102,12 @@ async fn a_write_that_fails_changes_nothing_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_is_computed_again_from_a_new_reading() {
+async fn a_write_that_conflicts_is_recomputed_from_a_new_read() {
     let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 2, CallFault::Conflict));
     fixture.cloud().set_desired_externally("g", 9).expect("exists");
     fixture.increase("g", 2).await.expect("the third attempt is accepted");
-    assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11), "growth from outside is kept");
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11), "growth by another client is kept");
 
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 100, CallFault::Conflict));
     let began = Instant::now();
@@ -136,66 +136,66 @@ async fn a_throttled_write_is_sent_again_if_the_pause_ends_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn growth_from_outside_is_read_before_a_write_is_computed() {
+async fn growth_by_another_client_is_read_before_a_write_is_computed() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 100, 4)]).await;
         fixture.cloud().set_desired_externally("g", 9).expect("exists");
         assert_eq!(fixture.target("g"), 4, "{kind}: not listed again yet");
         fixture.increase("g", 2).await.expect(kind);
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11), "{kind}");
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn growth_from_outside_under_a_write_is_kept() {
+async fn growth_by_another_client_during_a_write_is_kept() {
     let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
     let slow = CallFault::Slow(Duration::from_secs(2));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
-    let somebody_else = async {
+    let another_client = async {
         fixture.until("the write is on its way", |fixture| fixture.calls(CallKind::SetCapacity) == 1).await;
         fixture.cloud().set_desired_externally("g", 9).expect("exists");
     };
-    let (outcome, ()) = tokio::join!(fixture.increase("g", 2), somebody_else);
-    outcome.expect("read again, computed again");
+    let (outcome, ()) = tokio::join!(fixture.increase("g", 2), another_client);
+    outcome.expect("read again and recomputed");
     assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11));
-    fixture.nobody_was_killed();
+    fixture.no_instance_was_killed();
 }
 
-/// Somebody else raises the capacity after it was read for a scale-up and before that scale-up is written, and the write,
+/// Another client raises the capacity after it was read for a scale-up and before that scale-up is written, and the write,
 /// which an Auto Scaling group does not check, lowers the capacity below what has been launched by then.
 async fn growth_race(units_per_node: u32) {
     let plan = GroupPlan::aws("g").sized(0, 100, 4).launch_time(seconds(1)).weighted(units_per_node);
     let fixture = Fixture::with([plan]).await;
     let slow = CallFault::Slow(Duration::from_secs(4));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
-    let somebody_else = async {
+    let another_client = async {
         fixture.until("the write is on its way", |fixture| fixture.calls(CallKind::SetCapacity) == 1).await;
         fixture.cloud().set_desired_externally("g", 9).expect("exists");
     };
-    let (outcome, ()) = tokio::join!(fixture.increase("g", 2), somebody_else);
+    let (outcome, ()) = tokio::join!(fixture.increase("g", 2), another_client);
     outcome.expect("accepted");
     fixture.until("the capacity is raised back", |fixture| fixture.capacity("g") == 9).await;
     // An Auto Scaling group terminates a surplus after some twenty seconds.
     sleep(Duration::from_secs(60)).await;
     assert_eq!((fixture.target("g"), fixture.instances("g", InstanceState::Running).len()), (9, 9));
-    fixture.nobody_was_killed();
+    fixture.no_instance_was_killed();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_growth_race_kills_nobody() {
+async fn a_growth_race_kills_no_instance() {
     growth_race(1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_growth_race_in_a_weighted_group_kills_nobody() {
+async fn a_growth_race_in_a_weighted_group_kills_no_instance() {
     for units_per_node in [2, 3] {
         growth_race(units_per_node).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn growth_in_one_batch_with_a_deletion_is_computed_from_a_reading_after_it() {
+async fn growth_in_one_batch_with_a_deletion_is_computed_from_a_read_after_the_deletion() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 6)]).await;
     let victim = fixture.instances("g", InstanceState::Running)[..1].to_vec();
     // The second reading, by which the deletion would be seen, fails.

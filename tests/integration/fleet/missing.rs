@@ -26,7 +26,7 @@ async fn launches_that_fail_are_listed_with_the_reason_until_their_placeholders_
         fixture.until("the capacity is back at what lives", |fixture| fixture.capacity("g") == 2).await;
         fixture.delete("g", &placeholders).await.expect("again is fine");
         assert_eq!(fixture.target("g"), 2, "{kind}");
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
 
@@ -43,7 +43,7 @@ async fn capacity_that_the_cloud_rolls_back_stays_in_the_target_until_its_placeh
 }
 
 #[tokio::test(start_paused = true)]
-async fn placeholders_below_the_minimum_are_forgone_without_a_write() {
+async fn placeholders_below_the_minimum_are_cancelled_without_a_write() {
     let plan =
         GroupPlan::aws("g").sized(30, 50, 30).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(2)));
     let fixture = Fixture::with([plan]).await;
@@ -60,14 +60,14 @@ async fn placeholders_below_the_minimum_are_forgone_without_a_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_decrease_takes_back_what_is_missing_and_nothing_else() {
+async fn a_decrease_removes_missing_capacity_and_nothing_else() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 10, 4).launch_time(seconds(3600))]).await;
         fixture.increase("g", 1).await.expect(kind);
         fixture.decrease("g", 6).await.expect(kind);
         fixture.until("capacity and target agree", |fixture| fixture.target("g") == fixture.capacity("g")).await;
         assert!(fixture.instances("g", InstanceState::Running).len() == 4, "{kind}");
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
 
@@ -90,11 +90,11 @@ async fn an_instance_that_comes_up_under_a_reduction_is_kept() {
     fixture.until("the capacity is back", |fixture| fixture.capacity("g") == 7).await;
     sleep(Duration::from_secs(60)).await;
     assert_eq!((fixture.target("g"), fixture.instances("g", InstanceState::Running).len()), (7, 7));
-    fixture.nobody_was_killed();
+    fixture.no_instance_was_killed();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_lowered_while_deletions_are_pending_is_lowered_after_them() {
+async fn capacity_that_cannot_be_lowered_while_deletions_are_pending_is_lowered_after_them() {
     for plan in [GroupPlan::aws("g"), GroupPlan::azure("g").accounting(Accounting::OnAccept)] {
         let failing = LaunchOutcome::fails(no_capacity(), seconds(2));
         let plan = plan.sized(0, 20, 6).delete_time(seconds(60)).launches(Pick::Always, failing);
@@ -108,6 +108,6 @@ async fn what_cannot_be_lowered_while_deletions_are_pending_is_lowered_after_the
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (2, 4), "six are listed, so nothing is lowered yet");
         fixture.until("it is lowered", |fixture| fixture.capacity("g") == 2).await;
         assert_eq!(fixture.instances("g", InstanceState::Running), running[4..]);
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }

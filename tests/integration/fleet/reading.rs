@@ -21,12 +21,12 @@ async fn a_capacity_read_as_zero_is_neither_published_nor_written_on() {
             sleep(Duration::from_millis(100)).await;
             assert_eq!(fixture.target("g"), 91, "{kind}");
         }
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_group_is_reported_once_two_readings_say_so() {
+async fn an_empty_group_is_reported_once_two_reads_show_it() {
     let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 200, 20)]).await;
     fixture.cloud().set_desired_externally("g", 0).expect("exists");
     fixture
@@ -37,7 +37,7 @@ async fn an_empty_group_is_reported_once_two_readings_say_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_that_began_before_a_write_says_nothing_of_it() {
+async fn a_listing_that_began_before_a_write_does_not_replace_it() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
     fixture.cloud().faults(|faults| {
         faults.script(Some(CallKind::List), None, 1, CallFault::Slow(Duration::from_secs(3)));
@@ -57,7 +57,7 @@ async fn a_listing_that_began_before_a_write_says_nothing_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_cloud_is_down_reads_go_on_and_writes_say_so() {
+async fn while_the_cloud_is_down_reads_continue_and_writes_fail() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
     fixture.cloud().faults(|faults| faults.down = true);
     for _ in 0..5 {
@@ -78,7 +78,7 @@ async fn while_the_cloud_is_down_reads_go_on_and_writes_say_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_never_could_be_read_is_waited_for_and_then_left_out() {
+async fn a_source_that_could_never_be_read_is_left_out_after_a_wait() {
     let broken = Simulated::with_groups(1, [GroupPlan::aws("lost")]);
     broken.faults(|faults| faults.down = true);
     let healthy = Simulated::with_groups(2, [GroupPlan::aws("g").sized(0, 9, 3)]);
@@ -106,7 +106,7 @@ async fn a_node_keeps_its_group_for_a_while_after_its_instance_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_groups_of_one_name_are_told_apart_by_their_source() {
+async fn two_groups_of_one_name_are_distinguished_by_their_source() {
     let group = |size| Simulated::with_groups(1, [GroupPlan::aws("g").sized(0, 9, size)]);
     let fixture = Fixture::cold([("one", group(2)), ("two", group(3))]);
     fixture.ready().await;
@@ -123,7 +123,7 @@ async fn two_groups_of_one_name_are_told_apart_by_their_source() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_vanishes_goes_alone_and_comes_back_with_its_instances() {
+async fn a_group_that_vanishes_affects_no_other_and_returns_with_its_instances() {
     let fixture = Fixture::with([GroupPlan::aws("a").sized(0, 9, 2), GroupPlan::aws("b").sized(0, 9, 3)]).await;
     fixture.cloud().faults(|faults| faults.script_read(None, "a", 1, ReadFault::Missing));
     sleep(Duration::from_secs(20)).await;
@@ -148,7 +148,7 @@ async fn a_group_that_is_gone_when_it_is_read_for_a_write_is_not_written_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_answer_that_there_is_no_such_group_keeps_no_write_from_it() {
+async fn a_single_not_found_response_does_not_prevent_a_write() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 9, 2)]).await;
     fixture.cloud().faults(|faults| faults.script_read(Some(CallKind::Observe), "g", 1, ReadFault::Missing));
     fixture.increase("g", 1).await.expect("it exists");

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::fixture::{Fixture, kinds, limit, named, no_capacity, seconds};
 
 #[tokio::test(start_paused = true)]
-async fn fifty_concurrent_deletes_of_one_node_are_a_few_calls_and_take_just_those() {
+async fn fifty_concurrent_deletes_of_one_node_each_take_few_calls_and_delete_only_those_nodes() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 100, 80)]).await;
         let running = fixture.instances("g", InstanceState::Running);
@@ -33,31 +33,31 @@ async fn fifty_concurrent_deletes_of_one_node_are_a_few_calls_and_take_just_thos
         fixture.until("they are gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
         assert_eq!(fixture.instances("g", InstanceState::Running), survivors, "{kind}");
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (30, 30), "{kind}");
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletes_that_fail_later_leave_no_wrong_count_behind() {
-    for habit in [Accounting::WhenGone, Accounting::OnAccept] {
+async fn deletions_that_fail_later_leave_the_count_right() {
+    for accounting in [Accounting::WhenGone, Accounting::OnAccept] {
         let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
-        let plan = GroupPlan::azure("g").sized(1, 200, 86).accounting(habit);
+        let plan = GroupPlan::azure("g").sized(1, 200, 86).accounting(accounting);
         let fixture = Fixture::with([plan.deletions(Pick::Always, DeleteOutcome::FailsLater(failure))]).await;
         for round in 0..3 {
             let victims = fixture.instances("g", InstanceState::Running)[..38].to_vec();
             fixture.delete("g", &victims).await.expect("accepted");
-            assert_eq!(fixture.target("g"), 48, "{habit:?}, round {round}");
+            assert_eq!(fixture.target("g"), 48, "{accounting:?}, round {round}");
             fixture.until("all run again", |fixture| fixture.instances("g", InstanceState::Running).len() == 86).await;
-            assert_eq!(fixture.target("g"), 86, "{habit:?}, round {round}");
+            assert_eq!(fixture.target("g"), 86, "{accounting:?}, round {round}");
         }
         fixture.increase("g", 5).await.expect("accepted");
-        assert_eq!((fixture.target("g"), fixture.capacity("g")), (91, 91), "{habit:?}");
-        fixture.nobody_was_killed();
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (91, 91), "{accounting:?}");
+        fixture.no_instance_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_of_other_groups_and_clouds_are_refused_and_nothing_is_done() {
+async fn nodes_of_other_groups_and_clouds_are_refused_and_nothing_is_deleted() {
     let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 9, 3), GroupPlan::azure("h").sized(0, 9, 3)]).await;
     let own = fixture.instances("g", InstanceState::Running)[0].clone();
     let other = fixture.instances("h", InstanceState::Running)[0].clone();
@@ -71,7 +71,7 @@ async fn nodes_of_other_groups_and_clouds_are_refused_and_nothing_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletes_are_judged_whole_in_the_order_of_arrival_while_there_is_room() {
+async fn each_delete_call_is_judged_as_a_whole_in_order_of_arrival() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(3, 9, 5)]).await;
     let running = fixture.instances("g", InstanceState::Running);
     let (three, two) = running.split_at(3);
@@ -98,21 +98,43 @@ async fn single_deletes_that_together_would_break_the_minimum_stop_at_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_cloud_says_is_gone_is_told_so_though_reads_lag_behind() {
+async fn instances_that_the_cloud_reports_as_gone_are_not_listed_while_reads_lag_behind() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 9, 5)]).await;
         let lag = ReadFault::Stale(Duration::from_secs(3));
         fixture.cloud().faults(|faults| faults.script_read(Some(CallKind::Observe), "g", 2, lag));
         sleep(Duration::from_secs(6)).await;
         let gone = fixture.cloud().evict("g", 1).expect("exists");
-        assert!(fixture.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}: nobody has looked");
+        assert!(fixture.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}: not read yet");
         fixture.delete("g", &gone).await.expect(kind);
         assert!(!fixture.instances("g", InstanceState::Running).contains(&gone[0]), "{kind}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn part_of_a_batch_that_the_cloud_refuses_is_named_and_the_rest_is_done() {
+async fn a_node_that_was_launched_since_the_last_read_is_deleted() {
+    let listed = |fixture: &Fixture| -> Vec<ProviderId> {
+        let instances = fixture.cloud().world(|world, _| world.group("g").expect("exists").instances());
+        instances.into_iter().filter(|one| one.state == InstanceState::Running).map(|one| one.id).collect()
+    };
+    for (kind, plan) in kinds() {
+        let fixture = Fixture::with([plan.sized(0, 9, 5).launch_time(seconds(1))]).await;
+        let known = fixture.instances("g", InstanceState::Running);
+        let slow = CallFault::Slow(Duration::from_secs(60));
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::List), None, 100, slow));
+        sleep(Duration::from_secs(6)).await;
+        fixture.cloud().set_desired_externally("g", 6).expect("exists");
+        fixture.until("one was launched", |fixture| listed(fixture).len() == 6).await;
+        let launched: Vec<_> = listed(&fixture).into_iter().filter(|id| !known.contains(id)).collect();
+        assert_eq!(fixture.instances("g", InstanceState::Running), known, "{kind}: not read since");
+        fixture.delete("g", &launched).await.expect(kind);
+        fixture.until("it is gone", |fixture| !listed(fixture).contains(&launched[0])).await;
+        fixture.no_instance_was_killed();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_of_a_batch_that_the_cloud_refuses_is_named_and_the_rest_is_deleted() {
     let refused = DeleteOutcome::Refused(PlannedFailure::other("ResourceContention", "busy"));
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 9, 5).deletions(Pick::First(1), refused)]).await;
     let running = fixture.instances("g", InstanceState::Running);
@@ -123,7 +145,7 @@ async fn part_of_a_batch_that_the_cloud_refuses_is_named_and_the_rest_is_done() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_in_the_middle_of_deletions_tells_the_truth_from_the_first_answer() {
+async fn after_a_restart_during_deletions_the_first_response_is_right() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 100, 40).delete_time(seconds(300))]).await;
         let victims = fixture.instances("g", InstanceState::Running)[..15].to_vec();
@@ -142,12 +164,12 @@ async fn a_restart_in_the_middle_of_deletions_tells_the_truth_from_the_first_ans
         assert_eq!(fixture.instances("g", InstanceState::Deleting).len(), 15, "{kind}");
         fixture.increase("g", 1).await.expect(kind);
         assert_eq!(fixture.target("g"), 26, "{kind}");
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletions_that_were_preempted_are_asked_for_again_together() {
+async fn preempted_deletions_are_sent_again_together() {
     let plan = GroupPlan::azure("g").sized(0, 20, 6).overlap(Overlap::Preempt).delete_time(seconds(10));
     let fixture = Fixture::with([plan]).await;
     let running = fixture.instances("g", InstanceState::Running);
@@ -170,9 +192,9 @@ async fn deletions_that_were_preempted_are_asked_for_again_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_a_deletion_is_counted_is_seen_even_where_the_reading_after_it_fails() {
+async fn the_accounting_is_learned_even_if_the_first_read_after_a_deletion_fails() {
     for (accounting, capacity) in [(Accounting::OnAccept, 5), (Accounting::WhenGone, 7)] {
-        // Two are missing, so that the numbers alone do not tell the habit.
+        // Two are missing, so that the numbers alone do not show the accounting.
         let failing = LaunchOutcome::fails(no_capacity(), seconds(4));
         let plan = GroupPlan::azure("g").accounting(accounting).overlap(Overlap::Together).sized(0, 7, 5);
         let fixture = Fixture::with([plan.launches(Pick::Always, failing)]).await;
@@ -188,6 +210,9 @@ async fn how_a_deletion_is_counted_is_seen_even_where_the_reading_after_it_fails
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (5, capacity));
         let refused = fixture.increase("g", 3).await;
         let refusal = Refusal::AboveMax { delta: 3, target: 5, max: 7 };
-        assert!(matches!(&refused, Err(FleetError::Refused { refusal: told, .. }) if *told == refusal), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(FleetError::Refused { refusal: returned, .. }) if *returned == refusal),
+            "{refused:?}"
+        );
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::fixture::Fixture;
 
-/// A fleet whose first such call meets this.
+/// A fleet whose first such call fails with this.
 fn fixture(kind: CallKind, call_fault: CallFault) -> Fixture {
     let fixture = Fixture::cold([("sim", Simulated::with_groups(7, [GroupPlan::aws("g").sized(0, 10, 0)]))]);
     fixture.cloud().faults(|faults| faults.script(Some(kind), None, 1, call_fault));
@@ -21,7 +21,7 @@ async fn until_template(fixture: &Fixture, what: &str, is: impl Fn(&TemplateStat
         .await;
 }
 
-/// How long a group has no template if its machine cannot be asked for at first.
+/// How long a group has no template if its launch spec cannot be read at first.
 async fn without_template(call_fault: CallFault) -> Duration {
     let fixture = fixture(CallKind::LaunchSpec, call_fault);
     until_template(&fixture, "none can be built", |state| matches!(state, TemplateState::Unavailable(_))).await;
@@ -31,7 +31,7 @@ async fn without_template(call_fault: CallFault) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_could_not_be_asked_for_is_asked_for_again_soon_and_one_that_was_refused_later() {
+async fn a_launch_spec_that_could_not_be_read_is_retried_soon_and_a_refused_one_later() {
     let soon = Duration::from_secs(20);
     for passing in [CallFault::Unreachable, CallFault::Malformed] {
         let without = without_template(passing.clone()).await;
@@ -42,7 +42,7 @@ async fn a_machine_that_could_not_be_asked_for_is_asked_for_again_soon_and_one_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_from_the_tables_alone_is_built_anew_once_the_cloud_can_be_asked() {
+async fn a_template_from_the_tables_alone_is_rebuilt_once_the_cloud_can_be_read() {
     let fixture = fixture(CallKind::InstanceTypes, CallFault::Unreachable);
     until_template(&fixture, "it is built", |state| matches!(state, TemplateState::Ready(_))).await;
     let since = Instant::now();

@@ -136,6 +136,6 @@ async fn m5_large_with_windows_in_a_managed_node_group() {
 #[tokio::test]
 async fn an_uneven_group_is_warned_of() {
     let setup = setup(managed("uneven", &["m5.2xlarge", "m5.large"]), |_| {}).await;
-    let line = setup.server().logged("an uneven node group");
+    let line = setup.server().logged("node group mixes instance types of very different sizes");
     assert!(line.contains("cpu from 2 (m5.large) to 8 (m5.2xlarge)"), "{line}");
 }

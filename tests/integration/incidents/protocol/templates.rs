@@ -43,7 +43,7 @@ async fn template_never_empty() {
         ("neither", "launch"),
         ("unknown", "x0.nano"),
         ("nowhere", "zone"),
-        ("slow", "still being built; ask again"),
+        ("slow", "still being built; try again"),
     ] {
         let (code, message) = refused(ask(client, group).await);
         assert_eq!(code, Code::Unimplemented, "{group}: {message}");

@@ -40,7 +40,7 @@ async fn deadline_kept() {
     assert_eq!(code, Code::DeadlineExceeded);
     assert_eq!(
         message,
-        "node group web: sent, but not answered within the caller's deadline; the next reads show the outcome"
+        "node group web: sent, but the cloud did not respond within the caller's deadline; the next reads show the outcome"
     );
     setup.emulator.release();
     setup.client.until("the outcome shows", async |client| client.target("web").await == 5).await;
