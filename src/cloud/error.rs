@@ -65,6 +65,11 @@ impl CloudError {
         Self::Refused(Fault::own(operation, subject, message.into()))
     }
 
+    /// The call was not made, because of something else that happens to the group.
+    pub fn conflict(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
+        Self::Conflict(Fault::own(operation, subject, message.into()))
+    }
+
     /// What the call is about does not exist.
     pub fn not_found(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
         Self::NotFound(Fault::own(operation, subject, message.into()))

@@ -34,6 +34,8 @@ pub struct LaunchSpec {
     pub ephemeral_storage_bytes: Option<u64>,
     /// The node joins the disks that its type has of its own into one, for pods' ephemeral storage.
     pub joins_local_disks: bool,
+    /// It can change without the group changing, because the launch template's version is `$Default` or `$Latest`.
+    pub is_floating: bool,
     /// How the node reserves resources for itself, where the cloud can tell.
     pub reserved: Option<ReservedProfile>,
 }

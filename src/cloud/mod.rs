@@ -27,7 +27,7 @@ pub use instance_type::{Accelerator, Architecture, InstanceType};
 pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupName, GroupReading, Instance, InstanceState,
-    LaunchActivity, Listing, Permit, ProviderId,
+    LaunchActivity, Listing, Permit, ProviderId, Shortfall,
 };
 pub use spec::{NodeGroupSpec, SpecError};
 pub use taint::{Taint, TaintEffect};
@@ -55,8 +55,9 @@ pub trait Cloud: Send + Sync {
         self.observe(group).await
     }
 
-    /// What the cloud says of recent launches; asked only for groups that miss instances.
-    async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError>;
+    /// What the cloud reports of recent launches, as far back as the shortfall needs it. Read only for groups that miss
+    /// instances.
+    async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError>;
 
     /// Sets the group's capacity to `to` nodes, provided that the group still is as `basis` says, where the cloud can
     /// check that. Exactly one write is sent.

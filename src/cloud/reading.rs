@@ -189,12 +189,19 @@ pub enum FailureClass {
 /// What the cloud says of recent launches in one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchActivity {
-    /// Launches that failed, newest first.
+    /// Launches that failed for good, newest first. One that the cloud may still make up for elsewhere is not among them.
     pub failures: Vec<Failure>,
     /// Launches under way whose instance is not listed yet.
     pub under_way: u32,
-    /// When the latest launch that did not fail began, by the cloud's clock.
-    pub latest: Option<SystemTime>,
+}
+
+/// The missing instances that launch activity is to explain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortfall {
+    /// How many have no known reason.
+    pub missing: u32,
+    /// Since when the first of them has been missing, by the cloud's clock.
+    pub since: SystemTime,
 }
 
 /// What the tags of a group say.

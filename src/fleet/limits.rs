@@ -77,8 +77,11 @@ pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 pub(crate) const BUDGETS_SHOWN: usize = 20;
 /// A cloud that asks for a longer pause than this is called again all the same.
 pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30 * 60);
-/// Templates are rebuilt after this long: `$Latest` launch templates change without the group changing.
+/// Templates are rebuilt after this long.
 pub(crate) const TEMPLATE_LIFE: Duration = Duration::from_secs(10 * 60);
+/// Templates of a launch spec that can change without the group changing (`$Latest`) are rebuilt after this long. A new
+/// instance type must show within 90 s, and an idle source is listed every 60 s.
+pub(crate) const FLOATING_TEMPLATE_LIFE: Duration = Duration::from_secs(25);
 /// A template that could not be built is tried again after this long, and so is one that is built from the tables because
 /// the cloud could not be asked for its instance types.
 pub(crate) const TEMPLATE_RETRY: Duration = Duration::from_secs(60);

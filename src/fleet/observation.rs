@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use tokio::time::Instant;
 
-use crate::cloud::{GroupReading, Instance};
+use crate::cloud::{Counts, GroupReading, Instance, InstanceState};
 
 /// A complete read of one group.
 #[derive(Clone, Debug)]
@@ -34,9 +34,12 @@ impl Observation {
         Self { reading, begun, at, ..self.clone() }
     }
 
-    /// The number of instances that the cloud lists, in whatever state: what no write may go below (law 1).
-    pub(super) fn listed(&self) -> u32 {
-        count(self.instances.len())
+    /// The number of instances that the capacity may count: what no write may go below (law 1). Those are all listed ones but
+    /// those being deleted that the cloud documents as not counted (AWS: Terminating, even while a lifecycle hook holds them).
+    pub(super) fn counted(&self) -> u32 {
+        let is_released =
+            |instance: &&Instance| instance.state == InstanceState::Deleting && instance.counts == Counts::No;
+        count(self.instances.iter().filter(|instance| !is_released(instance)).count())
     }
 }
 

@@ -28,8 +28,7 @@ pub(super) struct DeletePlan {
     pub placeholders: BTreeSet<ProviderId>,
 }
 
-/// The capacity that a reduction may set, if it may set any: never below what the cloud lists (instances being deleted that
-/// it may count included, law 1) and is launching at this moment, never below the group's minimum, never above the capacity
+/// The capacity that a reduction may set, if it may set any: never below the instances that it may count (law 1) and is launching at this moment, never below the group's minimum, never above the capacity
 /// that was read.
 pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32> {
     let (census, reading) = (state.census(), &state.observation().reading);
@@ -39,7 +38,7 @@ pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
-    let existing = state.observation().listed().saturating_add(under_way).saturating_add(unlisted_deletions(state));
+    let existing = state.observation().counted().saturating_add(under_way).saturating_add(unlisted_deletions(state));
     let lowest = existing.max(reading.min).max(reading.floor);
     let wanted = census.capacity.saturating_sub(state.cancelled()).max(lowest);
     // The capacity as read has to be above, too: where a read lags, nothing is lowered on the strength of a guess.

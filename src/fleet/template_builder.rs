@@ -31,6 +31,8 @@ pub struct BuiltTemplate {
     pub template: Result<NodeTemplate, String>,
     /// Whether the cloud could not be read for something that it may return a little later.
     pub retry_soon: bool,
+    /// Whether what the group launches can change without the group changing.
+    pub is_floating: bool,
 }
 
 /// Builds the templates of one source's groups.
@@ -72,18 +74,21 @@ impl TemplateBuilder {
         let building = timeout(READ_LIMIT * 2, self.try_build(id, reading)).await;
         building.unwrap_or_else(|_elapsed| {
             let reason = "the cloud did not describe what the node group launches in time".to_owned();
-            BuiltTemplate { template: Err(reason), retry_soon: true }
+            BuiltTemplate { template: Err(reason), retry_soon: true, is_floating: false }
         })
     }
 
     async fn try_build(&self, id: &str, reading: &GroupReading) -> BuiltTemplate {
         let launch = match self.cloud.launch_spec(reading).await {
             Ok(launch) => launch,
-            Err(error) => return BuiltTemplate { template: Err(error.to_string()), retry_soon: error.may_pass() },
+            Err(error) => {
+                let retry_soon = error.may_pass();
+                return BuiltTemplate { template: Err(error.to_string()), retry_soon, is_floating: false };
+            }
         };
         let retry_soon = self.look_up(&launch).await.is_err_and(|error| error.may_pass());
         let template = self.describe(id, reading, &launch).map_err(|error| error.to_string());
-        BuiltTemplate { template, retry_soon }
+        BuiltTemplate { template, retry_soon, is_floating: launch.is_floating }
     }
 
     fn describe(&self, id: &str, reading: &GroupReading, launch: &LaunchSpec) -> Result<NodeTemplate, TemplateError> {

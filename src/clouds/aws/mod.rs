@@ -17,12 +17,12 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-use self::groups::{Groups, activities, ids};
+use self::groups::{Groups, ids};
 use self::launch::Launches;
 use self::sdk::connect::Clients;
 use crate::cloud::{
     Acceptance, AdverseSettings, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
-    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition,
+    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
 };
 
 pub use self::sdk::api::{CHECK_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
@@ -62,8 +62,8 @@ impl Cloud for Aws {
         self.groups.observe(group).await
     }
 
-    async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError> {
-        Ok(activities::launches(&self.groups.scaling.describe_scaling_activities(group.as_str()).await?))
+    async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
+        self.groups.launch_activity(group, shortfall, self.now()).await
     }
 
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {

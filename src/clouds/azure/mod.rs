@@ -39,7 +39,7 @@ use self::size_lists::SizeLists;
 use super::warnings::Warnings;
 use crate::cloud::{
     Acceptance, AdverseSettings, Budget, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
-    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition,
+    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
 };
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Secret, Settings};
@@ -98,7 +98,7 @@ impl Cloud for Azure {
         self.observe_one(group).await
     }
 
-    async fn launch_activity(&self, _group: &GroupName) -> Result<LaunchActivity, CloudError> {
+    async fn launch_activity(&self, _group: &GroupName, _shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
         // Azure keeps no record of launches: VMs and operations report their own failures.
         Ok(LaunchActivity::default())
     }

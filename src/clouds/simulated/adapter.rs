@@ -14,7 +14,7 @@ use super::world::{World, short_name, wall_clock};
 use super::{errors, ids, types};
 use crate::cloud::{
     Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
-    Listing, OperationHandle, Progress, ProviderId, Recognition,
+    Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
 };
 
 /// How long a caller waits before it asks about an operation again.
@@ -76,7 +76,7 @@ impl Cloud for Simulated {
         Ok(reading.map(|reading| if is_outline { GroupReading { instances: None, ..reading } } else { reading }))
     }
 
-    async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError> {
+    async fn launch_activity(&self, group: &GroupName, _shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
         let kind = CallKind::LaunchActivity;
         self.call(kind, group.as_str(), String::new(), |world, _| {
             world

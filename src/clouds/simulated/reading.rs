@@ -5,7 +5,6 @@ use super::ids;
 use super::member::{Member, Phase};
 use super::plan::GroupStyle;
 use super::record::{ActivityKind, ActivityStatus};
-use super::world::wall_clock;
 use crate::cloud::{
     Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, LaunchSpec, ProviderId, ReservedProfile,
 };
@@ -54,14 +53,7 @@ impl Group {
             }
             _ => None,
         });
-        let latest = self.activities().find(|activity| {
-            activity.kind == ActivityKind::Launch && !matches!(activity.status, ActivityStatus::Failed(_))
-        });
-        LaunchActivity {
-            failures: failures.collect(),
-            under_way: self.launching(),
-            latest: latest.map(|activity| wall_clock(activity.started)),
-        }
+        LaunchActivity { failures: failures.collect(), under_way: self.launching() }
     }
 
     /// The launch spec of a new instance.

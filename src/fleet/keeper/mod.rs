@@ -144,7 +144,7 @@ impl Keeper {
     async fn run(mut self, adoption: Option<Adoption>) {
         self.publish_observed();
         if self.state.census().shortfall > 0 {
-            self.side.read_activity(&self.reader);
+            self.side.read_activity(&self.reader, self.state.unexplained_shortfall());
         }
         drop(adoption);
         while !self.is_gone {

@@ -99,7 +99,7 @@ impl Keeper {
         self.doubted = None;
         self.adopt(observation);
         if self.state.census().shortfall > 0 {
-            self.side.read_activity(&self.reader);
+            self.side.read_activity(&self.reader, self.state.unexplained_shortfall());
         }
         self.settle().await;
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cloud::{CloudError, GroupName, GroupReading, LaunchActivity, SharedCloud};
+use crate::cloud::{CloudError, GroupName, GroupReading, LaunchActivity, SharedCloud, Shortfall};
 use crate::fleet::limits::{CONFIRM_AFTER, READ_LIMIT};
 
 /// Reads one group. Cheap to clone: reads beside the keeper have one of their own.
@@ -58,8 +58,12 @@ impl GroupReader {
     }
 
     /// What the cloud reports of recent launches.
-    pub(super) async fn launch_activity(&self, limit: Duration) -> Result<LaunchActivity, CloudError> {
-        let read = timeout(limit.min(READ_LIMIT), self.cloud.launch_activity(&self.group)).await;
+    pub(super) async fn launch_activity(
+        &self,
+        shortfall: Shortfall,
+        limit: Duration,
+    ) -> Result<LaunchActivity, CloudError> {
+        let read = timeout(limit.min(READ_LIMIT), self.cloud.launch_activity(&self.group, shortfall)).await;
         read.unwrap_or_else(|_elapsed| Err(self.timed_out("launch_activity")))
     }
 

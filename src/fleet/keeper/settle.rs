@@ -9,7 +9,7 @@ use super::Keeper;
 use super::attempts::Attempts;
 use super::capacity::CapacityOutcome;
 use super::fresh::FreshInstances;
-use crate::cloud::CloudError;
+use crate::cloud::{CloudError, Shortfall};
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::{HEAL_READ_EVERY, LAUNCH_BEGINS, LOOK_SOON, LOWER_LIMIT, OWN_WRITE_LIMIT};
 use crate::fleet::plan;
@@ -91,7 +91,8 @@ impl Keeper {
     /// Launches that the cloud has begun and does not list yet. Where the cloud does not permit to read them, the listed
     /// instances have to do. `None` where they cannot be read at the moment: unknown is not 0 (law 5).
     async fn launches_under_way(&mut self) -> Option<u32> {
-        match self.reader.launch_activity(LOWER_LIMIT).await {
+        let no_failures = Shortfall { missing: 0, since: self.context.cloud.now() };
+        match self.reader.launch_activity(no_failures, LOWER_LIMIT).await {
             Ok(activity) => Some(activity.under_way),
             Err(error) => {
                 self.activity_failed(&error);

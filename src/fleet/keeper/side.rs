@@ -8,7 +8,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::reader::{GroupReader, ReadResult};
-use crate::cloud::{CloudError, Failure, LaunchActivity, OperationHandle, Progress, SharedCloud};
+use crate::cloud::{CloudError, Failure, LaunchActivity, OperationHandle, Progress, SharedCloud, Shortfall};
 use crate::fleet::limits::{OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLLS_DENIED_MAX, READ_LIMIT};
 use crate::fleet::mailbox::Adoption;
 use crate::fleet::operation::OperationId;
@@ -63,13 +63,13 @@ impl SideTasks {
     }
 
     /// Reads the launch activity, unless it is being read.
-    pub(super) fn read_activity(&mut self, reader: &GroupReader) {
+    pub(super) fn read_activity(&mut self, reader: &GroupReader, shortfall: Shortfall) {
         if self.is_reading_activity {
             return;
         }
         self.is_reading_activity = true;
         let reader = reader.clone();
-        self.tasks.spawn(async move { Finding::Activity(reader.launch_activity(READ_LIMIT).await) });
+        self.tasks.spawn(async move { Finding::Activity(reader.launch_activity(shortfall, READ_LIMIT).await) });
     }
 
     /// Polls an operation to its end.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Keeper;
 use crate::cloud::GroupReading;
-use crate::fleet::limits::{TEMPLATE_LIFE, TEMPLATE_RETRY, TEMPLATE_RETRY_SOON};
+use crate::fleet::limits::{FLOATING_TEMPLATE_LIFE, TEMPLATE_LIFE, TEMPLATE_RETRY, TEMPLATE_RETRY_SOON};
 use crate::fleet::snapshot::TemplateState;
 use crate::fleet::template_builder::{BuiltTemplate, TemplateJob};
 use crate::instance_types::LearnedTypes;
@@ -21,6 +21,8 @@ pub(super) struct TemplateRequest {
     at: Instant,
     /// Whether the cloud could not be read at that time.
     retry_soon: bool,
+    /// Whether what the group launches can change without the group changing.
+    is_floating: bool,
 }
 
 impl Keeper {
@@ -28,6 +30,7 @@ impl Keeper {
         let learned = self.context.catalog.learned(&self.key.to_string());
         let due = self.template_request.as_ref().is_none_or(|last| {
             let life = match (&self.template, last.retry_soon) {
+                (TemplateState::Ready(_), false) if last.is_floating => FLOATING_TEMPLATE_LIFE,
                 (TemplateState::Ready(_), false) => TEMPLATE_LIFE,
                 (TemplateState::Ready(_), true) | (_, false) => TEMPLATE_RETRY,
                 (_, true) => TEMPLATE_RETRY_SOON,
@@ -41,8 +44,10 @@ impl Keeper {
         let job = TemplateJob { reading: reading.clone(), id: self.group_id(), reply };
         if self.context.templates.try_send(job).is_ok() {
             let launch_fingerprint = reading.launch_fingerprint;
+            let is_floating = self.template_request.as_ref().is_some_and(|last| last.is_floating);
+            let at = Instant::now();
             self.template_request =
-                Some(TemplateRequest { launch_fingerprint, learned, at: Instant::now(), retry_soon: false });
+                Some(TemplateRequest { launch_fingerprint, learned, at, retry_soon: false, is_floating });
             self.side.await_template(built);
         }
     }
@@ -50,6 +55,7 @@ impl Keeper {
     pub(super) fn adopt_template(&mut self, built: BuiltTemplate) {
         if let Some(last) = &mut self.template_request {
             last.retry_soon = built.retry_soon;
+            last.is_floating = built.is_floating;
         }
         self.template = match built.template {
             Ok(template) => {

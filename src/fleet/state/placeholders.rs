@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 use super::{GroupState, NamePlaceholder, size};
-use crate::cloud::{LaunchActivity, ProviderId};
+use crate::cloud::{LaunchActivity, ProviderId, Shortfall};
 use crate::fleet::observation::count;
 use crate::fleet::placeholder::{self, Placeholder, PlaceholderState};
 
@@ -34,6 +34,18 @@ impl GroupState {
     /// Gives each placeholder the reason that the last known launch activity has for it.
     pub(super) fn explain_placeholders(&mut self) {
         placeholder::explain(&mut self.placeholders, &self.activity);
+    }
+
+    /// The missing instances that no known failure explains.
+    pub(in crate::fleet) fn unexplained_shortfall(&self) -> Shortfall {
+        let is_unexplained = |placeholder: &&Placeholder| {
+            placeholder.state == PlaceholderState::Pending && placeholder.failure.is_none()
+        };
+        let unexplained = self.placeholders.iter().filter(is_unexplained);
+        Shortfall {
+            missing: count(unexplained.clone().count()),
+            since: unexplained.map(|placeholder| placeholder.since).min().unwrap_or(self.observation.at),
+        }
     }
 
     pub(super) fn add_placeholders(&mut self, number: usize, since: SystemTime, name: NamePlaceholder<'_>) {

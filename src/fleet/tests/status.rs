@@ -247,18 +247,27 @@ fn capacity_that_the_cloud_kept_after_a_failure_can_be_lowered_to_the_live_insta
 
 #[test]
 fn a_reduction_never_goes_below_the_listed_instances_including_those_being_deleted() {
+    let mut group = Group::new(8, all(&[running(0..3), deleting(3..6, Counts::UntilDeleted)]));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    assert_eq!(named.len(), 2);
+    group.state.cancel(&named);
+    assert_eq!(group.target(), 3, "it shows in the target at once");
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(6));
+    assert_eq!(plan::reduced_capacity(&group.state, 1), Some(7), "one is being launched");
+}
+
+#[test]
+fn a_reduction_does_not_wait_for_terminating_instances_that_the_cloud_does_not_count() {
+    let standby = vec![instance(6, InstanceState::Running, Counts::No)];
     let mut group = Group::new(8, all(&[running(0..3), deleting(3..6, Counts::No)]));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     assert_eq!(named.len(), 5);
     group.state.cancel(&named);
     assert_eq!(group.target(), 3, "it shows in the target at once");
-    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(6));
-    assert_eq!(plan::reduced_capacity(&group.state, 1), Some(7), "one is being launched");
-    group.write(8, 6, None);
-    assert_eq!(group.target(), 3);
-    group.see(6, running(0..3));
-    assert_eq!(group.target(), 3);
-    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(3), "now it is safe");
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(3));
+    assert_eq!(plan::reduced_capacity(&group.state, 1), Some(4), "one is being launched");
+    group.see(8, all(&[running(0..3), deleting(3..6, Counts::No), standby]));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(4), "an instance in standby holds its place");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use headcount::cloud::{
     Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
-    Listing, OperationHandle, Progress, ProviderId, Recognition,
+    Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
 };
 use headcount::clouds::simulated::Simulated;
 use tokio::sync::watch;
@@ -50,8 +50,8 @@ impl Cloud for Connection {
         self.carry(self.cloud.observe(group)).await
     }
 
-    async fn launch_activity(&self, group: &GroupName) -> Result<LaunchActivity, CloudError> {
-        self.carry(self.cloud.launch_activity(group)).await
+    async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
+        self.carry(self.cloud.launch_activity(group, shortfall)).await
     }
 
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {

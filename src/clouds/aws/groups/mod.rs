@@ -1,6 +1,6 @@
 //! Auto Scaling groups: finding, reading, resizing, and terminating their instances.
 
-pub(super) mod activities;
+mod activities;
 mod adverse_settings;
 mod discovery;
 pub(super) mod ids;

@@ -42,8 +42,9 @@ impl Groups {
                 return Err(error);
             }
             // Some terminations were accepted, and the caller must know which. The others are refused, each with the reason.
-            let rest = batch.iter().chain(batches.flatten());
-            deletion.refused.extend(rest.map(|target| (target.id.clone(), error.clone())));
+            deletion.refused.extend(batch.iter().map(|target| (target.id.clone(), error.clone())));
+            let unsent = unsent(&error);
+            deletion.refused.extend(batches.flatten().map(|target| (target.id.clone(), unsent.clone())));
             break;
         }
         Ok(deletion)
@@ -106,13 +107,24 @@ impl Groups {
             }
         }
         let Some(error) = stopped else { return Ok(()) };
-        if deletion.accepted.is_empty() {
+        // Where the outcome is unknown, the caller must know which terminations were sent and which were not.
+        if deletion.accepted.is_empty() && (!error.outcome_unknown() || failed.len() == batch.len()) {
             return Err(error);
         }
         deletion.refused.extend(failed);
-        deletion.refused.extend(waiting.map(|target| (target.id, error.clone())));
+        let unsent = unsent(&error);
+        deletion.refused.extend(waiting.map(|target| (target.id, unsent.clone())));
         Ok(())
     }
+}
+
+// The error of a termination that was not sent because an earlier one ended with `error`. Its outcome is known.
+fn unsent(error: &CloudError) -> CloudError {
+    if !error.outcome_unknown() {
+        return error.clone();
+    }
+    let fault = error.fault();
+    CloudError::conflict(OPERATION, &fault.subject, format!("not sent, because an earlier termination failed: {error}"))
 }
 
 // Whether the next termination would fail in the same way.

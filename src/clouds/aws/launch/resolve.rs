@@ -7,7 +7,7 @@ use aws_sdk_ec2::types::{
     VirtualizationType,
 };
 
-use super::super::sdk::cache::{FAILED_TTL, IMMUTABLE_TTL, RESOLVED_TTL};
+use super::super::sdk::cache::{FAILED_TTL, IMMUTABLE_TTL, MOVING_TTL, RESOLVED_TTL};
 use super::Launches;
 use super::merged::{MergedLaunch, ResolvedLaunch};
 use super::nodegroups::NodegroupDetails;
@@ -148,6 +148,7 @@ impl Launches {
             efa_interfaces: parameters.efa_interfaces,
             labels: user_data.labels.clone(),
             taints: user_data.taints.clone(),
+            is_floating: option.template.as_ref().is_some_and(|template| !template.is_fixed()),
         });
         Ok(())
     }
@@ -182,7 +183,7 @@ impl Launches {
             CloudError::not_found("DescribeLaunchTemplateVersions", template.key.as_str(), message)
         })?;
         let data = Arc::new(LaunchParameters::from(&data));
-        let ttl = if template.is_fixed() { IMMUTABLE_TTL } else { RESOLVED_TTL };
+        let ttl = if template.is_fixed() { IMMUTABLE_TTL } else { MOVING_TTL };
         self.templates.put(template.clone(), Arc::clone(&data), ttl);
         Ok(data)
     }

@@ -76,6 +76,11 @@ impl TemplateVersion {
 }
 
 impl LaunchSettings {
+    /// The zones that the group launches in.
+    pub(in crate::clouds::aws) fn zones(&self) -> &[String] {
+        &self.zones
+    }
+
     /// Reads a group.
     pub(in crate::clouds::aws) fn of(group: &AutoScalingGroup) -> Self {
         let mut zones = group.availability_zones().to_vec();

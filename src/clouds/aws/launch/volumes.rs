@@ -1,9 +1,7 @@
 //! Machine images, and the volume that holds the pods' ephemeral storage.
 
 use aws_sdk_autoscaling::types::BlockDeviceMapping as ConfigurationMapping;
-use aws_sdk_ec2::types::{
-    ArchitectureType, Image, LaunchTemplateBlockDeviceMapping, PlatformValues, VirtualizationType,
-};
+use aws_sdk_ec2::types::{ArchitectureType, Image, LaunchTemplateBlockDeviceMapping, VirtualizationType};
 
 /// The root device of Amazon Linux.
 const ROOT: &str = "/dev/xvda";
@@ -42,7 +40,8 @@ impl From<&Image> for ImageDetails {
         Self {
             architecture: ArchitectureType::from(architecture),
             virtualization,
-            windows: image.platform == Some(PlatformValues::Windows),
+            // EC2 sends `windows`. The SDK knows only `Windows`.
+            windows: image.platform.as_ref().is_some_and(|platform| platform.as_str().eq_ignore_ascii_case("windows")),
             bottlerocket: image.name().is_some_and(is_bottlerocket),
             eks: image.name().is_some_and(is_of_eks),
             root: image.root_device_name.clone(),

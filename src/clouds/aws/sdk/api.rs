@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
+use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
 use aws_sdk_autoscaling::types::{Activity, Filter, LaunchConfiguration};
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
 use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
@@ -62,8 +63,12 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
     /// One launch configuration.
     async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError>;
 
-    /// The newest activities of a group, one page.
-    async fn describe_scaling_activities(&self, group: &str) -> Result<Vec<Activity>, CloudError>;
+    /// One page of a group's activities: those in progress first, then the newest.
+    async fn describe_scaling_activities(
+        &self,
+        group: &str,
+        token: Option<String>,
+    ) -> Result<DescribeScalingActivitiesOutput, CloudError>;
 
     /// One page of the scaling policies of all groups.
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError>;
@@ -163,10 +168,14 @@ impl AutoScalingApi for AutoScaling {
         Ok(output.launch_configurations.unwrap_or_default().into_iter().next())
     }
 
-    async fn describe_scaling_activities(&self, group: &str) -> Result<Vec<Activity>, CloudError> {
+    async fn describe_scaling_activities(
+        &self,
+        group: &str,
+        token: Option<String>,
+    ) -> Result<DescribeScalingActivitiesOutput, CloudError> {
         let call = self.reads.describe_scaling_activities().auto_scaling_group_name(group).max_records(PAGE_RECORDS);
-        let output = call.send().await.map_err(|error| cloud_error("DescribeScalingActivities", group, error))?;
-        Ok(output.activities.unwrap_or_default())
+        let sent = call.set_next_token(token).send().await;
+        sent.map_err(|error| cloud_error("DescribeScalingActivities", group, error))
     }
 
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError> {

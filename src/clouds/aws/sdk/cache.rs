@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// For `$Latest` and `$Default` of a launch template, and for the types that satisfy requirements.
+/// For `$Latest` and `$Default` of a launch template. A version that they move to must show within 90 s, and the node template
+/// of a source that is listed every 60 s is built anew as rarely. Groups that share a launch template share the call.
+pub(in crate::clouds::aws) const MOVING_TTL: Duration = Duration::from_secs(20);
+/// For the types that satisfy requirements.
 pub(in crate::clouds::aws) const RESOLVED_TTL: Duration = Duration::from_secs(5 * 60);
 /// For an EKS managed node group. DescribeNodegroup has a throttling limit of its own.
 pub(in crate::clouds::aws) const NODEGROUP_TTL: Duration = Duration::from_secs(6 * 60);

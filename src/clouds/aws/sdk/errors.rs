@@ -173,7 +173,7 @@ pub(in crate::clouds::aws) fn classify(
         CloudError::Denied(fault(message))
     } else if is(&OUT_OF_RESOURCES) || name.starts_with("LimitExceeded") {
         CloudError::OutOfResources(fault(message))
-    } else if is(&SERVER_FAULT) || status.is_some_and(|status| status >= 500) {
+    } else if is(&SERVER_FAULT) || status.is_some_and(|status| status >= 500 || status == 408) {
         CloudError::Unreachable(fault(message))
     } else if is_not_found(name, &text) {
         CloudError::NotFound(fault(message))

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
+use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
 use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, LaunchConfiguration, ScalingPolicy};
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
 use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
@@ -143,8 +144,15 @@ impl AutoScalingApi for Fake {
         self.call("DescribeLaunchConfigurations", name, |state| state.configurations.get(name).cloned())
     }
 
-    async fn describe_scaling_activities(&self, group: &str) -> Result<Vec<Activity>, CloudError> {
-        self.call("DescribeScalingActivities", group, |state| state.activities.clone())
+    async fn describe_scaling_activities(
+        &self,
+        group: &str,
+        token: Option<String>,
+    ) -> Result<DescribeScalingActivitiesOutput, CloudError> {
+        self.call("DescribeScalingActivities", group, |state| {
+            let (activities, next) = page(&state.activities, token, state.page);
+            DescribeScalingActivitiesOutput::builder().set_activities(Some(activities)).set_next_token(next).build()
+        })
     }
 
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError> {

@@ -106,8 +106,10 @@ async fn a_launch_template_is_looked_up_once_and_its_default_version_again_later
     assert_eq!(fake.calls("DescribeLaunchTemplateVersions").len(), 1);
     assert_eq!(fake.calls("DescribeAutoScalingGroups").len(), 1, "the reading was remembered");
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("new")));
-    tokio::time::advance(cache::RESOLVED_TTL).await;
-    assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec").types, ["new"]);
+    tokio::time::advance(cache::MOVING_TTL).await;
+    let moved = aws.launch_spec(&reading).await.expect("a launch spec");
+    assert_eq!(moved.types, ["new"]);
+    assert!(moved.is_floating, "it can move again");
 }
 
 #[tokio::test]

@@ -97,6 +97,57 @@ async fn a_batch_with_an_unknown_outcome_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn of_terminations_after_a_lost_response_only_those_that_were_sent_are_in_doubt() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 150])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let ids: Vec<_> = (0..40).map(id).collect();
+    fake.fail("TerminateInstances", "ValidationError", "InstanceId is required", 400);
+    for number in 0..8 {
+        fake.fail(
+            [
+                "TerminateInstance i-0",
+                "TerminateInstance i-1",
+                "TerminateInstance i-2",
+                "TerminateInstance i-3",
+                "TerminateInstance i-4",
+                "TerminateInstance i-5",
+                "TerminateInstance i-6",
+                "TerminateInstance i-7",
+            ][number],
+            "",
+            "gateway timeout",
+            504,
+        );
+    }
+    let deletion = aws.delete_instances(&basis, &ids).await.expect("some are not sent");
+    let sent = fake.calls("TerminateInstance").len();
+    let in_doubt: Vec<_> = deletion.refused.iter().filter(|(_, error)| error.outcome_unknown()).collect();
+    let accepted = deletion.accepted.len();
+    assert_eq!((in_doubt.len(), accepted + in_doubt.len(), deletion.refused.len()), (8, sent, 40 - accepted));
+    let mut every = fake.calls("TerminateInstance");
+    every.sort();
+    every.dedup();
+    assert_eq!(every.len(), sent, "none is sent twice");
+}
+
+#[tokio::test]
+async fn a_batch_after_one_with_a_lost_response_is_not_sent() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 250])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let ids: Vec<_> = (0..250).map(id).collect();
+    let second =
+        format!("TerminateInstances asg: {}", (100..200).map(|n| format!("i-{n}")).collect::<Vec<_>>().join(","));
+    fake.fail(&second, "RequestTimeout", "too slow", 408);
+    let deletion = aws.delete_instances(&basis, &ids).await.expect("some accepted");
+    assert_eq!(deletion.accepted, ids[..100]);
+    assert!(deletion.refused[..100].iter().all(|(_, error)| error.outcome_unknown()));
+    assert!(deletion.refused[100..].iter().all(|(_, error)| matches!(error, CloudError::Conflict(_))));
+    assert_eq!((deletion.refused.len(), fake.calls("TerminateInstances").len()), (150, 2));
+}
+
+#[tokio::test]
 async fn a_busy_group_or_a_missing_instance_does_not_disable_the_batch_form() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 3])]);
     let aws = fake.aws(Settings::default());

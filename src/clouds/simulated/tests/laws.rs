@@ -23,7 +23,7 @@ async fn write(fixture: &Fixture, rng: &mut Rng) -> bool {
     let reading = fixture.read().await;
     let instances = reading.instances.clone().expect("listed");
     let listed = u32::try_from(instances.len()).expect("few");
-    let launching = fixture.0.launch_activity(&reading.name).await.expect("readable").under_way;
+    let launching = fixture.0.launch_activity(&reading.name, ANY).await.expect("readable").under_way;
     match rng.u32(0..3) {
         0 => fixture.0.set_capacity(&reading, reading.desired + rng.u32(1..4)).await.is_ok(),
         1 => {

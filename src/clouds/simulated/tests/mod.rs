@@ -10,7 +10,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::*;
-use crate::cloud::{Cloud, Deletion, GroupReading, Instance, InstanceState, OperationHandle, ProviderId};
+use crate::cloud::{Cloud, Deletion, GroupReading, Instance, InstanceState, OperationHandle, ProviderId, Shortfall};
+
+/// The simulated cloud shows all launch activity, whatever the shortfall.
+const ANY: Shortfall = Shortfall { missing: 1, since: std::time::SystemTime::UNIX_EPOCH };
 
 /// A source with one group, and what one asks of it.
 struct Fixture(Simulated);

@@ -22,7 +22,7 @@ async fn a_launch_under_way_is_known_before_it_is_listed() {
     );
     fixture.set(2).await;
     pass(10).await;
-    let activity = fixture.0.launch_activity(&"pool".into()).await.expect("readable");
+    let activity = fixture.0.launch_activity(&"pool".into(), ANY).await.expect("readable");
     assert_eq!((activity.under_way, activity.failures.len(), fixture.instances().await.len()), (2, 0, 0));
 }
 
@@ -35,12 +35,12 @@ async fn failed_launches_are_told_and_tried_again() {
     );
     fixture.set(3).await;
     pass(15).await;
-    let activity = fixture.0.launch_activity(&"pool".into()).await.expect("readable");
+    let activity = fixture.0.launch_activity(&"pool".into(), ANY).await.expect("readable");
     assert_eq!(activity.failures.len(), 2);
     assert_eq!(activity.failures[0].code, "AllocationFailed");
     assert_eq!(fixture.desired().await, 3, "the group goes on wanting them");
     pass(40).await;
-    let activity = fixture.0.launch_activity(&"pool".into()).await.expect("readable");
+    let activity = fixture.0.launch_activity(&"pool".into(), ANY).await.expect("readable");
     assert_eq!(activity.failures.len(), 4);
     assert!(activity.failures[0].at > activity.failures[3].at, "newest first");
     pass(40).await;

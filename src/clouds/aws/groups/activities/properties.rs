@@ -41,9 +41,15 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn each_launch_failed_or_is_under_way_or_neither(activities in vec(activity(), 0..20)) {
-        let told = launches(&activities);
-        let begun = activities.iter().filter(|activity| activity.description().is_some_and(is_launch)).count();
+    fn each_launch_failed_or_is_under_way_or_neither(
+        activities in vec(activity(), 0..20),
+        zones in vec(proptest::sample::select(&["a", "b"][..]), 0..3),
+    ) {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
+        let shortfall = Shortfall { missing: 1, since: now };
+        let zones: Vec<String> = zones.into_iter().map(str::to_owned).collect();
+        let told = launches(&activities, &zones, shortfall, now);
+        let begun = activities.iter().filter(|activity| is_launch(activity)).count();
         prop_assert!(told.failures.len() + told.under_way as usize <= begun);
         prop_assert!(told.failures.is_sorted_by_key(|failure| Reverse(failure.at)), "the newest first");
         for failure in &told.failures {
