@@ -148,9 +148,14 @@ async fn a_group_that_is_gone_when_it_is_read_for_a_write_is_not_written_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_single_not_found_response_does_not_prevent_a_write() {
-    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 9, 2)]).await;
-    fixture.cloud().faults(|faults| faults.script_read(Some(CallKind::Observe), "g", 1, ReadFault::Missing));
-    fixture.increase("g", 1).await.expect("it exists");
-    assert_eq!((fixture.target("g"), fixture.capacity("g")), (3, 3));
+async fn not_found_responses_do_not_prevent_a_write_if_another_read_finds_the_group() {
+    // The capacity is read first, and then the instances.
+    for not_found in [1, 2] {
+        let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 9, 2)]).await;
+        fixture
+            .cloud()
+            .faults(|faults| faults.script_read(Some(CallKind::Observe), "g", not_found, ReadFault::Missing));
+        fixture.increase("g", 1).await.expect("it exists");
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (3, 3));
+    }
 }
