@@ -61,8 +61,9 @@ fn gpu(size: &str) -> Option<&'static str> {
 pub(super) fn instance_type(size: &Size) -> Option<InstanceType> {
     let capability = |name: &str| size.capabilities.get(name).map(|value| value.trim());
     let number = |name: &str| capability(name).and_then(|value| value.parse::<u32>().ok()).filter(|number| *number > 0);
-    // Constrained sizes offer fewer CPUs: E8-4ds_v5 has 4.
-    let cpus = number("vCPUsAvailable").or_else(|| number("vCPUs"))?;
+    // Constrained sizes offer fewer CPUs: E8-4ds_v5 has 4. Some, such as HB120-96rs_v3, say so in their name alone.
+    let cpus = number("vCPUs").map(|cpus| constrained_cpus(&size.name).map_or(cpus, |available| available.min(cpus)));
+    let cpus = number("vCPUsAvailable").or(cpus)?;
     let memory_mib = capability("MemoryGB").and_then(mebibytes).filter(|memory| *memory > 0)?;
     let is_arm = capability("CpuArchitectureType").is_some_and(|name| name.eq_ignore_ascii_case("Arm64"));
     let accelerator = |count| Some(Accelerator { resource: gpu(&size.name)?.to_owned(), count });
@@ -76,6 +77,13 @@ pub(super) fn instance_type(size: &Size) -> Option<InstanceType> {
         network_pods: None,
         local_disk_bytes: None,
     })
+}
+
+/// The CPUs that the name of a constrained size states: 96 for `Standard_HB120-96rs_v3`.
+fn constrained_cpus(name: &str) -> Option<u32> {
+    let (size, rest) = name.split_once('-')?;
+    let digits = rest.split(|character: char| !character.is_ascii_digit()).next()?;
+    digits.parse().ok().filter(|cpus| *cpus > 0 && size.ends_with(|character: char| character.is_ascii_digit()))
 }
 
 /// `MemoryGB` is in GiB and may have a fraction: B1ls has 0.5, which the in-tree provider rounds to 0.
@@ -104,6 +112,12 @@ mod tests {
         };
         let constrained = [("vCPUs", "8"), ("vCPUsAvailable", "4"), ("MemoryGB", "64")];
         assert_eq!(read("Standard_E8-4ds_v5", &constrained), Some((4, 65_536, Architecture::Amd64)));
+        for (name, cpus) in
+            [("Standard_HB120-96rs_v3", 96), ("Standard_HB120-16rs_v3", 16), ("Standard_HB120rs_v3", 120)]
+        {
+            let read = read(name, &[("vCPUs", "120"), ("MemoryGB", "448")]);
+            assert_eq!(read.map(|(cpus, ..)| cpus), Some(cpus), "{name}");
+        }
         let small = [("vCPUs", "1"), ("MemoryGB", "0.5"), ("CpuArchitectureType", "x64")];
         assert_eq!(read("Standard_B1ls", &small), Some((1, 512, Architecture::Amd64)));
         let arm = [("vCPUs", "32"), ("MemoryGB", "128"), ("CpuArchitectureType", "Arm64")];
