@@ -55,6 +55,11 @@ pub trait Cloud: Send + Sync {
         self.observe(group).await
     }
 
+    /// Reads one group and its instances for a write. Unlike [`Cloud::observe`], it is not held back to save calls.
+    async fn observe_for_write(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.observe(group).await
+    }
+
     /// What the cloud reports of recent launches, as far back as the shortfall needs it. Read only for groups that miss
     /// instances.
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError>;

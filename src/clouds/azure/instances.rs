@@ -1,10 +1,10 @@
 //! Turns a VM into an instance: what its provisioning state and instance view mean.
 
 use std::collections::HashMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::Settings;
-use super::arm::{ScaleSet, VirtualMachine};
+use super::arm::{MachineList, ScaleSet, VirtualMachine};
 use super::ids::provider_id;
 use super::scale_set_cache::{CachedMachine, CachedMachines};
 use crate::cloud::{Counts, Failure, FailureClass, Instance, InstanceState, ProviderId};
@@ -15,7 +15,8 @@ const UNEXPLAINED_MESSAGE: &str = "Azure failed to provision a node for this nod
 /// The extension that joins a VM to the cluster, in AKS and in clusters built like it.
 const NODE_EXTENSION: &str = "vmssCSE";
 const EXTENSION_FAILED: &str = "VMExtensionProvisioningFailed";
-const DEALLOCATED: &str = "deallocated";
+/// A VM that was created this long ago was a node: the longest start of a node takes less.
+const NODE_AGE: Duration = Duration::from_secs(20 * 60);
 /// The longest message of a failure. CA repeats it in events and in its status.
 const MESSAGE_LENGTH_MAX: usize = 400;
 
@@ -42,16 +43,13 @@ pub(super) struct MachineReader<'a> {
 }
 
 /// Reads the VMs of a scale set.
-pub(super) fn read(
-    view: &MachineReader<'_>,
-    machines: &[VirtualMachine],
-    now: SystemTime,
-) -> (Vec<Instance>, CachedMachines) {
+pub(super) fn read(view: &MachineReader<'_>, list: &MachineList, now: SystemTime) -> (Vec<Instance>, CachedMachines) {
+    let MachineList { machines, without_id } = list;
     let mut known: HashMap<ProviderId, CachedMachine> = HashMap::with_capacity(machines.len());
     let mut instances = Vec::with_capacity(machines.len());
     for machine in machines {
-        let instance = view.instance(machine, now);
-        let entry = CachedMachine { delete_by: machine.delete_by.clone(), instance: instance.clone() };
+        let entry = view.machine(machine, now);
+        let instance = entry.instance.clone();
         if known.insert(instance.id.clone(), entry).is_none() {
             instances.push(instance);
         }
@@ -59,7 +57,7 @@ pub(super) fn read(
     if view.set.overprovision {
         discount_extra(&mut instances, view.set.capacity);
     }
-    (instances, CachedMachines(known))
+    (instances, CachedMachines { by_id: known, without_id: *without_id })
 }
 
 // Overprovisioning makes more machines than asked for and deletes those that come last; they are no part of the capacity.
@@ -77,35 +75,49 @@ fn discount_extra(instances: &mut [Instance], capacity: Option<u32>) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PowerState {
     On,
-    Off,
+    Stopped,
+    Deallocated,
+    /// The instance view has no power state.
     Unknown,
+    /// There is no instance view.
+    NotRead,
 }
 
 impl MachineReader<'_> {
-    fn instance(&self, machine: &VirtualMachine, now: SystemTime) -> Instance {
+    fn machine(&self, machine: &VirtualMachine, now: SystemTime) -> CachedMachine {
         let id = provider_id(&machine.id);
-        let before = self.before.and_then(|before| before.get(&id)).map(|known| &known.instance);
+        let before = self.before.and_then(|before| before.get(&id));
         let (state, failure) = self.state(machine, before, now);
         // A failure keeps its time from one reading to the next.
-        let earlier = before.and_then(|before| before.failure.as_ref());
+        let earlier = before.and_then(|before| before.instance.failure.as_ref());
         let failure = failure.map(|failure| match earlier {
             Some(earlier) if earlier.code == failure.code => Failure { at: earlier.at, ..failure },
             _ => failure,
         });
-        Instance { id, state, counts: Counts::UntilDeleted, failure }
+        let is_ready =
+            machine.provisioning_state.as_deref().is_some_and(|state| state.eq_ignore_ascii_case("Succeeded"));
+        let runs = state == InstanceState::Running && (is_ready || power(machine) == PowerState::On);
+        CachedMachine {
+            delete_by: machine.delete_by.clone(),
+            instance: Instance { id, state, counts: Counts::UntilDeleted, failure },
+            was_running: runs || before.is_some_and(|before| before.was_running),
+        }
     }
 
     fn state(
         &self,
         machine: &VirtualMachine,
-        before: Option<&Instance>,
+        before: Option<&CachedMachine>,
         now: SystemTime,
     ) -> (InstanceState, Option<Failure>) {
+        let was_node = was_node(machine, before, now);
+        let before = before.map(|before| &before.instance);
         let state = machine.provisioning_state.as_deref().unwrap_or_default().to_ascii_lowercase();
         if state == "deleting" {
             return (InstanceState::Deleting, None);
         }
         if self.settings.detailed_extension_messages
+            && !was_node
             && let Some(failure) = node_extension_failure(machine, now)
         {
             return (InstanceState::Creating, Some(failure));
@@ -113,10 +125,14 @@ impl MachineReader<'_> {
         match (state.as_str(), power(machine)) {
             ("creating", _) => (InstanceState::Creating, None),
             ("updating" | "", _) => kept(before),
-            ("failed", PowerState::On) => (InstanceState::Running, None),
-            ("failed", PowerState::Off | PowerState::Unknown) => (InstanceState::Creating, Some(failure(machine, now))),
-            // Evicted and deallocated: the capacity counts it, but it is no node unless somebody starts it.
-            (_, PowerState::Off) if self.set.spot => (InstanceState::Creating, Some(evicted(now))),
+            ("failed", PowerState::NotRead) => kept(before),
+            // Without an instance view, extensions are not known either.
+            (_, PowerState::NotRead) if failed_by_extension(before) => kept(before),
+            // Evicted, and its deallocation or its start failed: listed as failed, as in-tree.
+            ("failed", PowerState::Deallocated) => (InstanceState::Creating, Some(failure(machine, now))),
+            ("failed", PowerState::Stopped | PowerState::Unknown) if !was_node => {
+                (InstanceState::Creating, Some(failure(machine, now)))
+            }
             _ => (InstanceState::Running, None),
         }
     }
@@ -131,27 +147,29 @@ fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
     }
 }
 
-// Missing data must not delete a VM: without an instance view a VM counts as on.
+// CA deletes at once, without a drain, what is listed as failed to be created. That must not happen to a node whose state is
+// unknown for a while. What this process has listed as failed stays failed, however old it gets.
+fn was_node(machine: &VirtualMachine, before: Option<&CachedMachine>, now: SystemTime) -> bool {
+    let age = machine.created.and_then(|created| now.duration_since(created).ok());
+    let has_failed = before.is_some_and(|before| before.instance.failure.is_some());
+    before.is_some_and(|before| before.was_running) || (age.is_some_and(|age| age > NODE_AGE) && !has_failed)
+}
+
+fn failed_by_extension(before: Option<&Instance>) -> bool {
+    before.and_then(|before| before.failure.as_ref()).is_some_and(|failure| failure.code == EXTENSION_FAILED)
+}
+
 fn power(machine: &VirtualMachine) -> PowerState {
-    let Some(statuses) = &machine.statuses else { return PowerState::On };
+    let Some(statuses) = &machine.statuses else { return PowerState::NotRead };
     let codes = statuses.iter().map(|status| status.code.to_ascii_lowercase());
     let powers = codes.filter_map(|code| match code.strip_prefix("powerstate/")? {
         "running" | "starting" => Some(PowerState::On),
-        "stopping" | "stopped" | "deallocating" | "deallocated" => Some(PowerState::Off),
+        "stopping" | "stopped" => Some(PowerState::Stopped),
+        "deallocating" | "deallocated" => Some(PowerState::Deallocated),
         "unknown" => Some(PowerState::Unknown),
         _ => None,
     });
     powers.into_iter().next().unwrap_or(PowerState::Unknown)
-}
-
-fn evicted(now: SystemTime) -> Failure {
-    Failure {
-        class: FailureClass::OutOfResources,
-        code: DEALLOCATED.to_owned(),
-        message: "the spot VM was evicted and is deallocated".to_owned(),
-        at: now,
-        is_explained: true,
-    }
 }
 
 /// Why a VM failed, according to its instance view.

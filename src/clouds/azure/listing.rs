@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 
 use super::arm::operations::GET_SCALE_SET;
-use super::arm::{BadItem, Orchestration, ScaleSet, ScaleSetApi, VirtualMachine};
+use super::arm::{BadItem, MachineList, MachineQuery, Orchestration, ReadPurpose, ScaleSet, ScaleSetApi};
 use super::discovery::Selection;
 use super::ids::ScaleSetKey;
 use super::{Azure, discovery, groups, instances};
@@ -15,6 +16,8 @@ use crate::clouds::bounds::Bounds;
 
 /// Spot scale sets that are read at the same time. A subscription has 800 such reads a minute.
 const READS_AT_ONCE: usize = 8;
+/// The time for a list with instance view. Of the 20 s that a read may take, the list without it gets the rest.
+const VIEW_TIMEOUT: Duration = Duration::from_secs(12);
 /// Attempts to read a scale set that is recreated meanwhile.
 const READS_MAX: usize = 2;
 
@@ -70,8 +73,26 @@ impl Azure {
         Ok(listing)
     }
 
+    /// Reads the capacity and the etag of one scale set: one call, however many VMs it has.
+    pub(super) async fn capacity_of(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        let Some(set) = self.api.get_scale_set(name.as_str()).await? else { return Ok(None) };
+        let is_recreated = self.cache.set(name).is_some_and(|before| before.orchestration != set.orchestration);
+        let Some(bounds) = self.bounds(name, &set) else { return Ok(None) };
+        let misread = |reason| CloudError::unintelligible(GET_SCALE_SET, name.as_str(), reason);
+        let reading = self.reading_from_list(SelectedSet { name: name.clone(), bounds, set }).map_err(misread)?;
+        if is_recreated {
+            // The VMs known so far are not those of this scale set.
+            return self.observe_one(name, ReadPurpose::Write).await;
+        }
+        Ok(Some(reading))
+    }
+
     /// Reads one scale set again, its VMs first.
-    pub(super) async fn observe_one(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+    pub(super) async fn observe_one(
+        &self,
+        name: &GroupName,
+        purpose: ReadPurpose,
+    ) -> Result<Option<GroupReading>, CloudError> {
         let mut before = match self.cache.set(name) {
             Some(set) => set,
             None => match self.api.get_scale_set(name.as_str()).await? {
@@ -81,7 +102,7 @@ impl Azure {
         };
         let mut read = None;
         for _ in 0..READS_MAX {
-            let machines = match self.machines_of(&before).await {
+            let machines = match self.machines_of(&before, purpose).await {
                 Err(error) if !matches!(error, CloudError::NotFound(_)) => return Err(error),
                 machines => machines,
             };
@@ -111,11 +132,15 @@ impl Azure {
         name: &GroupName,
         bounds: Bounds,
         set: ScaleSet,
-        machines: &[VirtualMachine],
+        machines: &MachineList,
     ) -> Result<GroupReading, CloudError> {
         let misread = |reason| CloudError::unintelligible(GET_SCALE_SET, name.as_str(), reason);
         let before = self.cache.machines(name);
         let view = instances::MachineReader { set: &set, settings: &self.settings, before: before.as_deref() };
+        if machines.without_id > 0 {
+            let warning = "Azure lists a VM without an ID; it is left out, and the capacity is not lowered meanwhile";
+            self.warnings.log_new(name, vec![warning.to_owned()]);
+        }
         let (instances, known) = instances::read(&view, machines, std::time::SystemTime::now());
         let state = set.provisioning_state.clone();
         let mut reading = self.reading(SelectedSet { name: name.clone(), bounds, set }).map_err(misread)?;
@@ -124,11 +149,25 @@ impl Azure {
         Ok(reading)
     }
 
-    /// The machines of a scale set.
-    pub(super) async fn machines_of(&self, set: &ScaleSet) -> Result<Vec<VirtualMachine>, CloudError> {
+    /// The machines of a scale set. The instance view is left out where it cannot be read: when a zone fails, the list with it
+    /// returns 504 or takes too long (kubernetes-sigs/cloud-provider-azure#9339).
+    pub(super) async fn machines_of(&self, set: &ScaleSet, purpose: ReadPurpose) -> Result<MachineList, CloudError> {
+        let with_view = self.machines_by(set, MachineQuery { with_view: true, purpose });
+        let error = match tokio::time::timeout(VIEW_TIMEOUT, with_view).await {
+            Ok(Err(error @ CloudError::Unreachable(_))) => error,
+            Ok(listed) => return listed,
+            Err(_elapsed) => CloudError::unreachable(GET_SCALE_SET, &set.name, "the instance views took too long"),
+        };
+        let warning = "the instance views of its VMs cannot be read; the VMs keep their last known states";
+        self.warnings.log_new(&set.name.as_str().into(), vec![warning.to_owned()]);
+        tracing::debug!(scale_set = set.name, %error, "listing VMs without instance view");
+        self.machines_by(set, MachineQuery { with_view: false, purpose }).await
+    }
+
+    async fn machines_by(&self, set: &ScaleSet, query: MachineQuery) -> Result<MachineList, CloudError> {
         match set.orchestration {
-            Orchestration::Uniform => self.api.list_uniform_machines(&set.name).await,
-            Orchestration::Flexible => self.api.list_flexible_machines(&set.id).await,
+            Orchestration::Uniform => self.api.list_uniform_machines(&set.name, query).await,
+            Orchestration::Flexible => self.api.list_flexible_machines(&set.id, query).await,
         }
     }
 

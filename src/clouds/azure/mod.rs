@@ -32,7 +32,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-use self::arm::{ArmScaleSets, Orchestration, ScaleSetApi};
+use self::arm::{ArmScaleSets, Orchestration, ReadPurpose, ScaleSetApi};
 use self::ids::{MachineName, ParsedId};
 use self::scale_set_cache::ScaleSetCache;
 use self::size_lists::SizeLists;
@@ -95,7 +95,15 @@ impl Cloud for Azure {
     }
 
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
-        self.observe_one(group).await
+        self.observe_one(group, ReadPurpose::Refresh).await
+    }
+
+    async fn observe_for_write(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.observe_one(group, ReadPurpose::Write).await
+    }
+
+    async fn read_capacity(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.capacity_of(group).await
     }
 
     async fn launch_activity(&self, _group: &GroupName, _shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {

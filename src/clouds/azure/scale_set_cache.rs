@@ -14,15 +14,21 @@ pub(super) struct CachedMachine {
     /// The name that a deletion uses.
     pub(super) delete_by: String,
     pub(super) instance: Instance,
+    /// It was seen running, so it was a node.
+    pub(super) was_running: bool,
 }
 
 /// VMs by provider ID.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CachedMachines(pub(super) HashMap<ProviderId, CachedMachine>);
+pub(super) struct CachedMachines {
+    pub(super) by_id: HashMap<ProviderId, CachedMachine>,
+    /// VMs without an ID, which are left out.
+    pub(super) without_id: u32,
+}
 
 impl CachedMachines {
     pub(super) fn get(&self, id: &ProviderId) -> Option<&CachedMachine> {
-        self.0.get(id)
+        self.by_id.get(id)
     }
 }
 
@@ -34,6 +40,8 @@ struct CachedSet {
     machines: Option<Arc<CachedMachines>>,
     /// Its provisioning state when its VMs were read.
     state_at_reading: Option<String>,
+    /// Its etag when its VMs were read.
+    etag_at_reading: Option<String>,
     /// Azure does not allow force deletion of its VMs.
     force_refused: bool,
 }
@@ -81,6 +89,7 @@ impl ScaleSetCache {
                     set,
                     machines: None,
                     state_at_reading: None,
+                    etag_at_reading: None,
                     force_refused: false,
                 };
                 known.insert(group.into(), entry);
@@ -93,12 +102,16 @@ impl ScaleSetCache {
         if let Some(known) = self.lock().get_mut(&group.into()) {
             known.machines = Some(Arc::new(machines));
             known.state_at_reading = state;
+            known.etag_at_reading = known.set.etag.clone();
         }
     }
 
-    /// Whether the provisioning state has changed since the VMs were read.
+    /// Whether the provisioning state or the etag has changed since the VMs were read.
     pub(super) fn machines_may_have_changed(&self, group: &GroupName, set: &ScaleSet) -> bool {
-        let moved = |known: &CachedSet| known.machines.is_some() && known.state_at_reading != set.provisioning_state;
+        let moved = |known: &CachedSet| {
+            let is_new = set.etag.as_ref().is_some_and(|etag| known.etag_at_reading.as_ref() != Some(etag));
+            known.machines.is_some() && (is_new || known.state_at_reading != set.provisioning_state)
+        };
         self.lock().get(&group.into()).is_some_and(moved)
     }
 

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::arm::FORCE_DELETE_NOT_ALLOWED;
-use super::arm::ScaleSet;
 use super::arm::operations::{DELETE_INSTANCES, UPDATE_SCALE_SET};
+use super::arm::{ReadPurpose, ScaleSet};
 use super::ids::{self, MachineName, provider_id};
 use super::scale_set_cache::CachedMachines;
 use super::{Azure, sizes};
 use crate::cloud::{
-    Acceptance, CloudError, Deletion, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
+    Acceptance, CloudError, Deletion, Fault, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
 };
 
 /// A VM to delete: the ID that the caller uses, and the name that Azure uses.
@@ -24,16 +24,34 @@ impl Azure {
     /// Sets the capacity if the scale set has not changed since it was read.
     pub(super) async fn resize(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         let group = basis.name.as_str();
-        // A capacity is an absolute number: without a precondition it undoes changes that others made in between (#9452).
-        let Some(etag) = basis.etag.as_deref().filter(|etag| !etag.is_empty()) else {
-            return Err(CloudError::refused(
-                UPDATE_SCALE_SET,
-                group,
-                "Azure returned no etag for the scale set, so its capacity cannot be written safely",
-            ));
+        // A VM without an ID is not among the instances, so a lower capacity could delete it.
+        let unnamed = self.cache.machines(&basis.name).map_or(0, |machines| machines.without_id);
+        if to < basis.desired && unnamed > 0 {
+            let message = format!("{unnamed} VMs are listed without an ID, so the capacity is not lowered");
+            return Err(conflict(group, message));
+        }
+        let handle = match basis.etag.as_deref().filter(|etag| !etag.is_empty()) {
+            Some(etag) => self.api.set_capacity(group, Some(etag), to).await?,
+            None => self.resize_without_etag(basis, to).await?,
         };
-        let handle = self.api.set_capacity(group, etag, to).await?;
         Ok(Acceptance { handle })
+    }
+
+    // A capacity is an absolute number: without a precondition it undoes changes that others made in between (#9452). It is
+    // therefore read again immediately before.
+    async fn resize_without_etag(&self, basis: &GroupReading, to: u32) -> Result<Option<OperationHandle>, CloudError> {
+        let group = basis.name.as_str();
+        let gone = || CloudError::not_found(UPDATE_SCALE_SET, group, "the scale set does not exist");
+        let set = self.api.get_scale_set(group).await?.ok_or_else(gone)?;
+        if set.capacity != Some(basis.desired) {
+            return Err(conflict(group, "the capacity has changed since it was read".to_owned()));
+        }
+        let etag = set.etag.as_deref().filter(|etag| !etag.is_empty());
+        if etag.is_none() {
+            let warning = "Azure returns no etag for the scale set; its capacity is written without a precondition";
+            self.warnings.log_new(&basis.name, vec![warning.to_owned()]);
+        }
+        self.api.set_capacity(group, etag, to).await
     }
 
     /// Deletes the named VMs.
@@ -59,7 +77,7 @@ impl Azure {
         if let Some(machines) = self.cache.machines(group) {
             return Ok(machines);
         }
-        self.observe_one(group).await?;
+        self.observe_one(group, ReadPurpose::Write).await?;
         let gone = || CloudError::not_found(DELETE_INSTANCES, group.as_str(), "the scale set does not exist");
         self.cache.machines(group).ok_or_else(gone)
     }
@@ -143,9 +161,13 @@ impl Azure {
     ) -> Result<Vec<MachineToDelete>, CloudError> {
         let Some(set) = self.cache.set(group) else { return Err(error) };
         // The first error is more useful than this one. Nothing was deleted.
-        let Ok(machines) = self.machines_of(&set).await else { return Err(error) };
+        let Ok(list) = self.machines_of(&set, ReadPurpose::Write).await else { return Err(error) };
+        // A VM without an ID may be one of these.
+        if list.without_id > 0 {
+            return Err(error);
+        }
         let is_going = |state: Option<&str>| state.is_some_and(|state| state.eq_ignore_ascii_case("Deleting"));
-        let staying = machines.iter().filter(|machine| !is_going(machine.provisioning_state.as_deref()));
+        let staying = list.machines.iter().filter(|machine| !is_going(machine.provisioning_state.as_deref()));
         let staying: HashSet<ProviderId> = staying.map(|machine| provider_id(&machine.id)).collect();
         let (there, gone): (Vec<_>, Vec<_>) = targets.into_iter().partition(|target| staying.contains(&target.id));
         if gone.is_empty() {
@@ -154,6 +176,16 @@ impl Azure {
         deletion.already_gone.extend(gone.into_iter().map(|target| target.id));
         Ok(there)
     }
+}
+
+fn conflict(group: &str, message: String) -> CloudError {
+    CloudError::Conflict(Box::new(Fault {
+        operation: UPDATE_SCALE_SET,
+        subject: group.to_owned(),
+        code: None,
+        message,
+        source: None,
+    }))
 }
 
 // Uniform scale sets return 400 InvalidParameter, "The provided instanceId 5 is not an active Virtual Machine Scale Set VM

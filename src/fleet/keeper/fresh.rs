@@ -53,7 +53,7 @@ impl Keeper {
         let mut is_gone = false;
         loop {
             let time = attempts.left();
-            let ReadResult { reading, begun, at } = self.reader.instances(time).await;
+            let ReadResult { reading, begun, at } = self.reader.instances_for_write(time).await;
             let reason = match reading {
                 Ok(Some(reading)) => {
                     let Some(observation) = Observation::new(reading, begun, at) else {

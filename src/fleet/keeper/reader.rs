@@ -39,6 +39,13 @@ impl GroupReader {
         ReadResult { reading: read.unwrap_or_else(|_elapsed| Err(self.timed_out("observe"))), begun, at }
     }
 
+    /// Reads the group and its instances for a write.
+    pub(super) async fn instances_for_write(&self, limit: Duration) -> ReadResult {
+        let (begun, at) = (Instant::now(), self.cloud.now());
+        let read = timeout(limit.min(READ_LIMIT), self.cloud.observe_for_write(&self.group)).await;
+        ReadResult { reading: read.unwrap_or_else(|_elapsed| Err(self.timed_out("observe"))), begun, at }
+    }
+
     /// Reads the group's capacity and precondition; its instances only where the cloud returns them in the same call.
     pub(super) async fn capacity(&self, limit: Duration) -> ReadResult {
         let (begun, at) = (Instant::now(), self.cloud.now());

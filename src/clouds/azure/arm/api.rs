@@ -2,6 +2,7 @@
 //! official crate for Compute may replace the implementation one day.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 
@@ -31,14 +32,19 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     /// `virtualMachineScaleSets` GET. `None` if no scale set has that name.
     async fn get_scale_set(&self, name: &str) -> Result<Option<ScaleSet>, CloudError>;
 
-    /// `virtualMachineScaleSets/{name}/virtualMachines` LIST with instance view, all pages: uniform sets.
-    async fn list_uniform_machines(&self, name: &str) -> Result<Vec<VirtualMachine>, CloudError>;
+    /// `virtualMachineScaleSets/{name}/virtualMachines` LIST, all pages: uniform sets.
+    async fn list_uniform_machines(&self, name: &str, query: MachineQuery) -> Result<MachineList, CloudError>;
 
-    /// `virtualMachines` LIST, filtered by scale set, with instance view, all pages: flexible sets.
-    async fn list_flexible_machines(&self, scale_set_id: &str) -> Result<Vec<VirtualMachine>, CloudError>;
+    /// `virtualMachines` LIST, filtered by scale set, all pages: flexible sets.
+    async fn list_flexible_machines(&self, scale_set_id: &str, query: MachineQuery) -> Result<MachineList, CloudError>;
 
-    /// `virtualMachineScaleSets` PATCH of `sku.capacity`, with `If-Match`. Sends exactly one request.
-    async fn set_capacity(&self, name: &str, etag: &str, to: u32) -> Result<Option<OperationHandle>, CloudError>;
+    /// `virtualMachineScaleSets` PATCH of `sku.capacity`, with `If-Match` where there is an etag. Sends exactly one request.
+    async fn set_capacity(
+        &self,
+        name: &str,
+        etag: Option<&str>,
+        to: u32,
+    ) -> Result<Option<OperationHandle>, CloudError>;
 
     /// `virtualMachineScaleSets/{name}/delete` POST of instance IDs (uniform) or machine names (flexible). Sends exactly
     /// one request.
@@ -121,6 +127,31 @@ pub(in crate::clouds::azure) enum Orchestration {
     Flexible,
 }
 
+/// Why machines are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::clouds::azure) enum ReadPurpose {
+    /// To learn what has changed: it can wait while a budget is low.
+    Refresh,
+    /// A write needs it.
+    Write,
+}
+
+/// How machines are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct MachineQuery {
+    /// With instance view: power states and the reasons of failures. Such a list is slow, and fails when a zone does.
+    pub(in crate::clouds::azure) with_view: bool,
+    pub(in crate::clouds::azure) purpose: ReadPurpose,
+}
+
+/// The machines of a scale set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct MachineList {
+    pub(in crate::clouds::azure) machines: Vec<VirtualMachine>,
+    /// Machines that were left out because they have no ID.
+    pub(in crate::clouds::azure) without_id: u32,
+}
+
 /// The parts of a VM that Headcount uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct VirtualMachine {
@@ -129,6 +160,8 @@ pub(in crate::clouds::azure) struct VirtualMachine {
     /// The name (flexible) or instance ID (uniform) that a deletion names it by.
     pub(in crate::clouds::azure) delete_by: String,
     pub(in crate::clouds::azure) provisioning_state: Option<String>,
+    /// `properties.timeCreated`
+    pub(in crate::clouds::azure) created: Option<SystemTime>,
     /// Codes of the instance view's statuses, such as `PowerState/running`; `None` without an instance view.
     pub(in crate::clouds::azure) statuses: Option<Vec<InstanceViewStatus>>,
     /// Extensions whose instance view has an error: name and message.

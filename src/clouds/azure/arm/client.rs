@@ -1,7 +1,7 @@
 //! Sends requests to one endpoint of Azure Resource Manager: each one once, with a token, if the limiter allows it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use azure_core::credentials::TokenCredential;
@@ -9,8 +9,10 @@ use azure_core::http::Url;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, HeaderValue};
-use hyper::{Method, Request};
+use hyper::{Method, Request, StatusCode};
+use tokio::time::Instant;
 
+use super::api::ReadPurpose;
 use super::errors::{ErrorContext, classify};
 use crate::cloud::CloudError;
 use crate::clouds::azure::http::{HttpResponse, Transport};
@@ -22,6 +24,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time to get a new token, including retries of the sign-in.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause before a token is renewed again, if the renewed one was refused as well. It doubles each time.
+const RENEW_PAUSE_MIN: Duration = Duration::from_secs(15);
+const RENEW_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// A call to Azure Resource Manager.
 #[derive(Clone, Debug)]
@@ -31,11 +36,17 @@ pub(in crate::clouds::azure) struct ArmCall {
     /// The scale set, location or operation that the call is about.
     pub(in crate::clouds::azure) name: String,
     pub(in crate::clouds::azure) bucket: Bucket,
+    pub(in crate::clouds::azure) purpose: ReadPurpose,
 }
 
 impl ArmCall {
     pub(in crate::clouds::azure) fn new(operation: &'static str, name: &str, bucket: Bucket) -> Self {
-        Self { operation, name: name.to_owned(), bucket }
+        Self { operation, name: name.to_owned(), bucket, purpose: ReadPurpose::Refresh }
+    }
+
+    /// The same call for this purpose.
+    pub(in crate::clouds::azure) fn of(self, purpose: ReadPurpose) -> Self {
+        Self { purpose, ..self }
     }
 
     pub(in crate::clouds::azure) fn context(&self) -> ErrorContext<'_> {
@@ -43,11 +54,27 @@ impl ArmCall {
     }
 }
 
+/// Creates a credential without cached tokens.
+pub(in crate::clouds::azure) type NewCredential = Arc<dyn Fn() -> Option<Arc<dyn TokenCredential>> + Send + Sync>;
+
 /// The credential, and the scope that tokens are requested for.
 #[derive(Clone)]
 pub(in crate::clouds::azure) struct Bearer {
     pub(in crate::clouds::azure) credential: Arc<dyn TokenCredential>,
     pub(in crate::clouds::azure) scope: String,
+    /// azure_identity caches a token until it expires and has no way to drop it, so a token that is refused before that needs
+    /// a new credential.
+    pub(in crate::clouds::azure) renew: NewCredential,
+}
+
+/// The credential in use, and when it may be renewed.
+#[derive(Clone)]
+struct CurrentCredential {
+    credential: Arc<dyn TokenCredential>,
+    generation: u64,
+    /// Not before this. Each renewal that did not help doubles the pause.
+    renew_at: Option<Instant>,
+    pause: Duration,
 }
 
 impl fmt::Debug for Bearer {
@@ -58,12 +85,18 @@ impl fmt::Debug for Bearer {
 }
 
 /// The client of one endpoint.
-#[derive(Debug)]
 pub(in crate::clouds::azure) struct ArmClient {
     transport: Arc<Transport>,
     endpoint: Url,
     bearer: Option<Bearer>,
+    current: Option<Mutex<CurrentCredential>>,
     limiter: Arc<CallLimiter>,
+}
+
+impl fmt::Debug for ArmClient {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ArmClient").field("endpoint", &self.endpoint.as_str()).finish_non_exhaustive()
+    }
 }
 
 impl ArmClient {
@@ -75,7 +108,11 @@ impl ArmClient {
         limiter: Arc<CallLimiter>,
     ) -> Self {
         let bearer = bearer.filter(|_| endpoint.scheme() == "https");
-        Self { transport, endpoint, bearer, limiter }
+        let current = bearer.as_ref().map(|bearer| {
+            let credential = Arc::clone(&bearer.credential);
+            Mutex::new(CurrentCredential { credential, generation: 0, renew_at: None, pause: RENEW_PAUSE_MIN })
+        });
+        Self { transport, endpoint, bearer, current, limiter }
     }
 
     pub(in crate::clouds::azure) fn endpoint(&self) -> &Url {
@@ -92,7 +129,7 @@ impl ArmClient {
         url.origin() == self.endpoint.origin() && url.username().is_empty() && url.password().is_none()
     }
 
-    /// Sends a request once. Any status other than success is an error.
+    /// Sends a request once, and once more with a new token if the token is refused. Any status other than success is an error.
     pub(in crate::clouds::azure) async fn send(
         &self,
         call: &ArmCall,
@@ -109,17 +146,42 @@ impl ArmClient {
                 self.endpoint.host_str().unwrap_or_default()
             )));
         }
-        self.limiter.admit(call.bucket, &call.name).map_err(|wait| CloudError::Throttled {
+        let can_wait = call.bucket.can_wait() && call.purpose == ReadPurpose::Refresh;
+        self.limiter.admit_call(call.bucket, &call.name, can_wait).map_err(|wait| CloudError::Throttled {
             retry_after: Some(wait),
             fault: context.fault(None, &format!("not sent: throttled by Azure for another {} s", wait.as_secs())),
         })?;
+        let (mut response, generation) = self.send_once(call, &method, url, headers, &body).await?;
+        // A refused token has caused nothing, so this is no second write.
+        if response.status == StatusCode::UNAUTHORIZED && self.renew(generation) {
+            tracing::warn!(operation = call.operation, name = call.name, "Azure refused the token; it is renewed");
+            response = self.send_once(call, &method, url, headers, &body).await?.0;
+        }
+        if response.status.is_success() {
+            self.token_was_accepted();
+            return Ok(response);
+        }
+        Err(classify(context, &response))
+    }
+
+    async fn send_once(
+        &self,
+        call: &ArmCall,
+        method: &Method,
+        url: &Url,
+        headers: &[(&str, &str)],
+        body: &Bytes,
+    ) -> Result<(HttpResponse, u64), CloudError> {
+        let context = call.context();
         let mut request = Request::builder().method(method.clone()).uri(url.as_str());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(body));
+        let request = request.body(Full::new(body.clone()));
         let mut request = request.map_err(|error| context.refused(&format!("the request is invalid: {error}")))?;
-        if let Some(token) = self.token(call).await? {
+        let token = self.token(call).await?;
+        let generation = token.as_ref().map_or(0, |(_, generation)| *generation);
+        if let Some((token, _)) = token {
             request.headers_mut().insert(AUTHORIZATION, token);
         }
 
@@ -133,14 +195,48 @@ impl ArmClient {
             "Azure responded"
         );
         self.limiter.record(call.bucket, &call.name, ThrottleInfo::read(&response, SystemTime::now()));
-        if response.status.is_success() { Ok(response) } else { Err(classify(context, &response)) }
+        Ok((response, generation))
     }
 
-    async fn token(&self, call: &ArmCall) -> Result<Option<HeaderValue>, CloudError> {
+    fn current(&self) -> Option<MutexGuard<'_, CurrentCredential>> {
+        self.current.as_ref().map(|current| current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Drops the token of this generation. Returns whether there is another credential to try.
+    fn renew(&self, generation: u64) -> bool {
+        let (Some(bearer), Some(mut current)) = (&self.bearer, self.current()) else { return false };
+        if current.generation != generation {
+            return true;
+        }
+        let now = Instant::now();
+        if current.renew_at.is_some_and(|at| now < at) {
+            return false;
+        }
+        let Some(credential) = (bearer.renew)() else { return false };
+        let pause = current.pause;
+        *current = CurrentCredential {
+            credential,
+            generation: generation + 1,
+            renew_at: Some(now + pause),
+            pause: (pause * 2).min(RENEW_PAUSE_MAX),
+        };
+        true
+    }
+
+    fn token_was_accepted(&self) {
+        if let Some(mut current) = self.current() {
+            (current.renew_at, current.pause) = (None, RENEW_PAUSE_MIN);
+        }
+    }
+
+    /// A token, and the generation of the credential that it comes from.
+    async fn token(&self, call: &ArmCall) -> Result<Option<(HeaderValue, u64)>, CloudError> {
         let context = call.context();
-        let Some(Bearer { credential, scope }) = &self.bearer else {
+        let (Some(Bearer { scope, .. }), Some(current)) = (&self.bearer, self.current().map(|current| current.clone()))
+        else {
             return Ok(None);
         };
+        let CurrentCredential { credential, generation, .. } = current;
         let scopes = [scope.as_str()];
         let token = tokio::time::timeout(TOKEN_TIMEOUT, credential.get_token(&scopes, None));
         let token = token
@@ -151,7 +247,7 @@ impl ArmClient {
         let mut header =
             header.map_err(|_| context.refused("the token contains characters that a header cannot hold"))?;
         header.set_sensitive(true);
-        Ok(Some(header))
+        Ok(Some((header, generation)))
     }
 }
 

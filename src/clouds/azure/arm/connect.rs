@@ -6,7 +6,7 @@ use std::sync::Arc;
 use azure_core::http::Url;
 use thiserror::Error;
 
-use super::client::{ArmClient, Bearer};
+use super::client::{ArmClient, Bearer, NewCredential};
 use super::scale_sets::ArmScaleSets;
 use crate::clouds::azure::auth::{CredentialError, credential};
 use crate::clouds::azure::http::Transport;
@@ -54,8 +54,10 @@ impl ArmScaleSets {
         let (transport, bearer) = if endpoint.scheme() == "https" {
             let transport = Arc::new(Transport::new()?);
             let settings_of = settings.credential.as_ref().ok_or(ConnectError::NoCredential)?;
-            let credential = credential(settings_of, settings.cloud, Arc::clone(&transport) as _)?;
-            (transport, Some(Bearer { credential, scope: scope(settings.cloud).to_owned() }))
+            let first = credential(settings_of, settings.cloud, Arc::clone(&transport) as _)?;
+            let (again, cloud, over) = (settings_of.clone(), settings.cloud, Arc::clone(&transport));
+            let renew: NewCredential = Arc::new(move || credential(&again, cloud, Arc::clone(&over) as _).ok());
+            (transport, Some(Bearer { credential: first, scope: scope(cloud).to_owned(), renew }))
         } else {
             if settings.credential.is_some() {
                 tracing::warn!(%endpoint, "no token is sent over plain HTTP; the credential is not used");

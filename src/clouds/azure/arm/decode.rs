@@ -16,7 +16,7 @@ use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::clouds::azure::http::HttpResponse;
 
 pub(in crate::clouds::azure) use autoscale::RawAutoscaleSetting;
-pub(in crate::clouds::azure) use machine::RawMachine;
+pub(in crate::clouds::azure) use machine::{RawMachine, lacks_id};
 pub(in crate::clouds::azure) use set::RawSet;
 pub(in crate::clouds::azure) use size::{RawSize, is_size};
 

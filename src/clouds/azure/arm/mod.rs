@@ -16,7 +16,10 @@ mod sdk_call;
 #[cfg(test)]
 pub(super) use api::InstanceViewStatus;
 pub use api::ROLE_ACTIONS;
-pub(super) use api::{AutoscaleSetting, BadItem, Orchestration, ScaleSet, ScaleSetApi, Size, VirtualMachine};
+pub(super) use api::{
+    AutoscaleSetting, BadItem, MachineList, MachineQuery, Orchestration, ReadPurpose, ScaleSet, ScaleSetApi, Size,
+    VirtualMachine,
+};
 pub use connect::ConnectError;
 pub(super) use errors::FORCE_DELETE_NOT_ALLOWED;
 pub(super) use scale_sets::ArmScaleSets;

@@ -18,7 +18,7 @@ use hyper::Method;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::api::{AutoscaleSetting, BadItem, ScaleSet, ScaleSetApi, Size, VirtualMachine};
+use super::api::{AutoscaleSetting, BadItem, MachineList, MachineQuery, ScaleSet, ScaleSetApi, Size};
 use super::client::{ArmCall, ArmClient};
 use super::decode::{self, RawAutoscaleSetting, RawMachine, RawSet, RawSize};
 use super::errors::ErrorContext;
@@ -89,13 +89,15 @@ fn path_segment(call: &ArmCall, name: &str) -> Result<String, CloudError> {
     if safe { Ok(name.to_owned()) } else { Err(call.context().refused("the name is invalid")) }
 }
 
-// Leaving out a VM would make the count too low, and writes depend on the count. A VM without an ID, which can occur while
-// it is being deleted, therefore makes its scale set unreadable for that time. Other scale sets are not affected.
-fn all_machines(context: ErrorContext<'_>, items: Vec<Value>) -> Result<Vec<VirtualMachine>, CloudError> {
+// A VM without an ID cannot be named, so it is counted and left out. Any other VM that cannot be decoded makes its scale set
+// unreadable: leaving it out would make the count too low.
+fn all_machines(context: ErrorContext<'_>, items: Vec<Value>) -> Result<MachineList, CloudError> {
+    let (nameless, items): (Vec<_>, Vec<_>) = items.into_iter().partition(decode::lacks_id);
     let machine = |item| decode::item::<_, RawMachine>(item);
-    items.into_iter().map(machine).collect::<Result<_, _>>().map_err(|BadItem { name, reason }| {
+    let machines = items.into_iter().map(machine).collect::<Result<_, _>>().map_err(|BadItem { name, reason }| {
         context.unintelligible(&format!("VM {}: {reason}", name.as_deref().unwrap_or("?")))
-    })
+    })?;
+    Ok(MachineList { machines, without_id: u32::try_from(nameless.len()).unwrap_or(u32::MAX) })
 }
 
 #[async_trait]
@@ -133,43 +135,54 @@ impl ScaleSetApi for ArmScaleSets {
         Ok(Some(set))
     }
 
-    async fn list_uniform_machines(&self, name: &str) -> Result<Vec<VirtualMachine>, CloudError> {
-        let call = ArmCall::new(operations::LIST_UNIFORM_MACHINES, name, Bucket::MachineList);
+    async fn list_uniform_machines(&self, name: &str, query: MachineQuery) -> Result<MachineList, CloudError> {
+        let call = ArmCall::new(operations::LIST_UNIFORM_MACHINES, name, Bucket::MachineList).of(query.purpose);
         let name = path_segment(&call, name)?;
         let list = |client: &Client| {
             let machines = client.virtual_machine_scale_set_v_ms_client();
-            machines.list(&self.resource_group, name, &self.subscription).expand("instanceView").into_stream()
+            let request = machines.list(&self.resource_group, name, &self.subscription);
+            if query.with_view { request.expand("instanceView").into_stream() } else { request.into_stream() }
         };
         let items = self.list(call.clone(), list).await?;
         all_machines(call.context(), items)
     }
 
-    async fn list_flexible_machines(&self, scale_set_id: &str) -> Result<Vec<VirtualMachine>, CloudError> {
+    async fn list_flexible_machines(&self, scale_set_id: &str, query: MachineQuery) -> Result<MachineList, CloudError> {
         let name = scale_set_id.rsplit('/').next().unwrap_or_default();
-        let call = ArmCall::new(operations::LIST_FLEXIBLE_MACHINES, name, Bucket::FlexibleList);
+        let call = ArmCall::new(operations::LIST_FLEXIBLE_MACHINES, name, Bucket::FlexibleList).of(query.purpose);
         // Azure returns the instance view only with this filter. The quotes around the key are required.
         let filter = format!("'virtualMachineScaleSet/id' eq '{}'", scale_set_id.replace('\'', "''"));
         let list = |client: &Client| {
             let machines = client.virtual_machines_client();
             let request = machines.list(&self.resource_group, &self.subscription);
-            request.filter(filter).expand("instanceView").into_stream()
+            let request = request.filter(filter);
+            if query.with_view { request.expand("instanceView").into_stream() } else { request.into_stream() }
         };
         let items = self.list(call.clone(), list).await?;
         all_machines(call.context(), items)
     }
 
-    async fn set_capacity(&self, name: &str, etag: &str, to: u32) -> Result<Option<OperationHandle>, CloudError> {
+    async fn set_capacity(
+        &self,
+        name: &str,
+        etag: Option<&str>,
+        to: u32,
+    ) -> Result<Option<OperationHandle>, CloudError> {
         let call = ArmCall::new(operations::UPDATE_SCALE_SET, name, Bucket::Update);
         let name = path_segment(&call, name)?;
-        if etag.is_empty() {
-            return Err(call.context().refused("a capacity is written only with an etag"));
+        if etag.is_some_and(str::is_empty) {
+            return Err(call.context().refused("the etag is empty"));
         }
         let sdk_call = SdkCall::new(&self.client, call.clone());
         let sku = Sku { capacity: Some(i64::from(to)), ..Sku::default() };
         let update = VirtualMachineScaleSetUpdate { sku: Some(sku), ..VirtualMachineScaleSetUpdate::default() };
         let target = self.path(&name);
         let sets = sdk_call.sdk_client().virtual_machine_scale_sets_client();
-        let request = sets.update(&self.resource_group, name, update, &self.subscription).if_match(etag);
+        let request = sets.update(&self.resource_group, name, update, &self.subscription);
+        let request = match etag {
+            Some(etag) => request.if_match(etag),
+            None => request,
+        };
         request.send().await.map_err(|error| sdk_call.error(error))?;
         self.accepted(&call, &sdk_call, &target)
     }

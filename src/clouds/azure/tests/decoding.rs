@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cloud::CAPACITY_MAX;
 use crate::clouds::azure::arm::decode::{RawMachine, RawSet, item};
-use crate::clouds::azure::arm::{ScaleSet, VirtualMachine};
+use crate::clouds::azure::arm::{MachineList, ScaleSet, VirtualMachine};
 use crate::clouds::azure::{groups, instances};
 use crate::clouds::bounds::Bounds;
 use crate::config::settings::azure::{AzureCloud, Settings};
@@ -90,8 +90,9 @@ proptest! {
         if let Ok(machines) = machines {
             let settings = settings(detailed);
             let view = instances::MachineReader { set: &set, settings: &settings, before: None };
-            let (instances, known) = instances::read(&view, &machines, SystemTime::UNIX_EPOCH);
-            let distinct: HashSet<String> = machines.iter().map(|machine| machine.id.to_ascii_lowercase()).collect();
+            let list = MachineList { machines, without_id: 0 };
+            let (instances, known) = instances::read(&view, &list, SystemTime::UNIX_EPOCH);
+            let distinct: HashSet<String> = list.machines.iter().map(|machine| machine.id.to_ascii_lowercase()).collect();
             prop_assert_eq!(instances.len(), distinct.len());
             for instance in &instances {
                 prop_assert!(known.get(&instance.id).is_some_and(|known| !known.delete_by.is_empty()));

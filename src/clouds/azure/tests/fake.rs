@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use super::{Azure, Settings};
 use crate::cloud::{CloudError, Fault, OperationHandle, Progress};
 use crate::clouds::azure::arm::{
-    AutoscaleSetting, BadItem, InstanceViewStatus, Orchestration, ScaleSet, ScaleSetApi, Size, VirtualMachine,
+    AutoscaleSetting, BadItem, InstanceViewStatus, MachineList, MachineQuery, Orchestration, ScaleSet, ScaleSetApi,
+    Size, VirtualMachine,
 };
 
 pub(super) const SUBSCRIPTION: &str = "Sub-1";
@@ -169,12 +170,23 @@ impl State {
         self.writes += 1;
         let etag = format!("\"{}\"", self.writes);
         let set = self.sets.iter_mut().find(|set| set.name.eq_ignore_ascii_case(name)).expect("a scale set");
-        set.etag = Some(etag);
+        set.etag = set.etag.is_some().then_some(etag);
         change(set);
     }
 
     fn get(&self, name: &str) -> Option<&ScaleSet> {
         self.sets.iter().find(|set| set.name.eq_ignore_ascii_case(name))
+    }
+
+    fn listed(&self, name: &str, query: MachineQuery) -> MachineList {
+        let machine = |machine: &VirtualMachine| match query.with_view {
+            true => machine.clone(),
+            false => VirtualMachine { statuses: None, failed_extensions: Vec::new(), ..machine.clone() },
+        };
+        // What has no ID is left out, as the real list leaves it out.
+        let (machines, nameless): (Vec<_>, Vec<_>) =
+            self.machines[name].iter().map(machine).partition(|machine| !machine.id.is_empty());
+        MachineList { machines, without_id: u32::try_from(nameless.len()).expect("few") }
     }
 
     fn operation(&self) -> Option<OperationHandle> {
@@ -220,28 +232,33 @@ impl ScaleSetApi for FakeApi {
         self.call("get", name, |state| Ok(state.get(name).cloned()))
     }
 
-    async fn list_uniform_machines(&self, name: &str) -> Result<Vec<VirtualMachine>, CloudError> {
-        self.call("uniform", name, |state| match state.get(name) {
+    async fn list_uniform_machines(&self, name: &str, query: MachineQuery) -> Result<MachineList, CloudError> {
+        self.call(if query.with_view { "uniform" } else { "uniform-plain" }, name, |state| match state.get(name) {
             Some(set) => {
                 assert_eq!(set.orchestration, Orchestration::Uniform);
-                Ok(state.machines[&set.name].clone())
+                Ok(state.listed(&set.name, query))
             }
             None => Err(CloudError::NotFound(fault("ResourceNotFound", "no such set"))),
         })
     }
 
-    async fn list_flexible_machines(&self, scale_set_id: &str) -> Result<Vec<VirtualMachine>, CloudError> {
-        self.call("flexible", scale_set_id, |state| {
+    async fn list_flexible_machines(&self, scale_set_id: &str, query: MachineQuery) -> Result<MachineList, CloudError> {
+        self.call(if query.with_view { "flexible" } else { "flexible-plain" }, scale_set_id, |state| {
             let set = state.sets.iter().find(|set| set.id.eq_ignore_ascii_case(scale_set_id));
             let set = set.filter(|set| set.orchestration == Orchestration::Flexible);
-            Ok(set.map(|set| state.machines[&set.name].clone()).unwrap_or_default())
+            Ok(set.map(|set| state.listed(&set.name, query)).unwrap_or_default())
         })
     }
 
-    async fn set_capacity(&self, name: &str, etag: &str, to: u32) -> Result<Option<OperationHandle>, CloudError> {
-        self.call("patch", &format!("{name}={to} if {etag}"), |state| {
+    async fn set_capacity(
+        &self,
+        name: &str,
+        etag: Option<&str>,
+        to: u32,
+    ) -> Result<Option<OperationHandle>, CloudError> {
+        self.call("patch", &format!("{name}={to} if {}", etag.unwrap_or("anything")), |state| {
             let set = state.get(name).ok_or_else(|| CloudError::NotFound(fault("ResourceNotFound", "no such set")))?;
-            if set.etag.as_deref() != Some(etag) {
+            if etag.is_some() && set.etag.as_deref() != etag {
                 return Err(CloudError::Conflict(fault("PreconditionFailed", "the etag does not match")));
             }
             state.change(name, |set| set.capacity = Some(to));

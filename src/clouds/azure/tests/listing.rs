@@ -193,6 +193,33 @@ async fn machines_are_read_before_the_capacity() {
 }
 
 #[tokio::test]
+async fn a_capacity_and_its_precondition_are_one_call_whatever_the_machines() {
+    for kind in [|set| set, flexible] {
+        let fake = FakeApi::with(vec![kind(set("pool", 1_000))]);
+        let azure = fake.azure(named(&["pool"]));
+        let reading = azure.read_capacity(&"pool".into()).await.expect("readable").expect("present");
+        assert_eq!((reading.desired, reading.etag.as_deref()), (1_000, Some("\"0\"")));
+        assert!(reading.instances.is_none());
+        assert_eq!(fake.state(|state| state.calls.clone()), ["get pool"]);
+        assert!(azure.read_capacity(&"nowhere".into()).await.expect("readable").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_a_capacity_read_saw_shows_until_the_machines_were_read() {
+    let fake = FakeApi::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    let listed = async || azure.list().await.expect("listed").groups[0].is_detail_outdated;
+    observed(&azure, "pool").await;
+    assert!(!listed().await);
+    fake.change("pool", |_| {});
+    azure.read_capacity(&"pool".into()).await.expect("readable");
+    assert!(listed().await && listed().await);
+    observed(&azure, "pool").await;
+    assert!(!listed().await);
+}
+
+#[tokio::test]
 async fn ids_are_those_of_the_kubelets_in_both_forms() {
     let fake = FakeApi::with(vec![set("Pool", 2), flexible(set("flex", 1))]);
     fake.change_machine("Pool", 1, |machine| machine.id = machine.id.replace(RESOURCE_GROUP, "MC_GROUP"));
@@ -219,6 +246,17 @@ async fn machines_that_are_not_found_in_a_set_that_is_there_are_an_error() {
     let azure = fake.azure(named(&["pool"]));
     fake.fail("uniform", CloudError::NotFound(fault("ResourceNotFound", "?")));
     assert!(matches!(azure.observe(&"pool".into()).await, Err(CloudError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_set_made_anew_the_other_way_is_read_with_its_machines_for_a_write() {
+    let fake = FakeApi::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    observed(&azure, "pool").await;
+    fake.state(|state| state.sets.clear());
+    fake.add(flexible(set("pool", 2)));
+    let reading = azure.read_capacity(&"pool".into()).await.expect("readable").expect("present");
+    assert_eq!(reading.instances.map(|instances| instances.len()), Some(2));
 }
 
 #[tokio::test]

@@ -76,15 +76,91 @@ async fn a_failed_machine_says_why_where_its_instance_view_does() {
 }
 
 #[tokio::test]
-async fn an_evicted_spot_machine_can_be_removed() {
+async fn an_evicted_spot_machine_is_listed_as_in_tree_lists_it() {
+    use InstanceState::{Creating, Running};
     let spot = ScaleSet { spot: true, ..set("pool", 1) };
-    for code in ["PowerState/deallocated", "PowerState/deallocating", "PowerState/stopped"] {
-        let evicted = read(named(&["pool"]), spot.clone(), state("Succeeded", Some(&[code]))).await;
-        let expected = (InstanceState::Creating, Some((FailureClass::OutOfResources, "deallocated")));
-        assert_eq!(summary(&evicted), expected, "{code}");
+    for (provisioning, code, expected) in [
+        ("Succeeded", "PowerState/running", (Running, None)),
+        ("Succeeded", "PowerState/stopped", (Running, None)),
+        ("Succeeded", "PowerState/deallocated", (Running, None)),
+        ("Failed", "PowerState/deallocating", (Creating, Some(UNEXPLAINED))),
+        ("Failed", "PowerState/deallocated", (Creating, Some(UNEXPLAINED))),
+    ] {
+        let read = read(named(&["pool"]), spot.clone(), state(provisioning, Some(&[code]))).await;
+        assert_eq!(summary(&read), expected, "{provisioning} {code}");
     }
-    let on = read(named(&["pool"]), spot, state("Succeeded", Some(&["PowerState/running"]))).await;
-    assert_eq!(summary(&on), (InstanceState::Running, None));
+}
+
+const UNKNOWN: [&[&str]; 4] = [&[], &["PowerState/unknown"], &["PowerState/stopped"], &["PowerState/stopping"]];
+
+#[tokio::test]
+async fn a_machine_that_was_seen_running_is_not_failed_because_its_state_is_unknown() {
+    for spot in [false, true] {
+        for statuses in UNKNOWN {
+            let fake = FakeApi::with(vec![ScaleSet { spot, ..set("pool", 1) }]);
+            let azure = fake.azure(Settings { detailed_extension_messages: true, ..named(&["pool"]) });
+            assert_eq!(states(&azure, "pool").await, [InstanceState::Running]);
+            for provisioning in ["Failed", "Updating", "Failed"] {
+                fake.change_machine("pool", 0, |machine| {
+                    state(provisioning, Some(statuses))(machine);
+                    machine.failed_extensions = vec![status("vmssCSE")];
+                });
+                let instance = instances(&azure, "pool").await.remove(0);
+                assert_eq!(summary(&instance), (InstanceState::Running, None), "{provisioning} {statuses:?}");
+            }
+            fake.change_machine("pool", 0, |machine| machine.failed_extensions.clear());
+            fake.change_machine("pool", 0, state("Failed", Some(&["PowerState/deallocated"])));
+            let evicted = instances(&azure, "pool").await.remove(0);
+            assert_eq!(summary(&evicted), (InstanceState::Creating, Some(UNEXPLAINED)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_machine_older_than_a_start_takes_was_a_node() {
+    let minutes = |minutes: u64| std::time::SystemTime::now().checked_sub(std::time::Duration::from_secs(minutes * 60));
+    for statuses in UNKNOWN {
+        for (age, expected) in
+            [(21, (InstanceState::Running, None)), (19, (InstanceState::Creating, Some(UNEXPLAINED)))]
+        {
+            let instance = read(named(&["pool"]), set("pool", 1), |machine| {
+                state("Failed", Some(statuses))(machine);
+                machine.created = minutes(age);
+            });
+            assert_eq!(summary(&instance.await), expected, "{age} {statuses:?}");
+        }
+    }
+    // It has failed before, so it never was a node.
+    let fake = FakeApi::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    fake.change_machine("pool", 0, state("Failed", Some(&[])));
+    let failed = instances(&azure, "pool").await;
+    fake.change_machine("pool", 0, |machine| machine.created = minutes(60));
+    assert_eq!(instances(&azure, "pool").await, failed);
+}
+
+#[tokio::test]
+async fn where_instance_views_cannot_be_read_machines_keep_their_last_known_state() {
+    use InstanceState::{Creating, Deleting, Running};
+    for (kind, list) in [(std::convert::identity as fn(ScaleSet) -> ScaleSet, "uniform"), (flexible, "flexible")] {
+        let fake = FakeApi::with(vec![kind(set("pool", 5))]);
+        let azure = fake.azure(named(&["pool"]));
+        let provisioning = ["Succeeded", "Failed", "Failed", "Creating", "Succeeded"];
+        for (number, name) in provisioning.iter().enumerate() {
+            fake.change_machine("pool", number, state(name, Some(&["PowerState/unknown"])));
+        }
+        fake.change_machine("pool", 2, state("Failed", Some(&["PowerState/running"])));
+        let before = instances(&azure, "pool").await;
+        fake.change_machine("pool", 3, state("Succeeded", Some(&[])));
+        fake.change_machine("pool", 4, state("Deleting", Some(&[])));
+        fake.fail(list, CloudError::Unreachable(fault("GatewayTimeout", "HTTP 504")));
+        let after = instances(&azure, "pool").await;
+        assert_eq!(after[..3], before[..3]);
+        let found: Vec<_> = after.iter().map(|instance| instance.state).collect();
+        assert_eq!(found, [Running, Creating, Running, Running, Deleting]);
+        assert_eq!(fake.calls(&format!("{list}-plain")).len(), 1, "for that read only");
+        assert_eq!(azure.warnings().len(), 1);
+    }
 }
 
 #[tokio::test]

@@ -42,14 +42,63 @@ async fn a_change_under_the_write_is_a_conflict_that_changes_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_without_an_etag() {
+async fn a_set_without_an_etag_is_read_again_and_written_without_a_precondition() {
     let fake = FakeApi::with(vec![ScaleSet { etag: None, ..set("pool", 3) }]);
     let azure = fake.azure(named(&["pool"]));
     let mut basis = observed(&azure, "pool").await;
-    assert!(matches!(azure.set_capacity(&basis, 5).await, Err(CloudError::Refused(_))));
+    fake.state(|state| state.calls.clear());
+    azure.set_capacity(&basis, 5).await.expect("accepted");
+    assert_eq!(fake.state(|state| state.calls.clone()), ["get pool", "patch pool=5 if anything"]);
+    basis = observed(&azure, "pool").await;
     basis.etag = Some(String::new());
-    assert!(matches!(azure.set_capacity(&basis, 5).await, Err(CloudError::Refused(_))));
+    azure.set_capacity(&basis, 6).await.expect("accepted");
+    let warnings = azure.warnings();
+    let about = warnings.iter().filter(|(_, warning)| warning.contains("returns no etag"));
+    assert_eq!(about.count(), 1, "once per scale set: {warnings:?}");
+}
+
+#[tokio::test]
+async fn without_an_etag_a_change_since_the_read_is_a_conflict() {
+    let fake = FakeApi::with(vec![ScaleSet { etag: None, ..set("pool", 3) }]);
+    let azure = fake.azure(named(&["pool"]));
+    let basis = observed(&azure, "pool").await;
+    fake.change("pool", |set| set.capacity = Some(90));
+    assert!(matches!(azure.set_capacity(&basis, 5).await, Err(CloudError::Conflict(_))));
     assert!(fake.calls("patch").is_empty());
+}
+
+#[tokio::test]
+async fn an_etag_that_only_the_second_read_returns_is_the_precondition() {
+    let fake = FakeApi::with(vec![set("pool", 3)]);
+    let azure = fake.azure(named(&["pool"]));
+    let basis = GroupReading { etag: None, ..observed(&azure, "pool").await };
+    azure.set_capacity(&basis, 5).await.expect("accepted");
+    assert_eq!(fake.calls("patch"), ["pool=5 if \"0\""]);
+}
+
+#[tokio::test]
+async fn a_machine_without_an_id_is_left_out_and_the_capacity_is_not_lowered() {
+    let fake = FakeApi::with(vec![set("pool", 3)]);
+    fake.change_machine("pool", 1, |machine| machine.id.clear());
+    let azure = fake.azure(named(&["pool"]));
+    let basis = observed(&azure, "pool").await;
+    assert_eq!((basis.desired, basis.instances.as_ref().map(Vec::len)), (3, Some(2)));
+    assert!(matches!(azure.set_capacity(&basis, 2).await, Err(CloudError::Conflict(_))), "it could be the one deleted");
+    azure.set_capacity(&basis, 4).await.expect("it can grow");
+    fake.change_machine("pool", 1, |machine| *machine = super::fake::machine(&set("pool", 3), 1));
+    let basis = observed(&azure, "pool").await;
+    azure.set_capacity(&basis, 3).await.expect("and shrink again once all have one");
+    assert_eq!(azure.warnings().len(), 1);
+}
+
+#[tokio::test]
+async fn a_machine_that_may_be_listed_without_its_id_is_not_taken_for_gone() {
+    let fake = FakeApi::with(vec![set("pool", 2)]);
+    let azure = fake.azure(named(&["pool"]));
+    let basis = observed(&azure, "pool").await;
+    fake.change_machine("pool", 1, |machine| machine.id.clear());
+    fake.fail("delete", CloudError::NotFound(fault("InvalidParameter", "?")));
+    assert!(azure.delete_instances(&basis, &[id("pool", 1)]).await.is_err());
 }
 
 #[tokio::test]

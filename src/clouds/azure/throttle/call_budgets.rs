@@ -87,6 +87,7 @@ impl CallBudgets {
         &mut self,
         bucket: Bucket,
         target: &str,
+        can_wait: bool,
         now: Instant,
     ) -> (Result<(), Duration>, Vec<ThrottleEvent>) {
         let scopes: Vec<Scope> = self.suspended.extract_if(|_, until| *until <= now).map(|(scope, _)| scope).collect();
@@ -99,7 +100,7 @@ impl CallBudgets {
         ];
         let scopes = scopes.into_iter().chain(policies.clone().cloned().map(Scope::Policy));
         let closed = scopes.filter_map(|scope| self.suspended.get(&scope)).map(|until| *until - now);
-        let reserved = policies.filter(|_| bucket.can_wait()).filter_map(|policy| {
+        let reserved = policies.filter(|_| can_wait).filter_map(|policy| {
             let level = self.budgets.get(&key(policy, target))?;
             let stale_in = REFILL.checked_sub(now.saturating_duration_since(level.read_at))?;
             (level.is_low() && !stale_in.is_zero()).then_some(stale_in)
@@ -221,9 +222,12 @@ mod tests {
         let (wait, left) = (Duration::from_secs(60), "HighCostGet: 7".to_owned());
         assert_eq!(events, [ThrottleEvent::Suspended { scopes: scopes.clone(), wait, left }]);
         assert_eq!(budgets.record(Bucket::SetList, "rg", refusal(90), now), [], "a call that was under way");
-        assert_eq!(budgets.admit(Bucket::SetList, "rg", after(89)), (Err(Duration::from_secs(1)), vec![]));
-        assert_eq!(budgets.admit(Bucket::SetList, "rg", after(90)), (Ok(()), vec![ThrottleEvent::Resumed { scopes }]));
-        assert_eq!(budgets.admit(Bucket::SetList, "rg", after(91)), (Ok(()), vec![]));
+        assert_eq!(budgets.admit(Bucket::SetList, "rg", false, after(89)), (Err(Duration::from_secs(1)), vec![]));
+        assert_eq!(
+            budgets.admit(Bucket::SetList, "rg", false, after(90)),
+            (Ok(()), vec![ThrottleEvent::Resumed { scopes }])
+        );
+        assert_eq!(budgets.admit(Bucket::SetList, "rg", false, after(91)), (Ok(()), vec![]));
     }
 
     #[test]

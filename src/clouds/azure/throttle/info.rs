@@ -12,11 +12,18 @@ use crate::clouds::azure::http::HttpResponse;
 use crate::clouds::azure::http::{ErrorBody, is_throttling, retry_after};
 
 /// Budgets of Resource Manager: the header, and the name that logs and metrics use.
-const SUBSCRIPTION_BUDGETS: [(&str, &str); 3] = [
+const SUBSCRIPTION_BUDGETS: [(&str, &str); 6] = [
     ("x-ms-ratelimit-remaining-subscription-reads", "subscription-reads"),
     ("x-ms-ratelimit-remaining-subscription-writes", "subscription-writes"),
     ("x-ms-ratelimit-remaining-subscription-deletes", "subscription-deletes"),
+    // Since 2024, many responses carry these alone.
+    ("x-ms-ratelimit-remaining-subscription-global-reads", "subscription-global-reads"),
+    ("x-ms-ratelimit-remaining-subscription-global-writes", "subscription-global-writes"),
+    ("x-ms-ratelimit-remaining-subscription-global-deletes", "subscription-global-deletes"),
 ];
+
+/// Accepted writes carry this policy with 0: nothing is queued. It is no budget that is spent.
+const QUEUED_OPERATIONS: &str = "VmssQueuedVMOperations";
 
 /// The kinds of calls that Azure is expected to keep separate budgets for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,6 +103,9 @@ impl ThrottleInfo {
                 let (policy, left) = entry.trim().rsplit_once(';')?;
                 Some((short_name(policy), count(left)?))
             }));
+        }
+        if response.status.is_success() {
+            remaining.retain(|(policy, left)| *left > 0 || policy != QUEUED_OPERATIONS);
         }
         for (header, name) in SUBSCRIPTION_BUDGETS {
             remaining.extend(response.header(header).and_then(count).map(|left| (name.to_owned(), left)));

@@ -40,9 +40,14 @@ impl CallLimiter {
         limiter
     }
 
-    /// Returns whether a call may be sent, or how long it has to wait.
-    pub(in crate::clouds::azure) fn admit(&self, bucket: Bucket, target: &str) -> Result<(), Duration> {
-        let (admitted, events) = self.budgets().admit(bucket, target, Instant::now());
+    /// Returns whether a call may be sent, or how long it has to wait. One that can wait does so while a budget is low.
+    pub(in crate::clouds::azure) fn admit_call(
+        &self,
+        bucket: Bucket,
+        target: &str,
+        can_wait: bool,
+    ) -> Result<(), Duration> {
+        let (admitted, events) = self.budgets().admit(bucket, target, can_wait, Instant::now());
         self.log(events);
         admitted
     }

@@ -24,7 +24,8 @@ impl TokenCredential for Fixed {
 }
 
 fn bearer(token: Result<&'static str, &'static str>) -> Option<Bearer> {
-    Some(Bearer { credential: Arc::new(Fixed(token)), scope: "https://arm.test/.default".to_owned() })
+    let renew: NewCredential = Arc::new(|| Some(Arc::new(Fixed(Ok("token-2")))));
+    Some(Bearer { credential: Arc::new(Fixed(token)), scope: "https://arm.test/.default".to_owned(), renew })
 }
 
 fn client(transport: Transport, base: &str, token: Result<&'static str, &'static str>) -> ArmClient {
@@ -89,4 +90,24 @@ async fn an_answer_that_does_not_come_is_waited_for_so_long() {
     let client = client(Transport::plain().expect("a transport"), &base, Ok("unused"));
     let late = get(&client, "/one").await.expect_err("no response");
     assert!(matches!(late, CloudError::Unreachable(_)), "{late}");
+}
+
+#[tokio::test]
+async fn a_refused_token_is_renewed_once_and_the_call_sent_again() {
+    let refused = || Reply::new(401, r#"{"error":{"code":"ExpiredAuthenticationToken","message":"no"}}"#);
+    let replies = [refused(), Reply::new(200, "{}"), refused(), refused(), refused()];
+    let (server, certificate) = Loopback::start_tls(replies).await;
+    let base = format!("https://{}", server.address());
+    let client = client(Transport::trusting(certificate), &base, Ok("token-1"));
+    get(&client, "/one").await.expect("accepted with the second token");
+    let tokens = |server: &Loopback| -> Vec<String> {
+        let received = server.received().into_iter();
+        received.map(|received| received.headers["authorization"].to_str().expect("text").to_owned()).collect()
+    };
+    assert_eq!(tokens(&server), ["Bearer token-1", "Bearer token-2"]);
+    let denied = get(&client, "/one").await.expect_err("both are refused");
+    assert!(matches!(denied, CloudError::Denied(_)), "{denied}");
+    assert_eq!(tokens(&server).len(), 4);
+    get(&client, "/one").await.expect_err("refused again");
+    assert_eq!(tokens(&server).len(), 5, "not renewed again at once");
 }

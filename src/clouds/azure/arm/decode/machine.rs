@@ -1,6 +1,10 @@
 //! CachedMachines, and what went wrong with them.
 
+use std::time::SystemTime;
+
+use azure_core_legacy::date::parse_rfc3339;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::super::api::{InstanceViewStatus, VirtualMachine};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
@@ -19,6 +23,7 @@ pub(in crate::clouds::azure) struct RawMachine {
 #[serde(default, rename_all = "camelCase")]
 struct RawMachineProperties {
     provisioning_state: Option<String>,
+    time_created: Option<String>,
     instance_view: Option<RawView>,
 }
 
@@ -42,6 +47,11 @@ struct RawStatus {
 struct RawExtension {
     name: Option<String>,
     statuses: Option<Vec<RawStatus>>,
+}
+
+/// Whether an item of a list is a machine without an ID. It can occur while the machine is being deleted.
+pub(in crate::clouds::azure) fn lacks_id(item: &Value) -> bool {
+    item.is_object() && item.get("id").is_none_or(|id| id.is_null() || id.as_str().is_some_and(str::is_empty))
 }
 
 impl RawExtension {
@@ -78,6 +88,7 @@ impl TryFrom<RawMachine> for VirtualMachine {
             id,
             delete_by,
             provisioning_state: properties.provisioning_state,
+            created: properties.time_created.and_then(|text| parse_rfc3339(&text).ok()).map(SystemTime::from),
             statuses: statuses.map(|statuses| statuses.into_iter().map(status).collect()),
             failed_extensions: extensions.into_iter().flatten().filter_map(RawExtension::failure).collect(),
         })

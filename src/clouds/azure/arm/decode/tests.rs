@@ -82,7 +82,7 @@ fn a_machine_is_read_with_its_failed_extensions() {
     let read = machine(json!({
         "id": uniform, "name": "one_3", "instanceId": "3",
         "properties": {
-            "provisioningState": "Failed",
+            "provisioningState": "Failed", "timeCreated": "2024-06-11T21:13:35.8110461+00:00",
             "instanceView": { "statuses": [{ "code": "PowerState/running", "time": "no date" }],
                               "extensions": [{ "name": "vmssCSE", "statuses": failed }, { "name": "fine", "statuses": fine }] }
         }
@@ -91,6 +91,10 @@ fn a_machine_is_read_with_its_failed_extensions() {
     assert_eq!(read.delete_by, "3");
     assert_eq!(read.statuses.expect("a view")[0].code, "PowerState/running");
     assert_eq!(read.failed_extensions, [InstanceViewStatus { code: "vmssCSE".into(), message: Some("exit 7".into()) }]);
+    let since_epoch = read.created.and_then(|created| created.duration_since(std::time::UNIX_EPOCH).ok());
+    assert_eq!(since_epoch.map(|time| time.as_secs()), Some(1_718_140_415));
+    let undated = machine(json!({ "id": uniform, "properties": { "timeCreated": "yesterday" } })).expect("a machine");
+    assert_eq!(undated.created, None);
     let bare = machine(json!({ "id": uniform, "name": "one_3" })).expect("a machine");
     assert_eq!((bare.delete_by.as_str(), bare.statuses), ("3", None), "no view is no state");
     let viewed = machine(json!({ "id": uniform, "properties": { "instanceView": {} } })).expect("a machine");

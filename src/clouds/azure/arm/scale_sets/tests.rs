@@ -2,6 +2,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::clouds::azure::arm::ReadPurpose;
 use crate::clouds::azure::http::{Loopback, Reply};
 use crate::config::settings::azure::{AzureCloud, Settings};
 
@@ -27,6 +28,7 @@ impl Loopback {
     }
 }
 
+const VIEW: MachineQuery = MachineQuery { with_view: true, purpose: ReadPurpose::Refresh };
 const SETS: &str = "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Compute/virtualMachineScaleSets";
 const OPERATION: &str = "/subscriptions/sub/providers/Microsoft.Compute/locations/westus/operations/op-1";
 
@@ -105,7 +107,7 @@ async fn after_a_429_nothing_is_sent_until_its_time_has_passed() {
         Loopback::start([Reply::new(429, too_many).header("retry-after", "120"), Reply::json(set("one", 1))]).await;
     let arm = server.arm();
     for _ in 0..2 {
-        let error = arm.list_uniform_machines("one").await.expect_err("throttled");
+        let error = arm.list_uniform_machines("one", VIEW).await.expect_err("throttled");
         let CloudError::Throttled { retry_after: Some(wait), .. } = error else { panic!("{error}") };
         assert!((Duration::from_secs(60)..=Duration::from_secs(120)).contains(&wait), "{wait:?}");
     }
@@ -118,7 +120,7 @@ async fn a_capacity_is_set_by_one_request_that_says_nothing_else() {
     let server =
         Loopback::start([Reply::json(set("one", 5)).header("azure-asyncoperation", &format!("{{base}}{OPERATION}"))])
             .await;
-    let handle = server.arm().set_capacity("one", "\"7\"", 5).await.expect("accepted").expect("a handle");
+    let handle = server.arm().set_capacity("one", Some("\"7\""), 5).await.expect("accepted").expect("a handle");
     assert_eq!(handle.0, format!("async {}{OPERATION}", server.base()));
     let [received] = &server.received()[..] else { panic!("one request") };
     assert_eq!(
@@ -128,6 +130,13 @@ async fn a_capacity_is_set_by_one_request_that_says_nothing_else() {
     assert_eq!(received.body, r#"{"sku":{"capacity":5}}"#);
     assert_eq!(received.headers["if-match"], "\"7\"");
     assert_eq!(received.headers["content-type"], "application/json");
+}
+
+#[tokio::test]
+async fn without_an_etag_a_capacity_is_set_without_a_precondition() {
+    let server = Loopback::start([Reply::json(set("one", 5))]).await;
+    server.arm().set_capacity("one", None, 5).await.expect("accepted");
+    assert!(!server.received()[0].headers.contains_key("if-match"));
 }
 
 #[tokio::test]
@@ -142,7 +151,7 @@ async fn a_write_is_sent_once_whatever_is_answered() {
     ];
     for (status, body) in answers {
         let server = Loopback::start([Reply::new(status, body), Reply::new(200, "{}"), Reply::new(200, "{}")]).await;
-        let result = server.arm().set_capacity("one", "\"7\"", 5).await;
+        let result = server.arm().set_capacity("one", Some("\"7\""), 5).await;
         assert_eq!(result.is_ok(), status < 300, "{status}: {result:?}");
         assert_eq!(result.is_err_and(|error| error.outcome_unknown()), matches!(status, 500 | 503), "{status}");
         assert_eq!(server.received().len(), 1, "{status}");
@@ -164,7 +173,7 @@ async fn even_an_awaited_builder_cannot_send_a_write_twice() {
 #[tokio::test]
 async fn a_precondition_that_fails_is_a_conflict() {
     let server = Loopback::start([Reply::new(412, error("PreconditionFailed", "the etag is another"))]).await;
-    let conflict = server.arm().set_capacity("one", "\"7\"", 5).await.expect_err("a conflict");
+    let conflict = server.arm().set_capacity("one", Some("\"7\""), 5).await.expect_err("a conflict");
     assert!(matches!(conflict, CloudError::Conflict(_)), "{conflict}");
 }
 
@@ -184,9 +193,9 @@ async fn machines_are_deleted_by_name_and_never_all() {
         assert!(matches!(arm.delete_machines("one", &nobody, false).await, Err(CloudError::Refused(_))));
     }
     for name in ["", "..", "a/b", "a?b", "a%2fb"] {
-        assert!(matches!(arm.set_capacity(name, "1", 1).await, Err(CloudError::Refused(_))), "{name}");
+        assert!(matches!(arm.set_capacity(name, Some("1"), 1).await, Err(CloudError::Refused(_))), "{name}");
     }
-    assert!(matches!(arm.set_capacity("one", "", 1).await, Err(CloudError::Refused(_))), "no condition");
+    assert!(matches!(arm.set_capacity("one", Some(""), 1).await, Err(CloudError::Refused(_))), "no condition");
     assert_eq!(server.received().len(), 2);
 }
 
@@ -259,17 +268,18 @@ async fn lists_ask_for_what_is_needed_and_spell_spaces_as_percent_20() {
             json!({ "value": [{ "id": "/s/virtualMachineScaleSets/one/virtualMachines/7", "instanceId": "7" }] }),
         ),
         Reply::json(json!({ "value": [size, { "resourceType": "disks", "name": "Premium_LRS" }] })),
-        Reply::json(json!({ "value": [{ "name": "vm-b" }] })),
+        Reply::json(json!({ "value": [{ "name": "vm-b" }, { "id": "" }, { "id": "/s/virtualMachines/8" }] })),
     ])
     .await;
     let arm = server.arm();
-    let flexible = arm.list_flexible_machines("/subscriptions/sub/sets/one").await.expect("machines");
-    assert_eq!(flexible[0].delete_by, "vm-a");
-    assert_eq!(arm.list_uniform_machines("one").await.expect("machines")[0].delete_by, "7");
+    let flexible = arm.list_flexible_machines("/subscriptions/sub/sets/one", VIEW).await.expect("machines");
+    assert_eq!(flexible.machines[0].delete_by, "vm-a");
+    assert_eq!(arm.list_uniform_machines("one", VIEW).await.expect("machines").machines[0].delete_by, "7");
     let sizes = arm.list_sizes("west us").await.expect("sizes");
     assert_eq!((sizes.len(), sizes[0].capabilities["MemoryGB"].as_str()), (1, "0.5"));
-    let nameless = arm.list_uniform_machines("one").await.expect_err("a machine less than there is");
-    assert!(matches!(nameless, CloudError::Unintelligible(_)), "{nameless}");
+    let plain = MachineQuery { with_view: false, ..VIEW };
+    let nameless = arm.list_uniform_machines("one", plain).await.expect("the rest of the list");
+    assert_eq!((nameless.machines.len(), nameless.without_id), (1, 2), "counted, but left out");
     let received: Vec<_> = server.received().into_iter().map(|received| received.target).collect();
     let machines = SETS.replace("virtualMachineScaleSets", "virtualMachines");
     let filter = "%27virtualMachineScaleSet%2Fid%27%20eq%20%27%2Fsubscriptions%2Fsub%2Fsets%2Fone%27";
@@ -279,6 +289,7 @@ async fn lists_ask_for_what_is_needed_and_spell_spaces_as_percent_20() {
         received[2],
         "/subscriptions/sub/providers/Microsoft.Compute/skus?api-version=2021-07-01&%24filter=location%20eq%20%27west%20us%27"
     );
+    assert_eq!(received[3], format!("{SETS}/one/virtualMachines?api-version=2024-07-01"));
 }
 
 #[tokio::test]
@@ -287,7 +298,7 @@ async fn nobody_there_is_unreachable() {
     let settings = server.settings();
     drop(server);
     let arm = ArmScaleSets::connect(&settings).expect("settings");
-    let error = arm.set_capacity("one", "1", 1).await.expect_err("nobody there");
+    let error = arm.set_capacity("one", Some("1"), 1).await.expect_err("nobody there");
     assert!(error.outcome_unknown(), "{error}");
 }
 

@@ -22,6 +22,12 @@ fn refusal(headers: &[(&'static str, &str)], policy: Option<&str>) -> ThrottleIn
     info(429, headers, &json!({ "error": { "code": "OperationNotAllowed", "message": "no", "details": [detail] } }))
 }
 
+impl CallLimiter {
+    fn admit(&self, bucket: Bucket, target: &str) -> Result<(), Duration> {
+        self.admit_call(bucket, target, bucket.can_wait())
+    }
+}
+
 fn left(headers: &[(&'static str, &str)]) -> ThrottleInfo {
     info(200, headers, &json!({}))
 }
@@ -139,4 +145,55 @@ async fn subscriptions_and_locations_have_gates_of_their_own() {
         let other = CallLimiter::shared("https://test.invalid/", subscription, location);
         assert_eq!(other.admit(Bucket::SetList, "rg"), Ok(()), "{subscription} {location}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_low_budget_refuses_no_read_that_a_write_needs() {
+    let limiter = CallLimiter::default();
+    let header = "x-ms-ratelimit-remaining-resource";
+    for remaining in ["900", "80"] {
+        let policies = format!("Microsoft.Compute/HighCostGetVMScaleSet3Min;{remaining}");
+        limiter.record(Bucket::MachineList, "one", left(&[(header, &policies)]));
+        limiter.record(Bucket::SetGet, "one", left(&[(header, &policies)]));
+    }
+    assert_eq!(limiter.admit_call(Bucket::MachineList, "one", true), Err(REFILL), "a listing waits");
+    assert_eq!(limiter.admit_call(Bucket::MachineList, "one", false), Ok(()), "a read for a write does not");
+    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_machine_list_stops_no_other_call() {
+    for policy in [None, Some("HighCostGetVMScaleSet30Min"), Some("GetVMScaleSetResource")] {
+        let limiter = CallLimiter::default();
+        limiter.record(Bucket::MachineList, "one", refusal(&[("retry-after", "1800")], policy));
+        assert_eq!(limiter.admit_call(Bucket::MachineList, "one", false), Err(1800 * SECOND));
+        for bucket in [Bucket::SetList, Bucket::SetGet, Bucket::Update, Bucket::Delete, Bucket::Poll] {
+            assert_eq!(limiter.admit(bucket, "one"), Ok(()), "{bucket} {policy:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn budgets_of_the_subscription_are_known_by_both_names() {
+    let limiter = CallLimiter::default();
+    let reads = |left| [("x-ms-ratelimit-remaining-subscription-global-reads", left)];
+    limiter.record(Bucket::MachineList, "one", left(&reads("16499")));
+    limiter.record(Bucket::MachineList, "one", left(&reads("1000")));
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(REFILL));
+    let spent = [("x-ms-ratelimit-remaining-subscription-global-writes", "0"), ("retry-after", "7")];
+    limiter.record(Bucket::Update, "one", info(429, &spent, &json!({})));
+    assert_eq!(limiter.admit(Bucket::Delete, "two"), Err(7 * SECOND), "all writes of the subscription");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_queued_operations_is_no_spent_budget() {
+    let limiter = CallLimiter::default();
+    let policies = |queued: u32| {
+        format!("Microsoft.Compute/DeleteVMScaleSetResource;11,Microsoft.Compute/VmssQueuedVMOperations;{queued}")
+    };
+    for queued in [4800, 0] {
+        limiter.record(Bucket::Delete, "one", left(&[("x-ms-ratelimit-remaining-resource", &policies(queued))]));
+    }
+    let queued = limiter.remaining().into_iter().find(|budget| budget.name == "VmssQueuedVMOperations");
+    assert_eq!(queued.map(|budget| budget.remaining), Some(4800), "0 says nothing");
 }
