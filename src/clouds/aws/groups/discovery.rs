@@ -1,6 +1,6 @@
 //! Finds Auto Scaling groups by their tags.
 
-use aws_sdk_autoscaling::types::Filter;
+use aws_sdk_autoscaling::types::{AutoScalingGroup, Filter};
 
 use crate::config::settings::aws::TagQuery;
 
@@ -11,6 +11,16 @@ pub(super) fn filters(query: &TagQuery) -> Vec<Filter> {
         None => Filter::builder().name("tag-key").values(key).build(),
     };
     query.tags.iter().map(filter).collect()
+}
+
+/// Whether a group has all tags of a query, with their values.
+pub(super) fn matches(query: &TagQuery, group: &AutoScalingGroup) -> bool {
+    let has = |(key, value): &(String, Option<String>)| {
+        group.tags().iter().any(|tag| {
+            tag.key() == Some(key) && value.as_deref().is_none_or(|value| tag.value().unwrap_or_default() == value)
+        })
+    };
+    !query.tags.is_empty() && query.tags.iter().all(has)
 }
 
 #[cfg(test)]

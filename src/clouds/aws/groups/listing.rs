@@ -52,7 +52,8 @@ impl Groups {
 
     /// Reads one group.
     pub(in crate::clouds::aws) async fn observe(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
-        let Some(group) = self.describe(name.as_str()).await? else { return Ok(None) };
+        let found = self.describe(name.as_str()).await?.filter(|group| self.is_configured(name.as_str(), group));
+        let Some(group) = found else { return Ok(None) };
         let misread = |reason| CloudError::unintelligible("DescribeAutoScalingGroups", name.as_str(), reason);
         self.read(&group).map(Some).map_err(misread)
     }
@@ -113,6 +114,12 @@ impl Groups {
         let settings = Arc::new(LaunchSettings::of(group));
         self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), settings);
         Ok(read.reading)
+    }
+
+    // A discovered group that has lost its tags is no longer served, also where it is read by its name.
+    fn is_configured(&self, name: &str, group: &AutoScalingGroup) -> bool {
+        let queries = &self.settings.auto_discovery;
+        queries.is_empty() || self.spec(name).is_some() || queries.iter().any(|query| discovery::matches(query, group))
     }
 
     // If a name is configured twice, the first entry wins.

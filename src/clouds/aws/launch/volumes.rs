@@ -139,6 +139,14 @@ mod tests {
     }
 
     #[test]
+    fn the_platform_windows_counts_in_any_case() {
+        let is_windows = |image: Image| ImageDetails::from(&image).windows;
+        assert!(is_windows(Image::builder().platform("windows".into()).build()), "what EC2 sends");
+        assert!(is_windows(Image::builder().platform("Windows".into()).build()), "what the SDK knows");
+        assert!(!is_windows(Image::builder().build()));
+    }
+
+    #[test]
     fn images_made_for_eks_are_recognised_by_name() {
         for (name, eks) in [
             ("amazon-eks-node-al2023-x86_64-standard-1.31-v20250103", true),

@@ -71,3 +71,19 @@ async fn a_group_that_is_gone_is_none_and_a_failed_call_is_an_error() {
     fake.fail("DescribeAutoScalingGroups", "AccessDenied", "no", 403);
     assert!(matches!(aws.list().await, Err(CloudError::Denied(_))), "a failed query is not an empty one");
 }
+
+#[tokio::test]
+async fn a_discovered_group_that_loses_its_tag_or_its_value_is_gone_also_by_name() {
+    let fake = Fake::with(vec![group("found").tags(tag("a", "1")).build(), group("named").build()]);
+    let mut settings = discovering(&["asg:tag=a=1"]);
+    settings.node_groups = named(&["named"]).node_groups;
+    let aws = fake.aws(settings);
+    assert_eq!(names(&aws.list().await.expect("readable").groups), ["found", "named"]);
+    assert_eq!(observed(&aws, "found").await.name, "found".into());
+    for tags in [vec![tag("a", "2")], vec![tag("b", "1")], Vec::new()] {
+        fake.state(|state| state.groups[0] = group("found").set_tags(Some(tags)).build());
+        assert_eq!(names(&aws.list().await.expect("readable").groups), ["named"]);
+        assert!(aws.observe(&"found".into()).await.expect("readable").is_none());
+    }
+    assert_eq!(observed(&aws, "named").await.name, "named".into(), "a group that is named needs no tag");
+}

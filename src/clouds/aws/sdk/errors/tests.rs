@@ -44,6 +44,7 @@ fn error_codes_have_a_meaning() {
         ("InternalFailure", "x", 500, "unreachable"),
         ("ServiceUnavailable", "x", 503, "unreachable"),
         ("", "<html>", 500, "unreachable"),
+        ("", "a proxy gave up", 408, "unreachable"),
         ("", "not XML", 200, "unintelligible answer"),
     ] {
         assert_eq!(name(&error_of(code, message, status)), meaning, "{code} {message} {status}");
