@@ -31,6 +31,11 @@ impl World {
         self.edit(now, group, |group, at| group.attach(at, count))
     }
 
+    /// Has the cloud launch this many running instances beyond the capacity, and remove as many after this time.
+    pub fn launch_surplus(&mut self, now: Duration, group: &str, count: u32, lasts: Duration) -> Result<(), Refusal> {
+        self.edit(now, group, |group, at| group.launch_surplus(at, count, lasts))
+    }
+
     /// Sets the capacity as another client of the same API.
     pub fn set_desired_externally(&mut self, now: Duration, group: &str, to: u32) -> Result<(), Refusal> {
         self.edit(now, group, |group, at| match group.plan.style {

@@ -32,6 +32,8 @@ pub struct Group {
     pub(super) reconcile_at: Option<Duration>,
     pub(super) scale_in_at: Option<Duration>,
     pub(super) lowered_by: Author,
+    /// Instances that the cloud launched beyond the capacity for reasons of its own, and will remove itself.
+    pub(super) surplus: u32,
     pub(super) events: Vec<Event>,
     pub(super) kills: Vec<Killed>,
     pub(super) hints: Arc<GroupHints>,
@@ -58,6 +60,8 @@ pub(super) enum Due {
     ScaleIn,
     /// An instance is evicted.
     Evict,
+    /// The cloud removes this many instances of its own surplus.
+    SurplusEnds(u32),
 }
 
 impl Group {
@@ -80,6 +84,7 @@ impl Group {
             reconcile_at: None,
             scale_in_at: None,
             lowered_by: Author::External,
+            surplus: 0,
             events: Vec::new(),
             kills: Vec::new(),
             generation,
@@ -125,6 +130,11 @@ impl Group {
     /// How many listed instances stay until something removes them. Standby does not count.
     pub fn live(&self) -> u32 {
         self.count(|member| member.phase.lives())
+    }
+
+    /// Live instances that the cloud holds against the capacity: all but its own surplus.
+    pub(super) fn live_without_surplus(&self) -> u32 {
+        self.live().saturating_sub(self.surplus)
     }
 
     /// How many live instances the capacity allows for: after somebody else lowered it, a target as low as that is right.
@@ -189,6 +199,7 @@ impl Group {
                 self.scale_in_at = None;
                 self.scale_in(at);
             }
+            Due::SurplusEnds(count) => self.end_surplus(at, count),
             Due::Evict => {
                 self.evict(at, 1);
                 self.schedule_eviction(at);

@@ -211,6 +211,32 @@ impl Group {
         victims.into_iter().map(|member| member.provider_id).collect()
     }
 
+    /// The cloud launches instances beyond the capacity for reasons of its own (instance refresh, maintenance, rebalancing,
+    /// upgrade surge), and removes as many after a while.
+    pub(super) fn launch_surplus(&mut self, at: Duration, count: u32, lasts: Duration) {
+        for _ in 0..count {
+            self.add_member(at, Phase::Running);
+        }
+        self.surplus += count;
+        self.changed();
+        self.narrate(at, format!("{} launched by the cloud beyond capacity {}", instances(count), self.capacity));
+        self.schedule(at + lasts, Due::SurplusEnds(count));
+    }
+
+    /// The cloud removes instances of its own surplus, the oldest first.
+    pub(super) fn end_surplus(&mut self, at: Duration, count: u32) {
+        self.surplus = self.surplus.saturating_sub(count);
+        let excess = self.live_without_surplus().saturating_sub(self.capacity).min(count);
+        let oldest = self.members.iter().filter(|(_, member)| member.phase.lives()).map(|(serial, _)| *serial);
+        let oldest: Vec<u64> = oldest.take(usize::try_from(excess).unwrap_or(usize::MAX)).collect();
+        for serial in oldest {
+            self.begin_deletion(serial, at, None, DeletionAccounting::None, None);
+        }
+        self.changed();
+        self.narrate(at, format!("{} of the cloud's own surplus removed", instances(excess)));
+        self.replace_lost(at);
+    }
+
     /// Adds running instances on somebody else's behalf, and raises the capacity by their number.
     pub(super) fn attach(&mut self, at: Duration, count: u32) {
         for _ in 0..count {

@@ -44,7 +44,7 @@ impl Group {
         self.preempt_others(at);
         self.take_capacity(at, to, author);
         let operation = self.open_operation(at, OperationKind::Resize);
-        let counted = self.count(|member| member.counts());
+        let counted = self.count(|member| member.counts()).saturating_sub(self.surplus);
         for _ in counted..to {
             let (after, transition) = self.draw_launch();
             let serial = self.add_member(at, Phase::Creating);

@@ -43,7 +43,7 @@ impl Group {
     pub(super) fn take_capacity(&mut self, at: Duration, to: u32, author: Author) {
         let from = std::mem::replace(&mut self.capacity, to);
         self.changed();
-        if self.live() <= to {
+        if self.live_without_surplus() <= to {
             self.scale_in_at = None;
         }
         let by = if author == Author::External { " (from outside)" } else { "" };
@@ -98,7 +98,7 @@ impl Group {
             return;
         }
         let have = self.count(|member| member.phase == Phase::Requested || member.phase.lives());
-        for _ in have..self.capacity {
+        for _ in have.saturating_sub(self.surplus)..self.capacity {
             let activity = self.open_activity(at, ActivityKind::Launch, None);
             let (after, transition) = self.draw_launch();
             let serial = self.add_member(at, Phase::Requested);
@@ -121,7 +121,7 @@ impl Group {
 
     /// Terminates the surplus, if there still is one.
     pub(super) fn scale_in(&mut self, at: Duration) {
-        let surplus = self.live().saturating_sub(self.capacity);
+        let surplus = self.live_without_surplus().saturating_sub(self.capacity);
         if surplus > 0 {
             self.kill(surplus, at, None);
         }
@@ -129,7 +129,10 @@ impl Group {
 
     /// Schedules the termination of a surplus.
     pub(super) fn watch_surplus(&mut self, at: Duration) {
-        if self.plan.style == GroupStyle::AutoScaling && self.scale_in_at.is_none() && self.live() > self.capacity {
+        if self.plan.style == GroupStyle::AutoScaling
+            && self.scale_in_at.is_none()
+            && self.live_without_surplus() > self.capacity
+        {
             let due = at + draw(&mut self.rng, &self.plan.scale_in_lag);
             self.scale_in_at = Some(due);
             self.schedule(due, Due::ScaleIn);

@@ -136,6 +136,11 @@ impl Simulated {
         self.world(|world, now| world.evict(now, group, count))
     }
 
+    /// Has the cloud launch this many running instances beyond the capacity, and remove as many after this time.
+    pub fn launch_surplus(&self, group: &str, count: u32, lasts: Duration) -> Result<(), Refusal> {
+        self.world(|world, now| world.launch_surplus(now, group, count, lasts))
+    }
+
     /// Adds this many running instances, and raises the capacity by their number.
     pub fn add_instances(&self, group: &str, count: u32) -> Result<(), Refusal> {
         self.world(|world, now| world.add_instances(now, group, count))

@@ -50,7 +50,7 @@ impl Keeper {
     /// Reads the group and its instances for a write, until the observation is not in doubt (law 5).
     pub(super) async fn fresh_instances(&mut self, attempts: &mut Attempts) -> Result<FreshInstances, FleetError> {
         let mut doubted: Option<Doubt> = None;
-        let mut is_gone = false;
+        let (mut is_gone, mut before) = (false, None);
         loop {
             let time = attempts.left();
             let ReadResult { reading, begun, at } = self.reader.instances_for_write(time).await;
@@ -79,8 +79,11 @@ impl Keeper {
                     is_gone = true;
                     "the cloud reported once that it does not exist".to_owned()
                 }
-                Err(error) if error.may_pass() && attempts.again_after(&error).await => continue,
-                Err(error) => return Err(self.read_error(error, time, attempts)),
+                Err(error) if error.may_pass() && attempts.again_after(&error).await => {
+                    before = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(self.read_error(error, time, attempts, before)),
             };
             if attempts.left() <= CONFIRM_AFTER {
                 return Err(self.contended(&reason));
@@ -90,14 +93,16 @@ impl Keeper {
     }
 
     async fn read_capacity(&self, attempts: &mut Attempts) -> Result<ReadResult, FleetError> {
+        let mut before = None;
         loop {
             let time = attempts.left();
             let read = self.reader.capacity(time).await;
             match &read.reading {
                 Err(error) if error.may_pass() => {
                     if !attempts.again_after(error).await {
-                        return Err(self.read_error(error.clone(), time, attempts));
+                        return Err(self.read_error(error.clone(), time, attempts, before));
                     }
+                    before = Some(error.clone());
                 }
                 Err(error) => return Err(self.cloud_error(error.clone())),
                 Ok(_) => return Ok(read),
@@ -105,10 +110,18 @@ impl Keeper {
         }
     }
 
-    /// Why a read failed that had this much time: the cloud's reason, unless the caller had left it too little.
-    fn read_error(&self, error: CloudError, time: Duration, attempts: &Attempts) -> FleetError {
+    /// Why a read failed that had this much time: the cloud's reason, now or `before`, unless the caller had left it too
+    /// little.
+    fn read_error(
+        &self,
+        error: CloudError,
+        time: Duration,
+        attempts: &Attempts,
+        before: Option<CloudError>,
+    ) -> FleetError {
         if attempts.left().is_zero() && time < READ_PATIENCE {
-            return FleetError::NotSent { group: self.group_id() };
+            return before
+                .map_or_else(|| FleetError::NotSent { group: self.group_id() }, |before| self.cloud_error(before));
         }
         self.cloud_error(error)
     }
@@ -130,8 +143,7 @@ impl Keeper {
     pub(super) fn just_observed(&self) -> Option<FreshInstances> {
         let observation = self.state.observation();
         let is_fresh = self.read_beside == Some(observation.begun)
-            && self.written.is_none_or(|written| written < observation.begun)
-            && observation.begun.elapsed() <= CONFIRM_AFTER;
+            && self.written.is_none_or(|written| written < observation.begun);
         is_fresh.then(|| FreshInstances(Fresh { basis: observation.reading.clone() }))
     }
 
