@@ -226,7 +226,7 @@ async fn a_surplus_of_the_clouds_own_neither_grows_the_group_nor_blocks_it() {
         assert_eq!(fixture.target("g"), 11, "{kind}");
         sleep(Duration::from_secs(600)).await;
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11), "{kind}: the cloud removed its surplus");
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
 
@@ -243,6 +243,6 @@ async fn a_start_during_a_surplus_writes_nothing_and_serves_the_group() {
         assert_eq!(fixture.calls(CallKind::SetCapacity), 0, "{kind}: a start writes nothing");
         fixture.increase("g", 2).await.expect(kind);
         assert_eq!(fixture.capacity("g"), 12, "{kind}");
-        fixture.nobody_was_killed();
+        fixture.no_instance_was_killed();
     }
 }
