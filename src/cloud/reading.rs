@@ -17,18 +17,55 @@ pub struct GroupName(pub Arc<str>);
 ///
 /// The Cluster Autoscaler compares the two as exact strings, so this keeps the kubelet's spelling for display. Azure's APIs
 /// return the same ID in several spellings, so two IDs are equal if they differ in case only.
-#[derive(Clone, Debug)]
-pub struct ProviderId(Arc<str>);
+#[derive(Clone)]
+pub struct ProviderId {
+    text: Arc<str>,
+    /// In lower case, made once: IDs are compared far more often than they are made.
+    folded: Arc<str>,
+}
 
 impl ProviderId {
-    fn lower_case(&self) -> impl Iterator<Item = u8> {
-        self.0.bytes().map(|byte| byte.to_ascii_lowercase())
+    /// The ID as the kubelet spells it.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl From<Arc<str>> for ProviderId {
+    fn from(text: Arc<str>) -> Self {
+        let is_folded = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        let folded = if is_folded { Arc::clone(&text) } else { text.to_ascii_lowercase().into() };
+        Self { text, folded }
+    }
+}
+
+impl From<&str> for ProviderId {
+    fn from(text: &str) -> Self {
+        Self::from(Arc::<str>::from(text))
+    }
+}
+
+impl From<String> for ProviderId {
+    fn from(text: String) -> Self {
+        Self::from(Arc::<str>::from(text))
+    }
+}
+
+impl fmt::Display for ProviderId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for ProviderId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "ProviderId({:?})", self.text)
     }
 }
 
 impl PartialEq for ProviderId {
     fn eq(&self, other: &Self) -> bool {
-        self.0.eq_ignore_ascii_case(&other.0)
+        self.folded == other.folded
     }
 }
 
@@ -42,14 +79,13 @@ impl PartialOrd for ProviderId {
 
 impl Ord for ProviderId {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.lower_case().cmp(other.lower_case())
+        self.folded.cmp(&other.folded)
     }
 }
 
 impl Hash for ProviderId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.lower_case().for_each(|byte| state.write_u8(byte));
-        state.write_u8(0xff);
+        self.folded.hash(state);
     }
 }
 
@@ -79,7 +115,6 @@ macro_rules! text {
     };
 }
 text!(GroupName);
-text!(ProviderId);
 
 /// No group of either cloud holds more nodes than this: Auto Scaling groups and scale sets hold some thousands. Every
 /// missing instance is kept and listed one by one, so a capacity beyond this must not be believed for a moment.

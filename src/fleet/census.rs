@@ -25,20 +25,28 @@ pub(super) struct Census {
 /// Takes the census.
 pub(super) fn census(observation: &Observation, in_flight: &InFlight) -> Census {
     let capacity = in_flight.capacity(observation.reading.desired);
-    let (mut live, mut counted, mut is_deleting) = (0_u32, 0_u32, false);
+    let (mut live, mut counted, mut unread, mut is_deleting) = (0_u32, 0_u32, 0_u32, false);
     for instance in &observation.instances {
         if in_flight.is_leaving(instance) {
             is_deleting = true;
-            counted += u32::from(is_counted(instance, in_flight.accounting(&instance.id)));
+            if instance.state != InstanceState::Deleting && in_flight.is_deleted_since(&instance.id, observation.begun)
+            {
+                unread += u32::from(instance.counts != Counts::No);
+            } else {
+                counted += u32::from(is_counted(instance, in_flight.accounting(&instance.id)));
+            }
         } else {
             live += u32::from(instance.counts != Counts::No);
         }
     }
+    // A capacity that was read before a deletion was accepted counts its instances, whatever else lives.
+    let after_unread = capacity.saturating_sub(unread);
     // The capacity that was read bounds what it can count: one of 4 with 4 live instances counts none of those being deleted.
     // The bound matters after a restart, when no observation has shown how the cloud counts, and where the capacity was read
     // a moment later than the instances and had already lost some that the list still shows.
-    let counted = counted.min(observation.reading.desired.saturating_sub(live));
-    let remaining = if is_deleting { capacity.min(live.max(capacity.saturating_sub(counted))) } else { capacity };
+    let counted = counted.min(observation.reading.desired.saturating_sub(live).saturating_sub(unread));
+    let remaining =
+        if is_deleting { after_unread.min(live.max(after_unread.saturating_sub(counted))) } else { capacity };
     Census { capacity, live, remaining, shortfall: remaining.saturating_sub(live) }
 }
 

@@ -37,6 +37,12 @@ impl InFlight {
             && self.operations.iter().filter_map(Operation::deletes).any(|ids| ids.contains(id))
     }
 
+    /// Whether a deletion of this instance was accepted after `read`: a capacity read then still counts it.
+    pub(super) fn is_deleted_since(&self, id: &ProviderId, read: Instant) -> bool {
+        let since = self.operations.iter().filter(|one| one.accepted > read && !one.is_noted());
+        self.accounting.contains_key(id) && since.filter_map(Operation::deletes).any(|ids| ids.contains(id))
+    }
+
     /// Whether this instance is being deleted: by the cloud's own word, or by an accepted deletion.
     pub(super) fn is_leaving(&self, instance: &Instance) -> bool {
         instance.state == InstanceState::Deleting || self.deletes(&instance.id)

@@ -51,7 +51,9 @@ impl GroupState {
             let ceiling = recent.ceiling.saturating_add(to - from);
             self.reduction = Some(Reduction { ceiling, ..recent });
         } else if recent.is_none() && !is_conditional {
-            self.reduction = Some(Reduction { lowest: to, ceiling: u32::MAX, sent: now, is_watched: false });
+            // How far somebody else had raised it is not known. A surplus that was there before is the cloud's own.
+            let ceiling = if self.surplus.is_some() { to } else { u32::MAX };
+            self.reduction = Some(Reduction { lowest: to, ceiling, sent: now, is_watched: false });
         }
     }
 
