@@ -29,8 +29,7 @@ pub(super) fn census(observation: &Observation, in_flight: &InFlight) -> Census 
     for instance in &observation.instances {
         if in_flight.is_leaving(instance) {
             is_deleting = true;
-            if instance.state != InstanceState::Deleting && in_flight.is_deleted_since(&instance.id, observation.begun)
-            {
+            if instance.state != InstanceState::Deleting && in_flight.is_unread(&instance.id) {
                 unread += u32::from(instance.counts != Counts::No);
             } else {
                 counted += u32::from(is_counted(instance, in_flight.accounting(&instance.id)));

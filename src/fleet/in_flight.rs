@@ -22,6 +22,8 @@ pub(super) struct InFlight {
     accounting: BTreeMap<ProviderId, Accounting>,
     /// What the last deletion was computed on, until an observation shows how the cloud counts it.
     baseline: Option<Baseline>,
+    /// Instances whose deletion was sent after the last observation.
+    unread: BTreeSet<ProviderId>,
 }
 
 impl InFlight {
@@ -37,10 +39,9 @@ impl InFlight {
             && self.operations.iter().filter_map(Operation::deletes).any(|ids| ids.contains(id))
     }
 
-    /// Whether a deletion of this instance was accepted after `read`: a capacity read then still counts it.
-    pub(super) fn is_deleted_since(&self, id: &ProviderId, read: Instant) -> bool {
-        let since = self.operations.iter().filter(|one| one.accepted > read && !one.is_noted());
-        self.accounting.contains_key(id) && since.filter_map(Operation::deletes).any(|ids| ids.contains(id))
+    /// Whether a deletion of this instance was sent after the last observation: the capacity that was read still counts it.
+    pub(super) fn is_unread(&self, id: &ProviderId) -> bool {
+        self.unread.contains(id)
     }
 
     /// Whether this instance is being deleted: by the cloud's own word, or by an accepted deletion.
@@ -61,6 +62,7 @@ impl InFlight {
     /// What is in flight once this observation is adopted.
     pub(super) fn after(&self, observation: &Observation) -> Self {
         let mut next = self.clone();
+        next.unread.clear();
         next.mark_visible(observation.reading.desired);
         next.settle_unknown(observation);
         next.drop_settled(observation.begun);
@@ -210,6 +212,7 @@ impl InFlight {
         // From now on, this deletion can be why the capacity is what it was before a scale-up. A scale-up that has been
         // visible no longer explains such a read as lagging.
         self.operations.retain(|operation| !operation.is_visible_unpolled_growth());
+        self.unread.extend(ids.iter().cloned());
         self.expect_deletion(ids);
         self.push(operation);
     }

@@ -117,11 +117,6 @@ impl Operation {
         self.is_unpolled_growth() && matches!(self.request, OperationRequest::Capacity { is_visible: true, .. })
     }
 
-    /// Whether it only notes instances that the cloud reported as gone: no capacity was given up for them.
-    pub(super) fn is_noted(&self) -> bool {
-        self.phase == Phase::Unpolled && matches!(self.request, OperationRequest::Deletion { is_resubmitted: true, .. })
-    }
-
     /// Whether it lowered the capacity.
     pub(super) fn is_reduction(&self) -> bool {
         matches!(self.request, OperationRequest::Capacity { from, to, .. } if to < from)

@@ -83,7 +83,7 @@ impl Moto {
         tags: &[(&str, &str)],
     ) {
         let data =
-            RequestLaunchTemplateData::builder().instance_type(InstanceType::from(machine)).image_id("ami-12c6146b");
+            RequestLaunchTemplateData::builder().instance_type(InstanceType::from(machine)).image_id("ami-760aaa0f");
         let template = self.ec2.create_launch_template().launch_template_name(name);
         template.launch_template_data(data.build()).send().await.expect("a launch template");
         let tags = tags.iter().map(|(key, value)| {
