@@ -15,7 +15,7 @@ use crate::fleet::observation::{Observation, count};
 pub(super) struct Reduction {
     /// The lowest capacity that it and the deletions sent since account for.
     lowest: u32,
-    /// The capacity before it: no heal goes above that.
+    /// The capacity before it, without what was deleted since: no heal goes above that.
     ceiling: u32,
     /// When it was sent.
     sent: Instant,
@@ -50,10 +50,9 @@ impl GroupState {
         } else if let Some(recent) = recent.filter(|_| reason == WriteReason::Requested) {
             let ceiling = recent.ceiling.saturating_add(to - from);
             self.reduction = Some(Reduction { ceiling, ..recent });
-        } else if recent.is_none() && !is_conditional {
-            // How far somebody else had raised it is not known. A surplus that was there before is the cloud's own.
-            let ceiling = if self.surplus.is_some() { to } else { u32::MAX };
-            self.reduction = Some(Reduction { lowest: to, ceiling, sent: now, is_watched: false });
+        } else if recent.is_none() && !is_conditional && self.surplus.is_none() {
+            // How far somebody else had raised it is not known. (A surplus that was there before is the cloud's own.)
+            self.reduction = Some(Reduction { lowest: to, ceiling: u32::MAX, sent: now, is_watched: false });
         }
     }
 
@@ -61,6 +60,7 @@ impl GroupState {
     pub(in crate::fleet) fn send_deletion(&mut self, number: usize) {
         if let Some(reduction) = &mut self.reduction {
             reduction.lowest = reduction.lowest.saturating_sub(count(number));
+            reduction.ceiling = reduction.ceiling.saturating_sub(count(number));
         }
     }
 
