@@ -420,8 +420,8 @@ mod tests {
         let failed = |zone: &str, start, end| in_zone(zone, activity("Failed", launching, "no capacity", start), end);
         let count = |activities: &[Activity], now| shown(activities, &ZONES, now).failures.len();
         let first = failed("us-east-1a", 10, 12);
-        assert_eq!(shown(&[first.clone()], &ZONES[..1], 12).failures.len(), 1, "a group of one zone");
-        assert_eq!((count(&[first.clone()], 21), count(&[first.clone()], 22)), (0, 1));
+        assert_eq!(shown(std::slice::from_ref(&first), &ZONES[..1], 12).failures.len(), 1, "a group of one zone");
+        assert_eq!((count(std::slice::from_ref(&first), 21), count(std::slice::from_ref(&first), 22)), (0, 1));
         let again = failed("us-east-1a", 20, 21);
         assert_eq!(count(&[again.clone(), first.clone()], 22), 2, "counted from the first failure");
         let other = failed("us-east-1b", 13, 14);
@@ -444,7 +444,7 @@ mod tests {
         let failed = |start| activity("Failed", launching, "no capacity", start);
         let done = |start| activity("Successful", "Launching a new EC2 instance: i-2", "", start);
         assert!(!is_enough(&[], shortfall));
-        assert!(!is_enough(&[under_way.clone()], shortfall), "failures come after those in progress");
+        assert!(!is_enough(std::slice::from_ref(&under_way), shortfall), "failures come after those in progress");
         assert!(!is_enough(&[under_way.clone(), failed(105)], shortfall), "one of two is explained");
         assert!(is_enough(&[under_way.clone(), failed(105), failed(104)], shortfall));
         assert!(!is_enough(&[done(105), done(100)], shortfall));
