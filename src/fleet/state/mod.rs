@@ -244,7 +244,11 @@ impl GroupState {
         observation: Observation,
         name: NamePlaceholder<'_>,
     ) {
-        let Some(operation) = self.in_flight.remove(id) else { return };
+        let Some(operation) = self.in_flight.remove(id) else {
+            // An earlier observation has settled it. This one counts all the same: a write may be computed on it.
+            let _lost = self.observe(observation, name);
+            return;
+        };
         let (now, since) = (observation.begun, observation.at);
         let lost = self.observe(observation, name);
         let (from, to, expected) = match operation.request {

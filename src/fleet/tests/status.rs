@@ -314,3 +314,11 @@ fn a_decrease_takes_failed_placeholders_first_and_never_an_instance() {
     let claimed = DeletePlan { placeholders: one, ..DeletePlan::default() };
     assert_eq!(plan::decrease(&group.state, 40, &claimed).len(), 1);
 }
+
+#[test]
+fn an_observation_after_a_failure_counts_even_if_the_operation_has_settled() {
+    let mut group = Group::new(5, running(0..5));
+    group.fail(OperationId(99), 9, running(0..9));
+    assert_eq!(group.target(), 9);
+    assert_eq!(plan::raised_capacity(&group.state, 1), Some(10), "a write is computed on what was read last");
+}
