@@ -1,3 +1,4 @@
 //! The real server against moto, whose implementation of the wire formats is not ours.
 
 mod moto;
+mod shipped_table;

@@ -5,12 +5,16 @@
 //! settings by name, in any of these formats. A value that a shell would compute stays unknown. User data may hold
 //! secrets, so nothing else of it is kept, and none of it is logged.
 
+mod decode;
+mod registration;
+mod settings;
+mod toml;
+
 use std::collections::BTreeMap;
 
-use crate::cloud::{Taint, TaintEffect};
+use self::settings::settings;
+use crate::cloud::Taint;
 
-/// Longest user data that is read. EC2 accepts 16 KiB, which is 22 KiB in base64.
-const ENCODED_MAX: usize = 64 * 1024;
 /// How far after `localStorage` its `strategy` may be. Both are in the same mapping.
 const NEAR: usize = 200;
 /// User data of an EKS node contains one of these: nodeadm's API group, `bootstrap.sh` or its Windows counterpart, or
@@ -36,44 +40,20 @@ pub(super) struct UserData {
 impl UserData {
     /// Reads user data as AWS returns it, in base64.
     pub(super) fn read(encoded: Option<&str>) -> Self {
-        let encoded = encoded.filter(|encoded| encoded.len() <= ENCODED_MAX).unwrap_or_default();
-        let decoded = aws_smithy_types::base64::decode(encoded.trim()).ok();
-        // Compressed user data is not text, and its settings stay unknown.
-        let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-        Self::of(&text)
+        Self::of(&encoded.map(decode::text).unwrap_or_default())
     }
 
     fn of(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let text = lines.fold(String::new(), |text, line| text + line + "\n");
-        let flag = |name: &str| {
-            let values = settings(&text, name).flat_map(|value| value.split(','));
-            values.map(str::to_owned).collect::<Vec<_>>()
-        };
         Self {
             eks: EKS.iter().any(|sign| text.contains(sign)),
             max_pods: max_pods(&text),
             joins_local_disks: joins_local_disks(&text),
-            labels: flag("--node-labels").iter().filter_map(|pair| label(pair)).collect(),
-            taints: flag("--register-with-taints").iter().filter_map(|text| taint(text)).collect(),
+            labels: registration::labels(&text),
+            taints: registration::taints(&text),
         }
     }
-}
-
-/// The values of a setting, wherever it stands by itself: `name: value`, `name = value`, `name=value`, `name value`, each
-/// quoted or not.
-fn settings<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
-    text.match_indices(name).filter_map(move |(at, _)| {
-        let before = text.get(..at)?.chars().next_back();
-        let after = text.get(at + name.len()..)?;
-        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-        if before.is_some_and(is_of_name) || after.starts_with(is_of_name) {
-            return None;
-        }
-        let value = after.trim_start_matches([' ', '\t', ':', '=', '"', '\'']);
-        let end = value.find(|letter: char| letter.is_whitespace() || "\"'`\\;}]".contains(letter));
-        value.get(..end.unwrap_or(value.len())).filter(|value| !value.is_empty())
-    })
 }
 
 /// The lowest of several settings, because which one wins depends on the tool. `None` if one of them cannot be read.
@@ -97,23 +77,8 @@ fn is_raid0(value: &str) -> bool {
     value.trim_end_matches(',').eq_ignore_ascii_case("raid0")
 }
 
-/// Whether a text is literal, with nothing that a shell or a templating engine would expand.
-fn is_plain(text: &str) -> bool {
-    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter))
-}
-
-fn label(pair: &str) -> Option<(String, String)> {
-    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-    (!key.is_empty() && is_plain(key) && is_plain(value)).then(|| (key.to_owned(), value.to_owned()))
-}
-
-/// `key=value:Effect` or `key:Effect`.
-fn taint(text: &str) -> Option<Taint> {
-    let (rest, effect) = text.rsplit_once(':')?;
-    let (key, value) = label(rest)?;
-    Some(Taint { key, value, effect: TaintEffect::parse(effect)? })
-}
-
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,21 +118,6 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_taints_are_those_the_kubelet_registers_with() {
-        let user_data = UserData::of(
-            "flags:\n- \"--node-labels=team=ml,example.com/role=,zone=${ZONE},$(whoami)=x\"\n\
-             - --register-with-taints=gpu=true:NoSchedule,bare:NoExecute,odd:Sometimes\n",
-        );
-        let labels: Vec<_> = user_data.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        assert_eq!(labels, [("example.com/role", ""), ("team", "ml")]);
-        let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
-        assert_eq!(
-            user_data.taints,
-            [taint("gpu", "true", TaintEffect::NoSchedule), taint("bare", "", TaintEffect::NoExecute)]
-        );
-    }
-
-    #[test]
     fn eks_nodes_are_recognised_by_their_user_data() {
         for (text, eks) in [
             ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", true),
@@ -177,17 +127,6 @@ mod tests {
             ("#!/bin/bash\nkubeadm join\n", false),
         ] {
             assert_eq!(UserData::of(text).eks, eks, "{text}");
-        }
-    }
-
-    #[test]
-    fn user_data_is_decoded_unless_it_is_too_long_or_not_text() {
-        let encode = |bytes: &[u8]| aws_smithy_types::base64::encode(bytes);
-        assert_eq!(UserData::read(Some(&encode(b"maxPods: 17\n"))).max_pods, Some(17));
-        let long = format!("{}maxPods: 17\n", " ".repeat(ENCODED_MAX));
-        for unread in [None, Some("not base64!"), Some(&*encode(&[0x1f, 0x8b, 0xff])), Some(&*encode(long.as_bytes()))]
-        {
-            assert_eq!(UserData::read(unread), UserData::default(), "{unread:?}");
         }
     }
 }

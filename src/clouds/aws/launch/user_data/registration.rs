@@ -1,0 +1,162 @@
+//! The labels and taints that a kubelet registers its node with: its flags, nodeadm's `registerWithTaints`, and
+//! Bottlerocket's `node-labels` and `node-taints`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::settings::settings;
+use super::toml;
+use crate::cloud::{Taint, TaintEffect};
+
+/// Most lists of taints that are read: one for each part of the user data.
+const LISTS_MAX: usize = 16;
+const BOTTLEROCKET_LABELS: [&str; 3] = ["settings", "kubernetes", "node-labels"];
+const BOTTLEROCKET_TAINTS: [&str; 3] = ["settings", "kubernetes", "node-taints"];
+
+/// The labels that the node registers with.
+pub(super) fn labels(text: &str) -> BTreeMap<String, String> {
+    let flags = settings(text, "--node-labels").flat_map(|value| value.split(',')).filter_map(pair);
+    let bottlerocket = toml::entries(text, &BOTTLEROCKET_LABELS).into_iter();
+    let bottlerocket = bottlerocket.filter_map(|(key, values)| plain_pair(key, values.into_iter().next()?));
+    bottlerocket.chain(flags).collect()
+}
+
+/// The taints that the node registers with, without duplicates.
+pub(super) fn taints(text: &str) -> Vec<Taint> {
+    let flags = settings(text, "--register-with-taints").flat_map(|value| value.split(',')).filter_map(taint);
+    let bottlerocket = toml::entries(text, &BOTTLEROCKET_TAINTS).into_iter().flat_map(|(key, values)| {
+        // A string may list several: "a:NoSchedule,b:NoExecute".
+        let values: Vec<String> = values.iter().flat_map(|value| value.split(',')).map(str::to_owned).collect();
+        values.into_iter().filter_map(move |value| taint(&format!("{key}={}", value.trim())))
+    });
+    let mut found: Vec<Taint> = Vec::new();
+    for taint in flags.chain(bottlerocket).chain(of_nodeadm(text)) {
+        if !found.contains(&taint) {
+            found.push(taint);
+        }
+    }
+    found
+}
+
+/// A taint in a kubelet's configuration.
+#[derive(Deserialize)]
+struct RegisteredTaint {
+    key: String,
+    #[serde(default)]
+    value: Option<String>,
+    effect: String,
+}
+
+/// The taints under `registerWithTaints` in a nodeadm `NodeConfig`, in YAML or JSON.
+fn of_nodeadm(text: &str) -> impl Iterator<Item = Taint> {
+    const NAME: &str = "registerWithTaints";
+    let lists = text.match_indices(NAME).take(LISTS_MAX).filter_map(|(at, _)| {
+        let line = text.get(..at)?.rsplit('\n').next()?;
+        let list = sequence(text.get(at + NAME.len()..)?, line.len() - line.trim_start().len())?;
+        serde_saphyr::from_str::<Vec<RegisteredTaint>>(&list).ok()
+    });
+    lists.flatten().filter_map(|taint| {
+        let (key, value) = plain_pair(taint.key, taint.value.unwrap_or_default())?;
+        Some(Taint { key, value, effect: TaintEffect::parse(&taint.effect)? })
+    })
+}
+
+/// The text of the YAML or JSON sequence after a key that is indented by `indent`.
+fn sequence(after: &str, indent: usize) -> Option<String> {
+    let value = after.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':')?;
+    if value.trim_start().starts_with('[') {
+        let value = value.trim_start();
+        return Some(value.get(..=value.find(']')?)?.to_owned());
+    }
+    let block = value.lines().skip(1).take_while(|line| {
+        let trimmed = line.trim_start();
+        let own = line.len() - trimmed.len();
+        // YAML allows the items of a sequence at the indentation of its key.
+        trimmed.is_empty() || own > indent || (own == indent && (trimmed == "-" || trimmed.starts_with("- ")))
+    });
+    Some(block.fold(String::new(), |block, line| block + line + "\n"))
+}
+
+/// Whether a text is literal, with nothing that a shell or a templating engine would expand.
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter))
+}
+
+fn plain_pair(key: String, value: String) -> Option<(String, String)> {
+    (!key.is_empty() && is_plain(&key) && is_plain(&value)).then_some((key, value))
+}
+
+/// `key=value` or `key`.
+fn pair(text: &str) -> Option<(String, String)> {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    plain_pair(key.to_owned(), value.to_owned())
+}
+
+/// `key=value:Effect` or `key:Effect`.
+fn taint(text: &str) -> Option<Taint> {
+    let (rest, effect) = text.rsplit_once(':')?;
+    let (key, value) = pair(rest)?;
+    Some(Taint { key, value, effect: TaintEffect::parse(effect)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Vec<String> {
+        taints(text).iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str())).collect()
+    }
+
+    #[test]
+    fn labels_and_taints_of_the_kubelets_flags() {
+        let text = "flags:\n- \"--node-labels=team=ml,example.com/role=,zone=${ZONE},$(whoami)=x\"\n\
+                    - --register-with-taints=gpu=true:NoSchedule,bare:NoExecute,odd:Sometimes\n";
+        let labels: Vec<_> = labels(text).into_iter().collect();
+        assert_eq!(
+            labels,
+            [("example.com/role", ""), ("team", "ml")].map(|(key, value)| (key.to_owned(), value.to_owned()))
+        );
+        assert_eq!(shown(text), ["gpu=true:NoSchedule", "bare=:NoExecute"]);
+    }
+
+    #[test]
+    fn taints_of_a_nodeadm_configuration() {
+        for (text, expected) in [
+            (
+                "spec:\n  kubelet:\n    config:\n      registerWithTaints:\n        - key: gpu\n          value: true\n\
+                 \x20         effect: NoSchedule\n        - {key: bare, effect: NoExecute}\n      maxPods: 5\n",
+                &["gpu=true:NoSchedule", "bare=:NoExecute"][..],
+            ),
+            (
+                "    registerWithTaints:\n    - effect: NoSchedule\n      key: \"a.b/c\"\n    maxPods: 4\n",
+                &["a.b/c=:NoSchedule"],
+            ),
+            (
+                r#"{"config": {"registerWithTaints": [{"key": "k", "value": "v", "effect": "PreferNoSchedule"}]}}"#,
+                &["k=v:PreferNoSchedule"],
+            ),
+            ("registerWithTaints: [{key: $K, effect: NoSchedule}, {key: k, effect: Sometimes}]", &[]),
+            ("registerWithTaints:\n", &[]),
+            ("registerWithTaints: [", &[]),
+            ("registerWithTaints", &[]),
+            ("é registerWithTaints:\n  - {}\n", &[]),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn labels_and_taints_of_bottlerocket() {
+        let text = "[settings.kubernetes]\nnode-labels.one = \"1\"\n[settings.kubernetes.node-labels]\n\
+                    \"example.com/team\" = \"ml\"\nodd = \"{{ x }}\"\n[settings.kubernetes.node-taints]\n\
+                    \"dedicated\" = [\"ml:NoSchedule\", \"ml:NoExecute\"]\nspecial = \"true:NoSchedule,x:NoExecute\"\n\
+                    [settings.host-containers.admin]\nspecial = \"no:NoSchedule\"\n";
+        let labels: Vec<_> = labels(text).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(labels, ["example.com/team=ml", "one=1"]);
+        assert_eq!(
+            shown(text),
+            ["dedicated=ml:NoSchedule", "dedicated=ml:NoExecute", "special=true:NoSchedule", "special=x:NoExecute"]
+        );
+    }
+}

@@ -1,0 +1,22 @@
+//! Single settings, found by name in any format.
+
+/// Most places where one setting is looked for, and longest value. Real user data has a handful of short ones; the bounds
+/// keep text that was written to cost time from costing much.
+const PLACES_MAX: usize = 64;
+const VALUE_MAX: usize = 8 * 1024;
+
+/// The values of a setting, wherever it stands by itself: `name: value`, `name = value`, `name=value`, `name value`, each
+/// quoted or not.
+pub(super) fn settings<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    text.match_indices(name).take(PLACES_MAX).filter_map(move |(at, _)| {
+        let before = text.get(..at)?.chars().next_back();
+        let after = text.get(at + name.len()..)?;
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+        if before.is_some_and(is_of_name) || after.starts_with(is_of_name) {
+            return None;
+        }
+        let value = after.trim_start_matches([' ', '\t', ':', '=', '"', '\'']);
+        let end = value.find(|letter: char| letter.is_whitespace() || "\"'`\\;}]".contains(letter));
+        value.get(..end.unwrap_or(value.len())).filter(|value| !value.is_empty() && value.len() <= VALUE_MAX)
+    })
+}
