@@ -188,6 +188,7 @@ async fn headcount(listener: TcpListener, groups: u32, instances: u32) {
         refresh_interval: Duration::from_secs(15),
         catalog: Arc::new(Catalog::new(Vec::new())),
         policies: Arc::new(Policies::default()),
+        read_only: false,
     }));
     let settings = grpc::Settings {
         fleet,

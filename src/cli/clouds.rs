@@ -53,6 +53,7 @@ pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
         refresh_interval: config.refresh_interval,
         catalog: Arc::new(Catalog::new(config.instance_types.clone())),
         policies: Arc::new(config.groups.clone()),
+        read_only: config.read_only,
     };
     Ok(Prepared { settings, families, simulated, kubernetes: kubernetes(config)? })
 }

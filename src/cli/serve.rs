@@ -37,12 +37,16 @@ pub(super) struct Serve {
     /// Allow plaintext gRPC on an address other than loopback. Anyone who can connect can then delete nodes.
     #[arg(long)]
     insecure_plaintext: bool,
+    /// Refuse every write with FAILED_PRECONDITION, and log what it would have been.
+    #[arg(long)]
+    read_only: bool,
 }
 
 impl Serve {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { configuration, demo, listen, admin_listen, insecure_plaintext } = self;
-        let config = if demo { Config::demo() } else { Config::load(&configuration)? };
+        let Self { configuration, demo, listen, admin_listen, insecure_plaintext, read_only } = self;
+        let mut config = if demo { Config::demo() } else { Config::load(&configuration)? };
+        config.read_only |= read_only;
         let listen = listen.unwrap_or(config.grpc.listen);
         let admin_listen = admin_listen.unwrap_or(config.admin.listen);
         if config.grpc.tls.is_none() && !listen.ip().is_loopback() && !insecure_plaintext {
@@ -75,7 +79,7 @@ impl Serve {
         tracing::info!(
             grpc = %local(&grpc_port), admin = %local(&admin_port), sources = config.sources.len(),
             refresh_interval = %humantime::format_duration(config.refresh_interval),
-            "serving"
+            read_only = config.read_only, "serving"
         );
         let probes = tokio::spawn(admin::serve(admin_port, readiness(&fleet, &shutdown), std::future::pending()));
         tokio::spawn(log_when_ready(Arc::clone(&fleet)));

@@ -15,6 +15,7 @@ pub(super) struct File {
     pub(super) grpc: Grpc,
     pub(super) admin: Admin,
     pub(super) refresh_interval: Option<Text>,
+    pub(super) read_only: bool,
     pub(super) gpu_label: Option<Text>,
     pub(super) instance_types: Vec<Text>,
     pub(super) kubernetes: Kubernetes,

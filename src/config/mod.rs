@@ -52,6 +52,8 @@ pub struct Config {
     pub admin: Admin,
     /// How often each source is read, from 1 s to 10 min; 15 s by default.
     pub refresh_interval: Duration,
+    /// Whether everything that needs a write is refused; not by default.
+    pub read_only: bool,
     /// The label of GPU nodes; by default, that of the first source's cloud.
     pub gpu_label: Option<String>,
     /// Tables of instance types; later ones take precedence.
@@ -120,6 +122,7 @@ impl Config {
             grpc: Grpc::default(),
             admin: Admin::default(),
             refresh_interval: validate::DEFAULT_REFRESH_INTERVAL,
+            read_only: false,
             gpu_label: None,
             instance_types: Vec::new(),
             learn: None,

@@ -46,6 +46,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
         grpc,
         admin,
         refresh_interval: refresh_interval.unwrap_or(DEFAULT_REFRESH_INTERVAL),
+        read_only: file.read_only,
         gpu_label,
         instance_types,
         learn,

@@ -36,6 +36,12 @@ pub enum Refusal {
         /// Why, and what to do.
         reason: String,
     },
+    /// Headcount is read-only.
+    #[error("Headcount is read-only; it would {intended}")]
+    ReadOnly {
+        /// The write, as in "set the capacity from 3 to 5".
+        intended: String,
+    },
     /// The group's instances cannot be deleted.
     #[error("its instances cannot be deleted: {reason}")]
     RemovalWithheld {

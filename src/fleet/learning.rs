@@ -40,11 +40,19 @@ impl Drop for Learner {
     }
 }
 
+/// Where learned figures go.
+pub(super) struct LearnedState {
+    /// The catalog that templates are built from.
+    pub catalog: Arc<Catalog>,
+    /// Whether the ConfigMap is written.
+    pub is_saved: bool,
+}
+
 impl Learner {
     pub(super) fn start(
         api: Arc<dyn KubernetesApi>,
         store: Arc<Store>,
-        catalog: Arc<Catalog>,
+        LearnedState { catalog, is_saved }: LearnedState,
         ready: watch::Receiver<bool>,
         every: Duration,
     ) -> Self {
@@ -55,6 +63,7 @@ impl Learner {
             learned: Learned::default(),
             saved: Saved::Unread,
             unsaved: false,
+            is_saved,
             nodes: Complaint::of(
                 "nodes cannot be watched; nothing new is learned from them",
                 "nodes can be watched again; learning from them continues",
@@ -106,6 +115,8 @@ struct Learning {
     saved: Saved,
     /// Whether the ConfigMap lacks something.
     unsaved: bool,
+    /// Whether the ConfigMap is written at all.
+    is_saved: bool,
     nodes: Complaint,
     saving: Complaint,
 }
@@ -160,7 +171,7 @@ impl Learning {
     /// Writes the ConfigMap, where it lacks something.
     async fn save(&mut self) {
         self.remember().await;
-        if !self.unsaved {
+        if !self.unsaved || !self.is_saved {
             return;
         }
         let text = self.learned.to_text();

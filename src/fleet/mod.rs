@@ -46,6 +46,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 pub use deadline::Deadline;
 pub use error::{FleetError, Refusal};
+use learning::LearnedState;
 pub use learning::{Learner, recall};
 pub use limits::LEARN_EVERY;
 pub use plan::NamedNode;
@@ -77,6 +78,8 @@ pub struct Settings {
     pub catalog: Arc<Catalog>,
     /// The configuration's say on groups.
     pub policies: Arc<Policies>,
+    /// Whether everything that needs a write is refused.
+    pub read_only: bool,
 }
 
 /// All sources and their groups.
@@ -86,6 +89,7 @@ pub struct Fleet {
     clouds: HashMap<Arc<str>, SharedCloud>,
     catalog: Arc<Catalog>,
     interval: Duration,
+    read_only: bool,
     ready: watch::Receiver<bool>,
 }
 
@@ -111,6 +115,7 @@ impl Fleet {
                     operation_ids: Arc::clone(&operation_ids),
                     templates: builder.start(),
                     catalog: Arc::clone(&settings.catalog),
+                    read_only: settings.read_only,
                 };
                 Source::start(Arc::clone(name), context, settings.refresh_interval)
             })
@@ -122,6 +127,7 @@ impl Fleet {
             clouds: settings.sources.into_iter().collect(),
             catalog: settings.catalog,
             interval: settings.refresh_interval,
+            read_only: settings.read_only,
             ready,
         }
     }
@@ -249,9 +255,10 @@ impl Fleet {
     }
 
     /// Learns from the cluster's nodes what instance types hold, until the answer is dropped. Whatever goes wrong with that
-    /// costs a warning and nothing else.
+    /// costs a warning and nothing else. A fleet that is read-only does not write the ConfigMap either.
     pub fn learn(&self, api: Arc<dyn KubernetesApi>, every: Duration) -> Learner {
-        Learner::start(api, Arc::clone(&self.store), Arc::clone(&self.catalog), self.readiness(), every)
+        let learned = LearnedState { catalog: Arc::clone(&self.catalog), is_saved: !self.read_only };
+        Learner::start(api, Arc::clone(&self.store), learned, self.readiness(), every)
     }
 
     /// The node a group would grow by; waits for it only while it is being built for the first time.

@@ -1,6 +1,7 @@
 //! What a batch of requests requires, judged on a fresh observation. Pure; the keeper carries it out.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use super::error::Refusal;
 use super::observation::count;
@@ -110,7 +111,31 @@ fn failed(reported: &ReportedInstance, node: &NamedNode) -> bool {
     reported.failure.is_some() || node.create_error
 }
 
+/// The first few IDs stand for all of them.
+impl fmt::Display for DeletePlan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 5;
+        let (instances, placeholders) = (self.instances.len(), self.placeholders.len());
+        match (instances, placeholders) {
+            (_, 0) => write!(formatter, "delete instances ({instances}):")?,
+            (0, _) => write!(formatter, "give up capacity without an instance ({placeholders}):")?,
+            _ => {
+                write!(formatter, "delete instances ({instances}), and give up capacity without one ({placeholders}):")?
+            }
+        }
+        for id in self.instances.iter().chain(&self.placeholders).take(SHOWN) {
+            write!(formatter, " {id}")?;
+        }
+        if instances + placeholders > SHOWN { formatter.write_str(" …") } else { Ok(()) }
+    }
+}
+
 impl DeletePlan {
+    /// Whether nothing is left to do.
+    pub(super) fn is_empty(&self) -> bool {
+        self.instances.is_empty() && self.placeholders.is_empty()
+    }
+
     fn has(&self, id: &ProviderId) -> bool {
         self.instances.contains(id) || self.placeholders.contains(id)
     }

@@ -13,6 +13,8 @@ mod fleet;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod incidents;
 #[cfg(all(feature = "aws", feature = "azure"))]
+mod installation;
+#[cfg(all(feature = "aws", feature = "azure"))]
 mod learning;
 mod peers;
 mod serving;

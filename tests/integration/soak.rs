@@ -82,6 +82,7 @@ impl Within {
                 refresh_interval: Duration::from_secs(1),
                 catalog: Arc::new(Catalog::new(Vec::new())),
                 policies: Arc::new(Policies::default()),
+                read_only: false,
             }));
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let address = listener.local_addr().expect("bound");

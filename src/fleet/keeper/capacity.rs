@@ -33,6 +33,9 @@ impl Keeper {
     ) -> CapacityOutcome {
         let Fresh { basis } = fresh;
         let from = self.state.in_flight().capacity(basis.desired);
+        if let Err(error) = self.permit_write(format!("set the capacity from {from} to {to}")) {
+            return CapacityOutcome::Failed(error);
+        }
         let operation = self.next_operation();
         let sent = self.context.cloud.now();
         tracing::info!(group = %self.group_id(), %operation, from, to, "setting the capacity of the node group");

@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::doubt::Doubt;
+use super::error::{FleetError, Refusal};
 use super::limits::MAILBOX;
 use super::mailbox::{Adoption, Mailbox, Message};
 use super::observation::Observation;
@@ -59,6 +60,8 @@ pub(super) struct KeeperContext {
     pub templates: mpsc::Sender<TemplateJob>,
     /// Instance types, and what nodes were seen to hold.
     pub catalog: Arc<Catalog>,
+    /// Whether everything that needs a write is refused.
+    pub read_only: bool,
 }
 
 /// The owner of one group.
@@ -256,6 +259,16 @@ impl Keeper {
             observed: observation.begun,
             mailbox: self.mailbox.clone(),
         });
+    }
+
+    /// Whether a write may begin; every write starts here. In read-only mode, logs what would have been written and returns
+    /// the error for the caller.
+    fn permit_write(&self, intended: String) -> Result<(), FleetError> {
+        if !self.context.read_only {
+            return Ok(());
+        }
+        tracing::info!(group = %self.group_id(), intended, "read-only: the write is refused");
+        Err(FleetError::Refused { group: self.group_id(), refusal: Refusal::ReadOnly { intended } })
     }
 
     fn next_operation(&self) -> OperationId {

@@ -43,6 +43,14 @@ impl Keeper {
     }
 
     fn judge_removal(&self, mutation: &Mutation, claimed: &DeletePlan) -> Result<DeletePlan, FleetError> {
+        let plan = self.planned_removal(mutation, claimed)?;
+        if !plan.is_empty() {
+            self.permit_write(plan.to_string())?;
+        }
+        Ok(plan)
+    }
+
+    fn planned_removal(&self, mutation: &Mutation, claimed: &DeletePlan) -> Result<DeletePlan, FleetError> {
         match mutation {
             Mutation::Delete(nodes) => {
                 if let Some(id) = nodes.iter().map(|node| &node.id).find(|id| self.state.in_flight().is_unsettled(id)) {

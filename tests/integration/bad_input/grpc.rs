@@ -68,6 +68,7 @@ impl Service {
             refresh_interval: Duration::from_secs(1),
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
+            read_only: false,
         }));
         let settings = grpc::Settings {
             fleet,

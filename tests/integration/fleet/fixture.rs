@@ -30,6 +30,7 @@ impl Fixture {
             refresh_interval: Duration::from_secs(5),
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
+            read_only: false,
         };
         let clouds = sources.into_iter().map(|(_, cloud)| cloud).collect();
         Self { fleet: Arc::new(Fleet::start(settings)), clouds }

@@ -157,6 +157,7 @@ async fn after_a_restart_during_deletions_the_first_response_is_right() {
             refresh_interval: Duration::from_secs(5),
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
+            read_only: false,
         };
         let fixture = Fixture { fleet: Arc::new(Fleet::start(settings)), clouds };
         fixture.ready().await;

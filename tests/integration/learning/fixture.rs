@@ -56,6 +56,7 @@ fn start(cloud: &Arc<Simulated>, folder: &Path) -> (Arc<Fleet>, Learner) {
         refresh_interval: EVERY,
         catalog: Arc::new(Catalog::new(Vec::new())),
         policies: Arc::new(Policies::default()),
+        read_only: false,
     }));
     let learner = fleet.learn(Arc::new(client(folder)), EVERY);
     (fleet, learner)

@@ -155,6 +155,7 @@ fn process(cloud: &Arc<Simulated>) -> (Arc<Fleet>, watch::Sender<bool>) {
         refresh_interval: Duration::from_secs(10),
         catalog: Arc::new(Catalog::new(Vec::new())),
         policies: Arc::new(Policies::default()),
+        read_only: false,
     });
     (Arc::new(fleet), cutter)
 }

@@ -30,6 +30,7 @@ async fn node_groups_never_fail() {
         refresh_interval: interval,
         catalog: Arc::new(Catalog::new(Vec::new())),
         policies: Arc::new(Policies::default()),
+        read_only: false,
     });
     let settings = grpc::Settings {
         fleet: Arc::new(fleet),

@@ -1,0 +1,3 @@
+//! What installing Headcount and moving to it rest on.
+
+mod read_only;
