@@ -25,6 +25,7 @@ use headcount::grpc::{self, Gpu};
 use headcount::instance_types::Catalog;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Server};
 use tonic::{Request, Response, Status};
 
@@ -165,7 +166,7 @@ async fn play(role: &str) {
             let mut model = client(role.parse().expect("an address")).await;
             let echo = Echo::of(&mut model).await;
             println!("{address}");
-            let incoming = grpc::listener::incoming(listener, None);
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
             let service = CloudProviderServer::new(echo);
             Server::builder().add_service(service).serve_with_incoming(incoming).await.expect("served");
         }
@@ -195,8 +196,9 @@ async fn headcount(listener: TcpListener, groups: u32, instances: u32) {
         gpu: Gpu::new(None, &[Family::Aws]),
         options_since_135: SendPolicy::Suppress,
         tls: None,
+        refusals: Arc::default(),
     };
-    grpc::serve(listener, settings, std::future::pending()).await.expect("served");
+    grpc::serve(listener, settings, std::future::pending()).await;
 }
 
 impl Echo {

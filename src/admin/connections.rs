@@ -1,141 +1,150 @@
-//! Limits the number of open connections and how long each may live.
+//! Serves the connections of the admin port, within limits.
 //!
-//! axum's server has no limits of its own. With kubelet probes, the port is open to the whole pod network; a client that sends
-//! one byte per minute must not lock the probes out.
+//! With kubelet probes, the port is open to the whole pod network. A connection carries one request, which must arrive at once,
+//! and a new connection always gets a place: clients that open connections and send nothing cannot lock the probes out.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+use tower_service::Service as _;
+use tracing::{error, warn};
 
-/// The most open connections; further ones wait in the kernel's backlog. Probes and metrics scrapers need only a few.
-const CONNECTIONS_MAX: usize = 64;
+/// The most open connections; a further one replaces the oldest.
+const CONNECTIONS_MAX: usize = 128;
+/// The share of the process's file descriptors that connections may take.
+const DESCRIPTORS_SHARE: usize = 8;
+/// The fewest connections, however few descriptors there are.
+const CONNECTIONS_MIN: usize = 4;
+/// How long the head of a request may take. It fits into one packet.
+const HEAD_LIMIT: Duration = Duration::from_secs(2);
+/// How long a connection may live. Every response comes from memory.
+const LIFETIME: Duration = Duration::from_secs(10);
+/// The largest head of a request.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// The pause after the system failed to accept a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a connection may live. Long enough that a metrics scraper seldom has to reconnect.
-const LIFETIME: Duration = Duration::from_secs(120);
-
-/// A listening socket with a limit on its open connections.
-pub(super) struct BoundedListener {
-    tcp: TcpListener,
-    permits: Arc<Semaphore>,
-    lifetime: Duration,
-}
-
-impl BoundedListener {
-    pub(super) fn new(tcp: TcpListener) -> Self {
-        Self::bounded(tcp, CONNECTIONS_MAX, LIFETIME)
-    }
-
-    fn bounded(tcp: TcpListener, connections_max: usize, lifetime: Duration) -> Self {
-        Self { tcp, permits: Arc::new(Semaphore::new(connections_max)), lifetime }
-    }
-}
-
-impl Listener for BoundedListener {
-    type Io = BoundedConnection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        // Cannot fail: the semaphore is never closed.
-        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
-        let (stream, address) = Listener::accept(&mut self.tcp).await;
-        (BoundedConnection { stream, end: Box::pin(tokio::time::sleep(self.lifetime)), _permit: permit }, address)
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.tcp.local_addr()
-    }
-}
-
-/// A connection that holds one of the permits, and whose reads fail once its lifetime is over.
-pub(super) struct BoundedConnection {
-    stream: TcpStream,
-    end: Pin<Box<Sleep>>,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl BoundedConnection {
-    fn poll_alive(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        match self.end.as_mut().poll(cx) {
-            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
-            Poll::Pending => Ok(()),
+/// Serves connections forever.
+pub(super) async fn serve(tcp: &TcpListener, router: &Router) -> io::Result<()> {
+    let max = connections_max();
+    let mut connections = JoinSet::new();
+    let mut oldest: VecDeque<AbortHandle> = VecDeque::with_capacity(max);
+    loop {
+        let accepted = tokio::select! {
+            accepted = tcp.accept() => accepted,
+            Some(ended) = connections.join_next() => {
+                if let Err(error) = ended && error.is_panic() {
+                    error!(%error, "a request on the admin port panicked; its connection is closed");
+                }
+                continue;
+            }
+        };
+        match accepted {
+            Ok((stream, address)) => {
+                oldest.retain(|connection| !connection.is_finished());
+                if oldest.len() >= max
+                    && let Some(connection) = oldest.pop_front()
+                {
+                    connection.abort();
+                }
+                oldest.push_back(connections.spawn(serve_one(stream, address, router.clone())));
+            }
+            Err(error) => {
+                warn!(%error, "cannot accept connections on the admin port; retrying");
+                if let Some(connection) = oldest.pop_front() {
+                    connection.abort();
+                }
+                sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
 }
 
-impl AsyncRead for BoundedConnection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.poll_alive(cx)?;
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
+async fn serve_one(stream: TcpStream, address: SocketAddr, router: Router) {
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(address));
+        router.clone().call(request.map(Body::new))
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_header_size(HEAD_BYTES_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // Whatever goes wrong concerns this client alone, and it knows.
+    let _ended = timeout(LIFETIME, serving).await;
 }
 
-impl AsyncWrite for BoundedConnection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_alive(cx)?;
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
+fn connections_max() -> usize {
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let descriptors = descriptors.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    CONNECTIONS_MAX.min(descriptors / DESCRIPTORS_SHARE).max(CONNECTIONS_MIN)
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt;
-    use tokio::time::Instant;
+    use std::sync::Arc;
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
-    async fn mk_listener(connections_max: usize) -> (BoundedListener, SocketAddr) {
+    async fn mk_served() -> SocketAddr {
         let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = tcp.local_addr().expect("an address");
-        (BoundedListener::bounded(tcp, connections_max, LIFETIME), address)
+        let tcp = Arc::new(tcp);
+        let router = Router::new()
+            .route("/livez", get(async || "ok"))
+            .route("/who", get(async |ConnectInfo(address): ConnectInfo<SocketAddr>| address.ip().to_string()));
+        tokio::spawn(async move { serve(&tcp, &router).await });
+        address
+    }
+
+    async fn ask(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).await.expect("a request");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.expect("a response");
+        response
     }
 
     #[tokio::test]
-    async fn a_connection_above_the_limit_waits() {
-        let (mut listener, address) = mk_listener(1).await;
-        let _clients = (TcpStream::connect(address).await, TcpStream::connect(address).await);
-        let (first, _) = listener.accept().await;
-        let mut second = std::pin::pin!(listener.accept());
-        assert!(has_to_wait(second.as_mut()).await, "more connections than the limit");
-        drop(first);
-        second.await;
+    async fn a_connection_carries_one_request_and_knows_its_client() {
+        let address = mk_served().await;
+        let response = ask(address, "/who").await;
+        assert!(response.contains("connection: close") && response.ends_with("127.0.0.1"), "{response}");
     }
 
-    /// Whether a future is still pending after other tasks have run.
-    async fn has_to_wait<F: Future>(mut future: Pin<&mut F>) -> bool {
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-            if std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await {
-                return false;
-            }
+    #[tokio::test]
+    async fn silent_clients_do_not_lock_probes_out() {
+        let address = mk_served().await;
+        let mut silent = VecDeque::new();
+        for _ in 0..3 * CONNECTIONS_MAX {
+            let mut stream = TcpStream::connect(address).await.expect("a connection");
+            stream.write_all(b"GET /livez HTTP/1.1\r\n").await.expect("half a request");
+            silent.push_back(stream);
         }
-        true
+        assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_connection_ends_with_its_lifetime() {
-        let (mut listener, address) = mk_listener(1).await;
-        let _silent = TcpStream::connect(address).await.expect("a connection");
-        let began = Instant::now();
-        let (mut connection, _) = listener.accept().await;
-        let end = connection.read(&mut [0; 1]).await.expect_err("an end");
-        assert_eq!(end.kind(), io::ErrorKind::TimedOut);
-        assert!(began.elapsed() >= LIFETIME);
+    async fn a_client_that_sends_nothing_is_disconnected() {
+        let address = mk_served().await;
+        let mut silent = TcpStream::connect(address).await.expect("a connection");
+        let end = silent.read(&mut [0; 1]).await;
+        assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
     }
 }

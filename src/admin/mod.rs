@@ -4,19 +4,12 @@ mod connections;
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-
-use connections::BoundedListener;
-
-/// How long requests may take to finish at shutdown. Every response comes from memory.
-const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// Whether the server is ready, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,24 +28,17 @@ pub fn router(readiness: ReadinessCheck) -> Router {
     Router::new().route("/livez", get(async || "ok")).route("/readyz", get(readyz)).with_state(readiness)
 }
 
-/// Serves this port until `shutdown` completes, then gives running requests a short time to finish.
+/// Serves this port until `shutdown` completes.
 pub async fn serve(
     listener: TcpListener,
     readiness: ReadinessCheck,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let (stopping, stopped) = oneshot::channel();
-    let signal = async move {
-        shutdown.await;
-        let _ = stopping.send(());
-    };
-    let drained = async {
-        let _ = stopped.await;
-        tokio::time::sleep(DRAIN_LIMIT).await;
-    };
+    let router = router(readiness);
+    let serving = connections::serve(&listener, &router);
     tokio::select! {
-        served = axum::serve(BoundedListener::new(listener), router(readiness)).with_graceful_shutdown(signal) => served,
-        () = drained => Ok(()),
+        served = serving => served,
+        () = shutdown => Ok(()),
     }
 }
 
@@ -73,9 +59,11 @@ async fn readyz(State(check): State<ReadinessCheck>) -> (StatusCode, String) {
 mod tests {
     use std::net::SocketAddr;
     use std::sync::Mutex;
+    use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
+    use tokio::sync::oneshot;
     use tokio::task::JoinHandle;
 
     use super::*;
@@ -138,7 +126,7 @@ mod tests {
         unfinished.write_all(b"GET /livez HTTP/1.1\r\n").await.expect("half a request");
         ask(served.address, "/livez").await;
         served.stop.send(()).expect("a server");
-        let end = tokio::time::timeout(DRAIN_LIMIT * 10, served.serving).await.expect("an end in time");
+        let end = tokio::time::timeout(Duration::from_secs(10), served.serving).await.expect("an end in time");
         end.expect("no panic").expect("a clean end");
         assert!(TcpStream::connect(served.address).await.is_err(), "the port is still open");
     }

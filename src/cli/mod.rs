@@ -76,7 +76,7 @@ enum CommandError {
 pub fn run() -> ExitCode {
     let Arguments { command, log, log_format } = Arguments::parse();
     let outcome = start_logs(&log, log_format).and_then(|()| runtime()).and_then(|runtime| {
-        runtime.block_on(async {
+        let outcome = runtime.block_on(async {
             match command {
                 Command::Serve(serve) => serve.run().await,
                 Command::Check(check) => check.run().await,
@@ -84,7 +84,10 @@ pub fn run() -> ExitCode {
                 Command::Template(template) => template.run().await,
                 Command::InstanceTypes(instance_types) => instance_types.run().await,
             }
-        })
+        });
+        // A file or name server that does not respond blocks a thread; the end does not wait for it.
+        runtime.shutdown_background();
+        outcome
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

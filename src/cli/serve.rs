@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpListener;
 
@@ -16,9 +15,6 @@ use crate::config::{self, Config};
 use crate::fleet::{Fleet, LEARN_EVERY};
 use crate::grpc::tls::LiveTls;
 use crate::grpc::{self, Gpu};
-
-/// How long shutdown waits for running calls and writes.
-const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Serve the node groups to the Cluster Autoscaler.
 #[derive(Debug, clap::Args)]
@@ -75,6 +71,7 @@ impl Serve {
             gpu: Gpu::new(config.gpu_label.clone(), &families),
             options_since_135: config.grpc.options_since_135,
             tls,
+            refusals: Arc::default(),
         };
         tracing::info!(
             grpc = %local(&grpc_port), admin = %local(&admin_port), sources = config.sources.len(),
@@ -84,16 +81,16 @@ impl Serve {
         let probes = tokio::spawn(admin::serve(admin_port, readiness(&fleet, &shutdown), std::future::pending()));
         tokio::spawn(log_when_ready(Arc::clone(&fleet)));
         let serving = grpc::serve(grpc_port, settings, shutdown.begun());
-        let served = shutdown.drain(DRAIN_LIMIT, serving).await;
-        fleet.drain(DRAIN_LIMIT).await;
+        let limit = config.drain_timeout;
+        let _in_time = shutdown
+            .drain(limit, async {
+                serving.await;
+                fleet.drain(limit).await
+            })
+            .await;
         probes.abort();
-        match served {
-            Some(Err(error)) => Err(CommandError::Failed(format!("cannot serve gRPC: {error}"))),
-            Some(Ok(())) | None => {
-                tracing::info!("stopped");
-                Ok(())
-            }
-        }
+        tracing::info!("stopped");
+        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) struct File {
     pub(super) admin: Admin,
     pub(super) refresh_interval: Option<Text>,
     pub(super) read_only: bool,
+    pub(super) drain_timeout: Option<Text>,
     pub(super) gpu_label: Option<Text>,
     pub(super) instance_types: Vec<Text>,
     pub(super) kubernetes: Kubernetes,

@@ -54,6 +54,8 @@ pub struct Config {
     pub refresh_interval: Duration,
     /// Whether everything that needs a write is refused; not by default.
     pub read_only: bool,
+    /// How long shutdown waits for calls and writes under way; 20 s by default.
+    pub drain_timeout: Duration,
     /// The label of GPU nodes; by default, that of the first source's cloud.
     pub gpu_label: Option<String>,
     /// Tables of instance types; later ones take precedence.
@@ -123,6 +125,7 @@ impl Config {
             admin: Admin::default(),
             refresh_interval: validate::DEFAULT_REFRESH_INTERVAL,
             read_only: false,
+            drain_timeout: validate::DEFAULT_DRAIN_TIMEOUT,
             gpu_label: None,
             instance_types: Vec::new(),
             learn: None,

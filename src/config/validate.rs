@@ -21,12 +21,20 @@ const REFRESH_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Dura
 /// One or two loops of the Cluster Autoscaler, which take 10 s or more.
 pub(super) const DEFAULT_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
 
+/// Kubernetes kills a pod 30 s after SIGTERM by default. Zero would end writes that are being sent.
+const DRAIN_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
+
+/// Shorter than Kubernetes' default of 30 s, and longer than a call of the Cluster Autoscaler and a write of its own take together.
+pub(super) const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Validates the whole file.
 pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>) -> Result<Config, ConfigError> {
     let grpc = grpc(&file.grpc, path)?;
     let admin = admin(&file, &grpc, path)?;
     let refresh_interval =
         optional(file.refresh_interval.as_ref(), path, |text| scalar::duration_within(text, &REFRESH_INTERVAL))?;
+    let drain_timeout =
+        optional(file.drain_timeout.as_ref(), path, |text| scalar::duration_within(text, &DRAIN_TIMEOUT))?;
     let gpu_label = optional(file.gpu_label.as_ref(), path, |text| match text.trim() {
         "" => Err("the label is empty; write a label's key, or leave gpuLabel out".to_owned()),
         label => Ok(label.to_owned()),
@@ -47,6 +55,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
         admin,
         refresh_interval: refresh_interval.unwrap_or(DEFAULT_REFRESH_INTERVAL),
         read_only: file.read_only,
+        drain_timeout: drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
         gpu_label,
         instance_types,
         learn,

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use tonic::metadata::MetadataMap;
+use tokio::time::Instant;
+use tonic::codegen::http::HeaderMap;
 
 use crate::fleet::Deadline;
 
@@ -19,11 +20,21 @@ const TIMEOUT_DIGITS_MAX: usize = 8;
 /// longer than any single cloud call, and short enough that a forgotten client does not hold anything up.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// Returns the deadline of a call that has just arrived with this metadata. A malformed timeout is ignored, as other gRPC
-/// servers do.
-pub fn deadline_of(metadata: &MetadataMap) -> Deadline {
-    let timeout = metadata.get(TIMEOUT_HEADER).and_then(|value| parse_timeout(value.as_bytes()));
-    Deadline::within(timeout.unwrap_or(TIMEOUT_DEFAULT))
+/// When the head of a request arrived. Its deadline counts from then, however long its body takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival(pub(super) Instant);
+
+/// Returns the deadline of a call.
+pub(super) fn deadline_of<T>(request: &tonic::Request<T>) -> Deadline {
+    let timeout = timeout_of(request.metadata().as_ref());
+    let elapsed = request.extensions().get().map(|Arrival(arrival)| arrival.elapsed()).unwrap_or_default();
+    Deadline::within(timeout.saturating_sub(elapsed))
+}
+
+/// Returns the timeout of a call with these headers. A malformed one is ignored, as other gRPC servers do.
+pub(super) fn timeout_of(headers: &HeaderMap) -> Duration {
+    let timeout = headers.get(TIMEOUT_HEADER).and_then(|value| parse_timeout(value.as_bytes()));
+    timeout.unwrap_or(TIMEOUT_DEFAULT)
 }
 
 /// Parses `TimeoutValue TimeoutUnit`: up to eight digits and one letter.
@@ -49,14 +60,12 @@ fn parse_timeout(text: &[u8]) -> Option<Duration> {
 mod properties;
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
-
     use super::*;
 
-    fn mk_metadata(timeout: &'static str) -> MetadataMap {
-        let mut metadata = MetadataMap::new();
-        metadata.insert(TIMEOUT_HEADER, tonic::metadata::MetadataValue::from_static(timeout));
-        metadata
+    fn mk_request(timeout: &'static str) -> tonic::Request<()> {
+        let mut request = tonic::Request::new(());
+        request.metadata_mut().insert(TIMEOUT_HEADER, tonic::metadata::MetadataValue::from_static(timeout));
+        request
     }
 
     fn left(deadline: Deadline) -> (Duration, Duration) {
@@ -85,33 +94,41 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_usual_timeout_loses_only_the_margins() {
-        let deadline = deadline_of(&mk_metadata("5S"));
+        let deadline = deadline_of(&mk_request("5S"));
         assert_eq!(left(deadline), (Duration::from_millis(4950), Duration::from_millis(4500)));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(left(deadline), (Duration::from_millis(2950), Duration::from_millis(2500)));
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_time_that_the_body_took_counts() {
+        let mut request = mk_request("5S");
+        request.extensions_mut().insert(Arrival(Instant::now()));
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(left(deadline_of(&request)), (Duration::from_millis(2950), Duration::from_millis(2500)));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_short_timeout_leaves_half_of_it_to_send() {
-        assert_eq!(left(deadline_of(&mk_metadata("200m"))), (Duration::from_millis(180), Duration::from_millis(100)));
+        assert_eq!(left(deadline_of(&mk_request("200m"))), (Duration::from_millis(180), Duration::from_millis(100)));
         assert_eq!(
-            left(deadline_of(&mk_metadata("999m"))),
+            left(deadline_of(&mk_request("999m"))),
             (Duration::from_millis(949), Duration::from_micros(499_500))
         );
-        assert_eq!(left(deadline_of(&mk_metadata("1S"))), (Duration::from_millis(950), Duration::from_millis(500)));
-        assert_eq!(left(deadline_of(&mk_metadata("0n"))), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(left(deadline_of(&mk_request("1S"))), (Duration::from_millis(950), Duration::from_millis(500)));
+        assert_eq!(left(deadline_of(&mk_request("0n"))), (Duration::ZERO, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_missing_or_malformed_timeout_means_the_default() {
         let default = (Duration::from_millis(29_950), Duration::from_millis(29_500));
-        assert_eq!(left(deadline_of(&MetadataMap::new())), default);
-        assert_eq!(left(deadline_of(&mk_metadata("soon"))), default);
+        assert_eq!(left(deadline_of(&tonic::Request::new(()))), default);
+        assert_eq!(left(deadline_of(&mk_request("soon"))), default);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_timeout_of_the_protocol_does_not_overflow() {
-        let deadline = deadline_of(&mk_metadata("99999999H"));
+        let deadline = deadline_of(&mk_request("99999999H"));
         assert!(deadline.send_by < deadline.answer_by);
     }
 }

@@ -1,38 +1,43 @@
-//! Accepts the connections that the server serves, in plaintext or TLS.
+//! Accepts connections and serves them, within limits: places for connections, time for what a client has to send, bytes that
+//! clients make the process hold.
 
-use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
+mod admission;
+mod budget;
+mod client;
+mod connection;
+mod exchange;
+mod frames;
+mod places;
+mod refusals;
+mod session;
+
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
-use tokio_stream::wrappers::ReceiverStream;
-use tokio_stream::{Stream, StreamExt};
-use tonic::transport::server::{Connected, TcpIncoming};
-use tracing::{debug, field, warn};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_stream::StreamExt;
+use tonic::service::Routes;
+use tonic::transport::server::TcpIncoming;
+use tracing::{debug, error, warn};
 
-use super::peer::{self, Peer};
 use super::tls::LiveTls;
-
-/// The longest a handshake may take. It needs only a few round trips.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
-
-/// The most handshakes at a time; further connections wait in the kernel's backlog. The Cluster Autoscaler opens one
-/// connection, so this is generous. It limits the CPU and memory that an unknown client can use.
-const HANDSHAKES_MAX: usize = 64;
-
-/// The most connections that are ready and not yet served. The server takes them at once.
-const READY_MAX: usize = 16;
+use budget::Budget;
+use client::ClientState;
+use places::Places;
+pub use refusals::Refusals;
+use session::Session;
 
 /// The pause after the system failed to accept a connection, usually because it ran out of file descriptors or memory. Both
 /// become available when connections end; until then, immediate retries would only burn CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// After this time, shutdown no longer waits for connections that have no call under way.
+const IDLE_DRAIN_LIMIT: Duration = Duration::from_secs(5);
+/// How often shutdown looks whether the last call has ended.
+const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Idle time after which the kernel probes the other end. CA sends no keepalives of its own; with these three settings, a
 /// client that has vanished is noticed within a minute.
@@ -42,50 +47,78 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// After this many unanswered probes the connection is closed.
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// Returns the connections to a listening socket, each ready to be served: with TLS, after the handshake and the check of the
-/// client's names. Dropping the stream closes the socket. Must be called inside a Tokio runtime.
-pub fn incoming(
-    tcp: TcpListener,
+/// What all connections of one port share.
+struct Port {
+    routes: Routes,
     tls: Option<Arc<LiveTls>>,
-) -> impl Stream<Item = io::Result<Connection>> + Send + 'static {
-    let (ready, connections) = mpsc::channel(READY_MAX);
-    tokio::spawn(accept(tcp, tls, ready));
-    ReceiverStream::new(connections)
+    refusals: Arc<Refusals>,
+    places: Arc<Places>,
+    requests: Arc<Budget>,
+    responses: Arc<Budget>,
+    stopping: watch::Receiver<bool>,
 }
 
-/// Accepts connections until the receiver is dropped. No error of a single connection ends the loop.
-async fn accept(tcp: TcpListener, tls: Option<Arc<LiveTls>>, ready: mpsc::Sender<io::Result<Connection>>) {
+/// Serves a listening socket until `shutdown` completes, then finishes the calls under way. No error of a single connection ends
+/// it.
+pub(super) async fn serve(
+    tcp: TcpListener,
+    routes: Routes,
+    tls: Option<Arc<LiveTls>>,
+    refusals: Arc<Refusals>,
+    shutdown: impl Future<Output = ()> + Send,
+) {
+    let (stop, stopping) = watch::channel(false);
+    let port = Arc::new(Port {
+        routes,
+        tls,
+        refusals,
+        places: Places::new(descriptors()),
+        requests: Arc::new(Budget::default()),
+        responses: Arc::new(Budget::default()),
+        stopping,
+    });
+    let mut sessions = JoinSet::new();
+    accept(tcp, &port, &mut sessions, shutdown).await;
+    stop.send_replace(true);
+    drain(&port, &mut sessions).await;
+}
+
+/// Accepts connections until the shutdown begins. The socket is closed then.
+async fn accept(
+    tcp: TcpListener,
+    port: &Arc<Port>,
+    sessions: &mut JoinSet<()>,
+    shutdown: impl Future<Output = ()> + Send,
+) {
     let mut sockets = TcpIncoming::from(tcp)
         .with_nodelay(Some(true))
         .with_keepalive(Some(KEEPALIVE_IDLE))
         .with_keepalive_interval(Some(KEEPALIVE_INTERVAL))
         .with_keepalive_retries(Some(KEEPALIVE_RETRIES));
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut ticks = interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let next = async {
-            let permit = Arc::clone(&handshakes).acquire_owned().await;
-            (permit, sockets.next().await)
-        };
-        let (permit, socket) = tokio::select! {
-            () = ready.closed() => return,
-            next = next => next,
+        let socket = tokio::select! {
+            () = &mut shutdown => return,
+            _ = ticks.tick() => {
+                port.refusals.log();
+                continue;
+            }
+            Some(ended) = sessions.join_next() => {
+                report_panic(ended);
+                continue;
+            }
+            socket = sockets.next() => socket,
         };
         match socket {
-            Some(Ok(socket)) => {
-                let (tls, ready) = (tls.clone(), ready.clone());
-                tokio::spawn(async move {
-                    if let Some(connection) = admit(socket, tls.as_deref()).await {
-                        // This fails only after the server has stopped, when the connection is no longer needed.
-                        let _ = ready.send(Ok(connection)).await;
-                    }
-                    drop(permit);
-                });
-            }
-            Some(Err(error)) if concerns_one_connection(&error) => {
+            Some(Ok(socket)) => port.open(socket, sessions),
+            Some(Err(error)) if admission::concerns_one_connection(&error) => {
                 debug!(%error, "connection closed before it was accepted")
             }
             Some(Err(error)) => {
                 warn!(%error, "cannot accept connections; retrying in 1s");
+                port.places.spare_one();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
             None => return,
@@ -93,138 +126,54 @@ async fn accept(tcp: TcpListener, tls: Option<Arc<LiveTls>>, ready: mpsc::Sender
     }
 }
 
-/// Performs the TLS handshake and checks the client's names. A rejected client is logged, and its connection is closed.
-async fn admit(socket: TcpStream, tls: Option<&LiveTls>) -> Option<Connection> {
-    let address = socket.peer_addr().ok();
-    let Some(tls) = tls else {
-        let peer = Peer { address, names: Arc::from([]) };
-        return Some(Connection { transport: Transport::Plain(socket), peer });
-    };
-    let handshake = TlsAcceptor::from(tls.config()).accept(socket);
-    let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await {
-        Ok(Ok(stream)) => stream,
-        // TCP probes do this all the time.
-        Ok(Err(error)) if concerns_one_connection(&error) => {
-            debug!(client = address.map(field::display), %error, "client disconnected during the TLS handshake");
-            return None;
+impl Port {
+    /// Gives a new connection a place, and serves it there.
+    fn open(self: &Arc<Self>, socket: TcpStream, sessions: &mut JoinSet<()>) {
+        let address = socket.peer_addr().ok();
+        let client = ClientState::new(address, &self.requests, &self.responses);
+        let Some((place, replaced_another)) = self.places.take(Arc::clone(&client)) else {
+            self.refusals.note(address, "every connection has a call under way");
+            return;
+        };
+        if replaced_another {
+            self.refusals.note(address, "too many connections; the one that was idle for longest was closed");
         }
-        Ok(Err(error)) => {
-            warn!(client = address.map(field::display), %error, "client rejected: TLS handshake failed");
-            return None;
-        }
-        Err(_) => {
-            warn!(client = address.map(field::display), limit = ?HANDSHAKE_LIMIT, "client rejected: TLS handshake timed out");
-            return None;
-        }
-    };
-    let names = certified_names(&stream, address);
-    if !peer::is_allowed(&names, tls.allowed_clients()) {
-        warn!(client = address.map(field::display), ?names, "client rejected: none of its names is in allowedClients");
-        return None;
-    }
-    let peer = Peer { address, names: names.into() };
-    Some(Connection { transport: Transport::Tls(Box::new(stream)), peer })
-}
-
-/// Returns the names in the client's certificate; none if it presented no certificate or an unreadable one.
-fn certified_names(stream: &TlsStream<TcpStream>, address: Option<SocketAddr>) -> Vec<String> {
-    let (_, session) = stream.get_ref();
-    let Some(leaf) = session.peer_certificates().and_then(<[_]>::first) else { return Vec::new() };
-    peer::certified_names(leaf).unwrap_or_else(|error| {
-        warn!(client = address.map(field::display), %error, "names in the client certificate cannot be read; treating the client as one without names");
-        Vec::new()
-    })
-}
-
-/// Whether an error concerns one connection only, and not this process.
-fn concerns_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::Interrupted
-            | io::ErrorKind::UnexpectedEof
-    )
-}
-
-/// The connection of one client. Its requests carry its [`Peer`] as an extension.
-#[derive(Debug)]
-pub struct Connection {
-    transport: Transport,
-    peer: Peer,
-}
-
-#[derive(Debug)]
-enum Transport {
-    Plain(TcpStream),
-    // Boxed: the state of a TLS session is a hundred times the size of a socket.
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl Connection {
-    /// The client at the other end.
-    pub fn peer(&self) -> &Peer {
-        &self.peer
+        let session = Session { port: Arc::clone(self), client, place };
+        sessions.spawn(session.run(socket));
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        self.peer.clone()
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Transport::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+/// Waits until every connection has ended. One without a call under way has 5 s for it.
+async fn drain(port: &Port, sessions: &mut JoinSet<()>) {
+    let patience = Instant::now() + IDLE_DRAIN_LIMIT;
+    let mut looks = interval(DRAIN_LOOK_EVERY);
+    loop {
+        tokio::select! {
+            ended = sessions.join_next() => match ended {
+                Some(ended) => report_panic(ended),
+                None => return,
+            },
+            now = looks.tick() => if now >= patience && port.places.calls() == 0 {
+                return debug!(connections = port.places.len(), "closing idle connections");
+            },
         }
     }
 }
 
-impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Transport::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
+fn report_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        error!(%error, "a connection panicked; it is closed, and its client can connect again");
     }
+}
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Transport::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.transport {
-            Transport::Plain(stream) => stream.is_write_vectored(),
-            Transport::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Transport::Tls(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.transport {
-            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Transport::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
+/// How many files this process may have open.
+fn descriptors() -> usize {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile)
+        .current
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

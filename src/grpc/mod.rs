@@ -5,7 +5,7 @@ mod authority;
 pub mod deadline;
 pub mod dialect;
 mod gpu;
-pub mod listener;
+mod listener;
 pub mod peer;
 pub mod proto;
 mod server;
@@ -14,4 +14,5 @@ mod status;
 pub mod tls;
 
 pub use gpu::Gpu;
+pub use listener::Refusals;
 pub use server::{Settings, serve, service};

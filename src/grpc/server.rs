@@ -1,15 +1,14 @@
 //! The gRPC server: the service, health checks and reflection on one listener.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tonic::transport::Server;
+use tonic::service::Routes;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::dialect::SendPolicy;
 use super::gpu::Gpu;
-use super::listener;
+use super::listener::{self, Refusals};
 use super::proto::cloud_provider_server::CloudProviderServer;
 use super::service::Service;
 use super::tls::LiveTls;
@@ -18,15 +17,6 @@ use crate::fleet::Fleet;
 /// The largest request. DeleteNodes carries every label and annotation of its nodes (annotations may have 256 KiB), and CA
 /// 1.34 sends pods twice.
 const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// CA sends no keepalives. Without ours, each call on a half-open connection would take CA a whole deadline.
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
-/// A connection that does not acknowledge a keepalive within this time is closed.
-const KEEPALIVE_LIMIT: Duration = Duration::from_secs(10);
-/// CA keeps one connection open forever, and sees renewed certificates only on a new one.
-const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60 * 60);
-/// The most concurrent calls on one connection. CA makes a few dozen at most.
-const STREAMS_MAX: u32 = 1024;
-
 /// What the server serves, and how.
 pub struct Settings {
     /// The groups.
@@ -37,41 +27,29 @@ pub struct Settings {
     pub options_since_135: SendPolicy,
     /// TLS, or plaintext.
     pub tls: Option<Arc<LiveTls>>,
+    /// Counts the clients that are turned away.
+    pub refusals: Arc<Refusals>,
 }
 
 /// Returns the service without a server, for tests and benchmarks that have their own.
 pub fn service(
     settings: Settings,
 ) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
-    let Settings { fleet, gpu, options_since_135, tls } = settings;
+    let Settings { fleet, gpu, options_since_135, tls, refusals: _ } = settings;
     let service = Service { fleet, gpu, options_since_135, warned_of_options: Mutex::default() };
     (CloudProviderServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX), tls)
 }
 
 /// Serves until `shutdown` completes, then finishes the calls in progress.
-///
-/// # Errors
-///
-/// Fails if the server cannot be set up.
-pub async fn serve(
-    listener: TcpListener,
-    settings: Settings,
-    shutdown: impl Future<Output = ()> + Send,
-) -> Result<(), tonic::transport::Error> {
-    let fleet = Arc::clone(&settings.fleet);
+pub async fn serve(listener: TcpListener, settings: Settings, shutdown: impl Future<Output = ()> + Send) {
+    let (fleet, refusals) = (Arc::clone(&settings.fleet), Arc::clone(&settings.refusals));
     let (service, tls) = service(settings);
-    Server::builder()
-        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
-        .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
-        .max_connection_age(CONNECTION_AGE_MAX)
-        .max_concurrent_streams(STREAMS_MAX)
-        .add_service(service)
-        .add_service(health(&fleet).await)
-        // grpcurl up to 1.8 supports only the alpha version of reflection.
-        .add_optional_service(described(reflection().build_v1()))
-        .add_optional_service(described(reflection().build_v1alpha()))
-        .serve_with_incoming_shutdown(listener::incoming(listener, tls), shutdown)
-        .await
+    let mut routes = Routes::builder();
+    routes.add_service(service).add_service(health(&fleet).await);
+    // grpcurl up to 1.8 supports only the alpha version of reflection.
+    described(reflection().build_v1()).map(|service| routes.add_service(service));
+    described(reflection().build_v1alpha()).map(|service| routes.add_service(service));
+    listener::serve(listener, routes.routes().prepare(), tls, refusals, shutdown).await;
 }
 
 /// Reflection for all services, so that grpcurl needs no .proto file.

@@ -41,7 +41,7 @@ type Answer<T> = Result<Response<T>, Status>;
 impl Service {
     /// Waits for the first good observation of each source, until the caller's deadline.
     async fn ready<T>(&self, request: &Request<T>) -> Result<Deadline, Status> {
-        let deadline = deadline_of(request.metadata());
+        let deadline = deadline_of(request);
         self.fleet.wait_ready(deadline.answer_by).await.map_err(|error| status(&error))?;
         Ok(deadline)
     }

@@ -2,6 +2,8 @@
 
 mod accuracy;
 mod architecture;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod attacks;
 mod bad_input;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod commands;

@@ -91,6 +91,7 @@ impl Within {
                 gpu: Gpu::new(None, &[Family::Aws]),
                 options_since_135: SendPolicy::Suppress,
                 tls: None,
+                refusals: Arc::default(),
             };
             tokio::spawn(grpc::serve(listener, settings, std::future::pending()));
             fleet.wait_ready(Instant::now() + Duration::from_secs(60)).await.expect("ready");

@@ -1,8 +1,6 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use tokio::time::Instant;
-
 use super::*;
 use crate::properties::{config, pieces};
 

@@ -7,8 +7,13 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
+use std::io;
+use std::net::SocketAddr;
+
 use super::super::authority::{Authority, Leaf};
 use super::super::tls::TlsSettings;
+use super::admission::{HANDSHAKE_LIMIT, admit};
+use super::connection::{Connection, Transport};
 use super::*;
 
 /// No condition here takes longer than this to come about, however slow the machine.
@@ -33,8 +38,7 @@ impl EchoServer {
         tokio::spawn(Arc::clone(&live).watch_every(RELOAD_EVERY));
         let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = tcp.local_addr().expect("an address");
-        let connections = incoming(tcp, Some(Arc::clone(&live)));
-        tokio::spawn(greet(connections));
+        tokio::spawn(greet(tcp, Arc::clone(&live)));
         Self { address, files, live }
     }
 
@@ -61,17 +65,22 @@ impl EchoServer {
     }
 }
 
-async fn greet(connections: impl Stream<Item = io::Result<Connection>> + Send + 'static) {
-    let mut connections = std::pin::pin!(connections);
-    while let Some(connection) = connections.next().await {
-        let mut connection = connection.expect("a connection");
+async fn greet(tcp: TcpListener, tls: Arc<LiveTls>) {
+    while let Ok((socket, _)) = tcp.accept().await {
+        let tls = Arc::clone(&tls);
         tokio::spawn(async move {
-            let greeting = format!("hello {}", connection.peer().names.join(" "));
+            let Some((transport, peer)) = admit(socket, Some(&tls), &Refusals::default()).await else { return };
+            let mut connection = mk_connection(transport);
+            let greeting = format!("hello {}", peer.names.join(" "));
             let _ = connection.write_all(greeting.as_bytes()).await;
             let _ = connection.shutdown().await;
             let _ = connection.read(&mut [0; 1]).await;
         });
     }
+}
+
+fn mk_connection(transport: Transport) -> Connection {
+    Connection { transport, client: ClientState::new(None, &Arc::default(), &Arc::default()) }
 }
 
 fn mk_settings(directory: &Path, allowed_clients: &[&str]) -> TlsSettings {
@@ -203,36 +212,78 @@ async fn a_client_that_says_nothing_hinders_nobody() {
     assert!(server.greets(Some(&ca.client("ca", Vec::new())), &ca).await.is_ok());
 }
 
-// The paused clock runs on to the next timer when there is nothing else to do; the limit of the handshake is the only
-// one here.
+/// A port that serves health checks.
+struct HealthServer {
+    address: SocketAddr,
+    stop: tokio::sync::oneshot::Sender<()>,
+    serving: tokio::task::JoinHandle<()>,
+    refusals: Arc<Refusals>,
+}
+
+impl HealthServer {
+    async fn start(tls: Option<Arc<LiveTls>>) -> Self {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = tcp.local_addr().expect("an address");
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let (_reporter, health) = tonic_health::server::health_reporter();
+        let refusals = Arc::new(Refusals::default());
+        let serving = tokio::spawn(serve(tcp, Routes::new(health), tls, Arc::clone(&refusals), async {
+            let _ = stopped.await;
+        }));
+        Self { address, stop, serving, refusals }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("a connection")
+    }
+}
+
+/// Waits for the end of a connection by the server.
+async fn end_of(mut stream: TcpStream) {
+    let mut bytes = [0; 1024];
+    while !matches!(stream.read(&mut bytes).await, Ok(0) | Err(_)) {}
+}
+
+const PREFACE_AND_SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+// The paused clock runs on to the next timer when there is nothing else to do.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_says_nothing_is_let_go() {
+async fn a_client_that_does_not_finish_what_it_began_is_disconnected() {
     let ca = Authority::new("ca");
     let files = tempfile::tempdir().expect("a directory");
     write_files(files.path(), &ca.server(), &ca);
     let live = LiveTls::load(mk_settings(files.path(), &[])).expect("good files");
-    let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let mut silent = TcpStream::connect(tcp.local_addr().expect("an address")).await.expect("a connection");
-    let _connections = incoming(tcp, Some(Arc::new(live)));
-    let began = tokio::time::Instant::now();
-    let end = silent.read(&mut [0; 1]).await;
-    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
-    assert!(began.elapsed() >= HANDSHAKE_LIMIT && began.elapsed() < 2 * HANDSHAKE_LIMIT, "{:?}", began.elapsed());
+    let half_a_head = [PREFACE_AND_SETTINGS, b"\0\0\x09\x01\0\0\0\0\x01abc"].concat();
+    for (tls, sent) in
+        [(Some(Arc::new(live)), &b""[..]), (None, b""), (None, b"PRI * HTTP/2.0\r\n"), (None, &half_a_head)]
+    {
+        let server = HealthServer::start(tls).await;
+        let mut client = server.connect().await;
+        client.write_all(sent).await.expect("sent");
+        let began = Instant::now();
+        end_of(client).await;
+        assert!(began.elapsed() >= HANDSHAKE_LIMIT && began.elapsed() < 2 * HANDSHAKE_LIMIT, "{:?}", began.elapsed());
+        assert_eq!(server.refusals.total(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_does_not_wait_for_a_client_without_a_call() {
+    for sent in [&b""[..], b"PRI", PREFACE_AND_SETTINGS] {
+        let server = HealthServer::start(None).await;
+        let mut client = server.connect().await;
+        client.write_all(sent).await.expect("sent");
+        let began = Instant::now();
+        server.stop.send(()).expect("a server");
+        server.serving.await.expect("a clean end");
+        assert!(began.elapsed() <= 2 * IDLE_DRAIN_LIMIT, "{:?}", began.elapsed());
+    }
 }
 
 #[tokio::test]
 async fn the_server_serves_plaintext_and_closes_the_port_when_it_stops() {
-    let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = tcp.local_addr().expect("an address");
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let (_reporter, health) = tonic_health::server::health_reporter();
-    let serving = tokio::spawn(tonic::transport::Server::builder().add_service(health).serve_with_incoming_shutdown(
-        incoming(tcp, None),
-        async {
-            let _ = stopped.await;
-        },
-    ));
-
+    let server = HealthServer::start(None).await;
+    let address = server.address;
     let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{address}")).expect("an address");
     let channel = endpoint.connect().await.expect("a connection");
     let mut client = tonic_health::pb::health_client::HealthClient::new(channel);
@@ -240,7 +291,7 @@ async fn the_server_serves_plaintext_and_closes_the_port_when_it_stops() {
     assert_eq!(answer.into_inner().status(), tonic_health::pb::health_check_response::ServingStatus::Serving);
 
     drop(client);
-    stop.send(()).expect("a server");
-    serving.await.expect("no panic").expect("a clean end");
+    server.stop.send(()).expect("a server");
+    server.serving.await.expect("a clean end");
     eventually("the port is closed", async || TcpStream::connect(address).await.is_err()).await;
 }

@@ -75,6 +75,7 @@ impl Service {
             gpu: Gpu::new(None, &[Family::Aws]),
             options_since_135: SendPolicy::Send,
             tls: None,
+            refusals: Arc::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");

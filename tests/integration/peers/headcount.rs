@@ -34,6 +34,9 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the binary runs")
 }
 
+/// The arguments of a server on ports of its own choice.
+const SERVE: [&str; 7] = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
+
 /// A configuration file, and the folder it is in.
 pub(crate) struct ConfigFile {
     folder: TempDir,
@@ -98,10 +101,20 @@ impl Server {
 
     /// The same, with these variables in its environment.
     pub(crate) fn in_environment(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let mut all = vec!["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
-        all.extend(arguments);
-        let mut process =
-            command(&all).envs(variables.iter().copied()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut serve = command(&SERVE);
+        serve.args(arguments).envs(variables.iter().copied());
+        Self::run(serve)
+    }
+
+    /// The same, after this command of a shell: `ulimit -n 64`.
+    pub(crate) fn limited(limit: &str, arguments: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{limit}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_headcount")]);
+        Self::run(shell.args(SERVE).args(arguments).stdin(Stdio::null()))
+    }
+
+    fn run(mut serve: impl std::borrow::BorrowMut<Command>) -> Self {
+        let mut process = serve.borrow_mut().stderr(Stdio::piped()).spawn().expect("the binary runs");
         let log = Arc::new(Log::default());
         let (stderr, writer) = (process.stderr.take().expect("piped"), Arc::clone(&log));
         std::thread::spawn(move || {
@@ -150,11 +163,47 @@ impl Server {
         self.log.line_with(part)
     }
 
+    /// The lines of its log so far that hold this.
+    pub(crate) fn lines_with(&self, part: &str) -> Vec<String> {
+        let lines = self.log.lines.lock().expect("not poisoned");
+        lines.iter().filter(|line| line.contains(part)).cloned().collect()
+    }
+
+    /// Where its admin port listens.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// The most memory it has had, in MiB.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+        peak.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let signal = format!("-{name}");
+        let sent = Command::new("kill").args([&signal, &self.process.id().to_string()]).status().expect("kill runs");
+        assert!(sent.success());
+    }
+
     /// Sends SIGTERM and waits for the end.
     pub(crate) fn terminate(mut self) -> ExitStatus {
-        let sent = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success());
-        self.process.wait().expect("it ends")
+        self.signal("TERM");
+        self.ended()
+    }
+
+    /// Waits for the end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let began = std::time::Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Some(status) = self.process.try_wait().expect("it can be waited for") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it does not end");
     }
 }
 

@@ -37,6 +37,7 @@ async fn node_groups_never_fail() {
         gpu: Gpu::new(None, &[Family::Aws]),
         options_since_135: SendPolicy::Suppress,
         tls: None,
+        refusals: Arc::default(),
     };
     let mut client = CloudProviderClient::new(grpc::service(settings).0);
     let asking = client.clone();

@@ -1,0 +1,72 @@
+//! The TLS handshake, and the check of the client's names.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::{debug, field, warn};
+
+use super::connection::Transport;
+use super::refusals::Refusals;
+use crate::grpc::peer::{self, Peer};
+use crate::grpc::tls::LiveTls;
+
+/// The longest a handshake may take. It needs only a few round trips.
+pub(super) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Performs the TLS handshake and checks the client's names. A rejected client is counted, and its connection is closed.
+pub(super) async fn admit(socket: TcpStream, tls: Option<&LiveTls>, refusals: &Refusals) -> Option<(Transport, Peer)> {
+    let address = socket.peer_addr().ok();
+    let Some(tls) = tls else {
+        return Some((Transport::Plain(socket), Peer { address, names: Arc::from([]) }));
+    };
+    let handshake = TlsAcceptor::from(tls.config()).accept(socket);
+    let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await {
+        Ok(Ok(stream)) => stream,
+        // TCP probes do this all the time.
+        Ok(Err(error)) if concerns_one_connection(&error) => {
+            debug!(client = address.map(field::display), %error, "client disconnected during the TLS handshake");
+            return None;
+        }
+        Ok(Err(error)) => {
+            refusals.note(address, format_args!("the TLS handshake failed: {error}"));
+            return None;
+        }
+        Err(_) => {
+            refusals.note(address, format_args!("no TLS handshake within {HANDSHAKE_LIMIT:?}"));
+            return None;
+        }
+    };
+    let names = certified_names(&stream, address);
+    if !peer::is_allowed(&names, tls.allowed_clients()) {
+        refusals.note(address, format_args!("none of its names is in allowedClients: {names:?}"));
+        return None;
+    }
+    Some((Transport::Tls(Box::new(stream)), Peer { address, names: names.into() }))
+}
+
+/// Returns the names in the client's certificate; none if it presented no certificate or an unreadable one.
+fn certified_names(stream: &TlsStream<TcpStream>, address: Option<SocketAddr>) -> Vec<String> {
+    let (_, session) = stream.get_ref();
+    let Some(leaf) = session.peer_certificates().and_then(<[_]>::first) else { return Vec::new() };
+    peer::certified_names(leaf).unwrap_or_else(|error| {
+        warn!(client = address.map(field::display), %error, "names in the client certificate cannot be read; treating the client as one without names");
+        Vec::new()
+    })
+}
+
+/// Whether an error concerns one connection only, and not this process.
+pub(super) fn concerns_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::UnexpectedEof
+    )
+}

@@ -1,0 +1,172 @@
+//! What is known about a connected client while its connection is open: the bytes it makes the process hold, the calls under way,
+//! and whether it keeps to the time limits.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::budget::{Account, Budget, Charge};
+use super::frames::FrameWatch;
+
+/// A client that has not read any byte of its responses for this long is gone, or means harm.
+const UNREAD_LIMIT: Duration = Duration::from_secs(20);
+
+/// How well a connection can be spared: the smallest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// It has not finished its TLS handshake or its preface, since then.
+    Unfinished(Instant),
+    /// It has not made a call, since then.
+    NeverServed(Instant),
+    /// Its last call ended then.
+    Idle(Instant),
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(crate) struct ClientState {
+    address: Option<SocketAddr>,
+    accepted: Instant,
+    /// What it sends; `None` until the TLS handshake is done.
+    frames: Mutex<Option<FrameWatch>>,
+    requests: Arc<Account>,
+    responses: Arc<Account>,
+    /// When a response was last read or, where none was unread before, written.
+    responses_moved: Mutex<Instant>,
+    calls: AtomicUsize,
+    served: Mutex<Option<Instant>>,
+    is_closed: AtomicBool,
+    closing: Notify,
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub(crate) struct CallUnderWay(Arc<ClientState>);
+
+/// Bytes of a response that the client has not read yet.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    client: Arc<ClientState>,
+    _charge: Charge,
+}
+
+impl ClientState {
+    /// A client that has just connected.
+    pub(super) fn new(address: Option<SocketAddr>, requests: &Arc<Budget>, responses: &Arc<Budget>) -> Arc<Self> {
+        let now = Instant::now();
+        Arc::new(Self {
+            address,
+            accepted: now,
+            frames: Mutex::new(None),
+            requests: Account::new(requests),
+            responses: Account::new(responses),
+            responses_moved: Mutex::new(now),
+            calls: AtomicUsize::new(0),
+            served: Mutex::new(None),
+            is_closed: AtomicBool::new(false),
+            closing: Notify::new(),
+        })
+    }
+
+    /// Where it called from.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The preface is expected from now on.
+    pub(super) fn expect_preface(&self) {
+        *locked(&self.frames) = Some(FrameWatch::new(Instant::now()));
+    }
+
+    /// Takes in bytes that the client has sent.
+    pub(super) fn see(&self, bytes: &[u8]) {
+        if let Some(frames) = locked(&self.frames).as_mut() {
+            frames.see(bytes, Instant::now());
+        }
+    }
+
+    /// Whether it keeps to the time limits.
+    pub(super) fn is_overdue(&self) -> bool {
+        let now = Instant::now();
+        let unfinished = locked(&self.frames).as_ref().is_some_and(|frames| frames.is_overdue(now));
+        let unread =
+            self.responses.held() > 0 && now.saturating_duration_since(*locked(&self.responses_moved)) > UNREAD_LIMIT;
+        unfinished || unread
+    }
+
+    /// Holds bytes of a request; `None` if there is no room.
+    pub(crate) fn hold_request(&self, bytes: usize) -> Option<Charge> {
+        self.requests.charge(bytes)
+    }
+
+    /// Holds bytes of a response until the client has read them; `None` if too many are unread.
+    pub(crate) fn hold_response(self: &Arc<Self>, bytes: usize) -> Option<Unread> {
+        if self.responses.held() == 0 {
+            *locked(&self.responses_moved) = Instant::now();
+        }
+        Some(Unread { client: Arc::clone(self), _charge: self.responses.charge(bytes)? })
+    }
+
+    /// Notes that a call is under way.
+    pub(crate) fn begin_call(self: &Arc<Self>) -> CallUnderWay {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        CallUnderWay(Arc::clone(self))
+    }
+
+    /// How many calls are under way.
+    pub(super) fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// How well it can be spared; `None` while a call is under way.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        if self.calls() > 0 {
+            return None;
+        }
+        if let Some(served) = *locked(&self.served) {
+            return Some(Standing::Idle(served));
+        }
+        let has_preface = locked(&self.frames).as_ref().is_some_and(FrameWatch::has_preface);
+        Some(if has_preface { Standing::NeverServed(self.accepted) } else { Standing::Unfinished(self.accepted) })
+    }
+
+    /// Ends the connection at once.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.closing.notify_one();
+    }
+
+    /// Whether the connection was ended.
+    #[cfg(test)]
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the connection is to end at once.
+    pub(super) async fn closed(&self) {
+        while !self.is_closed.load(Ordering::Relaxed) {
+            self.closing.notified().await;
+        }
+    }
+}
+
+impl Drop for CallUnderWay {
+    fn drop(&mut self) {
+        *locked(&self.0.served) = Some(Instant::now());
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        *locked(&self.client.responses_moved) = Instant::now();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

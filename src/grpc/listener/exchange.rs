@@ -1,0 +1,114 @@
+//! One request and its response: the time for the body, the bytes that both may hold, and the caller's deadline.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::{Request, Response};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tower_service::Service as _;
+
+use super::budget::Charge;
+use super::client::{ClientState, Unread};
+use super::frames::BODY_LIMIT;
+use crate::grpc::deadline::{Arrival, timeout_of};
+
+/// The paths of the service whose calls have one request and one response. Others (health checks, reflection) stream.
+const CALLS: &str = "/clusterautoscaler.cloudprovider.";
+
+/// No call takes longer, whatever timeout its caller sets.
+const CALL_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// Responds to one request.
+pub(super) async fn respond(
+    mut routes: Routes,
+    client: Arc<ClientState>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    let arrival = Instant::now();
+    let is_call = request.uri().path().starts_with(CALLS);
+    let _under_way = is_call.then(|| client.begin_call());
+    let until = arrival + timeout_of(request.headers()).min(CALL_LIMIT);
+    let mut request = request.map(|body| {
+        let limit = Box::pin(sleep_until(arrival + BODY_LIMIT));
+        Body::new(RequestBody { body, client: Arc::clone(&client), held: Vec::new(), limit })
+    });
+    request.extensions_mut().insert(Arrival(arrival));
+    let responding = async {
+        let response = routes.call(request).await.unwrap_or_else(|never: Infallible| match never {});
+        if is_call { held(&client, response).await } else { response }
+    };
+    Ok(timeout_at(until, responding).await.unwrap_or_else(|_elapsed| {
+        Status::deadline_exceeded("the call was not finished within its deadline").into_http()
+    }))
+}
+
+/// Holds a whole response until the client has read it. It counts from now on, and not only when the client makes room for it.
+async fn held(client: &Arc<ClientState>, response: Response<Body>) -> Response<Body> {
+    let (head, body) = response.into_parts();
+    let Ok(whole) = body.collect().await else {
+        return Status::internal("the response cannot be encoded").into_http();
+    };
+    let trailers = whole.trailers().cloned();
+    let bytes = whole.to_bytes();
+    let Some(unread) = client.hold_response(bytes.len()) else {
+        let message = "too many responses on this connection have not been read; read them, then try again";
+        return Status::resource_exhausted(message).into_http();
+    };
+    let bytes = Bytes::from_owner(Held { bytes, _unread: unread });
+    let body = Full::new(bytes).with_trailers(async { trailers.map(Ok) });
+    Response::from_parts(head, Body::new(body))
+}
+
+/// Bytes that count as unread until the HTTP library drops them.
+struct Held {
+    bytes: Bytes,
+    _unread: Unread,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The body of a request, within limits of time and bytes.
+struct RequestBody {
+    body: Incoming,
+    client: Arc<ClientState>,
+    held: Vec<Charge>,
+    limit: Pin<Box<Sleep>>,
+}
+
+impl hyper::body::Body for RequestBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else {
+            ready!(self.limit.as_mut().poll(cx));
+            let message = format!("the request was not complete within {BODY_LIMIT:?}");
+            return Poll::Ready(Some(Err(Status::deadline_exceeded(message))));
+        };
+        let frame = match next {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(Status::from_error(error.into())))),
+            Some(Ok(frame)) => frame,
+        };
+        if let Some(data) = frame.data_ref() {
+            let Some(charge) = self.client.hold_request(data.len()) else {
+                let message = "the unfinished requests on this port hold too many bytes; try again later";
+                return Poll::Ready(Some(Err(Status::resource_exhausted(message))));
+            };
+            self.held.push(charge);
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
+}

@@ -1,0 +1,105 @@
+//! One connection, from the handshake to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tracing::debug;
+
+use super::Port;
+use super::admission::admit;
+use super::client::ClientState;
+use super::connection::Connection;
+use super::exchange;
+use super::places::Place;
+
+/// CA sends no keepalives. Without ours, each call on a half-open connection would take CA a whole deadline.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
+/// A connection that does not acknowledge a keepalive within this time is closed.
+const KEEPALIVE_LIMIT: Duration = Duration::from_secs(10);
+/// CA keeps one connection open forever, and sees renewed certificates only on a new one.
+const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60 * 60);
+/// The most concurrent calls on one connection. CA makes a few dozen at most.
+const STREAMS_MAX: u32 = 100;
+/// A connection that is to end, and has no call under way, is closed after this time. Clients close it themselves within
+/// milliseconds.
+const END_LIMIT: Duration = Duration::from_secs(5);
+/// How often the time limits of a connection are checked.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A connection in its place.
+pub(super) struct Session {
+    pub(super) port: Arc<Port>,
+    pub(super) client: Arc<ClientState>,
+    pub(super) place: Place,
+}
+
+impl Session {
+    /// Serves the connection until its end.
+    pub(super) async fn run(self, socket: TcpStream) {
+        let Self { port, client, place } = self;
+        let mut stopping = port.stopping.clone();
+        let admitted = tokio::select! {
+            admitted = admit(socket, port.tls.as_deref(), &port.refusals) => admitted,
+            () = client.closed() => None,
+            _ = stopping.wait_for(|stopping| *stopping) => None,
+        };
+        let Some((transport, peer)) = admitted else { return };
+        client.expect_preface();
+        let connection = Connection { transport, client: Arc::clone(&client) };
+        let service = {
+            let (routes, client) = (port.routes.clone(), Arc::clone(&client));
+            service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+                request.extensions_mut().insert(peer.clone());
+                exchange::respond(routes.clone(), Arc::clone(&client), request)
+            })
+        };
+        let mut http = std::pin::pin!(server().serve_connection(TokioIo::new(connection), service));
+        let (mut looks, mut ending) = (interval(LOOK_EVERY), None);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut age = std::pin::pin!(sleep(CONNECTION_AGE_MAX));
+        loop {
+            tokio::select! {
+                ended = http.as_mut() => {
+                    if let Err(error) = ended {
+                        debug!(client = ?client.address(), %error, "connection failed");
+                    }
+                    break;
+                }
+                () = client.closed() => break,
+                () = age.as_mut(), if ending.is_none() => {
+                    ending = Some(Instant::now());
+                    http.as_mut().graceful_shutdown();
+                }
+                _ = stopping.wait_for(|stopping| *stopping), if ending.is_none() => {
+                    ending = Some(Instant::now());
+                    http.as_mut().graceful_shutdown();
+                }
+                now = looks.tick() => {
+                    if client.is_overdue() {
+                        port.refusals.note(client.address(), "it did not send or read in time what it began");
+                        break;
+                    }
+                    if ending.is_some_and(|since| now.saturating_duration_since(since) > END_LIMIT) && client.calls() == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        drop(place);
+    }
+}
+
+fn server() -> http2::Builder<TokioExecutor> {
+    let mut server = http2::Builder::new(TokioExecutor::new());
+    server
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Some(KEEPALIVE_EVERY))
+        .keep_alive_timeout(KEEPALIVE_LIMIT)
+        .max_concurrent_streams(STREAMS_MAX);
+    server
+}

@@ -1,0 +1,149 @@
+//! Certificates, and a client that presents them.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use headcount::grpc::proto::NodeGroupsRequest;
+use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
+use hyper_util::rt::TokioIo;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType,
+    date_time_ymd,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tonic::codegen::http::Uri;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+/// A certificate authority.
+pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key, PEM.
+#[derive(Clone)]
+pub(super) struct Certificate {
+    pub(super) chain: String,
+    pub(super) key: String,
+}
+
+/// When a certificate is valid.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Validity {
+    Now,
+    Past,
+    Future,
+}
+
+impl Authority {
+    pub(super) fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority"))
+    }
+
+    pub(super) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    pub(super) fn server(&self, validity: Validity) -> Certificate {
+        self.issue("headcount", vec![SanType::DnsName("localhost".try_into().expect("a name"))], validity)
+    }
+
+    pub(super) fn client(&self, common_name: &str, names: Vec<SanType>) -> Certificate {
+        self.issue(common_name, names, Validity::Now)
+    }
+
+    fn issue(&self, common_name: &str, names: Vec<SanType>, validity: Validity) -> Certificate {
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        params.subject_alt_names = names;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        match validity {
+            Validity::Now => {}
+            Validity::Past => params.not_after = date_time_ymd(2020, 1, 1),
+            Validity::Future => params.not_before = date_time_ymd(2090, 1, 1),
+        }
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
+        Certificate { chain: certificate.pem(), key: key.serialize_pem() }
+    }
+}
+
+/// Connects with TLS to one address, whatever the URI says.
+#[derive(Clone)]
+struct Connector {
+    address: SocketAddr,
+    tls: TlsConnector,
+}
+
+impl tower_service::Service<Uri> for Connector {
+    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Error = std::io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let Self { address, tls } = self.clone();
+        Box::pin(async move {
+            let name = ServerName::try_from("localhost").expect("a name");
+            Ok(TokioIo::new(tls.connect(name, TcpStream::connect(address).await?).await?))
+        })
+    }
+}
+
+/// A connection with this certificate to a server that this authority signed for.
+pub(super) async fn channel(
+    address: SocketAddr,
+    trusted: &Authority,
+    certificate: Option<&Certificate>,
+) -> Result<Channel, tonic::transport::Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(trusted.pem().as_bytes()).expect("PEM")).expect("a root");
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots);
+    let mut config = match certificate {
+        None => config.with_no_client_auth(),
+        Some(Certificate { chain, key }) => {
+            let chain = CertificateDer::pem_slice_iter(chain.as_bytes()).collect::<Result<_, _>>().expect("PEM");
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
+            config.with_client_auth_cert(chain, key).expect("a certificate")
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let connector = Connector { address, tls: TlsConnector::from(Arc::new(config)) };
+    Endpoint::from_static("http://localhost").connect_with_connector(connector).await
+}
+
+/// Lists the groups over a connection.
+pub(super) async fn groups(channel: &Channel) -> Result<usize, Status> {
+    let listed = CloudProviderClient::new(channel.clone()).node_groups(NodeGroupsRequest {}).await?;
+    Ok(listed.into_inner().node_groups.len())
+}
+
+/// Whether a client with this certificate is served.
+pub(super) async fn is_served(address: SocketAddr, trusted: &Authority, certificate: Option<&Certificate>) -> bool {
+    let Ok(channel) = channel(address, trusted, certificate).await else { return false };
+    match groups(&channel).await {
+        Ok(groups) => groups > 0,
+        Err(status) => {
+            assert!(
+                matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal),
+                "{status}"
+            );
+            false
+        }
+    }
+}
