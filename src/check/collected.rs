@@ -51,6 +51,7 @@ pub(super) struct CollectedListing {
     pub(super) absent: Vec<GroupName>,
     pub(super) warnings: Vec<(GroupName, String)>,
     pub(super) adverse_settings: AdverseSettings,
+    pub(super) denied_calls: Vec<CloudError>,
 }
 
 /// What there is to a group.
@@ -113,8 +114,9 @@ async fn listed(
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();
+    let denied_calls = timeout(PATIENCE, cloud.denied_calls()).await.unwrap_or_default();
     let Listing { broken, absent, .. } = listing;
-    CollectedListing { groups, broken, absent, warnings: cloud.warnings(), adverse_settings }
+    CollectedListing { groups, broken, absent, warnings: cloud.warnings(), adverse_settings, denied_calls }
 }
 
 /// Whether what learning reads can be read. Whether the ConfigMap can be written is not tried.

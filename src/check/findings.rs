@@ -73,6 +73,10 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
         let what = format!("whether something else scales the groups cannot be read: {error}");
         findings.push(Finding::of(Warning, &source.name, what, remedy(error, source.family)));
     }
+    for error in &listed.denied_calls {
+        let what = format!("a call that serving needs is not permitted: {error}");
+        findings.push(Finding::of(Error, &source.name, what, remedy(error, source.family)));
+    }
     findings.extend(listed.groups.iter().flat_map(groups::findings));
     findings.push(served(source, listed));
     findings

@@ -95,6 +95,12 @@ pub trait Cloud: Send + Sync {
         AdverseSettings::default()
     }
 
+    /// Calls that serving needs and no listing makes, and that the credentials do not permit. Only `headcount check` tries
+    /// them.
+    async fn denied_calls(&self) -> Vec<CloudError> {
+        Vec::new()
+    }
+
     /// Whether an ID is of the form this source's instances have, and which group it names if it names one.
     fn recognise(&self, id: &str) -> Recognition;
 

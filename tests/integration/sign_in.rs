@@ -17,13 +17,13 @@ use crate::emulators::{Emulator, HttpResponse, Request};
 use crate::peers::headcount::{ConfigFile, Server, refused};
 
 /// An emulator under TLS, and the files that a server in front of it needs.
-struct Office {
-    arm: Arm,
+pub(crate) struct Office {
+    pub(crate) arm: Arm,
     files: ConfigFile,
 }
 
 impl Office {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         let authority = CertificateAuthority::new();
         let simulated = Simulated::with_groups(1, [GroupPlan::azure("pool").sized(0, 10, 2)]);
         let arm = Arm::start_secure(Arc::new(simulated), &authority);
@@ -31,7 +31,7 @@ impl Office {
     }
 
     /// Headcount as the in-tree provider is started: flags, its cloud-config file, and the environment.
-    fn serve(&self, cloud_config: Value, variables: &[(&str, &str)]) -> Server {
+    pub(crate) fn serve(&self, cloud_config: Value, variables: &[(&str, &str)]) -> Server {
         let mut keys = json!({
             "resourceManagerEndpoint": self.arm.url(), "subscriptionId": SUBSCRIPTION, "resourceGroup": RESOURCE_GROUP,
         });

@@ -10,8 +10,8 @@ use super::scale_set_cache::{CachedMachine, CachedMachines};
 use crate::cloud::{Counts, Failure, FailureClass, Instance, InstanceState, ProviderId};
 
 /// The code of a VM that failed without a reason. The reason of the operation that created it takes its place.
-const UNEXPLAINED: &str = "provisioning-state-failed";
-const UNEXPLAINED_MESSAGE: &str = "Azure failed to provision a node for this node group";
+pub(super) const UNEXPLAINED: &str = "provisioning-state-failed";
+pub(super) const UNEXPLAINED_MESSAGE: &str = "Azure failed to provision a node for this node group";
 /// The extension that joins a VM to the cluster, in AKS and in clusters built like it.
 const NODE_EXTENSION: &str = "vmssCSE";
 const EXTENSION_FAILED: &str = "VMExtensionProvisioningFailed";

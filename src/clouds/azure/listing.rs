@@ -152,6 +152,10 @@ impl Azure {
     /// The machines of a scale set. The instance view is left out where it cannot be read: when a zone fails, the list with it
     /// returns 504 or takes too long (kubernetes-sigs/cloud-provider-azure#9339).
     pub(super) async fn machines_of(&self, set: &ScaleSet, purpose: ReadPurpose) -> Result<MachineList, CloudError> {
+        let _turn = match self.api.pace().filter(|_| purpose == ReadPurpose::Refresh) {
+            Some(pace) => pace.turn().await,
+            None => None,
+        };
         let with_view = self.machines_by(set, MachineQuery { with_view: true, purpose });
         let error = match tokio::time::timeout(VIEW_TIMEOUT, with_view).await {
             Ok(Err(error @ CloudError::Unreachable(_))) => error,

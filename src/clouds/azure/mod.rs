@@ -17,6 +17,7 @@ mod http;
 mod ids;
 mod instances;
 mod launch_spec;
+mod launches;
 mod listing;
 mod scale_set_cache;
 mod size_lists;
@@ -28,6 +29,7 @@ mod throttle;
 mod writes;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -53,6 +55,8 @@ pub struct Azure {
     cache: ScaleSetCache,
     warnings: Warnings,
     size_lists: SizeLists,
+    /// Operations may not be polled.
+    are_polls_denied: AtomicBool,
 }
 
 impl Azure {
@@ -78,6 +82,7 @@ impl Azure {
             cache: ScaleSetCache::default(),
             warnings: Warnings::default(),
             size_lists: SizeLists::default(),
+            are_polls_denied: AtomicBool::new(false),
         }
     }
 
@@ -106,9 +111,8 @@ impl Cloud for Azure {
         self.capacity_of(group).await
     }
 
-    async fn launch_activity(&self, _group: &GroupName, _shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
-        // Azure keeps no record of launches: VMs and operations report their own failures.
-        Ok(LaunchActivity::default())
+    async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
+        self.failed_launches(group, shortfall).await
     }
 
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
@@ -120,7 +124,7 @@ impl Cloud for Azure {
     }
 
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
-        self.api.poll(handle).await
+        self.poll(handle).await
     }
 
     async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
@@ -141,6 +145,10 @@ impl Cloud for Azure {
 
     async fn adverse_settings(&self) -> AdverseSettings {
         self.all_adverse_settings().await
+    }
+
+    async fn denied_calls(&self) -> Vec<CloudError> {
+        self.denied_polls().await
     }
 
     fn recognise(&self, id: &str) -> Recognition {

@@ -119,7 +119,7 @@ impl Group {
 
     /// The etag of a scale set.
     pub fn etag(&self) -> Option<String> {
-        (self.plan.style == GroupStyle::ScaleSet).then(|| format!("\"{}-{}\"", self.generation, self.changes))
+        (self.plan.style == GroupStyle::ScaleSet).then(|| format!("\"{}\"", self.generation * 1_000_000 + self.changes))
     }
 
     /// The instances that the cloud lists, oldest first.

@@ -1,7 +1,7 @@
 //! The part that all emulators share: the simulated cloud, its faults, scripted responses, held and recorded requests.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use headcount::clouds::simulated::{CallFault, CallKind, ReadFault, Simulated, World};
 use tokio::sync::watch;
@@ -15,6 +15,7 @@ pub(crate) struct EmulatorCore {
     pub(super) simulated: Arc<Simulated>,
     /// The wall-clock time when the world began: Headcount's clock is the real one, so the emulator's is too.
     world_began: SystemTime,
+    started: Instant,
     journal: Mutex<Vec<Request>>,
     scripts: Mutex<Vec<Script>>,
     held: watch::Sender<Option<Held>>,
@@ -66,6 +67,7 @@ impl EmulatorCore {
         Self {
             simulated,
             world_began,
+            started: Instant::now(),
             journal: Mutex::default(),
             scripts: Mutex::default(),
             held: watch::Sender::new(None),
@@ -74,7 +76,17 @@ impl EmulatorCore {
 
     /// A time of the world, as the cloud formats it.
     pub(super) fn timestamp(&self, at: Duration) -> String {
-        humantime::format_rfc3339_millis(self.world_began + at).to_string()
+        humantime::format_rfc3339_millis(self.time(at)).to_string()
+    }
+
+    /// How long the emulator has been running.
+    pub(super) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// The wall-clock time of a time of the world.
+    pub(super) fn time(&self, at: Duration) -> SystemTime {
+        self.world_began + at
     }
 
     /// Records a request, and returns the index of its entry.

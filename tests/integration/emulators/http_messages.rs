@@ -1,6 +1,7 @@
 //! The requests and responses of an emulator.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
@@ -18,6 +19,8 @@ pub(crate) struct Request {
     /// Names in lower case.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: String,
+    /// When it arrived, since the emulator started.
+    pub(crate) at: Duration,
     /// The status of its response; `None` before the response and after a cut connection.
     pub(crate) status: Option<u16>,
 }

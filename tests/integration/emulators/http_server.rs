@@ -116,6 +116,7 @@ async fn serve(
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
         body: String::from_utf8_lossy(&body).into_owned(),
+        at: core.uptime(),
         status: None,
     };
     let entry = core.note(&request);

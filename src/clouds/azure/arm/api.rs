@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 
 use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
+use crate::clouds::azure::throttle::Pace;
 
 /// The permissions that Headcount needs, in the order of `ScaleSetApi`: the custom role. SKUs belong to the subscription
 /// and operations to a location; everything else can be granted for the resource group.
@@ -58,11 +59,19 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     /// Reads the state of an operation once.
     async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
 
+    /// Reads an operation that does not exist, to learn whether operations in this location may be read.
+    async fn may_poll(&self, location: &str) -> Result<(), CloudError>;
+
     /// `skus` LIST, filtered by location, all pages, machine sizes only.
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError>;
 
     /// `autoscalesettings` LIST of the resource group (Azure Monitor), all pages.
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError>;
+
+    /// What spreads the lists of machines that no write waits for.
+    fn pace(&self) -> Option<&Pace> {
+        None
+    }
 
     /// What remains of the budgets that Azure reports in its responses.
     fn budgets(&self) -> Vec<Budget> {

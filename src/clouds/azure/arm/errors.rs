@@ -159,6 +159,12 @@ fn is_transient(error: &azure_core::Error) -> bool {
     false
 }
 
+/// The permission that a refusal names. It is far into the text, which is cut.
+fn missing_permission(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("to perform action '")?;
+    rest.split_once('\'').map(|(permission, _)| permission)
+}
+
 /// Classifies a response that is not a success. Throttling comes first: it can have the code of a short quota.
 pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &HttpResponse) -> CloudError {
     let status = response.status.as_u16();
@@ -184,7 +190,10 @@ pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &H
         return CloudError::Unreachable(fault());
     }
     if is(&DENIED) || matches!(status, 401 | 403) {
-        return CloudError::Denied(fault());
+        return CloudError::Denied(match missing_permission(text) {
+            Some(permission) => context.fault(code, &format!("HTTP {status}: no permission for {permission}: {text}")),
+            None => fault(),
+        });
     }
     if is(&[MAINTENANCE_CONTROL]) || (is(&[OPERATION_NOT_ALLOWED]) && error.says("forcedelet")) {
         return CloudError::Refused(context.fault(Some(FORCE_DELETE_NOT_ALLOWED.to_owned()), text));

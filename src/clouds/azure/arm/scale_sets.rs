@@ -26,10 +26,12 @@ use super::sdk_call::SdkCall;
 use super::{lro, operations};
 use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
 use crate::clouds::azure::http::HttpResponse;
-use crate::clouds::azure::throttle::Bucket;
+use crate::clouds::azure::throttle::{Bucket, Pace};
 
 /// Far more pages than the autoscale settings of a resource group can fill.
 const AUTOSCALE_PAGES_MAX: usize = 20;
+/// The ID of no operation.
+const NO_OPERATION: &str = "00000000-0000-0000-0000-000000000000";
 /// A whole listing, all pages.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -102,6 +104,10 @@ fn all_machines(context: ErrorContext<'_>, items: Vec<Value>) -> Result<MachineL
 
 #[async_trait]
 impl ScaleSetApi for ArmScaleSets {
+    fn pace(&self) -> Option<&Pace> {
+        Some(self.client.limiter().pace())
+    }
+
     fn budgets(&self) -> Vec<Budget> {
         self.client.limiter().remaining()
     }
@@ -217,6 +223,21 @@ impl ScaleSetApi for ArmScaleSets {
         let call = ArmCall::new(operations::GET_OPERATION, lro::short_name(&url), Bucket::Poll);
         let polled = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await;
         lro::progress(kind, call.context(), polled, SystemTime::now())
+    }
+
+    async fn may_poll(&self, location: &str) -> Result<(), CloudError> {
+        let call = ArmCall::new(operations::GET_OPERATION, location, Bucket::Poll);
+        let location = path_segment(&call, location)?;
+        let path = format!(
+            "/subscriptions/{}/providers/Microsoft.Compute/locations/{location}/operations/{NO_OPERATION}\
+             ?api-version=2024-07-01",
+            self.subscription
+        );
+        let url = self.client.endpoint().join(&path).map_err(|error| call.context().refused(&error.to_string()))?;
+        match self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await {
+            Ok(_) | Err(CloudError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError> {

@@ -282,6 +282,10 @@ impl ScaleSetApi for FakeApi {
         self.call("poll", &handle.0, |state| Ok(state.progress.get(&handle.0).cloned().unwrap_or(running)))
     }
 
+    async fn may_poll(&self, location: &str) -> Result<(), CloudError> {
+        self.call("may_poll", location, |_| Ok(()))
+    }
+
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError> {
         self.call("sizes", location, |state| Ok(state.sizes.clone()))
     }

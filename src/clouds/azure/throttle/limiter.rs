@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::call_budgets::{CallBudgets, Scope, ThrottleEvent};
 use super::info::{Bucket, ThrottleInfo};
+use super::pace::Pace;
 use crate::cloud::Budget;
 
 /// Calls with the same endpoint, subscription and location share their budgets.
@@ -24,6 +25,7 @@ static LIMITERS: LazyLock<Mutex<HashMap<Key, Weak<CallLimiter>>>> = LazyLock::ne
 pub(in crate::clouds::azure) struct CallLimiter {
     subscription: String,
     budgets: Mutex<CallBudgets>,
+    pace: Pace,
 }
 
 impl CallLimiter {
@@ -35,7 +37,7 @@ impl CallLimiter {
         if let Some(limiter) = limiters.get(&key).and_then(Weak::upgrade) {
             return limiter;
         }
-        let limiter = Arc::new(Self { subscription: subscription.to_owned(), budgets: Mutex::default() });
+        let limiter = Arc::new(Self { subscription: subscription.to_owned(), ..Self::default() });
         limiters.insert(key, Arc::downgrade(&limiter));
         limiter
     }
@@ -50,6 +52,11 @@ impl CallLimiter {
         let (admitted, events) = self.budgets().admit(bucket, target, can_wait, Instant::now());
         self.log(events);
         admitted
+    }
+
+    /// Spreads lists of VMs that no write waits for.
+    pub(in crate::clouds::azure) fn pace(&self) -> &Pace {
+        &self.pace
     }
 
     /// Records what a response said about budgets.

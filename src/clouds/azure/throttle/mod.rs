@@ -4,6 +4,8 @@
 mod call_budgets;
 mod info;
 mod limiter;
+mod pace;
 
 pub(super) use info::{Bucket, ThrottleInfo};
 pub(super) use limiter::CallLimiter;
+pub(super) use pace::Pace;

@@ -1,6 +1,6 @@
 //! The behavior of the ARM emulator, and details of scale sets that the simulated cloud does not have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The behavior of the emulator.
@@ -8,10 +8,14 @@ use std::time::Duration;
 pub(crate) struct Behavior {
     /// Items per page.
     pub(crate) page: usize,
+    /// How long each page of a list of machines takes.
+    pub(crate) page_time: Duration,
     /// Whether lists spell the resource group in capitals, as ARM sometimes does.
     pub(crate) lists_shout: bool,
-    /// Whether the items of a list have etags.
-    pub(crate) etag_in_list: bool,
+    /// Where scale sets have etags.
+    pub(crate) etags: Etags,
+    /// What is left of these policies, instead of what [`super::headers`] has.
+    pub(crate) remaining: BTreeMap<String, u64>,
     /// What a deletion does with an instance that does not exist.
     pub(crate) missing_instance: MissingInstance,
     /// The response to a new capacity.
@@ -22,21 +26,37 @@ pub(crate) struct Behavior {
     pub(crate) retry_after: Option<u64>,
     /// How long tokens are valid.
     pub(crate) token_life: Duration,
+    /// Whether every token is refused.
+    pub(crate) refuses_tokens: bool,
 }
 
 impl Default for Behavior {
     fn default() -> Self {
         Self {
             page: 100,
+            page_time: Duration::ZERO,
             lists_shout: true,
-            etag_in_list: true,
-            missing_instance: MissingInstance::Tolerated,
+            etags: Etags::Everywhere,
+            remaining: BTreeMap::new(),
+            missing_instance: MissingInstance::Invalid,
             write_answer: WriteAnswer::Ok,
             tracking: Tracking::AsyncOperation,
-            retry_after: Some(1),
+            retry_after: None,
             token_life: Duration::from_secs(3600),
+            refuses_tokens: false,
         }
     }
+}
+
+/// Where scale sets have etags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Etags {
+    /// In lists and in their own responses, as recorded.
+    Everywhere,
+    /// In their own responses alone.
+    NotInLists,
+    /// Nowhere.
+    Nowhere,
 }
 
 /// What a deletion does with an instance that does not exist.
@@ -46,7 +66,7 @@ pub(crate) enum MissingInstance {
     Tolerated,
     /// It is refused as a whole: 404 ResourceNotFound.
     NotFound,
-    /// It is refused as a whole: 400 InvalidParameter.
+    /// It is refused as a whole: 400 InvalidParameter, as recorded.
     Invalid,
 }
 
@@ -103,4 +123,8 @@ pub(crate) struct GroupDetails {
     pub(crate) power_of_failed: Option<String>,
     /// Instances whose instance view is left out.
     pub(crate) viewless: BTreeSet<String>,
+    /// How much older machines are shown than they are.
+    pub(crate) created_ago: Duration,
+    /// Instances that are shown with another provisioning state, and with this power state if any.
+    pub(crate) shown_as: BTreeMap<String, (&'static str, Option<&'static str>)>,
 }

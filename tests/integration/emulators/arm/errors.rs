@@ -9,11 +9,24 @@ use super::super::http_messages::HttpResponse;
 
 /// An error of ARM's.
 pub(crate) fn error(status: u16, code: &str, message: &str) -> HttpResponse {
-    HttpResponse::json(status, &json!({"error": {"code": code, "message": message}}))
+    let answer = HttpResponse::json(status, &json!({"error": {"code": code, "message": message}}));
+    let is_of_the_gateway = ["ResourceNotFound", "ResourceGroupNotFound", "AuthorizationFailed"].contains(&code);
+    if is_of_the_gateway { answer.header("x-ms-failure-cause", "gateway") } else { answer }
+}
+
+/// The refusal of a call that the role does not allow.
+pub(crate) fn denied(action: &str) -> HttpResponse {
+    let message = format!(
+        "The client '11111111-1111-1111-1111-111111111111' with object id '11111111-1111-1111-1111-111111111111' does not \
+         have authorization to perform action '{action}' over scope \
+         '/subscriptions/00000000-0000-0000-0000-000000000000' or the scope is invalid. If access was recently granted, \
+         please refresh your credentials."
+    );
+    error(403, "AuthorizationFailed", &message)
 }
 
 /// Throttling: Compute returns `OperationNotAllowed`, and only the details distinguish it from a quota.
-pub(super) fn throttled(retry_after: Option<Duration>) -> HttpResponse {
+pub(crate) fn throttled(retry_after: Option<Duration>) -> HttpResponse {
     let policy = "HighCostGetVMScaleSet30Min";
     let measured = json!({
         "operationGroup": policy, "startTime": "2026-01-01T00:00:00+00:00", "endTime": "2026-01-01T00:30:00+00:00",
@@ -64,7 +77,12 @@ pub(super) fn refused(refusal: &Refusal) -> HttpResponse {
         }
         (RefusalKind::Refused, _) => 400,
     };
-    error(status, &refusal.code, &refusal.message)
+    let message = match status {
+        // The recorded text has both etags.
+        412 => "Etag provided in if-match header \"1\" does not match etag \"2\" of resource",
+        _ => &refusal.message,
+    };
+    error(status, &refusal.code, message)
 }
 
 pub(super) fn no_scale_set(name: &str) -> HttpResponse {

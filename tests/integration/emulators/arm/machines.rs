@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::super::core::{EmulatorCore, ReadScope};
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
 use super::super::shown::{ShownGroup, ShownInstance, look_up, spelled};
-use super::behavior::GroupDetails;
+use super::behavior::{Etags, GroupDetails};
 use super::errors::{self, error};
+use super::headers::timestamp;
 use super::paging::page;
 use super::router::ArmApi;
 use super::scale_sets::{id, location, zone};
@@ -34,6 +35,10 @@ impl ArmApi {
             item["name"] = format!("{}_{}", group.name(), instance.id).into();
             item["instanceId"] = instance.id.as_str().into();
             item["type"] = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines".into();
+            // An item has the etag of its set.
+            if behavior.etags == Etags::Everywhere {
+                item["etag"] = group.etag.as_deref().into();
+            }
             item["properties"]["latestModelApplied"] = true.into();
             item
         };
@@ -86,6 +91,7 @@ impl ArmApi {
             .core
             .call(kind, Some(group), "machines".to_owned(), errors::call_fault, |world, _| look_up(world, name));
         let instance = asked.await?;
+        tokio::time::sleep(self.behavior().page_time).await;
         self.core
             .apply_read_fault(kind, ReadScope::Instances, instance, group)
             .map_err(|_| HttpResponse::json(200, &json!({"value": [{"properties": "of no use"}]})).into())
@@ -117,14 +123,17 @@ fn common(
         Phase::Broken => "Failed",
         Phase::Deleting => "Deleting",
     };
-    let mut properties = json!({"provisioningState": state, "timeCreated": core.timestamp(instance.since)});
     let name = flexible_name(group.name(), &instance.id);
+    let shown_as = [&instance.id, &name].into_iter().find_map(|known| details.shown_as.get(known)).copied();
+    let state = shown_as.map_or(state, |(state, _)| state);
+    let mut properties =
+        json!({"provisioningState": state, "timeCreated": timestamp(core.time(instance.since) - details.created_ago)});
     let listed = |names: &std::collections::BTreeSet<String>| names.contains(&instance.id) || names.contains(&name);
     if listed(&details.protected) {
         properties["protectionPolicy"] = json!({"protectFromScaleIn": true, "protectFromScaleSetActions": false});
     }
     if with_view && !listed(&details.viewless) {
-        properties["instanceView"] = view(instance, details, state);
+        properties["instanceView"] = view(instance, details, state, shown_as.map(|(_, power)| power));
     }
     let mut item = json!({"location": location(group), "tags": group.plan.tags, "properties": properties});
     item["sku"] = json!({"name": instance.instance_type, "tier": "Standard"});
@@ -134,13 +143,19 @@ fn common(
     item
 }
 
-fn view(instance: &ShownInstance, details: &GroupDetails, state: &str) -> Value {
+fn view(
+    instance: &ShownInstance,
+    details: &GroupDetails,
+    state: &str,
+    other_power: Option<Option<&'static str>>,
+) -> Value {
     let failed_extension = instance.failure.as_ref().filter(|(code, _)| code.starts_with("VMExtension"));
     let power = match instance.phase {
         Phase::Requested | Phase::Creating => None,
         Phase::Broken => details.power_of_failed.as_deref().or_else(|| failed_extension.map(|_| "running")),
         Phase::Running | Phase::Standby | Phase::Deleting => Some("running"),
     };
+    let power = other_power.unwrap_or(power);
     let provisioning = match &instance.failure {
         Some((code, message)) => json!({
             "code": format!("ProvisioningState/failed/{code}"), "level": "Error",

@@ -4,6 +4,7 @@
 mod autoscale;
 mod behavior;
 mod errors;
+mod headers;
 mod machines;
 mod operations;
 mod paging;
@@ -27,8 +28,8 @@ use super::http_client::send;
 use super::http_messages::HttpResponse;
 use super::http_server::{HttpServer, RequestHandler};
 
-pub(crate) use behavior::{Behavior, GroupDetails, MissingInstance, Tracking, WriteAnswer};
-pub(crate) use errors::error;
+pub(crate) use behavior::{Behavior, Etags, GroupDetails, MissingInstance, Tracking, WriteAnswer};
+pub(crate) use errors::{denied, error, throttled};
 use router::ArmApi;
 pub(crate) use tokens::Issued;
 
@@ -57,6 +58,11 @@ impl Arm {
     /// The issued tokens, oldest first.
     pub(crate) fn issued(&self) -> Vec<Issued> {
         lock(&self.api.issued).clone()
+    }
+
+    /// Refuses all tokens that were issued so far.
+    pub(crate) fn revoke_tokens(&self) {
+        lock(&self.api.issued).iter_mut().for_each(|issued| issued.is_revoked = true);
     }
 
     /// Changes the behavior of the emulator.

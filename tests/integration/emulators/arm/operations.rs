@@ -7,6 +7,7 @@ use super::super::core::lock;
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
 use super::behavior::Tracking;
 use super::errors::{self, error};
+use super::headers::{signature, timestamp};
 use super::router::ArmApi;
 
 /// An operation that a client can follow.
@@ -31,8 +32,8 @@ impl ArmApi {
         lock(&self.tracked_operations).insert(id.clone(), operation);
         let place = format!("subscriptions/{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{location}");
         let address = format!("{}/{place}/operations/{id}", request.origin());
-        let polling = format!("{address}?p=0&t=1&api-version=2024-07-01");
-        let located = format!("{address}?p=0&monitor=true&api-version=2024-07-01");
+        let polling = format!("{address}?p=0&api-version=2024-07-01&{}", signature());
+        let located = format!("{address}?p=0&monitor=true&api-version=2024-07-01&{}", signature());
         let answer = match behavior.tracking {
             Tracking::AsyncOperation => answer.header("azure-asyncoperation", polling).header("location", located),
             Tracking::Location => answer.header("location", located),
@@ -70,12 +71,13 @@ impl ArmApi {
             return Ok(match (status, failure) {
                 ("InProgress", _) => self.patiently(HttpResponse::new(202)).header("location", echo(request)),
                 (_, Some(failure)) => HttpResponse::json(409, &json!({"error": failure})),
-                _ => HttpResponse::new(204),
+                _ => HttpResponse::new(200),
             });
         }
-        let mut body = json!({"name": id, "status": status, "startTime": self.core.timestamp(Default::default())});
+        let mut body =
+            json!({"name": id, "status": status, "startTime": timestamp(self.core.time(Default::default()))});
         if let Some((at, _)) = &ending {
-            body["endTime"] = self.core.timestamp(*at).into();
+            body["endTime"] = timestamp(self.core.time(*at)).into();
         }
         if let Some(failure) = failure {
             body["error"] = failure;

@@ -12,6 +12,7 @@ use super::super::http_messages::{HandlerResult, HttpResponse, Request, decoded}
 use super::super::http_server::RequestHandler;
 use super::behavior::{Behavior, GroupDetails};
 use super::errors::error;
+use super::headers;
 use super::operations::TrackedOperation;
 use super::tokens::Issued;
 
@@ -117,13 +118,10 @@ impl RequestHandler for ArmApi {
     }
 
     async fn answer(&self, request: &Request) -> HandlerResult {
-        let number = self.number();
+        let request_id = format!("00000000-0000-4000-9000-{:012x}", self.number());
+        let remaining = self.behavior().remaining;
         let tagged = |answer: HttpResponse| {
-            let remaining = "Microsoft.Compute/LowCostGetVMScaleSetSubscriptionMaximum;2399,\
-                             Microsoft.Compute/LowCostGetVMScaleSetResource;35";
-            let throttled = answer.headers.iter().any(|(name, _)| name == "x-ms-ratelimit-remaining-resource");
-            let answer = answer.header("x-ms-request-id", format!("00000000-0000-4000-9000-{number:012x}"));
-            if throttled { answer } else { answer.header("x-ms-ratelimit-remaining-resource", remaining) }
+            headers::with_budgets(request, answer, &remaining).header("x-ms-request-id", &request_id)
         };
         match self.route(request).await {
             Ok(answer) => Ok(tagged(answer)),

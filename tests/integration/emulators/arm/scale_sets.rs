@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::core::ReadScope;
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
 use super::super::shown::{ShownGroup, look_up, spelled};
-use super::behavior::GroupDetails;
+use super::behavior::{Etags, GroupDetails};
 use super::errors;
 use super::paging::page;
 use super::router::ArmApi;
@@ -37,18 +37,17 @@ impl ArmApi {
             })
             .await?;
         let behavior = self.behavior();
+        let in_lists = behavior.etags == Etags::Everywhere;
         let mut items = Vec::new();
         for group in sights {
             let name = group.name().to_owned();
             let details = self.group_details(&name);
             match self.core.apply_read_fault(kind, ReadScope::Size, Some(group.clone()), &name) {
                 Ok(Some(group)) => {
-                    items.push(scale_set(&group, &details, behavior.lists_shout, behavior.etag_in_list));
+                    items.push(scale_set(&group, &details, behavior.lists_shout, in_lists));
                 }
                 Ok(None) => {}
-                Err(_) => {
-                    items.push(undecodable(scale_set(&group, &details, behavior.lists_shout, behavior.etag_in_list)))
-                }
+                Err(_) => items.push(undecodable(scale_set(&group, &details, behavior.lists_shout, in_lists))),
             }
         }
         Ok(page(request, &items, behavior.page))
@@ -62,14 +61,18 @@ impl ArmApi {
             self.core.call(kind, Some(group), String::new(), errors::call_fault, |world, _| look_up(world, name));
         let instance = instance.await?;
         let details = self.group_details(group);
+        let with_etag = self.behavior().etags != Etags::Nowhere;
         Ok(match self.core.apply_read_fault(kind, ReadScope::Size, instance.clone(), group) {
             Ok(Some(group)) => {
-                let etag = group.etag.clone().unwrap_or_default();
-                HttpResponse::json(200, &scale_set(&group, &details, false, true)).header("etag", etag)
+                let answer = HttpResponse::json(200, &scale_set(&group, &details, false, with_etag));
+                match group.etag.filter(|_| with_etag) {
+                    Some(etag) => answer.header("etag", etag),
+                    None => answer,
+                }
             }
             Ok(None) => errors::no_scale_set(name),
             Err(_) => match instance {
-                Some(group) => HttpResponse::json(200, &undecodable(scale_set(&group, &details, false, true))),
+                Some(group) => HttpResponse::json(200, &undecodable(scale_set(&group, &details, false, with_etag))),
                 None => errors::no_scale_set(name),
             },
         })

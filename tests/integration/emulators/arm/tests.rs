@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::http_client::{Reply, send};
 use super::super::{Emulator, HttpResponse};
-use super::{Arm, MissingInstance, Tracking, WriteAnswer, error};
+use super::{Arm, Etags, MissingInstance, Tracking, WriteAnswer, error};
 
 const COMPUTE: &str =
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/demo/providers/Microsoft.Compute";
@@ -56,7 +56,6 @@ async fn ended(arm: &Arm, accepted: &Reply) -> Value {
         if reply.json()["status"] != "InProgress" {
             return reply.json();
         }
-        assert_eq!(reply.header("retry-after"), "1");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -87,7 +86,7 @@ async fn scale_sets_are_listed_in_pages_and_read_one_by_one() {
     assert!(
         !reply.header("x-ms-request-id").is_empty() && !reply.header("x-ms-ratelimit-remaining-resource").is_empty()
     );
-    arm.behavior(|behavior| behavior.etag_in_list = false);
+    arm.behavior(|behavior| behavior.etags = Etags::NotInLists);
     assert_eq!(at(&arm, SETS).await.json()["value"][0]["etag"], Value::Null);
 
     assert_eq!(at(&arm, &format!("{SETS}/nobody")).await.json()["error"]["code"], "ResourceNotFound");
@@ -104,7 +103,10 @@ async fn a_capacity_is_written_under_its_etag_and_can_be_followed() {
     let grow = |to: u32| format!(r#"{{"sku":{{"capacity":{to}}}}}"#);
     let set = format!("{SETS}/p");
     let accepted = write(&arm, "PATCH", &set, &[("if-match", &etag)], &grow(4)).await.expect("answered");
-    assert_eq!((accepted.status, accepted.header("retry-after")), (200, "1"));
+    assert_eq!((accepted.status, accepted.header("retry-after")), (200, ""));
+    for address in [accepted.header("azure-asyncoperation"), accepted.header("location")] {
+        assert!((3_000..4_500).contains(&address.len()), "{}", address.len());
+    }
     assert_eq!(accepted.json()["properties"]["provisioningState"], "Updating");
     let outdated = write(&arm, "PATCH", &set, &[("if-match", &etag)], &grow(5)).await.expect("answered");
     assert_eq!((outdated.status, &outdated.json()["error"]["code"]), (412, &"PreconditionFailed".into()));
@@ -134,6 +136,7 @@ async fn a_capacity_is_written_under_its_etag_and_can_be_followed() {
 #[tokio::test]
 async fn named_machines_are_deleted_and_their_states_shown() {
     let arm = arm([pool("p", 3)]);
+    arm.behavior(|behavior| behavior.missing_instance = MissingInstance::Tolerated);
     let machines = format!("{SETS}/p/virtualMachines?$expand=instanceView");
     let delete = format!("{SETS}/p/delete?forceDeletion=false");
     let accepted = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["1","77"]}"#).await.expect("answered");
@@ -141,6 +144,11 @@ async fn named_machines_are_deleted_and_their_states_shown() {
     let listed = at(&arm, &machines).await.json();
     let states: Vec<_> = (0..3).map(|at| listed["value"][at]["properties"]["provisioningState"].as_str()).collect();
     assert_eq!(states, [Some("Succeeded"), Some("Deleting"), Some("Succeeded")]);
+    let created = listed["value"][0]["properties"]["timeCreated"].as_str().expect("a time");
+    assert!(created.ends_with("+00:00") && created.len() == "2026-01-01T00:00:00.1234567+00:00".len(), "{created}");
+    let etag = at(&arm, &format!("{SETS}/p")).await.json()["etag"].clone();
+    assert_eq!(listed["value"][0]["etag"], etag, "a machine has its set's etag");
+    assert!(etag.as_str().is_some_and(|etag| etag.trim_matches('"').parse::<u64>().is_ok()), "{etag}");
     assert_eq!(listed["value"][0]["properties"]["instanceView"]["statuses"][1]["code"], "PowerState/running");
     assert_eq!(ended(&arm, &accepted).await["status"], "Succeeded");
     assert_eq!(at(&arm, &format!("{SETS}/p")).await.json()["sku"]["capacity"], 2);

@@ -17,6 +17,8 @@ pub(crate) struct Issued {
     /// The request for it.
     pub(crate) asked: Request,
     expires: SystemTime,
+    /// Refused from now on, although it has not expired.
+    pub(super) is_revoked: bool,
 }
 
 impl ArmApi {
@@ -83,13 +85,21 @@ impl ArmApi {
             Some(issued) if issued.expires < SystemTime::now() => {
                 Some(error(401, "ExpiredAuthenticationToken", "The access token expiry is in the past."))
             }
+            Some(issued) if issued.is_revoked || self.behavior().refuses_tokens => {
+                Some(error(401, "InvalidAuthenticationToken", "The access token has been revoked."))
+            }
             Some(_) => None,
         }
     }
 
     fn issued(&self, request: &Request, prefix: &str, life: Duration) -> String {
         let token = format!("{prefix}-{}", self.number());
-        let issued = Issued { token: token.clone(), asked: request.clone(), expires: SystemTime::now() + life };
+        let issued = Issued {
+            token: token.clone(),
+            asked: request.clone(),
+            expires: SystemTime::now() + life,
+            is_revoked: false,
+        };
         lock(&self.issued).push(issued);
         token
     }

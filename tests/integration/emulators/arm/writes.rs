@@ -1,11 +1,11 @@
 //! Writes to a scale set: a new capacity, and the deletion of named instances.
 
 use headcount::clouds::simulated::{CallKind, Refusal, World};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
 use super::super::shown::{ShownGroup, look_up, spelled};
-use super::behavior::{MissingInstance, WriteAnswer};
+use super::behavior::{Etags, MissingInstance, WriteAnswer};
 use super::errors::{self, error};
 use super::machines::flexible_name;
 use super::operations::TrackedOperation;
@@ -32,7 +32,10 @@ impl ArmApi {
             Err(refusal) => return Ok(errors::refused(&refusal)),
         };
         let answer = match self.behavior().write_answer {
-            WriteAnswer::Ok => HttpResponse::json(200, &scale_set(&shown, &self.group_details(&group), false, true)),
+            WriteAnswer::Ok => {
+                let with_etag = self.behavior().etags != Etags::Nowhere;
+                HttpResponse::json(200, &scale_set(&shown, &self.group_details(&group), false, with_etag))
+            }
             WriteAnswer::Accepted => HttpResponse::new(202),
         };
         Ok(self.tracked(request, answer, location(&shown), TrackedOperation { group, number: operation }))
@@ -100,6 +103,9 @@ fn about_missing(habit: MissingInstance, id: &str) -> Option<HttpResponse> {
     match habit {
         MissingInstance::Tolerated => None,
         MissingInstance::NotFound => Some(error(404, "ResourceNotFound", &message)),
-        MissingInstance::Invalid => Some(error(400, "InvalidParameter", &message)),
+        MissingInstance::Invalid => {
+            let body = json!({"error": {"code": "InvalidParameter", "message": message, "target": "instanceIds"}});
+            Some(HttpResponse::json(400, &body))
+        }
     }
 }

@@ -74,6 +74,26 @@ async fn vmss_delete_already_gone() {
 }
 
 #[tokio::test]
+async fn vmss_delete_of_unknown_id() {
+    let mut setup = Setup::with(arm([pool("pool", (0, 10, 5))]), |options| options.refresh = "10m".to_owned()).await;
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    setup.emulator.repeat_itself(&["/virtualMachineScaleSets/pool"]).await;
+    setup.emulator.simulated().evict("pool", 1).expect("it exists");
+    setup.emulator.forget_requests();
+    setup.client.delete("pool", &refs(&nodes)).await.expect("what is gone does not fail the others");
+    let requests = setup.emulator.requests();
+    let steps = requests.iter().map(|request| (request.method.as_str(), request.status));
+    let steps: Vec<_> = steps.take(4).collect();
+    let listed = ("GET", Some(200));
+    assert_eq!(steps, [listed, ("POST", Some(400)), listed, ("POST", Some(202))], "refused, listed, sent once more");
+    assert!(requests[2].path.ends_with("/virtualMachines"), "{}", requests[2].path);
+    let [first, second] = &deletions(&setup.emulator)[..] else { panic!("{:?}", deletions(&setup.emulator)) };
+    assert_eq!((first.len(), second.len()), (5, 4), "{first:?}, {second:?}");
+    assert!(second.iter().all(|id| first.contains(id)), "{first:?}, {second:?}");
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
+
+#[tokio::test]
 async fn vmss_batch_breaks_min() {
     let mut setup = Setup::open(arm([pool("pool", (3, 10, 4))])).await;
     let nodes = setup.client.nodes_in("pool", 1).await;

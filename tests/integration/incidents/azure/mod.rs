@@ -3,7 +3,11 @@
 mod counts;
 mod deletes;
 mod failures;
+mod machines;
+mod operations;
+mod preconditions;
 mod throttling;
+mod tokens;
 
 use std::sync::Arc;
 use std::time::Duration;

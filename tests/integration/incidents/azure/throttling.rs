@@ -1,12 +1,15 @@
 //! Too many calls.
 
+use std::time::Duration;
+
+use headcount::clouds::simulated::{LaunchOutcome, Pick, PlannedFailure};
 use serde_json::json;
 use tonic::Code;
 
-use super::{arm, capacities_written, pool};
+use super::{arm, capacities_written, capacity, deletions, errors, pool, quick, refs};
 use crate::emulators::arm::{self as emulator, Arm};
 use crate::emulators::setup::Setup;
-use crate::emulators::{Emulator, HttpResponse};
+use crate::emulators::{Emulator, HttpResponse, Request};
 use crate::peers::headcount::{ConfigFile, Server, refused};
 
 #[tokio::test]
@@ -36,7 +39,7 @@ async fn vmss_429_retry_after() {
     setup.server().logged("cannot be listed");
     let shown = setup.server().logged("\"calls\":\"scale set lists\"");
     assert!(shown.contains("throttled by Azure") && shown.contains("\"seconds\":120"), "{shown}");
-    assert!(shown.contains("LowCostGetVMScaleSetSubscriptionMaximum: 2399"), "what remains is shown: {shown}");
+    assert!(shown.contains("GetVMScaleSetSubscriptionMaximum: 3999"), "what remains is shown: {shown}");
     setup.emulator.forget_requests();
     for _ in 0..3 {
         setup.client.refresh().await.expect("what was read last is fresh enough");
@@ -69,4 +72,91 @@ async fn while_nothing_changes_a_refresh_is_one_call_whatever_the_number_of_sets
     setup.client.until("it is seen", async |client| client.nodes_in("b", 1).await.len() == 3).await;
     let (_, others) = lists(&setup.emulator);
     assert!(!others.is_empty() && others.iter().all(|path| path.contains("/b")), "{others:?}");
+}
+
+/// The lists of machines so far.
+fn machine_lists(arm: &Arm) -> Vec<Request> {
+    let lists = arm.requests().into_iter().filter(|request| request.method == "GET");
+    lists.filter(|request| request.path.to_ascii_lowercase().ends_with("/virtualmachines")).collect()
+}
+
+#[tokio::test]
+async fn vmss_list_throttled_writes_free() {
+    let mut setup = Setup::open(arm([pool("a", (0, 10, 3)), pool("b", (0, 10, 3))])).await;
+    setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
+    let throttled = emulator::throttled(Some(Duration::from_secs(1_800)));
+    setup.emulator.script("GET", "virtualMachineScaleSets/a/virtualMachines", 1_000, throttled);
+    setup.client.increase("a", 1).await.expect("the lists are not needed");
+    setup.server().logged("throttled by Azure");
+    setup.emulator.forget_requests();
+    for group in ["a", "b"] {
+        let nodes = setup.client.nodes_in(group, 1).await;
+        setup.client.increase(group, 2).await.expect("writes continue");
+        setup.client.delete(group, &refs(&nodes)[..1]).await.expect("writes continue");
+    }
+    assert_eq!((setup.client.target("a").await, setup.client.target("b").await), (5, 4));
+    let listings = || setup.emulator.requests().iter().filter(|request| request.path.ends_with("Sets")).count();
+    let before = listings();
+    setup.client.clone().until("sources are listed again", async |_| listings() > before + 2).await;
+    assert_eq!(machine_lists(&setup.emulator).len(), 0, "that policy waits");
+}
+
+#[tokio::test]
+async fn vmss_budget_low() {
+    let failure = PlannedFailure::out_of_resources("AllocationFailed", "There is no capacity.");
+    let plan = pool("pool", (0, 10, 2)).launches(Pick::Always, LaunchOutcome::fails(failure, quick()));
+    let mut setup = Setup::open(arm([plan])).await;
+    setup.client.increase("pool", 3).await.expect("accepted");
+    setup.client.until("three failed", async |client| errors(client, "pool").await.len() == 3).await;
+    setup.emulator.behavior(|behavior| {
+        behavior.remaining.insert("HighCostGetVMScaleSetSubscriptionMaximum".to_owned(), 80);
+    });
+    setup.emulator.simulated().replan("pool", |_| {}).expect("it exists");
+    let line = setup.server().logged("call budget is nearly used up");
+    assert!(line.contains("\"remaining\":80") && line.contains("\"most\":899"), "{line}");
+    setup.emulator.forget_requests();
+
+    // A lower capacity needs a fresh list.
+    let failed = setup.client.nodes_in("pool", 2).await;
+    setup.client.delete("pool", &refs(&failed)).await.expect("accepted");
+    assert_eq!((setup.client.target("pool").await, capacity(&setup.emulator, "pool")), (2, Some(2)));
+    assert_eq!(machine_lists(&setup.emulator).len(), 1, "for the write; other lists wait");
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    setup.client.delete("pool", &refs(&nodes)[..1]).await.expect("accepted");
+    assert_eq!(setup.client.target("pool").await, 1);
+}
+
+#[tokio::test]
+async fn vmss_queued_operations_zero() {
+    let mut setup = Setup::open(arm([pool("pool", (0, 10, 3))])).await;
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    setup.client.increase("pool", 1).await.expect("accepted");
+    setup.client.delete("pool", &refs(&nodes)[..1]).await.expect("accepted");
+    setup.client.increase("pool", 1).await.expect("accepted");
+    setup.client.until("four run", async |client| client.nodes_in("pool", 1).await.len() == 4).await;
+    assert_eq!((capacities_written(&setup.emulator, "pool").len(), deletions(&setup.emulator).len()), (2, 1));
+    assert_eq!(setup.server().lines_with("budget"), Vec::<String>::new());
+
+    setup.emulator.behavior(|behavior| {
+        behavior.remaining.insert("subscription-global-reads".to_owned(), 7);
+    });
+    let line = setup.server().logged("call budget is nearly used up");
+    assert!(line.contains("subscription-global-reads") && line.contains("\"remaining\":7"), "{line}");
+}
+
+#[tokio::test]
+async fn vmss_start_of_120_sets() {
+    const SETS: usize = 120;
+    let arm = arm((0..SETS).map(|number| pool(&format!("pool-{number}"), (0, 10, 2))));
+    let mut setup = Setup::open(arm).await;
+    setup.client.until("all are served", async |client| client.node_groups().await.len() == SETS).await;
+    let times: Vec<Duration> = machine_lists(&setup.emulator).iter().map(|list| list.at).collect();
+    assert!(times.len() >= SETS, "{}", times.len());
+    // Lists start 100 ms apart; what arrives may be delayed by a moment.
+    let second = times
+        .iter()
+        .map(|start| times.iter().filter(|time| *start <= **time && **time < *start + Duration::from_secs(1)).count());
+    assert!(second.clone().max() < Some(20), "{:?} lists in one second", second.max());
+    setup.client.increase("pool-7", 1).await.expect("accepted");
+    assert_eq!(setup.client.target("pool-7").await, 3);
 }

@@ -1,0 +1,59 @@
+//! What becomes of launches. Azure keeps no record of them: VMs and operations report their own failures. Where operations
+//! may not be polled, the provisioning state of the scale set is all there is.
+
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use super::Azure;
+use super::instances::{UNEXPLAINED, UNEXPLAINED_MESSAGE};
+use crate::cloud::{
+    CloudError, Failure, FailureClass, GroupName, LaunchActivity, OperationHandle, Progress, Shortfall,
+};
+
+impl Azure {
+    /// Polls an operation, and notes whether that is permitted.
+    pub(super) async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        let polled = self.api.poll(handle).await;
+        match &polled {
+            Err(CloudError::Denied(_)) => self.are_polls_denied.store(true, Ordering::Relaxed),
+            Ok(_) => self.are_polls_denied.store(false, Ordering::Relaxed),
+            Err(_) => {}
+        }
+        polled
+    }
+
+    /// A scale set that misses VMs and whose last operation failed has failed to launch them.
+    pub(super) async fn failed_launches(
+        &self,
+        group: &GroupName,
+        shortfall: Shortfall,
+    ) -> Result<LaunchActivity, CloudError> {
+        if shortfall.missing == 0 || !self.are_polls_denied.load(Ordering::Relaxed) {
+            return Ok(LaunchActivity::default());
+        }
+        let at = SystemTime::now();
+        let set = self.api.get_scale_set(group.as_str()).await?;
+        let state = set.and_then(|set| set.provisioning_state);
+        let has_failed = state.is_some_and(|state| state.eq_ignore_ascii_case("Failed"));
+        let failure = Failure {
+            class: FailureClass::OutOfResources,
+            code: UNEXPLAINED.to_owned(),
+            message: UNEXPLAINED_MESSAGE.to_owned(),
+            at,
+            is_explained: false,
+        };
+        let failures = if has_failed { vec![failure] } else { Vec::new() };
+        Ok(LaunchActivity { failures, ..LaunchActivity::default() })
+    }
+
+    /// Whether operations may be polled, where the scale sets are.
+    pub(super) async fn denied_polls(&self) -> Vec<CloudError> {
+        let mut denied = Vec::new();
+        for location in self.cache.locations() {
+            if let Err(error @ CloudError::Denied(_)) = self.api.may_poll(&location).await {
+                denied.push(error);
+            }
+        }
+        denied
+    }
+}

@@ -1,0 +1,144 @@
+//! Spreads lists of VMs that no write waits for. At a start every scale set needs one; sent together, they would use up what
+//! a subscription may send in a minute.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep_until};
+
+/// Lists under way at a time.
+const LISTS_AT_ONCE: usize = 8;
+/// The pause between the starts of two lists: 120 scale sets take 12 s, less than the default refresh interval.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// However many lists wait, they are started within this time, which is shorter than the fleet waits for a read.
+const SPREAD_MAX: Duration = Duration::from_secs(12);
+
+/// The order of the lists.
+#[derive(Debug)]
+pub(in crate::clouds::azure) struct Pace {
+    turns: Semaphore,
+    schedule: Mutex<Schedule>,
+}
+
+#[derive(Debug)]
+struct Schedule {
+    waiting: u32,
+    /// The most that have waited since none did.
+    most: u32,
+    next: Instant,
+}
+
+/// A list that waits. Counts until it is dropped.
+struct Waiting<'a>(&'a Pace);
+
+impl Default for Pace {
+    fn default() -> Self {
+        let schedule = Mutex::new(Schedule { waiting: 0, most: 0, next: Instant::now() });
+        Self { turns: Semaphore::new(LISTS_AT_ONCE), schedule }
+    }
+}
+
+impl Pace {
+    /// Waits until the next list may start. It runs until the permit is dropped.
+    pub(in crate::clouds::azure) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        let _waiting = Waiting::on(self);
+        // The semaphore is never closed.
+        let permit = self.turns.acquire().await.ok()?;
+        sleep_until(self.start()).await;
+        Some(permit)
+    }
+
+    fn start(&self) -> Instant {
+        let mut schedule = self.schedule.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = schedule.next.max(Instant::now());
+        schedule.next = start + PAUSE_MAX.min(SPREAD_MAX / schedule.most.max(1));
+        start
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Schedule)) {
+        change(&mut self.schedule.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl<'a> Waiting<'a> {
+    fn on(pace: &'a Pace) -> Self {
+        pace.count(|schedule| {
+            schedule.waiting += 1;
+            schedule.most = schedule.most.max(schedule.waiting);
+        });
+        Self(pace)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.count(|schedule| {
+            schedule.waiting -= 1;
+            if schedule.waiting == 0 {
+                schedule.most = 0;
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Starts so many lists at once, each of which takes this long. Returns when each starts.
+    async fn starts(lists: usize, each: Duration) -> Vec<Duration> {
+        let (pace, begun) = (Arc::new(Pace::default()), Instant::now());
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..lists {
+            let pace = Arc::clone(&pace);
+            tasks.spawn(async move {
+                let _turn = pace.turn().await.expect("a turn");
+                let start = begun.elapsed();
+                tokio::time::sleep(each).await;
+                start
+            });
+        }
+        let mut starts = tasks.join_all().await;
+        starts.sort();
+        starts
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_start_one_after_another() {
+        let starts = starts(120, Duration::from_millis(50)).await;
+        assert_eq!(starts[0], Duration::ZERO, "a single list does not wait");
+        assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= PAUSE_MAX), "{starts:?}");
+        assert!(starts[119] <= SPREAD_MAX, "{starts:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_lists_start_closer_together() {
+        let starts = starts(1_000, Duration::from_millis(1)).await;
+        assert!(starts[999] <= SPREAD_MAX + Duration::from_secs(1), "{:?}", starts[999]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_eight_lists_run_at_a_time() {
+        let each = Duration::from_secs(3);
+        let starts = starts(20, each).await;
+        let at_once = starts
+            .iter()
+            .map(|start| starts.iter().filter(|other| **other <= *start && **other + each > *start).count());
+        assert_eq!(at_once.max(), Some(LISTS_AT_ONCE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_given_up_holds_up_no_other() {
+        let pace = Pace::default();
+        let mut held = Vec::new();
+        for _ in 0..LISTS_AT_ONCE {
+            held.push(pace.turn().await);
+        }
+        assert!(tokio::time::timeout(Duration::from_secs(1), pace.turn()).await.is_err());
+        drop(held);
+        assert!(tokio::time::timeout(Duration::from_secs(1), pace.turn()).await.is_ok());
+    }
+}

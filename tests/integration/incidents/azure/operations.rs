@@ -1,0 +1,54 @@
+//! Operations that cannot be polled.
+
+use headcount::clouds::simulated::{DeleteOutcome, LaunchOutcome, Pick, PlannedFailure};
+
+use super::{arm, capacities_written, errors, pool, quick, refs};
+use crate::emulators::arm::denied;
+use crate::emulators::setup::Setup;
+use crate::emulators::{Emulator, HoldPoint};
+use crate::peers::headcount::run;
+
+const POLLS: &str = "/operations/";
+const PERMISSION: &str = "Microsoft.Compute/locations/operations/read";
+
+#[tokio::test]
+async fn vmss_polls_forbidden() {
+    let not_deleted = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
+    let not_launched = PlannedFailure::out_of_resources("AllocationFailed", "There is no capacity.");
+    let plan = pool("pool", (0, 10, 4)).deletions(Pick::Always, DeleteOutcome::FailsLater(not_deleted));
+    let shrinking = pool("other", (0, 10, 2)).launches(Pick::Always, LaunchOutcome::fails(not_launched, quick()));
+    let mut setup = Setup::open(arm([plan, shrinking])).await;
+    setup.emulator.script("GET", POLLS, 10_000, denied(PERMISSION));
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    setup.client.delete("pool", &refs(&nodes)[..1]).await.expect("accepted");
+    setup.client.increase("other", 3).await.expect("accepted");
+    assert_eq!((setup.client.target("pool").await, setup.client.target("other").await), (3, 5));
+    let line = setup.server().logged("not permitted to poll operations");
+    assert!(line.contains(PERMISSION), "{line}");
+
+    // Observations show what the polls cannot.
+    setup.client.until("three failed", async |client| errors(client, "other").await.len() == 3).await;
+    setup.client.until("it still runs", async |client| client.nodes_in("pool", 1).await == nodes).await;
+    assert_eq!((setup.client.target("pool").await, setup.client.target("other").await), (4, 5));
+
+    let check = run(&["check", "--config", &setup.config()]);
+    let found = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(found.contains(PERMISSION), "{found}");
+}
+
+#[tokio::test]
+async fn vmss_polls_hang() {
+    let mut setup = Setup::open(arm([pool("pool", (0, 10, 2))])).await;
+    setup.emulator.hold("GET", POLLS, HoldPoint::BeforeResponse);
+    for target in 3..=6 {
+        setup.client.increase("pool", 1).await.expect("accepted");
+        assert_eq!(setup.client.target("pool").await, target);
+        let polls = setup.emulator.requests_with("GET", POLLS).len();
+        let polled =
+            async |_: &mut crate::peers::headcount::Client| setup.emulator.requests_with("GET", POLLS).len() > polls;
+        setup.client.until("it is polled", polled).await;
+    }
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [3, 4, 5, 6]);
+    setup.client.until("six run", async |client| client.nodes_in("pool", 1).await.len() == 6).await;
+    setup.emulator.release();
+}
