@@ -44,8 +44,9 @@ fn code(error: &FleetError) -> Code {
             refused.first().map_or(Code::FailedPrecondition, |(_, error)| cloud_code(error))
         }
         FleetError::Contended { .. } => Code::Aborted,
-        FleetError::NotSent { .. } | FleetError::StillRunning { .. } => Code::DeadlineExceeded,
+        FleetError::NotSent { .. } => Code::DeadlineExceeded,
         FleetError::OutcomeUnknown { .. }
+        | FleetError::StillRunning { .. }
         | FleetError::Busy { .. }
         | FleetError::NotServed { .. }
         | FleetError::NotReady { .. }

@@ -3,8 +3,10 @@
 mod counts;
 mod deletes;
 mod failures;
+mod lost_writes;
 mod machines;
 mod sizes;
+mod surplus;
 
 use std::sync::Arc;
 use std::time::Duration;

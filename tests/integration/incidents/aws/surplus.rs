@@ -1,0 +1,131 @@
+//! Instances that AWS launches beyond the desired capacity for reasons of its own: instance refresh, rebalancing, maintenance.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tonic::Code;
+
+use super::{FOR_EVER, aws, capacity, desired_written, group, open, terminations, texts};
+use crate::emulators::Emulator;
+use crate::emulators::aws::Aws;
+use crate::emulators::setup::Setup;
+use crate::peers::headcount::{Client, refused};
+
+/// AWS launches this many beyond the desired capacity, and keeps them for the whole test.
+fn surplus(aws: &Aws, name: &str, count: u32) {
+    let launch =
+        |world: &mut headcount::clouds::simulated::World, now| world.launch_surplus(now, name, count, FOR_EVER);
+    aws.simulated().world(launch).expect("it exists");
+}
+
+/// Waits until Headcount has read its groups several times more.
+async fn read_again(client: &mut Client, aws: &Aws) {
+    let reads = || aws.requests_with("POST", "Action=DescribeAutoScalingGroups").len();
+    let before = reads();
+    client.until("the groups are read again", async |_| reads() > before + 4).await;
+}
+
+async fn live(client: &mut Client, name: &str) -> usize {
+    client.nodes_in(name, 1).await.len()
+}
+
+#[tokio::test]
+async fn asg_refresh_surplus_at_start() {
+    // An instance refresh with a maximum healthy percentage of 200. The maximum leaves room for some of it.
+    let aws = aws([group("web", (0, 12, 10)), group("other", (0, 100, 10))]);
+    surplus(&aws, "web", 4);
+    surplus(&aws, "other", 9);
+    let mut setup = Setup::open(aws).await;
+    for _ in 0..3 {
+        let client = &mut setup.client;
+        client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
+        read_again(client, &setup.emulator).await;
+        assert_eq!((client.target("web").await, live(client, "web").await), (10, 14));
+        assert_eq!((client.target("other").await, live(client, "other").await), (10, 19));
+        setup.restart().await;
+    }
+    for name in ["web", "other"] {
+        assert!(desired_written(&setup.emulator, name).is_empty(), "nobody asked for a write");
+    }
+    assert!(terminations(&setup.emulator).is_empty());
+}
+
+#[tokio::test]
+async fn asg_rebalance_after_scale_up() {
+    let mut setup = open([group("web", (0, 12, 10)), group("shrunk", (0, 30, 10))]).await;
+    let client = &mut setup.client;
+    client.increase("web", 2).await.expect("12 at most");
+    client.until("they run", async |client| live(client, "web").await == 12).await;
+    surplus(&setup.emulator, "web", 3);
+    client.until("they show", async |client| live(client, "web").await == 15).await;
+    read_again(client, &setup.emulator).await;
+    assert_eq!((client.target("web").await, desired_written(&setup.emulator, "web")), (12, vec![12]));
+
+    // A deletion of ours does not make the cloud's own surplus ours.
+    let victims = client.nodes_in("shrunk", 1).await[..2].to_vec();
+    client.delete("shrunk", &texts(&victims)).await.expect("deleted");
+    surplus(&setup.emulator, "shrunk", 3);
+    client.until("they show", async |client| live(client, "shrunk").await == 11).await;
+    read_again(client, &setup.emulator).await;
+    assert_eq!((client.target("shrunk").await, capacity(&setup.emulator, "shrunk")), (8, 8));
+    assert!(desired_written(&setup.emulator, "shrunk").is_empty());
+}
+
+#[tokio::test]
+async fn asg_scale_up_during_surplus() {
+    let aws = aws([group("web", (0, 30, 10)), group("start", (0, 30, 10)), group("huge", (0, 30, 4))]);
+    surplus(&aws, "start", 4);
+    surplus(&aws, "huge", 5);
+    let mut setup = Setup::open(aws).await;
+    let client = &mut setup.client;
+    client.until("all are served", async |client| client.node_groups().await.len() == 3).await;
+    surplus(&setup.emulator, "web", 4);
+    client.until("they show", async |client| live(client, "web").await == 14).await;
+    for name in ["web", "start"] {
+        client.increase(name, 1).await.expect("the surplus does not stand in the way");
+        assert_eq!(desired_written(&setup.emulator, name), [11], "the capacity, and what is asked for");
+        assert_eq!(client.target(name).await, 11);
+        let victim = client.nodes_in(name, 1).await.remove(0);
+        client.delete(name, &[&victim]).await.expect("nor of a deletion");
+        assert_eq!((client.target(name).await, capacity(&setup.emulator, name)), (10, 10));
+    }
+    // More than twice the capacity, and nobody saw why.
+    let (code, _) = refused(client.increase("huge", 1).await);
+    assert_eq!(code, Code::Aborted);
+    assert!(desired_written(&setup.emulator, "huge").is_empty());
+    client.increase("huge", 6).await.expect("this makes room for all that live");
+    assert_eq!(desired_written(&setup.emulator, "huge"), [10]);
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
+
+#[tokio::test]
+async fn asg_surplus_moves() {
+    let aws = aws([group("web", (0, 100, 30)), group("other", (0, 10, 1))]);
+    surplus(&aws, "web", 1);
+    let simulated = Arc::clone(aws.simulated());
+    let ended = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&ended);
+    // Each read shows another surplus.
+    let moving = tokio::spawn(async move {
+        while !is_over.load(Ordering::Relaxed) {
+            let brief = Duration::from_millis(2_500);
+            simulated.world(|world, now| world.launch_surplus(now, "web", 1, brief)).expect("it exists");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    });
+    let mut setup = Setup::open(aws).await;
+    let client = &mut setup.client;
+    assert_eq!(client.target("web").await, 30, "served from the second read on");
+    for _ in 0..3 {
+        let victim = client.nodes_in("web", 1).await.remove(5);
+        client.delete("web", &[&victim]).await.expect("the surplus does not stand in the way");
+        read_again(client, &setup.emulator).await;
+    }
+    assert_eq!((client.target("web").await, capacity(&setup.emulator, "web")), (27, 27));
+    client.increase("web", 2).await.expect("nor here");
+    assert_eq!(desired_written(&setup.emulator, "web"), [29]);
+    ended.store(true, Ordering::Relaxed);
+    moving.await.expect("no panic");
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
