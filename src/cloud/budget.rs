@@ -1,20 +1,20 @@
-//! What a cloud lets its callers do in a while, as far as it says.
+//! Call budgets that a cloud reports.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A budget of calls that a cloud grants and tells of.
+/// A budget of calls that a cloud grants and reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// The cloud's name of it, or what calls it is for.
+    /// The cloud's name for it, or the calls that it covers.
     pub name: String,
-    /// The group it is for, where each has its own.
+    /// The group that it covers, where each group has its own.
     pub group: Option<String>,
-    /// The calls that were left, as far as the last answer said.
+    /// The calls that were left, by the last response.
     pub remaining: u64,
-    /// The most that were left at any time; 0 where the cloud never said.
+    /// The most that were ever left; 0 where the cloud has not reported any.
     pub most: u64,
-    /// How long no call will be made on it.
+    /// How long calls that it covers stay suspended.
     pub closed_for: Option<Duration>,
 }
 

@@ -1,5 +1,6 @@
-//! Why a cloud call failed, in terms that a decision can be made on. Each cloud classifies its own error codes into
-//! these variants in one file (`aws/errors.rs`); the gRPC edge maps them to status codes in one place.
+//! Why a cloud call failed, classified by what a caller can do about it. Each cloud maps its own error codes to these
+//! variants in one file (`clouds/aws/sdk/errors.rs`, `clouds/azure/arm/errors.rs`); `grpc` maps them to status codes in one
+//! place.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -13,11 +14,11 @@ use thiserror::Error;
 pub struct Fault {
     /// The API operation, as the cloud's documentation names it.
     pub operation: &'static str,
-    /// The group, instance or type it was about.
+    /// The group, instance or type of the call.
     pub subject: String,
     /// The cloud's own error code.
     pub code: Option<String>,
-    /// The cloud's own message, or what went wrong on the way there.
+    /// The cloud's own message, or what kept the call from the cloud.
     pub message: String,
     /// The SDK's error.
     #[source]
@@ -35,52 +36,52 @@ pub enum CloudError {
         /// The circumstances.
         fault: Box<Fault>,
     },
-    /// The cloud could not be reached, or it failed inside, or the time was up. Retryable. A write may have taken effect.
+    /// The cloud could not be reached, failed internally, or did not respond in time. Retryable. A write may have taken effect.
     #[error("unreachable: {0}")]
     Unreachable(Box<Fault>),
-    /// Credentials or permissions are missing. Nothing was done. Not retryable until somebody changes them.
+    /// Credentials or permissions are missing. Nothing was done. Not retryable until they are changed.
     #[error("denied: {0}")]
     Denied(Box<Fault>),
-    /// The thing does not exist (any more). Nothing was done.
+    /// The subject of the call does not exist. Nothing was done.
     #[error("not found: {0}")]
     NotFound(Box<Fault>),
-    /// The group changed under the write, or another operation is in progress. Nothing was done. Read again and retry.
+    /// The group changed since it was read, or another operation is in progress. Nothing was done. Read again and retry.
     #[error("conflict: {0}")]
     Conflict(Box<Fault>),
     /// A quota or the cloud's capacity refused the write at once. Nothing was done.
     #[error("out of resources: {0}")]
     OutOfResources(Box<Fault>),
-    /// The cloud refused the call as it was made. Nothing was done. Not retryable.
+    /// The cloud refused the call. Nothing was done. Not retryable.
     #[error("refused: {0}")]
     Refused(Box<Fault>),
-    /// The answer could not be understood. A write may have taken effect.
-    #[error("unintelligible answer: {0}")]
+    /// The response could not be decoded. A write may have taken effect.
+    #[error("invalid response: {0}")]
     Unintelligible(Box<Fault>),
 }
 
-/// Errors that are found here, and not by the cloud.
+/// Errors that Headcount finds itself.
 impl CloudError {
-    /// The call makes no sense as it was asked for, and was not made.
+    /// The request is invalid. The call was not made.
     pub fn refused(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
         Self::Refused(Fault::own(operation, subject, message.into()))
     }
 
-    /// The call was not made, because of something else that happens to the group.
+    /// The call was not made because of another change to the group.
     pub fn conflict(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
         Self::Conflict(Fault::own(operation, subject, message.into()))
     }
 
-    /// What the call is about does not exist.
+    /// The subject of the call does not exist.
     pub fn not_found(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
         Self::NotFound(Fault::own(operation, subject, message.into()))
     }
 
-    /// The call got no answer, or was not made because it got none a moment ago.
+    /// The call got no response, or was not made because an earlier one got none a moment ago.
     pub fn unreachable(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
         Self::Unreachable(Fault::own(operation, subject, message.into()))
     }
 
-    /// The answer makes no sense, or lacks what it must have.
+    /// The response is invalid or incomplete.
     pub fn unintelligible(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
         Self::Unintelligible(Fault::own(operation, subject, message.into()))
     }
@@ -107,12 +108,12 @@ impl CloudError {
         }
     }
 
-    /// Whether the same call may succeed a little later, with nobody having done anything about it.
+    /// Whether the same call may succeed later without any change by the user.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Throttled { .. } | Self::Unreachable(_) | Self::Unintelligible(_))
     }
 
-    /// Whether a write that ended so may have taken effect all the same.
+    /// Whether a write that ended with this error may have taken effect.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Unintelligible(_))
     }

@@ -1,8 +1,8 @@
-//! The clouds, and the one trait the rest of the house sees them through.
+//! The trait [`Cloud`] and its vocabulary: what the fleet knows of a cloud.
 //!
-//! A cloud *observes* and *acts*; it decides nothing. What an observation means, whether a write is allowed and what the
-//! Cluster Autoscaler is told is decided in [`crate::fleet`], which is why everything here is in the field's words
-//! (group, instance, capacity) and not in an API's.
+//! A cloud *observes* and *acts*; it decides nothing. [`crate::fleet`] decides what an observation means, whether a write is
+//! allowed and what the Cluster Autoscaler sees. Types here therefore use the terms of node groups (group, instance,
+//! capacity) and no API's own.
 
 mod adverse_setting;
 mod budget;
@@ -35,18 +35,18 @@ pub use taint::{Taint, TaintEffect};
 /// One cloud account (or subscription) and region (or resource group) that Headcount watches: a *source*.
 ///
 /// All methods are safe to call concurrently. Every method makes a bounded number of calls, each with a time limit, and
-/// none retries a write: what to do after a failed write is decided by the caller, who reads again first.
+/// none retries a write: after a failed write, the caller reads again and decides.
 #[async_trait]
 pub trait Cloud: Send + Sync {
     /// Lists every node group of this source.
     ///
-    /// One broken group never fails the listing: it is named in [`Listing::broken`] instead.
+    /// A group that cannot be read never fails the listing; [`Listing::broken`] names it.
     async fn list(&self) -> Result<Listing, CloudError>;
 
-    /// Reads one group anew, its instances included. `None` where the cloud says that there is no such group.
+    /// Reads one group and its instances from the cloud. `None` where the cloud reports that there is no such group.
     ///
-    /// Where capacity and instances are two calls, the instances are read first: a capacity read later than the
-    /// instances can be too low by what was deleted in between, which the status bounds, but never too high.
+    /// Where capacity and instances need two calls, the instances come first: a capacity that is newer than the instances
+    /// can be too low by what was deleted in between, which the status bounds, but never too high.
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError>;
 
     /// Reads one group's capacity and precondition, for a write. Its instances are included only where the same call returns
@@ -64,25 +64,25 @@ pub trait Cloud: Send + Sync {
     /// instances.
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError>;
 
-    /// Sets the group's capacity to `to` nodes, provided that the group still is as `basis` says, where the cloud can
-    /// check that. Exactly one write is sent.
+    /// Sets the group's capacity to `to` nodes. Where the cloud can check preconditions, the write fails unless the group is
+    /// still as in `basis`. Sends exactly one write.
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError>;
 
-    /// Deletes exactly the named instances and lowers the capacity by their number; nothing else.
+    /// Deletes exactly the named instances and lowers the capacity by their number.
     ///
-    /// `Err` says that nothing was accepted, or that the outcome is unknown ([`CloudError::outcome_unknown`]).
+    /// `Err` means that nothing was accepted, or that the outcome is unknown ([`CloudError::outcome_unknown`]).
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError>;
 
-    /// How an accepted operation is doing. Asked only for operations that carry a handle.
+    /// The progress of an accepted operation that has a handle.
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
 
     /// What a new instance of this group would be made from: instance types, zones, labels and taints.
     async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError>;
 
-    /// Looks instance types up by name, live. Types the cloud does not know are left out of the answer.
+    /// Looks instance types up by name, live. The result leaves out types that the cloud does not know.
     async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError>;
 
-    /// Every instance type this source offers, live.
+    /// Looks up every instance type that this source offers, live.
     async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError>;
 
     /// The warnings logged about groups so far, each once.
@@ -101,14 +101,14 @@ pub trait Cloud: Send + Sync {
         Vec::new()
     }
 
-    /// Whether an ID is of the form this source's instances have, and which group it names if it names one.
+    /// Whether an ID has the form of this source's instances, and the group that it names, if any.
     fn recognise(&self, id: &str) -> Recognition;
 
-    /// An ID in the form of this source's instances for an instance that does not exist (yet). `label` makes it unique
-    /// within the group and holds only `[0-9a-z-]`.
+    /// An ID in the form of this source's instances for an instance that does not exist yet. `label` makes it unique
+    /// within the group and contains only `[0-9a-z-]`.
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId;
 
-    /// What remains of the budgets of calls that this cloud tells of; empty where it tells of none.
+    /// The remaining call budgets that this cloud reports; empty where it reports none.
     fn budgets(&self) -> Vec<Budget> {
         Vec::new()
     }
@@ -116,7 +116,7 @@ pub trait Cloud: Send + Sync {
     /// The cloud's family, which chooses the instance-types table and the GPU label.
     fn family(&self) -> Family;
 
-    /// Wall-clock time, as this cloud's launch activities would stamp it.
+    /// Wall-clock time by the clock that stamps this cloud's launch activities.
     fn now(&self) -> SystemTime;
 }
 
@@ -132,23 +132,23 @@ pub enum Family {
     Azure,
 }
 
-/// The cloud took a write on.
+/// The cloud accepted a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acceptance {
-    /// Where the cloud finishes the write later and can be asked about it.
+    /// The handle to follow the write by, where the cloud finishes it later.
     pub handle: Option<OperationHandle>,
 }
 
-/// What became of a deletion request, instance by instance.
+/// The outcome of a deletion request, instance by instance.
 #[derive(Debug, Default)]
 pub struct Deletion {
     /// Instances whose deletion was accepted.
     pub accepted: Vec<ProviderId>,
-    /// Instances the cloud says are gone or going already; no deletion was started for them.
+    /// Instances that are gone or being deleted already; no deletion was started for them.
     pub already_gone: Vec<ProviderId>,
     /// Instances whose deletion was refused, each with the reason.
     pub refused: Vec<(ProviderId, CloudError)>,
-    /// Where the cloud finishes the deletion later and can be asked about it.
+    /// The handle to follow the deletion by, where the cloud finishes it later.
     pub handle: Option<OperationHandle>,
 }
 
@@ -156,29 +156,29 @@ pub struct Deletion {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OperationHandle(pub String);
 
-/// How an accepted operation is doing.
+/// The progress of an accepted operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Not finished; ask again, not sooner than after this time if one is given.
+    /// Not finished.
     Running {
-        /// The cloud's wish (Retry-After).
+        /// The pause that the cloud asks for before the next poll (Retry-After).
         ask_after: Option<std::time::Duration>,
     },
-    /// Finished as asked.
+    /// Finished, with the requested effect.
     Succeeded,
-    /// Finished, and not as asked.
+    /// Finished, without the requested effect.
     Failed(Failure),
-    /// Superseded by another operation before it took effect: to be read and asked again.
+    /// Superseded by another operation before it took effect. The caller reads again and repeats the request.
     Preempted,
 }
 
-/// What a provider ID is to a source.
+/// Whether a provider ID belongs to a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recognition {
-    /// Not of this source's form.
+    /// It does not have the form of this source's IDs.
     Foreign,
-    /// Of this source's form; the ID does not say which group it is in.
+    /// It has that form and names no group.
     Ours,
-    /// Of this source's form, and it names its group.
+    /// It has that form and names its group.
     OursInGroup(GroupName),
 }

@@ -116,11 +116,11 @@ macro_rules! text {
 }
 text!(GroupName);
 
-/// No group of either cloud holds more nodes than this: Auto Scaling groups and scale sets hold some thousands. Every
-/// missing instance is kept and listed one by one, so a capacity beyond this must not be believed for a moment.
+/// More nodes than any group of either cloud can have: Auto Scaling groups and scale sets hold some thousands. Headcount lists
+/// missing instances one by one, so it rejects a capacity beyond this.
 pub const CAPACITY_MAX: u32 = 100_000;
 
-/// What one read of a node group said. Sizes are in nodes, whatever the cloud counts in.
+/// What one read of a node group returned. Sizes are in nodes, whatever units the cloud counts in.
 #[derive(Clone, Debug)]
 pub struct GroupReading {
     /// The group.
@@ -129,17 +129,16 @@ pub struct GroupReading {
     pub min: u32,
     /// The greatest number of nodes: the cloud's or the configuration's, whichever is lower.
     pub max: u32,
-    /// The lowest capacity the cloud itself accepts in a write; 0 where it has no such bound.
+    /// The lowest capacity that the cloud itself accepts in a write; 0 where it has no such bound.
     pub floor: u32,
-    /// The capacity the cloud strives for.
+    /// The group's desired capacity.
     pub desired: u32,
-    /// The precondition that a write names: the group's etag. `None` where the cloud has none, and takes each write as it
-    /// comes.
+    /// The precondition of writes: the group's etag. `None` where the cloud has none and accepts writes unconditionally.
     pub etag: Option<String>,
-    /// Units of the cloud's capacity that make one node; 1 for nearly every group. `None` where no number of units makes a
-    /// node (weights differ), and no capacity can be written.
+    /// Units of the cloud's capacity per node; 1 for nearly every group. `None` where the instances' weights differ, so that
+    /// no capacity can be written.
     pub units_per_node: Option<u32>,
-    /// The instances may have changed although the capacity has not: what was read of them before is outdated.
+    /// The instances may have changed although the capacity has not; an earlier read of them is outdated.
     pub is_detail_outdated: bool,
     /// Whether the group can grow.
     pub growth: Permit,
@@ -147,18 +146,18 @@ pub struct GroupReading {
     pub removal: Permit,
     /// Its instances; `None` where this read did not include them.
     pub instances: Option<Vec<Instance>>,
-    /// What the group's tags say of its nodes and of how to scale them.
+    /// The settings in the group's tags for its nodes and their scaling.
     pub hints: Arc<GroupHints>,
-    /// Changes whenever what a new instance is made from may have changed (launch template, instance types, tags).
+    /// Changes whenever the launch spec of new instances may have changed (launch template, instance types, tags).
     pub launch_fingerprint: u64,
 }
 
-/// Whether something may be done to a group.
+/// Whether a kind of write to a group is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// It may.
+    /// Allowed.
     Granted,
-    /// It may not, for this reason.
+    /// Not allowed, for this reason.
     Withheld(String),
 }
 
@@ -171,18 +170,18 @@ pub struct Instance {
     pub state: InstanceState,
     /// Whether the group's desired capacity includes it.
     pub counts: Counts,
-    /// Why it will never be a node, where the cloud says that it failed.
+    /// Why it will never be a node, where the cloud reports it as failed.
     pub failure: Option<Failure>,
 }
 
-/// The states that the protocol knows.
+/// The states of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InstanceState {
-    /// On its way.
+    /// Being created.
     Creating,
-    /// There.
+    /// Running.
     Running,
-    /// Going.
+    /// Being deleted.
     Deleting,
 }
 
@@ -193,22 +192,22 @@ pub enum Counts {
     Yes,
     /// The cloud documents that it is not (AWS: terminating, standby).
     No,
-    /// It is while it lives; whether it still is while it is deleted has to be seen.
+    /// It is part of it while it lives. Whether it stays part of it while it is being deleted, only a read shows.
     UntilDeleted,
 }
 
 /// Why an instance could not be created, or why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What CA makes of it.
+    /// How CA treats it.
     pub class: FailureClass,
     /// The cloud's own code. Never empty: CA drops an error without one.
     pub code: String,
-    /// The cloud's own message, short.
+    /// The cloud's own message, shortened.
     pub message: String,
     /// When it failed, by the cloud's clock.
     pub at: SystemTime,
-    /// Whether the cloud gave a reason. Otherwise code and message are stand-ins, until the operation that failed gives its own.
+    /// Whether the cloud gave a reason. If not, code and message are generic until the failed operation reports its own.
     pub is_explained: bool,
 }
 
@@ -217,20 +216,20 @@ pub struct Failure {
 pub enum FailureClass {
     /// No capacity or no quota: CA tries another group.
     OutOfResources,
-    /// Anything else.
+    /// Any other reason.
     Other,
 }
 
-/// What the cloud says of recent launches in one group.
+/// What the cloud reports of recent launches in one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchActivity {
-    /// Launches that failed for good, newest first. One that the cloud may still make up for elsewhere is not among them.
+    /// Launches whose failure is final, newest first. A launch that the cloud may still retry in another zone is not included.
     pub failures: Vec<Failure>,
     /// Launches under way whose instance is not listed yet.
     pub under_way: u32,
 }
 
-/// The missing instances that launch activity is to explain.
+/// The missing instances that launch activity has to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     /// How many have no known reason.
@@ -239,7 +238,7 @@ pub struct Shortfall {
     pub since: SystemTime,
 }
 
-/// What the tags of a group say.
+/// The settings in a group's tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupHints {
     /// `node-template/label/…`
@@ -252,13 +251,13 @@ pub struct GroupHints {
     pub options: BTreeMap<String, String>,
 }
 
-/// What listing a source said.
+/// What a listing of a source returned.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The groups that could be read.
     pub groups: Vec<GroupReading>,
-    /// Groups that exist but cannot be understood, each with the reason. Their last good reading stays in force.
+    /// Groups that exist but cannot be decoded, each with the reason. Their last good reading stays in force.
     pub broken: Vec<(GroupName, String)>,
-    /// Groups that were asked for by name and do not exist.
+    /// Groups that were requested by name and do not exist.
     pub absent: Vec<GroupName>,
 }

@@ -4,6 +4,8 @@ mod accuracy;
 mod architecture;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod attacks;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod autoscaler;
 mod bad_input;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod commands;

@@ -1,4 +1,4 @@
-//! The binary as a process: the demo, the probes, the end, and what it says of a bad configuration.
+//! The binary as a process: the demo, the probes, the shutdown, and errors in the configuration.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus}
 use crate::peers::headcount::{ConfigFile, Server, refused, run};
 
 #[tokio::test]
-async fn the_demo_grows_a_group_and_shows_the_target_at_once_and_the_instances_after() {
+async fn the_demo_grows_a_group_and_shows_the_target_at_once() {
     let server = Server::start(&["--demo"]);
     let mut client = server.client().await;
     let groups: Vec<String> = client.node_groups().await.into_iter().map(|group| group.id).collect();
@@ -37,7 +37,7 @@ async fn prices_are_unimplemented() {
 }
 
 #[tokio::test]
-async fn health_and_probes_tell_when_it_is_ready_and_sigterm_ends_it_in_order() {
+async fn health_and_probes_report_readiness_and_sigterm_shuts_it_down() {
     let server = Server::start(&["--demo"]);
     let _ready = server.client().await.node_groups().await;
     assert!(server.probe("/livez").starts_with("HTTP/1.1 200"));
@@ -59,7 +59,7 @@ async fn health_and_probes_tell_when_it_is_ready_and_sigterm_ends_it_in_order() 
 }
 
 #[test]
-fn a_source_that_cannot_be_read_is_alive_and_not_ready() {
+fn a_server_with_an_unreadable_source_is_alive_and_not_ready() {
     let nobody = "http://127.0.0.1:1";
     let config = ConfigFile::new(&format!(
         "sources: [{{name: us, aws: {{region: us-east-1, endpoint: \"{nobody}\", nodeGroups: [\"1:2:g\"]}}}}]"
@@ -71,7 +71,7 @@ fn a_source_that_cannot_be_read_is_alive_and_not_ready() {
     assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("us: "), "{ready}");
 }
 
-/// Runs `groups` with this configuration and answers the exit code and the message.
+/// Runs `groups` with this configuration and returns the exit code and the message.
 fn complaint(config: &ConfigFile) -> (Option<i32>, String) {
     let output = run(&["groups", "--config", &config.path()]);
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -1,11 +1,11 @@
 //! The real server under load: 500 groups, 10,000 instances, a cloud that fails one call in ten, and callers that behave
-//! like the Cluster Autoscaler and do not wait between two loops.
+//! like the Cluster Autoscaler but do not wait between loops.
 //!
-//! Two servers are loaded alike. One is in this process, on a runtime of its own: there the laws can be checked in the
-//! cloud itself, and the tasks of that runtime counted. The other is the real binary, since memory and descriptors of this
-//! process are those of all its tests together.
+//! Two servers get the same load. One runs in this process, on a runtime of its own: there the test checks the laws in the
+//! cloud itself and counts the runtime's tasks. The other is the real binary, because this process's memory and descriptors
+//! belong to all its tests.
 //!
-//! `HEADCOUNT_SOAK=1h cargo test --test integration soak` goes on for an hour; 10 s where nothing is said.
+//! `HEADCOUNT_SOAK=1h cargo test --test integration soak` runs for an hour; the default is 10 s.
 
 mod caller;
 
@@ -28,7 +28,7 @@ use caller::{Caller, Work};
 
 const CLOUD: Settings = Settings { seed: 1, groups: 500, instances: 10_000, error_rate: 0.1 };
 const CALLERS: usize = 100;
-/// How long everything may take to calm down after the load.
+/// How long everything may take to settle after the load.
 const CALM: Duration = Duration::from_secs(300);
 
 fn duration() -> Duration {
@@ -37,7 +37,7 @@ fn duration() -> Duration {
     asked.unwrap_or(Duration::from_secs(10))
 }
 
-/// Has all callers work for so long.
+/// Runs all callers for this long.
 async fn load(callers: Vec<Caller>, length: Duration) -> Vec<Caller> {
     let until = Instant::now() + length;
     let tasks: Vec<_> = callers.into_iter().map(|caller| tokio::spawn(caller.work(until))).collect();
@@ -104,7 +104,7 @@ impl Within {
         self.runtime.metrics().num_alive_tasks()
     }
 
-    /// What target, instances and cloud do not agree on.
+    /// The groups whose target, instances and cloud disagree.
     fn disagreement(&self) -> Option<String> {
         let snapshot = self.fleet.snapshot();
         self.cloud.world(|world, _| {
@@ -119,7 +119,7 @@ impl Within {
 }
 
 #[test]
-fn under_load_no_law_is_broken_and_no_task_is_left_behind() {
+fn load_breaks_no_law_and_leaves_no_task_behind() {
     let server = Within::start();
     let outside = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     outside.block_on(async {
@@ -131,7 +131,7 @@ fn under_load_no_law_is_broken_and_no_task_is_left_behind() {
         let idle = server.tasks();
         let callers = load(Caller::several(CALLERS, server.address).await, duration()).await;
         println!("in this process: {:?}, {idle} tasks when idle, {} under load", work_of(&callers), server.tasks());
-        assert_eq!(server.cloud.killed_unnamed(), [], "a write cost instances their life that nobody named");
+        assert_eq!(server.cloud.killed_unnamed(), [], "a write deleted instances that nobody named");
 
         server.cloud.faults(Faults::clear);
         let (mut callers, calmed) = (callers, Instant::now());
@@ -141,21 +141,21 @@ fn under_load_no_law_is_broken_and_no_task_is_left_behind() {
             }
             server.disagreement().is_none()
         };
-        timeout(CALM, until("all agree", CALM, calm)).await.expect("calm");
-        assert_eq!(server.cloud.killed_unnamed(), [], "a write cost instances their life that nobody named");
+        timeout(CALM, until("target, instances and cloud agree", CALM, calm)).await.expect("calm");
+        assert_eq!(server.cloud.killed_unnamed(), [], "a write deleted instances that nobody named");
         println!("in this process: calm after {:?}", calmed.elapsed());
         drop(callers);
         until("only the idle tasks are left", CALM, async || server.tasks() <= idle).await;
     });
 }
 
-/// What a process may grow by, besides a quarter. In a minute on two cores it grew from 69 to 75 MiB: the simulated cloud
-/// remembers its last 10,000 calls and 10,000 events, and nodes that are gone are remembered for ten minutes. In sixteen minutes
-/// it grew to 157 MiB in the first ten and a half, and by nothing after that.
+/// How much a process may grow beyond a quarter. In a minute on two cores it grew from 69 to 75 MiB: the simulated cloud keeps
+/// its last 10,000 calls and 10,000 events, and Headcount remembers deleted nodes for ten minutes. In sixteen minutes it grew
+/// to 157 MiB within the first ten and a half, and stayed there.
 #[cfg(target_os = "linux")]
 const GROWTH_MIB: u64 = 16;
 
-/// What `/proc` says of a process.
+/// The resources of a process, from `/proc`.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug)]
 struct Footprint {
@@ -179,7 +179,7 @@ impl Footprint {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn under_load_memory_and_descriptors_stay_where_they_are() {
+async fn load_leaks_neither_memory_nor_descriptors() {
     let Settings { seed, groups, instances, error_rate } = CLOUD;
     let config = ConfigFile::new(&format!(
         "refreshInterval: 1s\nsources:\n  - name: sim\n    simulated: {{seed: {seed}, groups: {groups}, \

@@ -1,4 +1,4 @@
-//! What Headcount says of a type, asked as the server asks: through the template.
+//! Headcount's estimate for a type, through the template as the server builds it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use headcount::template::{GroupOverrides, Input, ReservedRule, build};
 
 use super::observed::{Node, Practice, quantity};
 
-/// A group of which nothing is known but its type and what the configuration says of it.
+/// A group with nothing known but its type and its configuration.
 pub(crate) struct Group<'a> {
     pub(crate) family: Family,
     pub(crate) type_name: &'a str,
@@ -36,7 +36,7 @@ fn catalog(node: &Node) -> Catalog {
 }
 
 impl<'a> Group<'a> {
-    /// The group that would launch this node, set up as it is.
+    /// The group that would launch this node, with the node's settings.
     pub(crate) fn of(node: &'a Node, practice: Option<&Practice>) -> Self {
         let own = || Practice { profile: ReservedProfile::Kubeadm, rule: ReservedRule::default() };
         let practice = practice.cloned().unwrap_or_else(own);

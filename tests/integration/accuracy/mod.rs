@@ -1,4 +1,4 @@
-//! Templates beside real nodes: what Headcount says of a type before there is a node, and what kubelets then report.
+//! Templates beside real nodes: what Headcount estimates for a type, and what kubelets of such nodes report.
 //!
 //! `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration accuracy` writes the generated part of docs/templates.md.
 
@@ -16,9 +16,9 @@ use estimate::Group;
 use observed::{Node, nodes, quantity};
 use report::{Comparison, compare, median};
 
-/// A template may promise this much more memory than there is, in percent of what is allocatable.
+/// How much more memory a template may promise than the node has, in percent of what is allocatable.
 const ABOVE_MAX: f64 = 0.5;
-/// Half the templates are nearer than this to the node, in percent of what is allocatable.
+/// The median error of templates is below this, in percent of what is allocatable.
 const MEDIAN_MAX: f64 = 1.5;
 
 fn name(node: &Node) -> String {
@@ -26,7 +26,7 @@ fn name(node: &Node) -> String {
 }
 
 #[test]
-fn templates_promise_hardly_more_memory_than_nodes_have() {
+fn templates_promise_at_most_the_tolerance_above_a_nodes_memory() {
     let nodes = nodes();
     let all: Vec<Comparison<'_>> = nodes.iter().map(compare).collect();
     for comparison in &all {
@@ -69,7 +69,7 @@ fn processors_pods_and_devices_are_exact_where_the_setup_is_known() {
 }
 
 #[test]
-fn eks_nodes_have_the_pods_of_their_network_interfaces_unless_they_are_told_otherwise() {
+fn eks_nodes_have_the_pods_of_their_network_interfaces_unless_configured_otherwise() {
     let nodes = nodes();
     let eks = nodes.iter().filter(|node| node.practice().is_some_and(|one| one.profile == ReservedProfile::Eks));
     let mut limited: BTreeMap<&str, u32> = BTreeMap::new();
@@ -124,6 +124,6 @@ fn given_a_nodes_capacity_its_allocatable_is_exact() {
 }
 
 #[test]
-fn the_document_says_what_is_measured() {
+fn the_document_shows_what_is_measured() {
     document::check(&report::generated(&nodes()));
 }

@@ -1,4 +1,4 @@
-//! Real nodes, and what is assumed to be known of each before it exists: its type, and how it is set up.
+//! Real nodes, and what the test assumes to be known of each before it exists: its type and its settings.
 
 use std::collections::BTreeMap;
 
@@ -38,11 +38,11 @@ pub(crate) struct Node {
     pub(crate) source: String,
 }
 
-/// How a node keeps resources for itself, in the words of `reserved:`.
+/// How a node reserves resources for itself, in the terms of `reserved:`.
 #[derive(Clone, Debug)]
 pub(crate) struct Practice {
     pub(crate) profile: ReservedProfile,
-    /// What has to be given beside the profile.
+    /// Settings besides the profile.
     pub(crate) rule: ReservedRule,
 }
 
@@ -57,7 +57,7 @@ impl Node {
         match self.cloud.as_str() {
             "aws" => Family::Aws,
             "azure" => Family::Azure,
-            other => panic!("{other} is no cloud"),
+            other => panic!("{other} is not a cloud"),
         }
     }
 
@@ -78,7 +78,7 @@ impl Node {
         }
     }
 
-    /// What the node's distribution is known to keep. `None` where somebody chose a reserve of their own.
+    /// What the node's distribution reserves. `None` where the user chose a reserve of their own.
     pub(crate) fn practice(&self) -> Option<Practice> {
         let plain = |profile| Some(Practice { profile, rule: ReservedRule::default() });
         match (self.distribution.as_str(), self.reserved.as_deref()?) {
@@ -90,7 +90,7 @@ impl Node {
             ("openshift", rule) if rule.starts_with("OpenShift auto") => plain(ReservedProfile::OpenShift),
             ("openshift", "OpenShift 1Gi+100") => given(ReservedProfile::OpenShift, &[("memory", "1Gi")], None),
             ("openshift", "OpenShift<=4.4 500+100") => given(ReservedProfile::OpenShift, &[("memory", "500Mi")], None),
-            // kops, kubeadm and what is built on it; an EKS node of 1.14 and an AKS one of 1.9 keep no more than that.
+            // kops, kubeadm and derivatives; an EKS node of 1.14 and an AKS node of 1.9 reserve no more than that.
             (_, "default eviction 100Mi") => plain(ReservedProfile::Kubeadm),
             (_, "aks-engine eviction 750Mi only") => given(ReservedProfile::Kubeadm, &[], Some("750Mi")),
             _ => None,

@@ -32,7 +32,7 @@ pub(crate) fn compare(node: &Node) -> Comparison<'_> {
     Comparison { node, profile, ours, constant: group.estimate() }
 }
 
-/// How much more than `real` it is, in percent of `real`.
+/// The excess over `real`, in percent of `real`.
 fn percent_above(estimate: Quantity, real: Quantity) -> f64 {
     (estimate.whole() as f64 / real.whole() as f64 - 1.0) * 100.0
 }

@@ -22,6 +22,14 @@ impl CertificateAuthority {
         self.0.pem()
     }
 
+    /// The certificate and the key of a server on the loopback address.
+    pub(crate) fn server_pems(&self) -> (String, String) {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec![Ipv4Addr::LOCALHOST.to_string()]).expect("parameters");
+        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
+        (certificate.pem(), key.serialize_pem())
+    }
+
     /// TLS for a server on the loopback address.
     pub(super) fn server(&self) -> ServerConfig {
         let key = KeyPair::generate().expect("a key");

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-/// How long a program under test may take for anything at all.
+/// How long a program under test may take for any step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A command line of the real binary, with an environment that leads nowhere but where the test says.
+/// A command line of the real binary, in an environment without anything of this machine's.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headcount"));
     command
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
 /// The arguments of a server on ports of its own choice.
 const SERVE: [&str; 7] = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
 
-/// A configuration file, and the folder it is in.
+/// A configuration file and its folder.
 pub(crate) struct ConfigFile {
     folder: TempDir,
 }
@@ -84,7 +84,7 @@ struct Log {
 }
 
 impl Log {
-    /// Waits for a line that holds this.
+    /// Waits for a line that contains this text.
     fn line_with(&self, part: &str) -> String {
         let lines = self.lines.lock().expect("not poisoned");
         let found = |lines: &Vec<String>| lines.iter().find(|line| line.contains(part)).cloned();
@@ -133,14 +133,14 @@ impl Server {
         Self::start(&["--config", &config.path()])
     }
 
-    /// A client that is ready to ask.
+    /// A connected client.
     pub(crate) async fn client(&self) -> Client {
         let endpoint = Channel::from_shared(format!("http://{}", self.grpc)).expect("an address");
         let channel = endpoint.connect().await.expect("connects");
         Client { stub: CloudProviderClient::new(channel) }
     }
 
-    /// What `/proc` knows it by.
+    /// Its process ID.
     pub(crate) fn process_id(&self) -> u32 {
         self.process.id()
     }
@@ -149,7 +149,7 @@ impl Server {
         self.grpc
     }
 
-    /// What the admin port answers: status line and body.
+    /// The admin port's response: status line, headers and body.
     pub(crate) fn probe(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.admin).expect("connects");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: headcount\r\nConnection: close\r\n\r\n").expect("written");
@@ -158,7 +158,7 @@ impl Server {
         answer
     }
 
-    /// Waits for a line of its log that holds this.
+    /// Waits for a line of its log that contains this text.
     pub(crate) fn logged(&self, part: &str) -> String {
         self.log.line_with(part)
     }
@@ -300,7 +300,7 @@ impl Client {
     }
 }
 
-/// Waits until something holds that nobody has to be asked for.
+/// Waits until something holds, without calling Headcount.
 pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let wait = async {
         while !holds() {
@@ -310,7 +310,7 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// The code of a call that was refused, and its message.
+/// The status code and the message of a refused call.
 pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>) -> (Code, String) {
     let status = outcome.expect_err("refused");
     (status.code(), status.message().to_owned())

@@ -1,4 +1,4 @@
-//! A moto server: AWS as somebody else understands it, behind the real wire format.
+//! A moto server: an independent implementation of AWS with the real wire format.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_autoscaling::types::{LaunchTemplateSpecification, Tag};
 use aws_sdk_ec2::types::{InstanceType, RequestLaunchTemplateData};
 
-/// moto's own server, one request after another: two terminations at once can count as one there.
+/// moto's own server, one request at a time: moto can count two concurrent terminations as one.
 const SERVE: &str = "
 import sys, threading
 from moto.server import DomainDispatcherApplication, create_backend_app
@@ -22,7 +22,7 @@ def serve(environment, start_response):
 run_simple('127.0.0.1', int(sys.argv[1]), serve, threaded=True)
 ";
 
-/// A running moto server with a launch template for each instance type that was asked for.
+/// A running moto server with a launch template for each requested instance type.
 pub(crate) struct Moto {
     process: Child,
     address: SocketAddr,
@@ -31,7 +31,7 @@ pub(crate) struct Moto {
 }
 
 impl Moto {
-    /// Starts one; `None`, with a word about it, where moto is not installed. In CI it has to be.
+    /// Starts one. Without moto, it prints why the test is skipped and returns `None`; in CI it fails.
     pub(crate) async fn start() -> Option<Self> {
         let installed = Command::new("python3").args(["-c", "import moto.server"]).stderr(Stdio::null()).status();
         if !installed.is_ok_and(|status| status.success()) {
@@ -65,7 +65,7 @@ impl Moto {
     async fn wait_until_it_listens(&self) {
         let began = Instant::now();
         while TcpStream::connect(self.address).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(60), "moto does not come up");
+            assert!(began.elapsed() < Duration::from_secs(60), "moto does not start");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -74,7 +74,7 @@ impl Moto {
         format!("http://{}", self.address)
     }
 
-    /// Makes an Auto Scaling group of one instance type, with these tags.
+    /// Creates an Auto Scaling group of one instance type, with these tags.
     pub(crate) async fn group(
         &self,
         name: &str,
@@ -114,7 +114,7 @@ impl Moto {
         (group.desired_capacity().unwrap_or_default(), ids)
     }
 
-    /// Stops it: from now on nobody answers there.
+    /// Stops it.
     pub(crate) fn stop(&mut self) {
         let _ended_already = self.process.kill();
         let _reaped = self.process.wait();
@@ -127,7 +127,7 @@ impl Drop for Moto {
     }
 }
 
-/// A port that nobody listens on at this moment.
+/// A port that nothing listens on.
 fn free_address() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("bound")

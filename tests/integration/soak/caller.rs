@@ -1,4 +1,4 @@
-//! A caller that works through some groups as the Cluster Autoscaler does, as fast as it is answered.
+//! A caller that works through its groups as the Cluster Autoscaler does, without pauses.
 
 use std::net::SocketAddr;
 use std::ops::AddAssign;
@@ -17,7 +17,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const RUNNING: i32 = 1;
 const DELETING: i32 = 3;
 
-/// Groups of which only this caller changes the size.
+/// Groups whose size only this caller changes.
 pub(super) struct Caller {
     stub: CloudProviderClient<Channel>,
     groups: Vec<NodeGroup>,
@@ -25,7 +25,7 @@ pub(super) struct Caller {
     done: Work,
 }
 
-/// What was done.
+/// The number of successful calls of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Work {
     pub(super) reads: u64,
@@ -47,7 +47,7 @@ fn timed<T>(message: T) -> Request<T> {
     request
 }
 
-/// What a cloud that fails may have a mutation answered with.
+/// Status codes that a mutation may end with while the cloud fails calls.
 fn is_fair(status: &Status) -> bool {
     matches!(
         status.code(),
@@ -61,7 +61,7 @@ fn in_state(instances: &[Instance], state: i32) -> Vec<&str> {
 }
 
 impl Caller {
-    /// So many callers, who share the groups out among themselves.
+    /// This many callers, each with its share of the groups.
     pub(super) async fn several(number: usize, address: SocketAddr) -> Vec<Self> {
         let mut callers = Vec::new();
         for seed in 0..number {
@@ -76,7 +76,7 @@ impl Caller {
         callers
     }
 
-    /// Works until then.
+    /// Runs until then.
     pub(super) async fn work(mut self, until: Instant) -> Self {
         while Instant::now() < until {
             let _stale_is_fine = self.stub.refresh(timed(RefreshRequest {})).await;
@@ -93,14 +93,14 @@ impl Caller {
         self.done
     }
 
-    /// Everything that is asked of a group in one loop, and one thing that is done to it.
+    /// One loop over a group: all reads, and one write.
     async fn visit(&mut self, group: &NodeGroup) {
         let (target, nodes) = (self.target(&group.id).await, self.nodes(&group.id).await);
         let defaults = Some(NodeGroupAutoscalingOptions::default());
         let options = NodeGroupAutoscalingOptionsRequest { id: group.id.clone(), defaults };
         self.stub.node_group_get_options(timed(options)).await.expect("served");
         let template = NodeGroupTemplateNodeInfoRequest { id: group.id.clone() };
-        // A group whose machine could not be read answers so for itself.
+        // A group whose launch spec could not be read has no template.
         let template = self.stub.node_group_template_node_info(timed(template)).await;
         assert!(template.as_ref().err().is_none_or(|status| status.code() == Code::Unimplemented), "{template:?}");
         if let Some(node) = nodes.first() {
@@ -115,7 +115,7 @@ impl Caller {
         }
     }
 
-    /// Law 4: what was accepted shows.
+    /// Law 4: an accepted scale-up shows at once.
     async fn grow(&mut self, group: &NodeGroup, target: i32) {
         let delta = self.rng.i32(1..5).min(group.max_size - target).max(1);
         let request = NodeGroupIncreaseSizeRequest { id: group.id.clone(), delta };
@@ -125,7 +125,7 @@ impl Caller {
         }
     }
 
-    /// One node a call, several calls at once. Law 4: what was accepted no longer runs.
+    /// One node per call, several calls at once. Law 4: an accepted deletion is no longer listed as running.
     async fn shrink(&mut self, id: &str, nodes: &[Instance]) {
         let mut victims = in_state(nodes, RUNNING);
         self.rng.shuffle(&mut victims);
@@ -141,7 +141,10 @@ impl Caller {
         let running = in_state(&now, RUNNING);
         for (victim, outcome) in victims.iter().zip(outcomes) {
             if self.is_done(id, outcome) {
-                assert!(!running.contains(victim), "{victim} of {id} was accepted, and is said to run");
+                assert!(
+                    !running.contains(victim),
+                    "{victim} of {id} was accepted for deletion and is listed as running"
+                );
             }
         }
     }
@@ -153,7 +156,7 @@ impl Caller {
         self.is_done(id, outcome);
     }
 
-    /// Takes back what has not come, as the Cluster Autoscaler does in the end.
+    /// Gives up the missing instances, as the Cluster Autoscaler does after its provision timeout.
     pub(super) async fn tidy_up(&mut self) {
         let _stale_is_fine = self.stub.refresh(timed(RefreshRequest {})).await;
         for group in self.groups.clone() {

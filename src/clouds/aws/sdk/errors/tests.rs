@@ -45,7 +45,7 @@ fn error_codes_have_a_meaning() {
         ("ServiceUnavailable", "x", 503, "unreachable"),
         ("", "<html>", 500, "unreachable"),
         ("", "a proxy gave up", 408, "unreachable"),
-        ("", "not XML", 200, "unintelligible answer"),
+        ("", "not XML", 200, "invalid response"),
     ] {
         assert_eq!(name(&error_of(code, message, status)), meaning, "{code} {message} {status}");
     }

@@ -57,12 +57,12 @@ fn codes_mean_what_azure_says() {
         (500, "AllocationFailed", "", "unreachable"),
         (500, "InternalServerError", "", "unreachable"),
         (503, "ServerTimeout", "", "unreachable"),
-        (302, "", "", "unintelligible answer"),
+        (302, "", "", "invalid response"),
     ] {
         let body = json!({ "error": { "code": code, "message": message } });
         let error = classify(CONTEXT, &response(status, &[], body));
         assert_eq!(kind(&error), expected, "{status} {code} {message}: {error}");
-        assert_eq!(error.outcome_unknown(), matches!(expected, "unreachable" | "unintelligible answer"));
+        assert_eq!(error.outcome_unknown(), matches!(expected, "unreachable" | "invalid response"));
     }
 }
 

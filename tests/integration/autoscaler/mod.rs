@@ -1,0 +1,19 @@
+//! The real Cluster Autoscaler, with a real API server, scheduler and etcd, against the real Headcount binary over the
+//! emulators.
+//!
+//! `tests/autoscaler/run` builds those programs and sets [`BINARIES`]; without it, the scenarios are skipped. No kubelet runs:
+//! [`nodes`] registers a Node for each instance that runs in the simulated cloud.
+
+mod api;
+mod client;
+mod cluster;
+mod fixture;
+mod nodes;
+mod process;
+mod scenarios;
+
+/// The variable with the folder of the programs under test.
+pub(crate) const BINARIES: &str = "HEADCOUNT_AUTOSCALER_BINARIES";
+
+/// The variable with the folder that keeps the logs of failed scenarios.
+pub(crate) const LOGS: &str = "HEADCOUNT_AUTOSCALER_LOGS";

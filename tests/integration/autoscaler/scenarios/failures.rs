@@ -1,0 +1,95 @@
+//! Launches and deletions that fail, and instances that never become nodes.
+
+use std::time::Duration;
+
+use headcount::clouds::simulated::{DeleteOutcome, GroupPlan, LaunchOutcome, Pick, PlannedFailure};
+
+use super::super::fixture::Fixture;
+use super::{ONE_PER_NODE, aws, azure, quick, scale_set, scaling_group};
+use crate::emulators::Emulator;
+
+/// Longer than any scenario: failed launches are not retried.
+const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Makes the autoscaler's priority expander take the first group before the second one.
+async fn prefer(fixture: &Fixture<impl Emulator>, [first, second]: [&str; 2]) {
+    let priorities = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "cluster-autoscaler-priority-expander", "namespace": "default"},
+        "data": {"priorities": format!("20:\n  - {first}\n10:\n  - {second}\n")},
+    });
+    fixture.cluster.api.ok("POST", "/api/v1/namespaces/default/configmaps", Some(&priorities)).await;
+}
+
+fn without_capacity(mut plan: GroupPlan, code: &str) -> GroupPlan {
+    plan.retry_every = NEVER;
+    let failure = PlannedFailure::out_of_resources(code, "There is no capacity available that matches your request.");
+    plan.launches(Pick::Always, LaunchOutcome::fails(failure, quick()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_takes_the_other_group_when_launches_fail() {
+    let spot = without_capacity(scaling_group("spot", (0, 10, 0)), "InsufficientInstanceCapacity");
+    let emulator = aws([spot, scaling_group("web", (0, 10, 0))]);
+    takes_the_other_group("aws_takes_the_other_group_when_launches_fail", emulator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_takes_the_other_group_when_launches_fail() {
+    let spot = without_capacity(scale_set("spot", (0, 10, 0)), "AllocationFailed");
+    let emulator = azure([spot, scale_set("web", (0, 10, 0))]);
+    takes_the_other_group("azure_takes_the_other_group_when_launches_fail", emulator).await;
+}
+
+async fn takes_the_other_group(name: &str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(name, emulator, &["--expander=priority"], &[]).await else { return };
+    prefer(&fixture, ["spot", "web"]).await;
+    fixture.create_pods(2, ONE_PER_NODE).await;
+    fixture.until("two pods have nodes", async |fixture| fixture.scheduled().await == 2).await;
+    assert_eq!(fixture.capacity("web"), 2);
+    fixture.until("what failed is given back", async |fixture| fixture.capacity("spot") == 0).await;
+    assert!(fixture.autoscaler.has_logged("Disabling scale-up for node group spot"), "backed off");
+    fixture.finish(&["InsufficientInstanceCapacity", "AllocationFailed", "spot"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_backs_off_a_group_whose_instances_never_register() {
+    let emulator = aws([scaling_group("silent", (0, 10, 0)), scaling_group("web", (0, 10, 0))]);
+    backs_off_silent("aws_backs_off_a_group_whose_instances_never_register", emulator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_backs_off_a_group_whose_instances_never_register() {
+    let emulator = azure([scale_set("silent", (0, 10, 0)), scale_set("web", (0, 10, 0))]);
+    backs_off_silent("azure_backs_off_a_group_whose_instances_never_register", emulator).await;
+}
+
+async fn backs_off_silent(name: &str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(name, emulator, &["--expander=priority"], &["silent"]).await else { return };
+    prefer(&fixture, ["silent", "web"]).await;
+    fixture.create_pods(1, ONE_PER_NODE).await;
+    fixture.until("the silent group grew", async |fixture| fixture.capacity("silent") > 0).await;
+    fixture.until("the pod has a node of the other group", async |fixture| fixture.scheduled().await == 1).await;
+    assert_eq!(fixture.capacity("web"), 1);
+    fixture.until("the silent instance is removed", async |fixture| fixture.capacity("silent") == 0).await;
+    fixture.finish(&["silent"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_scales_up_after_a_deletion_that_fails_later() {
+    let failure = PlannedFailure::other("InternalExecutionError", "An internal execution error occurred.");
+    let plan = scale_set("web", (0, 10, 3)).deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
+    let name = "azure_scales_up_after_a_deletion_that_fails_later";
+    let Some(fixture) = Fixture::start(name, azure([plan]), &[], &[]).await else { return };
+    fixture.until("three nodes registered", async |fixture| fixture.nodes().await.len() == 3).await;
+    fixture
+        .until("a deletion was tried", async |fixture| {
+            !fixture.setup.emulator.requests_with("POST", "/delete").is_empty()
+        })
+        .await;
+    fixture.create_pods(5, ONE_PER_NODE).await;
+    fixture.until("five pods have nodes", async |fixture| fixture.scheduled().await == 5).await;
+    assert_eq!((fixture.capacity("web"), fixture.nodes().await.len()), (5, 5), "the count stayed right");
+    fixture.finish(&["InternalExecutionError", "delete"]);
+}
