@@ -197,6 +197,7 @@ async fn headcount(listener: TcpListener, groups: u32, instances: u32) {
         options_since_135: SendPolicy::Suppress,
         tls: None,
         refusals: Arc::default(),
+        metrics: grpc::GrpcMetrics::default(),
     };
     grpc::serve(listener, settings, std::future::pending()).await;
 }

@@ -10,6 +10,7 @@ pub mod fleet;
 pub mod grpc;
 pub mod instance_types;
 pub mod kubernetes;
+pub mod metrics;
 #[cfg(test)]
 mod properties;
 pub mod template;

@@ -1,15 +1,22 @@
-//! The admin port: probes over plain HTTP, which needs no client certificate.
+//! The admin port: probes, metrics and the status page over plain HTTP, which needs no client certificate.
 
 mod connections;
+mod metrics;
+pub mod statusz;
 
 use std::io;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
+
+pub use metrics::{CertificateExpiry, Metrics};
+use statusz::Statusz;
 
 /// Whether the server is ready, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,18 +30,35 @@ pub struct Readiness {
 /// Returns the readiness of the server from memory.
 pub type ReadinessCheck = Arc<dyn Fn() -> Readiness + Send + Sync>;
 
+/// What this port serves.
+#[derive(Clone)]
+pub struct Pages {
+    /// Whether the server is ready.
+    pub readiness: ReadinessCheck,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What Headcount believes, and who gets to see it; `None` without a fleet.
+    pub statusz: Option<Statusz>,
+}
+
 /// Returns the routes of this port.
-pub fn router(readiness: ReadinessCheck) -> Router {
-    Router::new().route("/livez", get(async || "ok")).route("/readyz", get(readyz)).with_state(readiness)
+pub fn router(pages: Pages) -> Router {
+    let Pages { readiness, metrics, statusz } = pages;
+    let probes = Router::new().route("/livez", get(async || "ok")).route("/readyz", get(readyz)).with_state(readiness);
+    let routes = probes.merge(Router::new().route("/metrics", get(exposition)).with_state(metrics));
+    match statusz {
+        Some(statusz) => routes.merge(statusz::router(statusz)),
+        None => routes,
+    }
 }
 
 /// Serves this port until `shutdown` completes.
 pub async fn serve(
     listener: TcpListener,
-    readiness: ReadinessCheck,
+    pages: Pages,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let router = router(readiness);
+    let router = router(pages);
     let serving = connections::serve(&listener, &router);
     tokio::select! {
         served = serving => served,
@@ -53,6 +77,15 @@ async fn readyz(State(check): State<ReadinessCheck>) -> (StatusCode, String) {
     }
     text.push('\n');
     (StatusCode::SERVICE_UNAVAILABLE, text)
+}
+
+/// Renders beside the other tasks: thousands of groups take some milliseconds.
+async fn exposition(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default().to_owned();
+    match tokio::task::spawn_blocking(move || metrics.render(&accept)).await {
+        Ok(Ok(rendered)) => ([(CONTENT_TYPE, rendered.content_type)], rendered.text).into_response(),
+        Ok(Err(_)) | Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be rendered\n").into_response(),
+    }
 }
 
 #[cfg(test)]
@@ -82,7 +115,8 @@ mod tests {
         let (stop, stopped) = oneshot::channel();
         let shared = Arc::clone(&readiness);
         let check: ReadinessCheck = Arc::new(move || shared.lock().expect("no panic").clone());
-        let serving = tokio::spawn(serve(listener, check, async {
+        let pages = Pages { readiness: check, metrics: Arc::default(), statusz: None };
+        let serving = tokio::spawn(serve(listener, pages, async {
             let _ = stopped.await;
         }));
         Served { address, readiness, stop, serving }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::CommandError;
 use crate::check::{self, CheckInput, Finding};
-use crate::cloud::{Family, SharedCloud};
+use crate::cloud::{CallMeter, CallMetrics, Family, SharedCloud};
 use crate::clouds::simulated;
 use crate::config::{CloudSettings, Config, Source};
 use crate::fleet::{self, Fleet, Settings};
@@ -17,6 +17,7 @@ pub(super) struct Prepared {
     families: Vec<Family>,
     simulated: Vec<Arc<simulated::Simulated>>,
     kubernetes: Option<Cluster>,
+    calls: CallMetrics,
 }
 
 /// The cluster to learn from, or why it cannot be used although learning is configured.
@@ -31,6 +32,8 @@ pub(super) struct Connected {
     pub(super) simulated: Vec<Arc<simulated::Simulated>>,
     /// The cluster to learn from.
     pub(super) kubernetes: Option<Arc<dyn KubernetesApi>>,
+    /// Counts of the calls to the clouds.
+    pub(super) calls: CallMetrics,
 }
 
 /// Connects every source and starts to watch it.
@@ -44,8 +47,10 @@ pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
         tracing::warn!("{warning}");
     }
     let (mut sources, mut simulated) = (Vec::new(), Vec::new());
+    let calls = CallMetrics::default();
     for source in &config.sources {
-        sources.push((Arc::from(source.name.as_str()), connect_source(source, &mut simulated).await?));
+        let meter = calls.meter(&source.name);
+        sources.push((Arc::from(source.name.as_str()), connect_source(source, &mut simulated, meter).await?));
     }
     let families = sources.iter().map(|(_, cloud): &(Arc<str>, SharedCloud)| cloud.family()).collect();
     let settings = Settings {
@@ -55,7 +60,7 @@ pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
         policies: Arc::new(config.groups.clone()),
         read_only: config.read_only,
     };
-    Ok(Prepared { settings, families, simulated, kubernetes: kubernetes(config)? })
+    Ok(Prepared { settings, families, simulated, kubernetes: kubernetes(config)?, calls })
 }
 
 impl Prepared {
@@ -81,9 +86,9 @@ impl Prepared {
 
     /// Starts the fleet.
     pub(super) fn start(self) -> Connected {
-        let Self { settings, families, simulated, kubernetes } = self;
+        let Self { settings, families, simulated, kubernetes, calls } = self;
         let kubernetes = kubernetes.and_then(Result::ok);
-        Connected { fleet: Arc::new(Fleet::start(settings)), families, simulated, kubernetes }
+        Connected { fleet: Arc::new(Fleet::start(settings)), families, simulated, kubernetes, calls }
     }
 }
 
@@ -107,10 +112,11 @@ fn kubernetes(config: &Config) -> Result<Option<Cluster>, CommandError> {
 pub(super) async fn connect_source(
     source: &Source,
     simulated: &mut Vec<Arc<simulated::Simulated>>,
+    calls: CallMeter,
 ) -> Result<SharedCloud, CommandError> {
     match &source.cloud {
         CloudSettings::Simulated(settings) => {
-            let cloud = Arc::new(simulated::Simulated::configured(settings));
+            let cloud = Arc::new(simulated::Simulated::configured(settings).metered(calls));
             // Hundreds of groups would print too many events.
             if settings.groups == 0 {
                 simulated.push(Arc::clone(&cloud));
@@ -119,13 +125,13 @@ pub(super) async fn connect_source(
         }
         #[cfg(feature = "aws")]
         CloudSettings::Aws(settings) => {
-            let connected = crate::clouds::aws::Aws::connect(settings.clone()).await;
+            let connected = crate::clouds::aws::Aws::connect(settings.clone(), calls).await;
             let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
             Ok(Arc::new(cloud))
         }
         #[cfg(feature = "azure")]
         CloudSettings::Azure(settings) => {
-            let connected = crate::clouds::azure::Azure::connect(settings.clone()).await;
+            let connected = crate::clouds::azure::Azure::connect(settings.clone(), calls).await;
             let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
             Ok(Arc::new(cloud))
         }

@@ -5,6 +5,7 @@ use tokio::time::timeout;
 use super::groups::PATIENCE;
 use super::output::print;
 use super::{CommandError, clouds};
+use crate::cloud::CallMeter;
 use crate::config::{self, Config, Source};
 use crate::instance_types;
 
@@ -44,7 +45,7 @@ impl Export {
     async fn run(self) -> Result<(), CommandError> {
         let config = Config::load(&self.configuration)?;
         let source = chosen(&config.sources, self.source.as_deref())?;
-        let cloud = clouds::connect_source(source, &mut Vec::new()).await?;
+        let cloud = clouds::connect_source(source, &mut Vec::new(), CallMeter::default()).await?;
         let failed = |why: String| CommandError::Failed(format!("source {}: {why}", source.name));
         let listed = timeout(PATIENCE, cloud.all_instance_types()).await;
         let listed = listed.map_err(|_elapsed| {

@@ -4,17 +4,19 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use super::CommandError;
 use super::clouds::{self, Connected};
 use super::shutdown::Shutdown;
-use crate::admin::{self, Readiness, ReadinessCheck};
+use crate::admin::statusz::Statusz;
+use crate::admin::{self, Metrics, Pages, Readiness, ReadinessCheck};
 use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
 use crate::fleet::{Fleet, LEARN_EVERY};
 use crate::grpc::tls::LiveTls;
-use crate::grpc::{self, Gpu};
+use crate::grpc::{self, Gpu, GrpcMetrics};
 
 /// Serve the node groups to the Cluster Autoscaler.
 #[derive(Debug, clap::Args)]
@@ -27,7 +29,7 @@ pub(super) struct Serve {
     /// The address of the gRPC port [default: 127.0.0.1:8086].
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// The address of the admin port, which serves /livez and /readyz [default: 127.0.0.1:8087].
+    /// The address of the admin port, which serves /livez, /readyz, /metrics and /statusz [default: 127.0.0.1:8087].
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin_listen: Option<SocketAddr>,
     /// Allow plaintext gRPC on an address other than loopback. Anyone who can connect can then delete nodes.
@@ -63,22 +65,30 @@ impl Serve {
         let shutdown =
             Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let (grpc_port, admin_port) = (bind(listen).await?, bind(admin_listen).await?);
-        let Connected { fleet, families, simulated, kubernetes } = clouds::connect(&config).await?;
+        let Connected { fleet, families, simulated, kubernetes, calls } = clouds::connect(&config).await?;
         simulated.iter().for_each(print_events);
         let _learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
         let settings = grpc::Settings {
             fleet: Arc::clone(&fleet),
             gpu: Gpu::new(config.gpu_label.clone(), &families),
             options_since_135: config.grpc.options_since_135,
-            tls,
+            tls: tls.clone(),
             refusals: Arc::default(),
+            metrics: GrpcMetrics::default(),
         };
+        let mut registry = Registry::default();
+        calls.register(&mut registry);
+        settings.metrics.register(&mut registry);
+        let expiry = Arc::new(move || tls.as_ref().map(|tls| tls.expiry()).unwrap_or_default());
+        let metrics = Arc::new(Metrics::new(registry, Arc::clone(&fleet), expiry));
+        let statusz = Some(Statusz { fleet: Arc::clone(&fleet), audience: config.admin.statusz });
+        let pages = Pages { readiness: readiness(&fleet, &shutdown), metrics, statusz };
         tracing::info!(
             grpc = %local(&grpc_port), admin = %local(&admin_port), sources = config.sources.len(),
             refresh_interval = %humantime::format_duration(config.refresh_interval),
             read_only = config.read_only, "serving"
         );
-        let probes = tokio::spawn(admin::serve(admin_port, readiness(&fleet, &shutdown), std::future::pending()));
+        let probes = tokio::spawn(admin::serve(admin_port, pages, std::future::pending()));
         tokio::spawn(log_when_ready(Arc::clone(&fleet)));
         let serving = grpc::serve(grpc_port, settings, shutdown.begun());
         let limit = config.drain_timeout;

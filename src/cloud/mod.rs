@@ -6,6 +6,7 @@
 
 mod adverse_setting;
 mod budget;
+mod call_meter;
 mod error;
 pub mod go_syntax;
 mod instance_type;
@@ -22,6 +23,7 @@ use async_trait::async_trait;
 
 pub use adverse_setting::{AdverseSetting, AdverseSettings};
 pub use budget::Budget;
+pub use call_meter::{CALL_FAMILIES, CallMeter, CallMetrics, CallStatus};
 pub use error::{CloudError, Fault};
 pub use instance_type::{Accelerator, Architecture, InstanceType};
 pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};

@@ -47,6 +47,7 @@ pub(super) struct Tls {
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct Admin {
     pub(super) listen: Option<Text>,
+    pub(super) statusz: Option<Text>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -33,6 +33,7 @@ pub use arguments::{Arguments, Provider};
 pub use error::{ConfigError, Place};
 pub use source::{CloudSettings, Source};
 
+use crate::admin::statusz::Audience;
 use crate::config::settings::simulated;
 use crate::fleet::Policies;
 use crate::grpc::dialect::SendPolicy;
@@ -87,6 +88,8 @@ pub struct Grpc {
 pub struct Admin {
     /// Where to listen; 127.0.0.1:8087 by default.
     pub listen: SocketAddr,
+    /// Who gets the status page; callers on this host by default.
+    pub statusz: Audience,
 }
 
 impl Default for Grpc {
@@ -97,7 +100,7 @@ impl Default for Grpc {
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 8087)) }
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 8087)), statusz: Audience::default() }
     }
 }
 

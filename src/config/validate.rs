@@ -9,6 +9,7 @@ use super::file::{self, Text};
 use super::source::{self, SourceContext};
 use super::yaml::{checked, optional, place};
 use super::{Admin, Config, Environment, Grpc, groups, learn, scalar};
+use crate::admin::statusz::Audience;
 use crate::fleet::Policies;
 use crate::grpc::dialect::SendPolicy;
 use crate::grpc::tls::TlsSettings;
@@ -82,7 +83,13 @@ fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
 /// The admin port must differ from the gRPC port. Port 0 means any free port, so both may be 0.
 fn admin(file: &file::File, grpc: &Grpc, path: &Path) -> Result<Admin, ConfigError> {
     let listen = optional(file.admin.listen.as_ref(), path, |text| scalar::address(text))?;
-    let admin = listen.map_or_else(Admin::default, |listen| Admin { listen });
+    let statusz = optional(file.admin.statusz.as_ref(), path, |text| match text.as_str() {
+        "loopback" => Ok(Audience::Loopback),
+        "everywhere" => Ok(Audience::Everywhere),
+        other => Err(format!("{other:?} is no audience; write loopback or everywhere")),
+    })?;
+    let default = Admin::default();
+    let admin = Admin { listen: listen.unwrap_or(default.listen), statusz: statusz.unwrap_or(default.statusz) };
     if admin.listen == grpc.listen && admin.listen.port() != 0 {
         // At least one of the two is in the file, because the defaults differ.
         let written = file.admin.listen.as_ref().or(file.grpc.listen.as_ref());

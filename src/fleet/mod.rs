@@ -11,10 +11,12 @@
 
 mod accounting;
 mod census;
+mod contact;
 mod deadline;
 mod doubt;
 mod error;
 mod in_flight;
+mod journal;
 mod keeper;
 mod learning;
 mod limits;
@@ -26,6 +28,7 @@ mod placeholder;
 mod plan;
 mod policy;
 mod request;
+mod request_id;
 mod snapshot;
 mod source;
 mod state;
@@ -44,23 +47,28 @@ use futures_util::future::{join_all, select_all};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
+pub use contact::LastCall;
 pub use deadline::Deadline;
 pub use error::{FleetError, Refusal};
+pub use journal::{Decision, JOURNAL_FAMILIES, Journal, RequestKind, RequestResult, UnfinishedOperation};
 use learning::LearnedState;
 pub use learning::{Learner, recall};
 pub use limits::LEARN_EVERY;
 pub use plan::NamedNode;
 pub use policy::{Policies, Policy};
 pub use request::Mutation;
+pub use request_id::RequestId;
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
 pub use source::Health;
 pub use status::{GroupStatus, ReportedInstance};
 pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
-use crate::cloud::{Recognition, SharedCloud};
+use crate::cloud::{Budget, ProviderId, Recognition, SharedCloud};
 use crate::instance_types::Catalog;
 use crate::kubernetes::KubernetesApi;
 use crate::template::NodeTemplate;
+use contact::Contact;
+use journal::RequestRecord;
 use keeper::KeeperContext;
 use limits::{NODES_PER_CALL, REFRESH_WAIT, STALE_AFTER, WAIT_FOR_ALL_SOURCES};
 use mailbox::{Mailbox, Undelivered};
@@ -91,6 +99,8 @@ pub struct Fleet {
     interval: Duration,
     read_only: bool,
     ready: watch::Receiver<bool>,
+    journal: Arc<Journal>,
+    contact: Contact,
 }
 
 impl Fleet {
@@ -98,6 +108,7 @@ impl Fleet {
     pub fn start(settings: Settings) -> Self {
         let store = Arc::new(Store::default());
         let operation_ids = Arc::new(AtomicU64::new(1));
+        let journal = Arc::new(Journal::default());
         let sources: Vec<Source> = settings
             .sources
             .iter()
@@ -113,6 +124,7 @@ impl Fleet {
                     store: Arc::clone(&store),
                     policies: Arc::clone(&settings.policies),
                     operation_ids: Arc::clone(&operation_ids),
+                    journal: Arc::clone(&journal),
                     templates: builder.start(),
                     catalog: Arc::clone(&settings.catalog),
                     read_only: settings.read_only,
@@ -129,12 +141,62 @@ impl Fleet {
             interval: settings.refresh_interval,
             read_only: settings.read_only,
             ready,
+            journal,
+            contact: Contact::new(),
         }
     }
 
     /// The snapshot that reads are served from.
     pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
         self.store.load()
+    }
+
+    /// What the fleet did lately.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Notes that the Cluster Autoscaler called.
+    pub fn note_call(&self) {
+        self.contact.called();
+    }
+
+    /// Notes which releases the calling Cluster Autoscaler looks like.
+    pub fn note_dialect(&self, dialect: &'static str) {
+        self.contact.speaks(dialect);
+    }
+
+    /// What is known of the calling Cluster Autoscaler.
+    pub fn last_call(&self) -> LastCall {
+        self.contact.last_call()
+    }
+
+    /// The group of a node that the Cluster Autoscaler asks about. Notes nodes that look like a source's and that no group
+    /// lists.
+    pub fn note_node(&self, provider_id: &str) -> Option<(Arc<str>, Arc<GroupView>)> {
+        let found = self.snapshot().group_of(provider_id).map(|(id, view)| (Arc::clone(id), Arc::clone(view)));
+        if found.is_some() {
+            self.contact.matched(&ProviderId::from(provider_id));
+        } else {
+            let recognises = |source: &&Source| {
+                self.clouds.get(&source.name).is_some_and(|cloud| cloud.recognise(provider_id) != Recognition::Foreign)
+            };
+            if let Some(source) = self.sources.iter().find(recognises) {
+                self.contact.unmatched(ProviderId::from(provider_id), &source.name);
+            }
+        }
+        found
+    }
+
+    /// How many nodes the Cluster Autoscaler asks about that look like a source's and that no group lists.
+    pub fn unmatched_nodes(&self) -> HashMap<Arc<str>, u32> {
+        self.contact.unmatched_nodes()
+    }
+
+    /// What remains of the call budgets of each source's cloud.
+    pub fn budgets(&self) -> impl Iterator<Item = (&Arc<str>, Vec<Budget>)> {
+        let of = |source| self.clouds.get(source).map(|cloud| cloud.budgets()).unwrap_or_default();
+        self.sources.iter().map(move |source| (&source.name, of(&source.name)))
     }
 
     /// How each source is doing.
@@ -203,6 +265,15 @@ impl Fleet {
 
     /// Has a group's keeper do something, within the caller's time.
     pub async fn mutate(&self, id: &str, mutation: Mutation, deadline: Deadline) -> Result<(), FleetError> {
+        let request = RequestRecord::new(self.snapshot().group(id), &mutation);
+        let outcome = self.carry_out(id, mutation, deadline).await;
+        if let Some(request) = request {
+            request.ended(&self.journal, &outcome);
+        }
+        outcome
+    }
+
+    async fn carry_out(&self, id: &str, mutation: Mutation, deadline: Deadline) -> Result<(), FleetError> {
         let (group, view) = {
             let snapshot = self.snapshot();
             let Some((id, view)) = snapshot.group(id) else {

@@ -15,7 +15,7 @@ use super::limits::GONE_NODE_LIFE;
 use super::mailbox::Mailbox;
 use super::options::Options;
 use super::status::{GroupStatus, ReportedInstance};
-use crate::cloud::{Family, GroupName, ProviderId};
+use crate::cloud::{Family, GroupName, Permit, ProviderId};
 use crate::template::NodeTemplate;
 
 /// Which group: the source and the name there.
@@ -53,6 +53,12 @@ pub struct GroupView {
     pub options: Options,
     /// When the capacity was read.
     pub observed: Instant,
+    /// Whether it may grow.
+    pub growth: Permit,
+    /// Whether its instances may be deleted.
+    pub removal: Permit,
+    /// Why the last observation is not used until another one confirms it.
+    pub doubt: Option<Arc<str>>,
     /// Where its requests go.
     pub mailbox: Mailbox,
 }
@@ -138,6 +144,11 @@ impl Store {
     /// The snapshot of this moment.
     pub(super) fn load(&self) -> arc_swap::Guard<Arc<Snapshot>> {
         self.current.load()
+    }
+
+    /// What is published of a group.
+    pub(super) fn view(&self, key: &GroupKey) -> Option<Arc<GroupView>> {
+        self.load().served(key).map(|(_, view)| Arc::clone(view))
     }
 
     /// Changes each time something is published.

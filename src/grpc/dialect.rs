@@ -39,6 +39,18 @@ impl Dialect {
     }
 }
 
+impl Dialect {
+    /// The releases, for people.
+    pub fn releases(self) -> &'static str {
+        match self {
+            Self::To128 => "1.25 to 1.28",
+            Self::From129To133 => "1.29 to 1.33",
+            Self::V134 => "1.34",
+            Self::From135 => "1.35 or later",
+        }
+    }
+}
+
 /// Whether overrides are sent to 1.35 and later. These releases read any options as a node startup time of zero, so that
 /// booting nodes count as unready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ pub mod deadline;
 pub mod dialect;
 mod gpu;
 mod listener;
+mod metering;
 pub mod peer;
 pub mod proto;
 mod server;
@@ -15,4 +16,5 @@ pub mod tls;
 
 pub use gpu::Gpu;
 pub use listener::Refusals;
+pub use metering::{GRPC_FAMILIES, GrpcMetrics};
 pub use server::{Settings, serve, service};

@@ -9,6 +9,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use super::dialect::SendPolicy;
 use super::gpu::Gpu;
 use super::listener::{self, Refusals};
+use super::metering::GrpcMetrics;
 use super::proto::cloud_provider_server::CloudProviderServer;
 use super::service::Service;
 use super::tls::LiveTls;
@@ -29,13 +30,15 @@ pub struct Settings {
     pub tls: Option<Arc<LiveTls>>,
     /// Counts the clients that are turned away.
     pub refusals: Arc<Refusals>,
+    /// Counts the calls.
+    pub metrics: GrpcMetrics,
 }
 
 /// Returns the service without a server, for tests and benchmarks that have their own.
 pub fn service(
     settings: Settings,
 ) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
-    let Settings { fleet, gpu, options_since_135, tls, refusals: _ } = settings;
+    let Settings { fleet, gpu, options_since_135, tls, refusals: _, metrics: _ } = settings;
     let service = Service { fleet, gpu, options_since_135, warned_of_options: Mutex::default() };
     (CloudProviderServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX), tls)
 }
@@ -43,13 +46,15 @@ pub fn service(
 /// Serves until `shutdown` completes, then finishes the calls in progress.
 pub async fn serve(listener: TcpListener, settings: Settings, shutdown: impl Future<Output = ()> + Send) {
     let (fleet, refusals) = (Arc::clone(&settings.fleet), Arc::clone(&settings.refusals));
+    let metrics = settings.metrics.clone();
     let (service, tls) = service(settings);
     let mut routes = Routes::builder();
     routes.add_service(service).add_service(health(&fleet).await);
     // grpcurl up to 1.8 supports only the alpha version of reflection.
     described(reflection().build_v1()).map(|service| routes.add_service(service));
     described(reflection().build_v1alpha()).map(|service| routes.add_service(service));
-    listener::serve(listener, routes.routes().prepare(), tls, refusals, shutdown).await;
+    let metered = Routes::from(routes.routes().into_axum_router().layer(metrics));
+    listener::serve(listener, metered.prepare(), tls, refusals, shutdown).await;
 }
 
 /// Reflection for all services, so that grpcurl needs no .proto file.

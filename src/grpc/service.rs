@@ -41,6 +41,7 @@ type Answer<T> = Result<Response<T>, Status>;
 impl Service {
     /// Waits for the first good observation of each source, until the caller's deadline.
     async fn ready<T>(&self, request: &Request<T>) -> Result<Deadline, Status> {
+        self.fleet.note_call();
         let deadline = deadline_of(request);
         self.fleet.wait_ready(deadline.answer_by).await.map_err(|error| status(&error))?;
         Ok(deadline)
@@ -85,8 +86,7 @@ impl CloudProvider for Service {
     async fn node_group_for_node(&self, request: Request<NodeGroupForNodeRequest>) -> Answer<NodeGroupForNodeResponse> {
         self.ready(&request).await?;
         let node = request.into_inner().node.unwrap_or_default();
-        let snapshot = self.fleet.snapshot();
-        let node_group = snapshot.group_of(&node.provider_id).map(|(id, view)| node_group(id, view));
+        let node_group = self.fleet.note_node(&node.provider_id).map(|(id, view)| node_group(&id, &view));
         Ok(Response::new(NodeGroupForNodeResponse { node_group }))
     }
 
@@ -124,6 +124,9 @@ impl CloudProvider for Service {
     ) -> Answer<NodeGroupAutoscalingOptionsResponse> {
         self.ready(&request).await?;
         let NodeGroupAutoscalingOptionsRequest { id, defaults } = request.into_inner();
+        if let Some(dialect) = Dialect::of(defaults.as_ref()) {
+            self.fleet.note_dialect(dialect.releases());
+        }
         let view = self.view(&id)?;
         let options = dialect::options_to_send(&view.options, defaults.as_ref(), self.options_since_135);
         if options.is_none() && !view.options.is_empty() {

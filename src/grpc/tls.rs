@@ -28,6 +28,8 @@ pub struct LiveTls {
     config: ArcSwap<ServerConfig>,
     /// Why the current files are not in use.
     reload_error: ArcSwapOption<String>,
+    /// The end of each certificate's validity, by its role.
+    expiry: ArcSwap<Vec<(&'static str, f64)>>,
     /// The files that `config` was made from; [`LiveTls::watch`] compares with them.
     loaded: Files,
 }
@@ -40,7 +42,8 @@ impl LiveTls {
         }
         let loaded = Files::read(&settings)?;
         let config = ArcSwap::new(loaded.server_config(&settings)?);
-        Ok(Self { settings, config, reload_error: ArcSwapOption::empty(), loaded })
+        let expiry = ArcSwap::from_pointee(loaded.expiry());
+        Ok(Self { settings, config, reload_error: ArcSwapOption::empty(), expiry, loaded })
     }
 
     /// Returns the configuration for the next connection.
@@ -51,6 +54,12 @@ impl LiveTls {
     /// The names of which a client's certificate must have one. If empty, every client with a valid certificate may connect.
     pub fn allowed_clients(&self) -> &[String] {
         &self.settings.allowed_clients
+    }
+
+    /// The end of the validity of the certificates in use in seconds since the Unix epoch, by role: `cert` and `clientCa`. Of
+    /// several client CAs, it is that of the first to expire.
+    pub fn expiry(&self) -> Vec<(&'static str, f64)> {
+        self.expiry.load().to_vec()
     }
 
     /// Why the current files cannot be used; `None` while they are in use.
@@ -90,6 +99,7 @@ impl LiveTls {
         match config {
             Ok(config) => {
                 self.config.store(config);
+                self.expiry.store(Arc::new(found.as_ref().map(Files::expiry).unwrap_or_default()));
                 self.reload_error.store(None);
                 info!("TLS files reloaded; new connections use them");
             }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use paths::{UsedPath, used_paths};
 
 /// The top-level modules, top to bottom. A module may import itself and the modules after it.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "main",
     "cli",
     "clouds",
@@ -30,6 +30,7 @@ const ORDER: [&str; 12] = [
     "instance_types",
     "kubernetes",
     "cloud",
+    "metrics",
 ];
 
 /// A longer file holds more than one noun.

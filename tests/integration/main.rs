@@ -20,6 +20,7 @@ mod incidents;
 mod installation;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod learning;
+mod operation;
 mod peers;
 mod serving;
 #[cfg(all(feature = "aws", feature = "azure"))]

@@ -92,6 +92,7 @@ impl Within {
                 options_since_135: SendPolicy::Suppress,
                 tls: None,
                 refusals: Arc::default(),
+                metrics: headcount::grpc::GrpcMetrics::default(),
             };
             tokio::spawn(grpc::serve(listener, settings, std::future::pending()));
             fleet.wait_ready(Instant::now() + Duration::from_secs(60)).await.expect("ready");

@@ -21,7 +21,7 @@ use self::groups::{Groups, ids};
 use self::launch::Launches;
 use self::sdk::connect::Clients;
 use crate::cloud::{
-    Acceptance, AdverseSettings, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
+    Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
     LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
 };
 
@@ -38,8 +38,8 @@ pub struct Aws {
 
 impl Aws {
     /// Connects to one account and region. Makes no call, except to find the region if none is configured.
-    pub async fn connect(settings: Settings) -> Result<Self, ConnectError> {
-        let clients = Clients::connect(&settings).await?;
+    pub async fn connect(settings: Settings, calls: CallMeter) -> Result<Self, ConnectError> {
+        let clients = Clients::connect(&settings, calls).await?;
         Ok(Self::over(settings, clients))
     }
 

@@ -40,8 +40,8 @@ use self::scale_set_cache::ScaleSetCache;
 use self::size_lists::SizeLists;
 use super::warnings::Warnings;
 use crate::cloud::{
-    Acceptance, AdverseSettings, Budget, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
-    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
+    Acceptance, AdverseSettings, Budget, CallMeter, Cloud, CloudError, Deletion, Family, GroupName, GroupReading,
+    InstanceType, LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
 };
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Secret, Settings};
@@ -65,12 +65,12 @@ impl Azure {
     /// # Errors
     ///
     /// If the settings are unusable. Azure Resource Manager is not called yet.
-    pub async fn connect(mut settings: Settings) -> Result<Self, ConnectError> {
+    pub async fn connect(mut settings: Settings, calls: CallMeter) -> Result<Self, ConnectError> {
         if settings.subscription_id.as_deref().is_none_or(|id| id.trim().is_empty()) {
             settings.subscription_id = auth::subscription().await;
         }
         let subscription = settings.subscription_id.clone().ok_or(ConnectError::NoSubscription)?;
-        let arm = ArmScaleSets::connect(&settings)?;
+        let arm = ArmScaleSets::connect(&settings, calls)?;
         Ok(Self::over(settings, subscription, Arc::new(arm)))
     }
 

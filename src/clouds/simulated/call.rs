@@ -26,6 +26,18 @@ pub enum CallKind {
 }
 
 impl CallKind {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::List,
+        Self::Observe,
+        Self::LaunchActivity,
+        Self::SetCapacity,
+        Self::DeleteInstances,
+        Self::Follow,
+        Self::LaunchSpec,
+        Self::InstanceTypes,
+    ];
+
     /// Its name in error messages.
     pub fn name(self) -> &'static str {
         match self {

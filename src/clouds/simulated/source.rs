@@ -12,7 +12,7 @@ use super::faults::Faults;
 use super::plan::GroupPlan;
 use super::record::{Event, Killed, Refusal};
 use super::world::World;
-use crate::cloud::{CloudError, Family, ProviderId};
+use crate::cloud::{CallMeter, CallStatus, CloudError, Family, ProviderId};
 
 /// The number of events that wait for a subscriber; a slower one misses the oldest.
 const EVENTS_WAITING_MAX: usize = 1024;
@@ -27,6 +27,7 @@ pub struct Simulated {
     events: broadcast::Sender<Event>,
     began: Instant,
     pub(super) family: Family,
+    meter: CallMeter,
 }
 
 impl Simulated {
@@ -39,6 +40,7 @@ impl Simulated {
             events: broadcast::channel(EVENTS_WAITING_MAX).0,
             began: Instant::now(),
             family: Family::Aws,
+            meter: CallMeter::default(),
         }
     }
 
@@ -54,6 +56,13 @@ impl Simulated {
     /// The same source as one of this family.
     pub fn of_family(mut self, family: Family) -> Self {
         self.family = family;
+        self
+    }
+
+    /// The same source, whose calls this meter counts.
+    pub fn metered(mut self, meter: CallMeter) -> Self {
+        meter.expect(CallKind::ALL.map(CallKind::name));
+        self.meter = meter;
         self
     }
 
@@ -161,6 +170,7 @@ impl Simulated {
     ) -> Result<R, CloudError> {
         let group = (!subject.is_empty()).then_some(subject);
         let planned = lock(&self.faults).begin_call(self.elapsed(), kind, group, detail);
+        let began = Instant::now();
         pause(planned.delay_before).await;
         let call_fault = |fails: fn(CallKind, &str, &CallFault) -> Option<CloudError>| {
             planned.call_fault.as_ref().and_then(|call_fault| fails(kind, subject, call_fault))
@@ -170,10 +180,19 @@ impl Simulated {
             None => self.world(act),
         };
         pause(planned.delay_after).await;
-        match call_fault(errors::after) {
+        let outcome = match call_fault(errors::after) {
             Some(error) => Err(error),
             None => outcome,
-        }
+        };
+        let status = match &outcome {
+            Ok(_) => CallStatus::Success,
+            Err(error) => error.fault().code.as_deref().map_or(CallStatus::NoResponse, |code| CallStatus::Failed {
+                code,
+                is_throttled: matches!(error, CloudError::Throttled { .. }),
+            }),
+        };
+        self.meter.observe(kind.name(), began.elapsed(), status);
+        outcome
     }
 }
 

@@ -28,6 +28,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::doubt::Doubt;
 use super::error::{FleetError, Refusal};
+use super::journal::{Journal, SIDE_TASK};
 use super::limits::MAILBOX;
 use super::mailbox::{Adoption, Mailbox, Message};
 use super::observation::Observation;
@@ -56,6 +57,8 @@ pub(super) struct KeeperContext {
     pub policies: Arc<Policies>,
     /// Names operations.
     pub operation_ids: Arc<AtomicU64>,
+    /// What the fleet did lately.
+    pub journal: Arc<Journal>,
     /// Where templates are built.
     pub templates: mpsc::Sender<TemplateJob>,
     /// Instance types, and what nodes were seen to hold.
@@ -162,7 +165,10 @@ impl Keeper {
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.wake(),
                 found = self.side.next(), if !self.side.is_empty() => match found {
                     Some(Ok(finding)) => self.take(finding).await,
-                    Some(Err(error)) => tracing::error!(group = %self.group_id(), %error, "a task of the node group panicked; it will be started again"),
+                    Some(Err(error)) => {
+                        self.context.journal.count_restart(SIDE_TASK);
+                        tracing::error!(group = %self.group_id(), %error, "a task of the node group panicked; it will be started again");
+                    }
                     None => {}
                 },
                 message = self.inbox.recv() => match message {
@@ -211,6 +217,7 @@ impl Keeper {
 
     fn retire(&mut self) {
         tracing::warn!(group = %self.group_id(), source = %self.key.source, "node group no longer exists; no longer served");
+        self.context.journal.retire(&self.group_id());
         self.context.store.retire(&self.key);
         self.is_gone = true;
     }
@@ -248,7 +255,7 @@ impl Keeper {
         };
         let policy = self.context.policies.of(&self.group_id());
         let tagged = self.tagged.as_ref().map(|(_, options)| *options).unwrap_or_default();
-        self.context.store.publish(GroupView {
+        let view = GroupView {
             key: self.key.clone(),
             family: self.context.cloud.family(),
             min: reading.min,
@@ -257,8 +264,15 @@ impl Keeper {
             template: self.template.clone(),
             options: tagged.merge(&policy.options),
             observed: observation.begun,
+            growth: reading.growth.clone(),
+            removal: reading.removal.clone(),
+            doubt: self.doubted.as_ref().map(|doubted| doubted.why.to_string().into()),
             mailbox: self.mailbox.clone(),
-        });
+        };
+        let before = self.context.store.view(&self.key);
+        let id = self.group_id();
+        self.context.journal.published(&id, before.as_deref(), &view, self.state.in_flight());
+        self.context.store.publish(view);
     }
 
     /// Whether a write may begin; every write starts here. In read-only mode, logs what would have been written and returns

@@ -133,6 +133,14 @@ impl Files {
         Ok(Self { cert: read(&settings.cert)?, key: read(&settings.key)?, client_ca })
     }
 
+    /// The end of the certificates' validity, by role.
+    pub(super) fn expiry(&self) -> Vec<(&'static str, f64)> {
+        // Of a chain, only the first is the server's own.
+        let cert = not_after(&self.cert).into_iter().next().map(|at| ("cert", at));
+        let client_ca = self.client_ca.as_ref().and_then(|(_, pem)| not_after(pem).into_iter().reduce(f64::min));
+        cert.into_iter().chain(client_ca.map(|at| ("clientCa", at))).collect()
+    }
+
     pub(super) fn server_config(&self, settings: &TlsSettings) -> Result<Arc<ServerConfig>, TlsError> {
         // Explicit, so that nothing depends on the process-wide default.
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -161,6 +169,17 @@ impl Files {
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
     }
+}
+
+/// When each certificate in a PEM file expires, in seconds since the Unix epoch.
+fn not_after(pem: &[u8]) -> Vec<f64> {
+    let certificates = CertificateDer::pem_slice_iter(pem).flatten();
+    let times = certificates.filter_map(|der| {
+        let (_, certificate) = x509_parser::parse_x509_certificate(&der).ok()?;
+        // Exact up to 2^53 seconds.
+        certificate.validity().not_after.to_datetime().unix_timestamp().to_string().parse().ok()
+    });
+    times.collect()
 }
 
 fn client_verifier(

@@ -76,6 +76,7 @@ impl Service {
             options_since_135: SendPolicy::Send,
             tls: None,
             refusals: Arc::default(),
+            metrics: headcount::grpc::GrpcMetrics::default(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");

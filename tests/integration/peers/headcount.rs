@@ -151,8 +151,22 @@ impl Server {
 
     /// The admin port's response: status line, headers and body.
     pub(crate) fn probe(&self, path: &str) -> String {
+        self.probe_with(path, "")
+    }
+
+    /// The same, with these header lines in the request.
+    pub(crate) fn probe_with(&self, path: &str, headers: &str) -> String {
+        self.ask(path, "headcount", headers)
+    }
+
+    /// The same, with this host in the request.
+    pub(crate) fn probe_as(&self, path: &str, host: &str) -> String {
+        self.ask(path, host, "")
+    }
+
+    fn ask(&self, path: &str, host: &str, headers: &str) -> String {
         let mut stream = TcpStream::connect(self.admin).expect("connects");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: headcount\r\nConnection: close\r\n\r\n").expect("written");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n").expect("written");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
         answer

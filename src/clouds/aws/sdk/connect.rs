@@ -6,9 +6,12 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
+use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
 use thiserror::Error;
 
 use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi};
+use super::metering::Metering;
+use crate::cloud::CallMeter;
 use crate::config::settings::aws::Settings;
 
 /// Long enough for a TLS handshake across a continent.
@@ -39,7 +42,7 @@ pub(in crate::clouds::aws) struct Clients {
 
 impl Clients {
     /// Creates the clients. Makes no call, except to find the region if none is configured.
-    pub(in crate::clouds::aws) async fn connect(settings: &Settings) -> Result<Self, ConnectError> {
+    pub(in crate::clouds::aws) async fn connect(settings: &Settings, calls: CallMeter) -> Result<Self, ConnectError> {
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .operation_attempt_timeout(ATTEMPT_TIMEOUT)
@@ -58,17 +61,20 @@ impl Clients {
         }
         let config = loader.load().await;
         let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
-        Ok(Self::from_sdk(region, &config))
+        Ok(Self::from_sdk(region, &config, calls))
     }
 
-    pub(in crate::clouds::aws) fn from_sdk(region: String, config: &SdkConfig) -> Self {
-        let once = aws_sdk_autoscaling::config::Builder::from(config).retry_config(RetryConfig::disabled()).build();
+    pub(in crate::clouds::aws) fn from_sdk(region: String, config: &SdkConfig, calls: CallMeter) -> Self {
+        let metering = SharedInterceptor::new(Metering::new(calls));
+        let scaling = || aws_sdk_autoscaling::config::Builder::from(config).interceptor(metering.clone());
+        let ec2 = aws_sdk_ec2::config::Builder::from(config).interceptor(metering.clone());
+        let eks = aws_sdk_eks::config::Builder::from(config).interceptor(metering.clone());
         let scaling = AutoScaling {
-            reads: aws_sdk_autoscaling::Client::new(config),
-            writes: aws_sdk_autoscaling::Client::from_conf(once),
+            reads: aws_sdk_autoscaling::Client::from_conf(scaling().build()),
+            writes: aws_sdk_autoscaling::Client::from_conf(scaling().retry_config(RetryConfig::disabled()).build()),
         };
-        let ec2 = Ec2(aws_sdk_ec2::Client::new(config));
-        let eks = Eks(aws_sdk_eks::Client::new(config));
+        let ec2 = Ec2(aws_sdk_ec2::Client::from_conf(ec2.build()));
+        let eks = Eks(aws_sdk_eks::Client::from_conf(eks.build()));
         Self { region, scaling: Arc::new(scaling), ec2: Arc::new(ec2), eks: Arc::new(eks) }
     }
 }

@@ -87,6 +87,11 @@ const SERVER_FAULT: [&str; 7] = [
 /// Codes that mean "not found" although they do not end in `NotFound`.
 const NOT_FOUND: [&str; 2] = ["InvalidAMIID.Unavailable", "InvalidInstanceType"];
 
+/// Whether an error code, or an HTTP status in its place, means that there were too many requests.
+pub(super) fn is_throttling(code: &str) -> bool {
+    THROTTLED.contains(&code) || code == "429"
+}
+
 /// A failed call, without the SDK's types.
 #[derive(Clone, Debug, Default)]
 pub(in crate::clouds::aws) struct FailedCall {

@@ -6,3 +6,4 @@ pub(super) mod connect;
 pub(super) mod errors;
 #[cfg(test)]
 pub(super) mod fake;
+mod metering;

@@ -60,7 +60,7 @@ fn a_malformed_listing_is_an_error_or_groups_with_ordered_bounds() {
     let aws = runtime.block_on(async {
         let config = config(&server(Arc::clone(&next)).await).await;
         let settings = Settings { node_groups: vec!["1:10:asg".parse().expect("good")], ..Settings::default() };
-        Aws::over(settings, Clients::from_sdk("us-east-1".to_owned(), &config))
+        Aws::over(settings, Clients::from_sdk("us-east-1".to_owned(), &config, crate::cloud::CallMeter::default()))
     });
     let listing = || runtime.block_on(aws.list());
 

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 
 use super::api::ReadPurpose;
 use super::errors::{ErrorContext, classify};
-use crate::cloud::CloudError;
+use super::operations;
+use crate::cloud::{CallMeter, CallStatus, CloudError};
 use crate::clouds::azure::http::{HttpResponse, Transport};
 use crate::clouds::azure::throttle::{Bucket, CallLimiter, ThrottleInfo};
 
@@ -91,6 +92,7 @@ pub(in crate::clouds::azure) struct ArmClient {
     bearer: Option<Bearer>,
     current: Option<Mutex<CurrentCredential>>,
     limiter: Arc<CallLimiter>,
+    meter: CallMeter,
 }
 
 impl fmt::Debug for ArmClient {
@@ -112,7 +114,14 @@ impl ArmClient {
             let credential = Arc::clone(&bearer.credential);
             Mutex::new(CurrentCredential { credential, generation: 0, renew_at: None, pause: RENEW_PAUSE_MIN })
         });
-        Self { transport, endpoint, bearer, current, limiter }
+        Self { transport, endpoint, bearer, current, limiter, meter: CallMeter::default() }
+    }
+
+    /// The same client, whose requests this meter counts.
+    pub(in crate::clouds::azure) fn metered(mut self, meter: CallMeter) -> Self {
+        meter.expect(operations::ALL);
+        self.meter = meter;
+        self
     }
 
     pub(in crate::clouds::azure) fn endpoint(&self) -> &Url {
@@ -186,7 +195,10 @@ impl ArmClient {
         }
 
         let limit = if call.bucket.is_write() { WRITE_TIMEOUT } else { READ_TIMEOUT };
-        let response = self.transport.exchange(request, limit).await.map_err(|error| context.unreachable(&error))?;
+        let sent = Instant::now();
+        let exchanged = self.transport.exchange(request, limit).await;
+        self.measure(call, sent.elapsed(), exchanged.as_ref().ok());
+        let response = exchanged.map_err(|error| context.unreachable(&error))?;
         tracing::debug!(
             operation = call.operation,
             name = call.name,
@@ -196,6 +208,20 @@ impl ArmClient {
         );
         self.limiter.record(call.bucket, &call.name, ThrottleInfo::read(&response, SystemTime::now()));
         Ok((response, generation))
+    }
+
+    fn measure(&self, call: &ArmCall, took: Duration, response: Option<&HttpResponse>) {
+        let Some(response) = response else {
+            return self.meter.observe(call.operation, took, CallStatus::NoResponse);
+        };
+        if response.status.is_success() {
+            return self.meter.observe(call.operation, took, CallStatus::Success);
+        }
+        let error = classify(call.context(), response);
+        let status = response.status.as_str();
+        let code = error.fault().code.as_deref().unwrap_or(status);
+        let is_throttled = matches!(error, CloudError::Throttled { .. });
+        self.meter.observe(call.operation, took, CallStatus::Failed { code, is_throttled });
     }
 
     fn current(&self) -> Option<MutexGuard<'_, CurrentCredential>> {

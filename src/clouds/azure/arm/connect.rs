@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::client::{ArmClient, Bearer, NewCredential};
 use super::scale_sets::ArmScaleSets;
+use crate::cloud::CallMeter;
 use crate::clouds::azure::auth::{CredentialError, credential};
 use crate::clouds::azure::http::Transport;
 use crate::clouds::azure::throttle::CallLimiter;
@@ -47,7 +48,7 @@ impl From<CredentialError> for ConnectError {
 
 impl ArmScaleSets {
     /// Connects to one subscription and resource group. Sends no request yet.
-    pub(in crate::clouds::azure) fn connect(settings: &Settings) -> Result<Self, ConnectError> {
+    pub(in crate::clouds::azure) fn connect(settings: &Settings, calls: CallMeter) -> Result<Self, ConnectError> {
         let subscription = settings.subscription_id.as_deref().map(str::trim).filter(|id| !id.is_empty());
         let subscription = subscription.ok_or(ConnectError::NoSubscription)?;
         let endpoint = endpoint(settings)?;
@@ -66,7 +67,7 @@ impl ArmScaleSets {
         };
         let location = settings.location.as_deref().unwrap_or_default();
         let limiter = CallLimiter::shared(endpoint.as_str(), subscription, location);
-        let client = ArmClient::new(transport, endpoint, bearer, limiter);
+        let client = ArmClient::new(transport, endpoint, bearer, limiter).metered(calls);
         Ok(Self::new(client, subscription.to_owned(), settings.resource_group.clone()))
     }
 }

@@ -1,5 +1,18 @@
 //! The names of the calls in logs and errors: the operation IDs of Azure's API specification.
 
+/// All of them.
+pub(in crate::clouds::azure) const ALL: [&str; 9] = [
+    LIST_SCALE_SETS,
+    GET_SCALE_SET,
+    LIST_UNIFORM_MACHINES,
+    LIST_FLEXIBLE_MACHINES,
+    UPDATE_SCALE_SET,
+    DELETE_INSTANCES,
+    GET_OPERATION,
+    LIST_SKUS,
+    LIST_AUTOSCALE_SETTINGS,
+];
+
 /// Lists the scale sets of the resource group.
 pub(in crate::clouds::azure) const LIST_SCALE_SETS: &str = "VirtualMachineScaleSets_List";
 /// Reads one scale set.

@@ -38,6 +38,7 @@ async fn node_groups_never_fail() {
         options_since_135: SendPolicy::Suppress,
         tls: None,
         refusals: Arc::default(),
+        metrics: headcount::grpc::GrpcMetrics::default(),
     };
     let mut client = CloudProviderClient::new(grpc::service(settings).0);
     let asking = client.clone();

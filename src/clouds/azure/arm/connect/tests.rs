@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::cloud::CallMeter;
 use crate::config::settings::azure::{Credential, Secret};
 
 fn settings(endpoint: Option<&str>, credential: Option<Credential>) -> Settings {
@@ -37,9 +38,13 @@ fn endpoints_are_bare_addresses() {
 #[test]
 fn what_is_missing_is_named() {
     let nobody = Settings { subscription_id: Some(" ".to_owned()), ..settings(None, None) };
-    assert!(matches!(ArmScaleSets::connect(&nobody), Err(ConnectError::NoSubscription)));
-    assert!(matches!(ArmScaleSets::connect(&settings(None, None)), Err(ConnectError::NoCredential)));
-    ArmScaleSets::connect(&settings(Some("http://127.0.0.1:1"), None)).expect("plain http needs no credential");
+    assert!(matches!(ArmScaleSets::connect(&nobody, CallMeter::default()), Err(ConnectError::NoSubscription)));
+    assert!(matches!(
+        ArmScaleSets::connect(&settings(None, None), CallMeter::default()),
+        Err(ConnectError::NoCredential)
+    ));
+    ArmScaleSets::connect(&settings(Some("http://127.0.0.1:1"), None), CallMeter::default())
+        .expect("plain http needs no credential");
 }
 
 #[test]
@@ -51,8 +56,9 @@ fn every_credential_can_be_made_and_none_is_shown() {
         token_file: Some(PathBuf::from(file)),
     };
     let there = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let connect =
-        |credential: Credential| ArmScaleSets::connect(&settings(Some("https://arm.invalid"), Some(credential)));
+    let connect = |credential: Credential| {
+        ArmScaleSets::connect(&settings(Some("https://arm.invalid"), Some(credential)), CallMeter::default())
+    };
     let managed_by_resource = managed(Some("/subscriptions/x"));
     let all = [secret(), managed(None), managed(Some("id")), managed_by_resource, Credential::Cli, workload(there)];
     for credential in all {

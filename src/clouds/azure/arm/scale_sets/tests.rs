@@ -2,6 +2,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cloud::CallMeter;
 use crate::clouds::azure::arm::ReadPurpose;
 use crate::clouds::azure::http::{Loopback, Reply};
 use crate::config::settings::azure::{AzureCloud, Settings};
@@ -24,7 +25,7 @@ impl Loopback {
     }
 
     fn arm(&self) -> ArmScaleSets {
-        ArmScaleSets::connect(&self.settings()).expect("a way to the loopback server")
+        ArmScaleSets::connect(&self.settings(), CallMeter::default()).expect("a way to the loopback server")
     }
 }
 
@@ -297,7 +298,7 @@ async fn nobody_there_is_unreachable() {
     let server = Loopback::start([]).await;
     let settings = server.settings();
     drop(server);
-    let arm = ArmScaleSets::connect(&settings).expect("settings");
+    let arm = ArmScaleSets::connect(&settings, CallMeter::default()).expect("settings");
     let error = arm.set_capacity("one", Some("1"), 1).await.expect_err("nobody there");
     assert!(error.outcome_unknown(), "{error}");
 }

@@ -1,0 +1,78 @@
+//! `/metrics`: everything that is counted, and gauges that are derived from the fleet at each scrape.
+
+mod classic;
+mod fleet;
+mod process;
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+use crate::fleet::Fleet;
+use crate::metrics::{FamilySpec, samples};
+
+static CERTIFICATE: FamilySpec = FamilySpec::gauge(
+    "headcount_tls_certificate_not_after_timestamp_seconds",
+    &["file"],
+    "When the served certificate, or the first of the client CAs to do so, expires, since the Unix epoch in seconds",
+);
+
+/// The end of each certificate's validity in seconds since the Unix epoch, by its role.
+pub type CertificateExpiry = Arc<dyn Fn() -> Vec<(&'static str, f64)> + Send + Sync>;
+
+/// What `/metrics` serves.
+#[derive(Default)]
+pub struct Metrics(Registry);
+
+/// One exposition.
+pub(super) struct Exposition {
+    pub(super) content_type: &'static str,
+    pub(super) text: String,
+}
+
+impl Metrics {
+    /// Serves what this registry has, and what is derived from the fleet.
+    pub fn new(mut registry: Registry, fleet: Arc<Fleet>, certificates: CertificateExpiry) -> Self {
+        fleet.journal().register(&mut registry);
+        registry.register_collector(Box::new(fleet::FleetCollector(fleet)));
+        registry.register_collector(Box::new(Certificates(certificates)));
+        registry.register_collector(Box::new(process::ProcessCollector));
+        Self(registry)
+    }
+
+    /// The families of this module.
+    pub fn families() -> impl Iterator<Item = &'static FamilySpec> {
+        fleet::FAMILIES.into_iter().chain([&CERTIFICATE]).chain(process::FAMILIES)
+    }
+
+    /// Writes all metrics in the format that the `Accept` header asks for.
+    pub(super) fn render(&self, accept: &str) -> Result<Exposition, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.0)?;
+        Ok(if classic::wants_open_metrics(accept) {
+            Exposition { content_type: classic::OPEN_METRICS, text }
+        } else {
+            Exposition { content_type: classic::CLASSIC, text: classic::to_classic(&text) }
+        })
+    }
+}
+
+struct Certificates(CertificateExpiry);
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Certificates")
+    }
+}
+
+impl Collector for Certificates {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut help = String::new();
+        let mut samples = samples(&mut encoder, &CERTIFICATE, &mut help)?;
+        (self.0)().into_iter().try_for_each(|(file, at)| samples.write(&[file], at))
+    }
+}

@@ -1,0 +1,124 @@
+//! `/statusz`: what Headcount believes and why, as a document for programs and a page for people.
+//!
+//! Texts of clouds and names of groups are on it, so by default only callers on this host get it. `kubectl port-forward` is one.
+
+mod document;
+mod page;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, RawQuery, State};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+
+pub use document::{
+    Autoscaler, BudgetStatus, DecisionEntry, Document, FailureEntry, GroupEntry, OperationEntry, SourceStatus,
+};
+
+use crate::fleet::Fleet;
+
+/// Nothing may be loaded or run; the only style is the page's own.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Who gets the status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// Callers on this host.
+    #[default]
+    Loopback,
+    /// Every caller that can connect.
+    Everywhere,
+}
+
+/// What this page shows, and to whom.
+#[derive(Clone)]
+pub struct Statusz {
+    /// The fleet.
+    pub fleet: Arc<Fleet>,
+    /// Who gets it.
+    pub audience: Audience,
+}
+
+/// The routes of the page.
+pub(super) fn router(statusz: Statusz) -> Router {
+    Router::new().route("/statusz", get(respond)).with_state(statusz)
+}
+
+async fn respond(
+    State(Statusz { fleet, audience }): State<Statusz>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    if audience == Audience::Loopback && !is_local(peer, &headers) {
+        let advice = "the status is served to callers on this host only: use kubectl port-forward and open it as localhost, or \
+                      set admin.statusz: everywhere\n";
+        return (StatusCode::FORBIDDEN, advice).into_response();
+    }
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_json = match query.as_deref() {
+        Some(query) => query.split('&').any(|pair| pair == "format=json"),
+        None => text(ACCEPT).split(',').any(|media| media.trim().starts_with("application/json")),
+    };
+    let document = Document::of(&fleet);
+    let (content_type, body) = if is_json {
+        match serde_json::to_string_pretty(&document) {
+            Ok(json) => ("application/json", json + "\n"),
+            Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
+    } else {
+        ("text/html; charset=utf-8", page::page(&document))
+    };
+    let headers = [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-store"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, body).into_response()
+}
+
+/// Whether the caller is on this host, and no other site's page in a browser on this host: its requests carry that site's name.
+fn is_local(peer: SocketAddr, headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).map(|host| host.to_str().unwrap_or("?."));
+    peer.ip().to_canonical().is_loopback() && host.is_none_or(names_no_site)
+}
+
+/// Whether a `Host` header is an address, or a name without a domain: nobody can own a site of such a name.
+fn names_no_site(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.split_once(']').map_or("?.", |(address, _)| address),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    !name.contains('.') || name.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_callers_on_this_host_are_local() {
+        let headers = |host: &'static str| HeaderMap::from_iter([(HOST, host.parse().expect("a value"))]);
+        let peer = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        for local in ["127.0.0.1:9", "[::1]:9", "[::ffff:127.0.0.1]:9"] {
+            assert!(is_local(peer(local), &headers("localhost:8087")), "{local}");
+        }
+        assert!(!is_local(peer("10.0.0.7:9"), &headers("localhost:8087")));
+        for (host, is_fine) in [
+            ("localhost", true),
+            ("headcount:8087", true),
+            ("127.0.0.1:8087", true),
+            ("[::1]:8087", true),
+            ("evil.example", false),
+            ("localhost.evil.example:8087", false),
+        ] {
+            assert_eq!(is_local(peer("127.0.0.1:9"), &headers(host)), is_fine, "{host}");
+        }
+    }
+}

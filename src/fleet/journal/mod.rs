@@ -1,0 +1,157 @@
+//! What the fleet did, for people and for metrics: the last decisions, the operations that the cloud has not finished, and counts
+//! of requests and failed launches. Nothing here decides anything; what is served never depends on it.
+
+mod counts;
+mod request;
+mod underway;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use prometheus_client::registry::Registry;
+use serde::Serialize;
+
+use counts::Counts;
+pub(super) use counts::SIDE_TASK;
+pub use counts::{JOURNAL_FAMILIES, RequestKind, RequestResult};
+pub(super) use request::RequestRecord;
+use underway::Underway;
+pub use underway::UnfinishedOperation;
+
+use super::in_flight::InFlight;
+use super::snapshot::GroupView;
+
+/// The number of decisions kept: what one screen shows.
+const DECISIONS: usize = 20;
+
+/// One decision and its basis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// When it was taken.
+    #[serde(serialize_with = "rfc3339")]
+    pub at: SystemTime,
+    /// The group, as served.
+    pub group: String,
+    /// What was requested, or what Headcount did by itself.
+    pub action: String,
+    /// What became of it, in one word.
+    pub result: &'static str,
+    /// Why.
+    pub reason: String,
+    /// The request that it belongs to, as in the log; `None` for what no request asked for.
+    pub request_id: Option<String>,
+}
+
+fn rfc3339<S: serde::Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_rfc3339_seconds(*at))
+}
+
+/// The only owner of what it records.
+#[derive(Debug, Default)]
+pub struct Journal {
+    decisions: Mutex<VecDeque<Decision>>,
+    underway: Mutex<BTreeMap<String, Underway>>,
+    counts: Counts,
+}
+
+impl Journal {
+    /// Has a registry serve the counts.
+    pub fn register(&self, registry: &mut Registry) {
+        self.counts.register(registry);
+    }
+
+    /// Counts a task that ended unexpectedly and is started again.
+    pub fn count_restart(&self, task: &'static str) {
+        self.counts.restarted(task);
+    }
+
+    /// The last decisions, newest first.
+    pub fn decisions(&self) -> Vec<Decision> {
+        lock(&self.decisions).iter().rev().cloned().collect()
+    }
+
+    /// The unfinished operations of a group, oldest first.
+    pub fn unfinished(&self, group: &str) -> Vec<UnfinishedOperation> {
+        lock(&self.underway).get(group).map(Underway::operations).unwrap_or_default()
+    }
+
+    /// Records a decision.
+    pub(super) fn decide(&self, decision: Decision) {
+        let mut decisions = lock(&self.decisions);
+        if decisions.len() >= DECISIONS {
+            decisions.pop_front();
+        }
+        decisions.push_back(decision);
+    }
+
+    /// Counts a request of the Cluster Autoscaler's and its result.
+    pub(super) fn count_request(&self, group: &str, kind: RequestKind, result: RequestResult) {
+        self.counts.request(group, kind, result);
+    }
+
+    /// Compares what is published of a group with what was published before.
+    pub(super) fn published(&self, group: &str, before: Option<&GroupView>, now: &GroupView, in_flight: &InFlight) {
+        self.counts.expect(group);
+        self.counts.launches(group, before.map(|view| view.status.as_ref()), &now.status);
+        let mut underway = lock(&self.underway);
+        let is_idle = in_flight.operations().is_empty();
+        if is_idle && !underway.contains_key(group) {
+            return;
+        }
+        let entry = underway.entry(group.to_owned()).or_default();
+        for finished in entry.update(in_flight, &now.status) {
+            match finished.took {
+                Some(took) => self.counts.finished(finished.kind, took),
+                None => {
+                    self.counts.request(group, finished.kind, RequestResult::FailedLater);
+                    self.decide(Decision {
+                        at: SystemTime::now(),
+                        group: group.to_owned(),
+                        action: finished.what,
+                        result: RequestResult::FailedLater.as_str(),
+                        reason: "the cloud accepted the operation and did not carry it out".to_owned(),
+                        request_id: None,
+                    });
+                }
+            }
+        }
+        if entry.is_empty() {
+            underway.remove(group);
+        }
+    }
+
+    /// Forgets a group that is no longer served under this ID.
+    pub(super) fn retire(&self, group: &str) {
+        lock(&self.underway).remove(group);
+        self.counts.retire(group);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_decisions_are_kept_newest_first() {
+        let journal = Journal::default();
+        for number in 0..DECISIONS + 5 {
+            journal.decide(Decision {
+                at: SystemTime::UNIX_EPOCH,
+                group: "web".to_owned(),
+                action: number.to_string(),
+                result: "ok",
+                reason: String::new(),
+                request_id: None,
+            });
+        }
+        let actions: Vec<_> = journal.decisions().into_iter().map(|decision| decision.action).collect();
+        assert_eq!(actions.len(), DECISIONS);
+        assert_eq!((actions[0].as_str(), actions[DECISIONS - 1].as_str()), ("24", "5"));
+    }
+}

@@ -1,0 +1,59 @@
+//! docs/metrics.md is generated from the declarations of the families.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use headcount::admin::Metrics;
+use headcount::cloud::CALL_FAMILIES;
+use headcount::fleet::JOURNAL_FAMILIES;
+use headcount::grpc::GRPC_FAMILIES;
+use headcount::metrics::{FamilySpec, Kind};
+
+const HEADER: &str = "\
+# Metrics
+
+<!-- Written by `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration operation::document`; do not edit. -->
+
+`/metrics` on the admin port serves OpenMetrics to those who ask for it, as Prometheus does, and the classic text format (0.0.4)
+to everybody else. Series with a closed set of label values are there from the start, at zero. Error codes of a cloud (`status`,
+`reason`) are an open set: at most 50 per source and 20 per node group get series of their own, the others count as `other`.
+No label holds an instance, a node or a request. A node group has 39 series, and one more for each error code that its launches
+met.
+
+| metric | type | labels | what it shows |
+| --- | --- | --- | --- |
+";
+
+/// All families, by name.
+pub(super) fn families() -> Vec<FamilySpec> {
+    let mut families: Vec<FamilySpec> = Metrics::families().copied().collect();
+    families.extend(CALL_FAMILIES);
+    families.extend(JOURNAL_FAMILIES);
+    families.extend(GRPC_FAMILIES);
+    families.sort_by_key(|family| family.name);
+    families
+}
+
+#[test]
+fn the_page_of_metrics_lists_every_family() {
+    let mut text = HEADER.to_owned();
+    for family in families() {
+        let kind = match family.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        writeln!(text, "| `{}` | {kind} | {} | {} |", family.sample_name(), labels.join(", "), family.help)
+            .expect("text");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    if std::fs::read_to_string(&path).is_ok_and(|found| found == text) {
+        return;
+    }
+    assert!(
+        std::env::var_os("HEADCOUNT_WRITE_DOCS").is_some(),
+        "docs/metrics.md is out of date; HEADCOUNT_WRITE_DOCS=1 cargo test --test integration operation::document rewrites it"
+    );
+    std::fs::write(&path, text).expect("docs/metrics.md can be written");
+}

@@ -1,0 +1,6 @@
+//! What an operator uses: metrics, the status page, alerts and the dashboard, of the real binary.
+
+mod document;
+mod metrics;
+mod statusz;
+mod tools;
