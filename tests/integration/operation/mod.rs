@@ -2,5 +2,6 @@
 
 mod document;
 mod metrics;
+mod monitoring;
 mod statusz;
 mod tools;
