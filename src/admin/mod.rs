@@ -23,7 +23,7 @@ use statusz::Statusz;
 pub struct Readiness {
     /// Whether it is ready.
     pub ready: bool,
-    /// What is not ready, one short line for each.
+    /// What is not ready, or delayed although all is ready: one short line for each.
     pub reasons: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ pub async fn serve(
 async fn readyz(State(check): State<ReadinessCheck>) -> (StatusCode, String) {
     let Readiness { ready, reasons } = check();
     if ready {
-        return (StatusCode::OK, "ok".to_owned());
+        return (StatusCode::OK, [vec!["ok".to_owned()], reasons].concat().join("\n"));
     }
     let mut text = reasons.join("\n");
     if text.is_empty() {
@@ -151,6 +151,10 @@ mod tests {
         assert_eq!(ask(served.address, "/readyz").await, (unavailable.into(), body.into()));
         *served.readiness.lock().expect("no panic") = Readiness { ready: true, reasons: Vec::new() };
         assert_eq!(ask(served.address, "/readyz").await, ("HTTP/1.1 200 OK".into(), "ok".into()));
+        let reasons = vec!["us: slow, a listing takes 1m 5s".into()];
+        *served.readiness.lock().expect("no panic") = Readiness { ready: true, reasons };
+        let body = "ok\nus: slow, a listing takes 1m 5s";
+        assert_eq!(ask(served.address, "/readyz").await, ("HTTP/1.1 200 OK".into(), body.into()));
     }
 
     #[tokio::test]

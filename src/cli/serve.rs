@@ -122,7 +122,8 @@ fn readiness(fleet: &Arc<Fleet>, shutdown: &Shutdown) -> ReadinessCheck {
         if shutdown.has_begun() {
             return Readiness { ready: false, reasons: vec!["shutting down".to_owned()] };
         }
-        Readiness { ready: fleet.is_ready(), reasons: fleet.problems() }
+        let ready = fleet.is_ready();
+        Readiness { ready, reasons: if ready { fleet.delays() } else { fleet.problems() } }
     })
 }
 

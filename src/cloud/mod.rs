@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
 pub use adverse_setting::{AdverseSetting, AdverseSettings};
 pub use budget::Budget;
@@ -44,6 +45,12 @@ pub trait Cloud: Send + Sync {
     ///
     /// A group that cannot be read never fails the listing; [`Listing::broken`] names it.
     async fn list(&self) -> Result<Listing, CloudError>;
+
+    /// The same, page by page where the cloud has pages: each is sent as it arrives. Returns what no page had; an error leaves
+    /// the pages that were sent valid.
+    async fn list_pages(&self, _pages: mpsc::UnboundedSender<Listing>) -> Result<Listing, CloudError> {
+        self.list().await
+    }
 
     /// Reads one group and its instances from the cloud. `None` where the cloud reports that there is no such group.
     ///

@@ -17,8 +17,8 @@ pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(2);
 /// A read of one group may take this long: longer than the slowest page seen, shorter than a refresh interval or two.
 pub(crate) const READ_LIMIT: Duration = Duration::from_secs(20);
-/// A listing of a whole source may take this long.
-pub(crate) const LIST_LIMIT: Duration = Duration::from_secs(60);
+/// A listing may go this long without a page. A cloud that lists a whole source at once has this long for all of it.
+pub(crate) const PAGE_LIMIT: Duration = Duration::from_secs(60);
 /// A write that was sent may take this long, whatever became of its caller.
 pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(30);
 /// A group is read this long after something happened that a read shows, so that what happens together is read once.

@@ -239,6 +239,14 @@ impl Fleet {
         problems
     }
 
+    /// The sources whose listings take longer than the refresh interval: what they serve is older than configured.
+    pub fn delays(&self) -> Vec<String> {
+        let seconds = |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs())).to_string();
+        let slow =
+            self.sources().filter_map(|(name, health)| Some((name, health.took.filter(|took| *took > self.interval)?)));
+        slow.map(|(name, took)| format!("{name}: slow, a listing takes {}", seconds(took))).collect()
+    }
+
     /// Brings sources up to date that are older than the refresh interval. Fails only when none is fresh enough to
     /// go on with; writes read fresh anyway.
     pub async fn refresh(&self, until: Instant) -> Result<(), FleetError> {
@@ -256,7 +264,8 @@ impl Fleet {
         if self.sources.iter().any(fresh) {
             return Ok(());
         }
-        Err(FleetError::Stale { limit, reasons: self.problems().join("; ") })
+        let reasons = [self.problems(), self.delays()].concat().join("; ");
+        Err(FleetError::Stale { limit, reasons })
     }
 
     fn is_old(&self, source: &Source) -> bool {

@@ -1,7 +1,9 @@
-//! Watching one source: listing its groups on its cadence, at once on request, and not before the cloud allows it when
-//! it asks for a pause. A source that cannot be read changes no other one's answers, and keeps serving what it has.
+//! Watching one source: listing its groups at an interval, at once on request, and not before the cloud allows it when it asks
+//! for a pause. Pages are handed out as they arrive; the source counts as listed when its last page is. A source that cannot
+//! be read changes no response for another one, and keeps serving what it has.
 
 use std::collections::{BTreeMap, HashSet};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::keeper::{self, KeeperContext};
-use super::limits::{ADOPTION_LIMIT, BACKOFF_MAX, BUDGETS_SHOWN, LIST_LIMIT, RETRY_AFTER_MAX};
+use super::limits::{ADOPTION_LIMIT, BACKOFF_MAX, BUDGETS_SHOWN, PAGE_LIMIT, RETRY_AFTER_MAX};
 use super::mailbox::{Adoption, Message};
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupName, Listing};
@@ -17,8 +19,10 @@ use crate::cloud::{CloudError, GroupName, Listing};
 /// How a source is doing.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// When the last good listing began.
+    /// When the page of the source was requested that is oldest. `None` before the source was listed once.
     pub good: Option<Instant>,
+    /// How long the last good listing took.
+    pub took: Option<Duration>,
     /// What is wrong since.
     pub problem: Option<String>,
     /// Until when it is left alone, because the cloud asked for a pause or does not respond.
@@ -50,6 +54,8 @@ impl Source {
             wishes,
             keepers: BTreeMap::new(),
             complained: HashSet::new(),
+            page_ages: Vec::new(),
+            is_slow: false,
             failures: 0,
         };
         tokio::spawn(watcher.run());
@@ -83,7 +89,22 @@ struct Watcher {
     keepers: BTreeMap<GroupName, mpsc::Sender<Message>>,
     /// Groups that were complained of in the log already.
     complained: HashSet<GroupName>,
+    /// When each page was requested that arrived last in its place.
+    page_ages: Vec<Instant>,
+    /// Whether the last listing took longer than the interval.
+    is_slow: bool,
     failures: u32,
+}
+
+/// One listing, as far as its pages have arrived.
+struct Listed {
+    begun: Instant,
+    /// When the page was requested that arrives next.
+    page_begun: Instant,
+    pages: usize,
+    seen: HashSet<GroupName>,
+    /// Given to each keeper with its reading.
+    adoption: Adoption,
 }
 
 impl Watcher {
@@ -105,23 +126,26 @@ impl Watcher {
         }
     }
 
-    /// Lists once. Answers how long to pause if it went wrong.
+    /// Lists once. Returns how long to pause if it failed.
     async fn list(&mut self) -> Option<Duration> {
         let begun = Instant::now();
-        let outcome = match timeout(LIST_LIMIT, self.context.cloud.list()).await {
-            Ok(outcome) => outcome.map_err(|error| (error.to_string(), retry_after(&error))),
-            Err(_elapsed) => Err(("the listing took too long".to_owned(), None)),
-        };
+        let (adoption, all_adopted) = mpsc::channel::<()>(1);
+        let mut listed = Listed { begun, page_begun: begun, pages: 0, seen: HashSet::new(), adoption };
+        let outcome = self.receive_pages(&mut listed).await;
         self.show_budgets();
         match outcome {
-            Ok(listing) => {
+            Ok(()) => {
                 if self.failures > 0 {
                     tracing::info!(source = %self.name, "source can be listed again");
                 }
                 self.failures = 0;
-                self.hand_out(listing, begun).await;
+                let took = begun.elapsed();
+                self.note_pace(took);
+                self.finish(listed, all_adopted).await;
+                let oldest = self.page_ages.iter().min().copied();
                 self.report(|health| {
-                    health.good = Some(begun);
+                    health.good = oldest;
+                    health.took = Some(took);
                     health.problem = None;
                     health.paused_until = None;
                 });
@@ -141,6 +165,41 @@ impl Watcher {
                 Some(pause)
             }
         }
+    }
+
+    /// Hands out the pages of a listing as they arrive. An error also says how long the cloud asked to wait.
+    async fn receive_pages(&mut self, listed: &mut Listed) -> Result<(), (String, Option<Duration>)> {
+        let (sender, mut pages) = mpsc::unbounded_channel();
+        let cloud = Arc::clone(&self.context.cloud);
+        let mut listing = pin!(cloud.list_pages(sender));
+        let rest = loop {
+            tokio::select! {
+                biased; // so that a seed decides what a simulation does
+                Some(page) = pages.recv() => self.hand_out(page, listed),
+                rest = &mut listing => break rest,
+                () = sleep_until(listed.page_begun + PAGE_LIMIT) => {
+                    return Err(("the listing took too long".to_owned(), None));
+                }
+            }
+        };
+        while let Ok(page) = pages.try_recv() {
+            self.hand_out(page, listed);
+        }
+        let rest = rest.map_err(|error| (error.to_string(), retry_after(&error)))?;
+        self.hand_out(rest, listed);
+        Ok(())
+    }
+
+    /// Reports once that listings take longer than the interval, until they do not.
+    fn note_pace(&mut self, took: Duration) {
+        let is_slow = took > self.interval;
+        if is_slow && !self.is_slow {
+            tracing::warn!(
+                source = %self.name, listing_seconds = took.as_secs_f64(), interval_seconds = self.interval.as_secs_f64(),
+                "a listing takes longer than the refresh interval; groups are read less often"
+            );
+        }
+        self.is_slow = is_slow;
     }
 
     /// What remains of the cloud's budgets, the scarcest first.
@@ -170,28 +229,52 @@ impl Watcher {
         doubled.clamp(Duration::from_millis(200), BACKOFF_MAX.min(self.interval * 4))
     }
 
-    /// Gives each keeper its group's reading, and waits until they have taken it in.
-    async fn hand_out(&mut self, listing: Listing, begun: Instant) {
-        let (adoption, mut all_adopted) = mpsc::channel::<()>(1);
-        let mut seen: HashSet<GroupName> = HashSet::with_capacity(listing.groups.len());
-        for reading in listing.groups {
+    /// Gives each keeper its group's reading from one page.
+    fn hand_out(&mut self, page: Listing, listed: &mut Listed) {
+        for reading in page.groups {
             let name = reading.name.clone();
             self.complained.remove(&name);
-            seen.insert(name.clone());
-            let message = Message::Listed { reading: Box::new(reading), begun, adoption: adoption.clone() };
+            listed.seen.insert(name.clone());
+            let adoption = listed.adoption.clone();
+            let message = Message::Listed { reading: Box::new(reading), begun: listed.page_begun, adoption };
             self.tell(name, message);
         }
-        for (name, reason) in listing.broken {
+        for (name, reason) in page.broken {
             if self.complained.insert(name.clone()) {
                 tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be understood; serving the last reading");
             }
-            seen.insert(name);
+            listed.seen.insert(name);
         }
-        for name in listing.absent {
+        for name in page.absent {
             if self.complained.insert(name.clone()) {
                 tracing::warn!(source = %self.name, group = %name, "node group is in the configuration but does not exist");
             }
         }
+        self.note_age(listed);
+    }
+
+    /// The source is as old as the oldest of its pages, also while others arrive.
+    fn note_age(&mut self, listed: &mut Listed) {
+        match self.page_ages.get_mut(listed.pages) {
+            Some(age) => *age = listed.page_begun,
+            None => self.page_ages.push(listed.page_begun),
+        }
+        listed.pages += 1;
+        listed.page_begun = Instant::now();
+        let oldest = self.page_ages.iter().min().copied();
+        self.health.send_if_modified(|health| {
+            let is_newer = health.good.is_some() && health.good < oldest;
+            if is_newer {
+                health.good = oldest;
+            }
+            is_newer
+        });
+    }
+
+    /// Looks for the groups that no page had, and waits until all keepers have adopted their readings.
+    async fn finish(&mut self, listed: Listed, mut all_adopted: mpsc::Receiver<()>) {
+        let Listed { begun, pages, seen, adoption, .. } = listed;
+        self.page_ages.truncate(pages);
         self.ask_for_missing(&seen, begun, &adoption);
         drop(adoption);
         if timeout(ADOPTION_LIMIT, all_adopted.recv()).await.is_err() {

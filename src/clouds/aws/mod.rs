@@ -13,12 +13,15 @@ mod sdk;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
 use self::groups::{Groups, ids};
 use self::launch::Launches;
+use self::sdk::clock::CloudClock;
 use self::sdk::connect::Clients;
 use crate::cloud::{
     Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
@@ -32,6 +35,7 @@ pub use crate::config::settings::aws::{Settings, TagQuery, TagQueryError};
 /// One AWS account and region.
 pub struct Aws {
     region: String,
+    clock: Arc<CloudClock>,
     groups: Groups,
     launches: Launches,
 }
@@ -46,6 +50,7 @@ impl Aws {
     fn over(settings: Settings, clients: Clients) -> Self {
         Self {
             region: clients.region.clone(),
+            clock: Arc::clone(&clients.clock),
             groups: Groups::new(settings, clients.scaling.clone()),
             launches: Launches::new(clients),
         }
@@ -56,6 +61,12 @@ impl Aws {
 impl Cloud for Aws {
     async fn list(&self) -> Result<Listing, CloudError> {
         self.groups.list().await
+    }
+
+    async fn list_pages(&self, pages: mpsc::UnboundedSender<Listing>) -> Result<Listing, CloudError> {
+        // Where nobody receives the pages any more, nobody waits for the end either.
+        let absent = self.groups.list_pages(&mut |page| drop(pages.send(page))).await?;
+        Ok(Listing { absent, ..Listing::default() })
     }
 
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
@@ -115,6 +126,6 @@ impl Cloud for Aws {
     }
 
     fn now(&self) -> SystemTime {
-        SystemTime::now()
+        self.clock.now()
     }
 }

@@ -15,16 +15,17 @@ impl Groups {
     /// Reads the groups and their policies.
     pub(in crate::clouds::aws) async fn adverse_settings(&self) -> AdverseSettings {
         let mut settings = AdverseSettings::default();
-        let groups = match self.describe_all().await {
-            Ok((groups, _)) => groups,
-            Err(error) => return AdverseSettings { unread: vec![error], ..settings },
-        };
+        let mut groups = Vec::new();
+        if let Err(error) = self.describe_all(&mut |page| groups.extend(page)).await {
+            return AdverseSettings { unread: vec![error], ..settings };
+        }
         let policies = self.policies().await.unwrap_or_else(|error| {
             settings.unread.push(error);
             BTreeMap::new()
         });
-        let sorted: BTreeMap<_, _> = groups.iter().collect();
-        for (name, group) in sorted {
+        groups.sort_by(|one, other| one.auto_scaling_group_name.cmp(&other.auto_scaling_group_name));
+        for group in &groups {
+            let name = group.auto_scaling_group_name().unwrap_or_default();
             settings.found.extend(policies.get(name).map(|policies| scaled_by(name, policies)));
             settings.found.extend(rebalanced(name, group));
         }

@@ -1,6 +1,6 @@
 //! Reads all groups of a source, or one group.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, PoisonError};
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
@@ -16,36 +16,59 @@ const PAGES_MAX: usize = 200;
 impl Groups {
     /// Reads the groups that the configuration names and those that its discovery specs match.
     pub(in crate::clouds::aws) async fn list(&self) -> Result<Listing, CloudError> {
-        let (found, absent) = self.describe_all().await?;
-        let mut listing = Listing { absent, ..Listing::default() };
-        for (name, group) in &found {
-            match self.read(group) {
-                Ok(reading) => listing.groups.push(reading),
-                Err(reason) => listing.broken.push((name.as_str().into(), reason)),
-            }
-        }
-        listing.groups.sort_by(|one, other| one.name.cmp(&other.name));
-        listing.broken.sort();
-        self.forget_others(&found);
-        Ok(listing)
+        let (mut groups, mut broken) = (Vec::new(), Vec::new());
+        let mut add = |page: Listing| {
+            groups.extend(page.groups);
+            broken.extend(page.broken);
+        };
+        let absent = self.list_pages(&mut add).await?;
+        groups.sort_by(|one: &GroupReading, other| one.name.cmp(&other.name));
+        broken.sort();
+        Ok(Listing { groups, broken, absent })
     }
 
-    /// Describes those groups. Also returns the names of configured groups that do not exist.
-    pub(super) async fn describe_all(&self) -> Result<(HashMap<String, AutoScalingGroup>, Vec<GroupName>), CloudError> {
+    /// Reads the same groups, and hands over each page as it arrives. Returns the names of configured groups that do not exist.
+    pub(in crate::clouds::aws) async fn list_pages(
+        &self,
+        page: &mut (dyn FnMut(Listing) + Send),
+    ) -> Result<Vec<GroupName>, CloudError> {
+        let mut read_page = |described: Vec<AutoScalingGroup>| {
+            let mut listing = Listing::default();
+            for group in described {
+                match self.read(&group) {
+                    Ok(reading) => listing.groups.push(reading),
+                    Err(reason) => {
+                        listing.broken.push((group.auto_scaling_group_name().unwrap_or_default().into(), reason));
+                    }
+                }
+            }
+            page(listing);
+        };
+        let (found, absent) = self.describe_all(&mut read_page).await?;
+        self.forget_others(&found);
+        Ok(absent)
+    }
+
+    /// Describes those groups, page by page, each group once. Returns the names of all, and of configured groups that do not
+    /// exist.
+    pub(super) async fn describe_all(
+        &self,
+        page: &mut (dyn FnMut(Vec<AutoScalingGroup>) + Send),
+    ) -> Result<(HashSet<String>, Vec<GroupName>), CloudError> {
         let names: BTreeSet<&str> = self.settings.node_groups.iter().map(|spec| spec.name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
-        let mut found: HashMap<String, AutoScalingGroup> = HashMap::new();
+        let mut found = HashSet::new();
         for batch in names.chunks(BATCH) {
             let query = GroupQuery::Named(batch.iter().map(|name| (*name).to_owned()).collect());
-            self.pages(&query, &mut found).await?;
+            self.pages(&query, &mut found, page).await?;
         }
-        let absent = names.iter().filter(|name| !found.contains_key(**name)).map(|name| (*name).into()).collect();
+        let absent = names.iter().filter(|name| !found.contains(**name)).map(|name| (*name).into()).collect();
         for query in &self.settings.auto_discovery {
             let filters = discovery::filters(query);
             if filters.is_empty() {
                 continue; // A query without filters would return every group of the account.
             }
-            self.pages(&GroupQuery::Filtered(filters), &mut found).await?;
+            self.pages(&GroupQuery::Filtered(filters), &mut found, page).await?;
         }
         Ok((found, absent))
     }
@@ -60,7 +83,7 @@ impl Groups {
 
     /// Describes one group.
     pub(super) async fn describe(&self, name: &str) -> Result<Option<AutoScalingGroup>, CloudError> {
-        let query = GroupQuery::Named(vec![name.to_owned()]);
+        let query = GroupQuery::One(name.to_owned());
         let page = self.scaling.describe_auto_scaling_groups(&query, None).await?;
         let groups = page.auto_scaling_groups.unwrap_or_default();
         Ok(groups.into_iter().find(|group| group.auto_scaling_group_name.as_deref() == Some(name)))
@@ -82,22 +105,28 @@ impl Groups {
         Ok(Arc::new(LaunchSettings::of(&group)))
     }
 
-    // Keeps the first description of a group that several queries return.
-    async fn pages(&self, query: &GroupQuery, found: &mut HashMap<String, AutoScalingGroup>) -> Result<(), CloudError> {
+    // Hands over the first description of a group that several queries return.
+    async fn pages(
+        &self,
+        query: &GroupQuery,
+        found: &mut HashSet<String>,
+        page: &mut (dyn FnMut(Vec<AutoScalingGroup>) + Send),
+    ) -> Result<(), CloudError> {
         let (mut token, mut tokens) = (None, HashSet::new());
         for _ in 0..PAGES_MAX {
-            let page = self.scaling.describe_auto_scaling_groups(query, token).await?;
-            for group in page.auto_scaling_groups.unwrap_or_default() {
+            let described = self.scaling.describe_auto_scaling_groups(query, token).await?;
+            let mut groups = described.auto_scaling_groups.unwrap_or_default();
+            groups.retain(|group| {
                 // The SDK replaces a missing name by an empty one.
-                match group.auto_scaling_group_name.clone().filter(|name| !name.is_empty()) {
-                    Some(name) => drop(found.entry(name).or_insert(group)),
-                    None => tracing::warn!(
-                        arn = group.auto_scaling_group_arn(),
-                        "Auto Scaling group has no name; ignoring it"
-                    ),
+                let name = group.auto_scaling_group_name().unwrap_or_default();
+                if name.is_empty() {
+                    let arn = group.auto_scaling_group_arn();
+                    tracing::warn!(arn, "Auto Scaling group has no name; ignoring it");
                 }
-            }
-            token = page.next_token.filter(|token| !token.is_empty());
+                !name.is_empty() && found.insert(name.to_owned())
+            });
+            page(groups);
+            token = described.next_token.filter(|token| !token.is_empty());
             match &token {
                 None => return Ok(()),
                 Some(token) if tokens.insert(token.clone()) => {}
@@ -127,8 +156,8 @@ impl Groups {
         self.settings.node_groups.iter().find(|spec| spec.name == name)
     }
 
-    fn forget_others(&self, found: &HashMap<String, AutoScalingGroup>) {
+    fn forget_others(&self, found: &HashSet<String>) {
         let mut settings = self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner);
-        settings.retain(|name, _| found.contains_key(name.as_str()));
+        settings.retain(|name, _| found.contains(name.as_str()));
     }
 }

@@ -47,7 +47,13 @@ impl Groups {
             deletion.refused.extend(batches.flatten().map(|target| (target.id.clone(), unsent.clone())));
             break;
         }
-        Ok(deletion)
+        // Nothing was done to a busy group. The caller reads it again and sends all again, for as long as its own caller waits.
+        let is_busy = |(_, error): &(ProviderId, CloudError)| matches!(error, CloudError::Conflict(_));
+        let is_untouched = deletion.accepted.is_empty() && deletion.already_gone.is_empty();
+        match deletion.refused.first() {
+            Some((_, error)) if is_untouched && deletion.refused.iter().all(is_busy) => Err(error.clone()),
+            _ => Ok(deletion),
+        }
     }
 
     async fn terminate_batch(

@@ -1,27 +1,60 @@
 //! Instance types, looked up in EC2.
 
+use std::time::Duration;
+
 use aws_sdk_ec2::types::{InstanceStorageInfo, InstanceTypeInfo};
 
 use super::super::sdk::api::BATCH;
+use super::super::sdk::cache::{FAILED_TTL, IMMUTABLE_TTL};
 use super::Launches;
 use crate::cloud::{Accelerator, Architecture, CloudError, InstanceType};
 
 /// Most pages of the whole catalog. It has about 1300 types in pages of 100.
 const PAGES_MAX: usize = 100;
+/// The first pause after EC2 denied or throttled a lookup. It doubles with each further one.
+const LOOKUP_PAUSE_MIN: Duration = Duration::from_secs(10);
+/// ... up to this. The tables have nearly every type; only new ones wait.
+const LOOKUP_PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
 /// EC2 describes disks in decimal gigabytes.
 const GB: u64 = 1_000_000_000;
 
 impl Launches {
-    /// Looks up instance types by name.
+    /// Looks up instance types by name, each once for all groups that ask for it. While EC2 denies or throttles these calls, it
+    /// is not asked again for a while.
     pub(in crate::clouds::aws) async fn instance_types_named(
         &self,
         names: &[String],
     ) -> Result<Vec<InstanceType>, CloudError> {
-        let mut found = Vec::with_capacity(names.len());
-        for batch in names.chunks(BATCH) {
-            found.extend(self.batch_of_types(batch).await?);
+        // Those who wait here find what the one before them has found.
+        let mut refusals = self.type_lookups.lock().await;
+        let unknown: Vec<String> = names.iter().filter(|name| self.types.get(*name).is_none()).cloned().collect();
+        if !unknown.is_empty() {
+            if let Some(error) = self.refused_lookup.get(&()) {
+                return Err(error);
+            }
+            if let Err(error) = self.look_up(&unknown).await {
+                if let Some(pause) = pause_after(&error, *refusals) {
+                    *refusals = refusals.saturating_add(1);
+                    tracing::debug!(%error, ?pause, "instance types are not looked up for a while");
+                    self.refused_lookup.put((), error.clone(), pause);
+                }
+                return Err(error);
+            }
+            *refusals = 0;
         }
-        Ok(found)
+        Ok(names.iter().filter_map(|name| self.types.get_expired(name)?).collect())
+    }
+
+    async fn look_up(&self, names: &[String]) -> Result<(), CloudError> {
+        for batch in names.chunks(BATCH) {
+            let found = self.batch_of_types(batch).await?;
+            for name in batch {
+                let known = found.iter().find(|known| known.name == *name).cloned();
+                let ttl = if known.is_some() { IMMUTABLE_TTL } else { FAILED_TTL };
+                self.types.put(name.clone(), known, ttl);
+            }
+        }
+        Ok(())
     }
 
     // One unknown name fails the whole call (#3256). The names in the error are left out. If the call still fails, each type
@@ -74,6 +107,16 @@ impl Launches {
             }
         }
         Err(CloudError::unintelligible("DescribeInstanceTypes", "all", format!("more than {PAGES_MAX} pages")))
+    }
+}
+
+/// How long no types are looked up after this error, the latest of so many. `None` where another lookup may succeed.
+fn pause_after(error: &CloudError, refusals: u32) -> Option<Duration> {
+    let pause = (LOOKUP_PAUSE_MIN * 2_u32.pow(refusals.min(10))).min(LOOKUP_PAUSE_MAX);
+    match error {
+        CloudError::Throttled { retry_after, .. } => Some(retry_after.unwrap_or_default().max(pause)),
+        CloudError::Denied(_) => Some(pause),
+        _ => None,
     }
 }
 

@@ -26,6 +26,7 @@ use self::volumes::ImageDetails;
 use super::sdk::api::{AutoScalingApi, Ec2Api, EksApi};
 use super::sdk::cache::Cache;
 use super::sdk::connect::Clients;
+use crate::cloud::{CloudError, InstanceType};
 
 /// Looks up what groups launch, and remembers what it looked up for a while.
 pub(super) struct Launches {
@@ -38,12 +39,18 @@ pub(super) struct Launches {
     images: Cache<String, Option<Arc<ImageDetails>>>,
     types_by_requirements: Cache<String, Arc<[String]>>,
     nodegroups: Cache<NodegroupKey, Arc<NodegroupDetails>>,
+    /// Instance types that were looked up; `None` for those that EC2 does not know.
+    types: Cache<String, Option<InstanceType>>,
+    /// Held while types are looked up. How many lookups in a row were denied or throttled.
+    type_lookups: tokio::sync::Mutex<u32>,
+    /// Holds the error while no types are looked up because of it.
+    refused_lookup: Cache<(), CloudError>,
 }
 
 impl Launches {
     /// Nothing is looked up yet.
     pub(super) fn new(clients: Clients) -> Self {
-        let Clients { region, scaling, ec2, eks } = clients;
+        let Clients { region, scaling, ec2, eks, .. } = clients;
         Self {
             region,
             scaling,
@@ -54,6 +61,9 @@ impl Launches {
             images: Cache::default(),
             types_by_requirements: Cache::default(),
             nodegroups: Cache::default(),
+            types: Cache::default(),
+            type_lookups: tokio::sync::Mutex::default(),
+            refused_lookup: Cache::default(),
         }
     }
 }

@@ -44,6 +44,8 @@ const PAGE_RECORDS: i32 = 100;
 /// The groups that a DescribeAutoScalingGroups asks for. Never empty: an empty query would describe every group.
 #[derive(Clone, Debug)]
 pub(in crate::clouds::aws) enum GroupQuery {
+    /// One group, for whoever waits for it.
+    One(String),
     /// The groups of these names.
     Named(Vec<String>),
     /// The groups that pass all of these filters.
@@ -139,8 +141,10 @@ impl TemplateKey {
     }
 }
 
-/// EC2 Auto Scaling through the SDK. Two clients, because the SDK may retry a read and must never retry a write.
+/// EC2 Auto Scaling through the SDK. Several clients, because the SDK may retry a read and must never retry a write, and because
+/// a page of a listing has more time.
 pub(in crate::clouds::aws) struct AutoScaling {
+    pub(in crate::clouds::aws) lists: aws_sdk_autoscaling::Client,
     pub(in crate::clouds::aws) reads: aws_sdk_autoscaling::Client,
     pub(in crate::clouds::aws) writes: aws_sdk_autoscaling::Client,
 }
@@ -152,8 +156,10 @@ impl AutoScalingApi for AutoScaling {
         query: &GroupQuery,
         token: Option<String>,
     ) -> Result<DescribeAutoScalingGroupsOutput, CloudError> {
-        let call = self.reads.describe_auto_scaling_groups().max_records(PAGE_RECORDS).set_next_token(token);
+        let client = if matches!(query, GroupQuery::One(_)) { &self.reads } else { &self.lists };
+        let call = client.describe_auto_scaling_groups().max_records(PAGE_RECORDS).set_next_token(token);
         let (call, subject) = match query {
+            GroupQuery::One(name) => (call.auto_scaling_group_names(name), name.as_str()),
             GroupQuery::Named(names) => {
                 (call.set_auto_scaling_group_names(Some(names.clone())), names.first().map_or("", String::as_str))
             }

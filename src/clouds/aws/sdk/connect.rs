@@ -6,20 +6,26 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
+use aws_sdk_autoscaling::config::{IdentityCache, SharedCredentialsProvider};
 use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
 use thiserror::Error;
 
 use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi};
+use super::clock::CloudClock;
+use super::credentials::ReloadedCredentials;
 use super::metering::Metering;
+use super::responses::Responses;
 use crate::cloud::CallMeter;
 use crate::config::settings::aws::Settings;
 
 /// Long enough for a TLS handshake across a continent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// A full page of groups with many instances takes several seconds.
+/// One group with many instances takes several seconds.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit of a read with its retries. A keeper waits no longer than this for one response.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(20);
+/// Limit of one page of a listing, with its retries. Pages of large groups were seen to take 11 s, and nobody waits for one.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why the clients of a source cannot be created.
 #[derive(Debug, Error)]
@@ -35,6 +41,7 @@ pub enum ConnectError {
 /// The clients of one account and region.
 pub(in crate::clouds::aws) struct Clients {
     pub(in crate::clouds::aws) region: String,
+    pub(in crate::clouds::aws) clock: Arc<CloudClock>,
     pub(in crate::clouds::aws) scaling: Arc<dyn AutoScalingApi>,
     pub(in crate::clouds::aws) ec2: Arc<dyn Ec2Api>,
     pub(in crate::clouds::aws) eks: Arc<dyn EksApi>,
@@ -43,38 +50,65 @@ pub(in crate::clouds::aws) struct Clients {
 impl Clients {
     /// Creates the clients. Makes no call, except to find the region if none is configured.
     pub(in crate::clouds::aws) async fn connect(settings: &Settings, calls: CallMeter) -> Result<Self, ConnectError> {
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .operation_attempt_timeout(ATTEMPT_TIMEOUT)
-            .operation_timeout(OPERATION_TIMEOUT)
-            .build();
-        // Reads are attempted as often as the SDK's default, 3 times, or as AWS_MAX_ATTEMPTS sets.
-        let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts);
-        if let Ok(name) = AppName::new("headcount") {
-            loader = loader.app_name(name);
-        }
-        if let Some(region) = settings.region.as_deref().map(str::trim).filter(|region| !region.is_empty()) {
-            loader = loader.region(Region::new(region.to_owned()));
-        }
-        if let Some(endpoint) = settings.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) {
-            loader = loader.endpoint_url(endpoint);
-        }
-        let config = loader.load().await;
+        let config = sdk_config(settings).await;
         let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
-        Ok(Self::from_sdk(region, &config, calls))
+        // The region is known now, and is not looked up again with the credentials.
+        let settings = Settings { region: Some(region.clone()), ..settings.clone() };
+        Ok(Self::from_sdk(region, settings, config, calls))
     }
 
-    pub(in crate::clouds::aws) fn from_sdk(region: String, config: &SdkConfig, calls: CallMeter) -> Self {
+    pub(in crate::clouds::aws) fn from_sdk(
+        region: String,
+        settings: Settings,
+        config: SdkConfig,
+        calls: CallMeter,
+    ) -> Self {
+        let credentials = ReloadedCredentials::new(settings, config.credentials_provider());
+        let config = config
+            .into_builder()
+            .credentials_provider(SharedCredentialsProvider::new(credentials.clone()))
+            .identity_cache(IdentityCache::no_cache())
+            .build();
+        let clock = Arc::new(CloudClock::default());
+        let responses = SharedInterceptor::new(Responses { clock: Arc::clone(&clock), credentials });
         let metering = SharedInterceptor::new(Metering::new(calls));
-        let scaling = || aws_sdk_autoscaling::config::Builder::from(config).interceptor(metering.clone());
-        let ec2 = aws_sdk_ec2::config::Builder::from(config).interceptor(metering.clone());
-        let eks = aws_sdk_eks::config::Builder::from(config).interceptor(metering.clone());
+        let scaling = || {
+            let scaling = aws_sdk_autoscaling::config::Builder::from(&config);
+            scaling.interceptor(responses.clone()).interceptor(metering.clone())
+        };
+        let lists = scaling().timeout_config(timeouts(PAGE_TIMEOUT, PAGE_TIMEOUT)).build();
         let scaling = AutoScaling {
             reads: aws_sdk_autoscaling::Client::from_conf(scaling().build()),
+            lists: aws_sdk_autoscaling::Client::from_conf(lists),
             writes: aws_sdk_autoscaling::Client::from_conf(scaling().retry_config(RetryConfig::disabled()).build()),
         };
+        let ec2 =
+            aws_sdk_ec2::config::Builder::from(&config).interceptor(responses.clone()).interceptor(metering.clone());
+        let eks = aws_sdk_eks::config::Builder::from(&config).interceptor(responses).interceptor(metering);
         let ec2 = Ec2(aws_sdk_ec2::Client::from_conf(ec2.build()));
         let eks = Eks(aws_sdk_eks::Client::from_conf(eks.build()));
-        Self { region, scaling: Arc::new(scaling), ec2: Arc::new(ec2), eks: Arc::new(eks) }
+        Self { region, clock, scaling: Arc::new(scaling), ec2: Arc::new(ec2), eks: Arc::new(eks) }
     }
+}
+
+/// The configuration of the SDK, with a credentials chain that has read nothing yet.
+pub(super) async fn sdk_config(settings: &Settings) -> SdkConfig {
+    // Reads are attempted as often as the SDK's default, 3 times, or as AWS_MAX_ATTEMPTS sets.
+    let mut loader = aws_config::defaults(BehaviorVersion::latest());
+    loader = loader.timeout_config(timeouts(ATTEMPT_TIMEOUT, OPERATION_TIMEOUT));
+    if let Ok(name) = AppName::new("headcount") {
+        loader = loader.app_name(name);
+    }
+    if let Some(region) = settings.region.as_deref().map(str::trim).filter(|region| !region.is_empty()) {
+        loader = loader.region(Region::new(region.to_owned()));
+    }
+    if let Some(endpoint) = settings.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) {
+        loader = loader.endpoint_url(endpoint);
+    }
+    loader.load().await
+}
+
+fn timeouts(attempt: Duration, operation: Duration) -> TimeoutConfig {
+    let limits = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
+    limits.operation_attempt_timeout(attempt).operation_timeout(operation).build()
 }

@@ -44,6 +44,20 @@ const DENIED: [&str; 19] = [
     "UnrecognizedClientException",
 ];
 
+/// Codes that mean that the credentials themselves are not accepted. Others may be.
+const REFUSED_CREDENTIALS: [&str; 10] = [
+    "AuthFailure",
+    "ExpiredToken",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "InvalidToken",
+    "MissingAuthenticationToken",
+    "RequestExpired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+];
+
 // ResourceContention comes with HTTP 500, but it means that nothing was done.
 const CONFLICT: [&str; 5] = [
     "ResourceContention",
@@ -205,6 +219,12 @@ pub(in crate::clouds::aws) fn class_of(code: &str) -> FailureClass {
     let code = code.rsplit('.').next().unwrap_or(code);
     let quota = code.ends_with("LimitExceeded") && !THROTTLED.contains(&code);
     if quota || OUT_OF_RESOURCES.contains(&code) { FailureClass::OutOfResources } else { FailureClass::Other }
+}
+
+/// Whether a response of this status refuses the credentials, and not what was done with them.
+pub(in crate::clouds::aws) fn refuses_credentials(status: u16, body: &[u8]) -> bool {
+    let contains = |code: &&str| body.windows(code.len()).any(|part| part == code.as_bytes());
+    matches!(status, 400 | 401 | 403) && REFUSED_CREDENTIALS.iter().any(|code| contains(&code))
 }
 
 /// Whether a word of a message is a code in this file.

@@ -109,6 +109,7 @@ impl AutoScalingApi for Fake {
         token: Option<String>,
     ) -> Result<DescribeAutoScalingGroupsOutput, CloudError> {
         let subject = match query {
+            GroupQuery::One(_) => "1 names".to_owned(),
             GroupQuery::Named(names) => {
                 assert!((1..=100).contains(&names.len()), "AWS takes 1 to 100 names");
                 format!("{} names", names.len())
@@ -119,6 +120,7 @@ impl AutoScalingApi for Fake {
             }
         };
         let passes = |group: &AutoScalingGroup| match query {
+            GroupQuery::One(name) => group.auto_scaling_group_name() == Some(name),
             GroupQuery::Named(names) => {
                 group.auto_scaling_group_name().is_some_and(|name| names.iter().any(|one| one == name))
             }

@@ -2,8 +2,12 @@
 
 pub(super) mod api;
 pub(super) mod cache;
+pub(super) mod clock;
 pub(super) mod connect;
+mod credentials;
 pub(super) mod errors;
 #[cfg(test)]
 pub(super) mod fake;
 mod metering;
+mod responses;
+mod xml;

@@ -36,3 +36,30 @@ async fn the_whole_catalog_is_read_page_by_page() {
     let found = fake.aws(Settings::default()).all_instance_types().await.expect("readable");
     assert_eq!((found.len(), fake.calls("DescribeInstanceTypes").len()), (250, 3));
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_type_is_looked_up_once_and_none_while_ec2_denies_it() {
+    let fake = Fake::with(Vec::new());
+    fake.state(|state| state.types = vec!["a.large".into()]);
+    let aws = fake.aws(Settings::default());
+    let calls = || fake.calls("DescribeInstanceTypes").len();
+    let asked = ["a.large".to_owned()];
+    let lookups = futures_util::future::join_all((0..20).map(|_| aws.instance_types(&asked))).await;
+    assert!(lookups.into_iter().all(|found| found.expect("readable").len() == 1));
+    assert_eq!(calls(), 1, "at the same time, too");
+    for _ in 0..3 {
+        assert!(aws.instance_types(&["x9.large".to_owned()]).await.expect("readable").is_empty());
+    }
+    assert_eq!(calls(), 2, "that EC2 does not know it is remembered for a while");
+
+    for _ in 0..3 {
+        fake.fail("DescribeInstanceTypes", "UnauthorizedOperation", "no", 403);
+    }
+    let denied = async || matches!(aws.instance_types(&["b.large".to_owned()]).await, Err(CloudError::Denied(_)));
+    for (wait, expected) in [(0, 3), (0, 3), (9, 3), (1, 4), (10, 4), (10, 5)] {
+        tokio::time::advance(std::time::Duration::from_secs(wait)).await;
+        assert!(denied().await);
+        assert_eq!(calls(), expected);
+    }
+    assert_eq!(aws.instance_types(&asked).await.expect("known").len(), 1, "what is known needs no call");
+}

@@ -33,6 +33,7 @@ impl Fake {
     pub(super) fn aws(&self, settings: Settings) -> Aws {
         let clients = Clients {
             region: "us-east-1".to_owned(),
+            clock: Arc::default(),
             scaling: Arc::new(self.clone()),
             ec2: Arc::new(self.clone()),
             eks: Arc::new(self.clone()),

@@ -13,6 +13,7 @@ use proptest::test_runner::TestRunner;
 
 use super::super::groups::ids::instance_of;
 use super::*;
+use crate::cloud::CallMeter;
 use crate::properties::{Written, costly, slipped};
 
 const GROUPS: &str = r#"<DescribeAutoScalingGroupsResponse xmlns="http://autoscaling.amazonaws.com/doc/2011-01-01/">
@@ -53,6 +54,34 @@ async fn config(endpoint: &str) -> SdkConfig {
     loader.region(Region::new("us-east-1")).retry_config(RetryConfig::disabled()).load().await
 }
 
+#[tokio::test]
+async fn a_missing_size_is_an_error_of_its_group_and_an_early_end_one_of_the_page() {
+    let next = Next::new(Mutex::new((StatusCode::OK, GROUPS.into())));
+    let config = config(&server(Arc::clone(&next)).await).await;
+    let settings = Settings { node_groups: vec!["1:10:asg".parse().expect("good")], ..Settings::default() };
+    let aws =
+        Aws::over(settings.clone(), Clients::from_sdk("us-east-1".to_owned(), settings, config, CallMeter::default()));
+    let body = |text: &str| *next.lock().expect("not poisoned") = (StatusCode::OK, text.into());
+    for (missing, complaint) in [
+        ("<DesiredCapacity>2</DesiredCapacity>", "no desired capacity"),
+        ("<MinSize>1</MinSize>", "no min size"),
+        ("<MaxSize>10</MaxSize>", "no max size"),
+    ] {
+        body(&GROUPS.replace(missing, ""));
+        let listing = aws.list().await.expect("the others can be read");
+        assert_eq!((listing.groups.len(), &listing.broken[..]), (0, &[("asg".into(), complaint.to_owned())][..]));
+        assert!(aws.observe(&"asg".into()).await.is_err(), "the SDK's 0 is not believed");
+    }
+    let end = GROUPS.find("<Tags>").expect("there are tags");
+    for early in [&GROUPS[..end], &GROUPS[..GROUPS.len() - 5]] {
+        body(early);
+        let error = aws.list().await.expect_err("half a response");
+        assert!(error.to_string().contains("ends early"), "{error}");
+    }
+    body(&format!("{GROUPS}{}", " ".repeat(65 << 20)));
+    assert!(aws.list().await.is_err(), "more than fits");
+}
+
 #[test]
 fn a_malformed_listing_is_an_error_or_groups_with_ordered_bounds() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -60,7 +89,7 @@ fn a_malformed_listing_is_an_error_or_groups_with_ordered_bounds() {
     let aws = runtime.block_on(async {
         let config = config(&server(Arc::clone(&next)).await).await;
         let settings = Settings { node_groups: vec!["1:10:asg".parse().expect("good")], ..Settings::default() };
-        Aws::over(settings, Clients::from_sdk("us-east-1".to_owned(), &config, crate::cloud::CallMeter::default()))
+        Aws::over(settings.clone(), Clients::from_sdk("us-east-1".to_owned(), settings, config, CallMeter::default()))
     });
     let listing = || runtime.block_on(aws.list());
 

@@ -180,6 +180,18 @@ async fn a_busy_instance_is_tried_three_times_while_the_others_are_terminated() 
     assert_eq!(fake.calls("TerminateInstance").len(), 6);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_deletion_of_which_a_busy_group_accepts_nothing_is_a_conflict() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 3])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    for _ in 0..3 {
+        fake.fail("TerminateInstance", "ScalingActivityInProgress", "busy", 400);
+    }
+    assert!(matches!(aws.delete_instances(&basis, &[id(1)]).await, Err(CloudError::Conflict(_))));
+    assert_eq!(aws.delete_instances(&basis, &[id(1)]).await.expect("accepted").accepted, [id(1)]);
+}
+
 #[tokio::test]
 async fn throttling_stops_the_terminations_that_are_not_sent_yet() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 40])]);

@@ -1,7 +1,5 @@
 //! DescribeScalingActivities.
 
-use std::time::Duration;
-
 use headcount::clouds::simulated::{Activity, ActivityKind, ActivityStatus, CallKind, Group};
 
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
@@ -17,19 +15,30 @@ impl AwsApi {
         let kind = CallKind::LaunchActivity;
         let known = self.call(Service::AutoScaling, kind, Some(&name), String::new(), |world, _| {
             let group = world.group(&name)?;
-            Some((group.activities().cloned().collect::<Vec<_>>(), zone(group)))
+            Some((group.activities().cloned().collect::<Vec<_>>(), zones(group)))
         });
-        let Some((mut activities, zone)) = known.await? else { return Ok(errors::no_group(&name)) };
+        let Some((mut activities, zones)) = known.await? else { return Ok(errors::no_group(&name)) };
         activities.sort_by_key(|activity| activity.ended.is_some());
         let details = self.group_details(&name);
-        let shown = activities.iter().map(|activity| self.activity(&name, activity, &zone, &details));
-        let past = details.past.iter().map(|past| self.past(&name, past));
-        let (page, next) = self.page(request, "MaxRecords", 100, shown.chain(past).collect());
+        let in_progress = details.past.iter().filter(|past| past.is_in_progress()).map(|past| self.past(&name, past));
+        let shown = activities.iter().map(|activity| self.activity(&name, activity, &zones, &details));
+        let over = details.past.iter().filter(|past| !past.is_in_progress()).map(|past| self.past(&name, past));
+        let all = in_progress.chain(shown).chain(over).collect();
+        let (page, next) = self.page(request, "MaxRecords", 100, all);
         let result = members("Activities", page) + &perhaps("NextToken", next);
         Ok(HttpResponse::xml(200, scaling_answer("DescribeScalingActivities", result)))
     }
 
-    pub(super) fn activity(&self, group: &str, activity: &Activity, zone: &str, details: &GroupDetails) -> String {
+    pub(super) fn activity(
+        &self,
+        group: &str,
+        activity: &Activity,
+        zones: &[String],
+        details: &GroupDetails,
+    ) -> String {
+        // After a failed launch, AWS tries the next zone. A launch takes two numbers: the activity's and the instance's.
+        let turn = usize::try_from(activity.number / 2).unwrap_or_default();
+        let zone = zones.get(turn % zones.len().max(1)).map_or("", String::as_str);
         let failed = matches!(activity.status, ActivityStatus::Failed(_));
         let instance = activity.instance.as_deref().filter(|_| !failed || activity.kind == ActivityKind::Terminate);
         let subject = instance.map(|id| format!(": {id}")).unwrap_or_default();
@@ -44,7 +53,7 @@ impl AwsApi {
                 "an instance was taken out of service in response to a user request.",
             ),
         };
-        let started = self.core.timestamp(activity.started);
+        let started = self.timestamp(activity.started);
         let cause = format!("At {started} {cause}");
         [
             text("ActivityId", format!("00000000-0000-4000-a000-{:012x}", activity.number)),
@@ -52,7 +61,7 @@ impl AwsApi {
             text("Description", description),
             text("Cause", cause),
             text("StartTime", started),
-            perhaps("EndTime", activity.ended.map(|at| self.core.timestamp(at))),
+            perhaps("EndTime", activity.ended.map(|at| self.timestamp(at))),
             text("StatusCode", status(&activity.status)),
             perhaps("StatusMessage", message(activity, details)),
             text("Progress", if activity.ended.is_some() { 100 } else { 30 }),
@@ -62,25 +71,26 @@ impl AwsApi {
     }
 
     fn past(&self, group: &str, past: &Past) -> String {
-        let at = |ago: Duration| humantime::format_rfc3339_seconds(std::time::SystemTime::now() - ago).to_string();
+        let at = humantime::format_rfc3339_seconds(past.at - self.behavior().clock_behind);
+        let id = past.at.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros();
         [
-            text("ActivityId", format!("00000000-0000-4000-b000-{:012x}", past.ago.as_millis())),
+            text("ActivityId", format!("00000000-0000-4000-b000-{id:012x}")),
             text("AutoScalingGroupName", group),
             text("Description", &past.description),
             text("Cause", "An instance was started in response to a difference between desired and actual capacity."),
-            text("StartTime", at(past.ago)),
-            text("EndTime", at(past.ago)),
+            text("StartTime", &at),
+            perhaps("EndTime", Some(&at).filter(|_| !past.is_in_progress())),
             text("StatusCode", &past.status),
-            text("StatusMessage", &past.message),
-            text("Progress", 100),
+            perhaps("StatusMessage", Some(&past.message).filter(|text| !text.is_empty())),
+            text("Progress", if past.is_in_progress() { 50 } else { 100 }),
         ]
         .concat()
     }
 }
 
-/// The zone that a group's activities show.
-pub(super) fn zone(group: &Group) -> String {
-    group.plan().zones.first().cloned().unwrap_or_default()
+/// The zones that a group's activities show, in turn.
+pub(super) fn zones(group: &Group) -> Vec<String> {
+    group.plan().zones.clone()
 }
 
 fn status(status: &ActivityStatus) -> &'static str {

@@ -1,6 +1,6 @@
 //! The behavior of the AWS emulator, and details of groups that the simulated cloud does not have.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use headcount::clouds::simulated::Phase;
 
@@ -13,11 +13,21 @@ pub(crate) struct Behavior {
     pub(crate) batch_terminate: bool,
     /// The error of a busy group.
     pub(crate) busy: Busy,
+    /// How far AWS's clock is behind the local one. Its activities and its Date headers show it.
+    pub(crate) clock_behind: Duration,
+    /// The only access key that it accepts; `None` for any.
+    pub(crate) access_key: Option<String>,
 }
 
 impl Default for Behavior {
     fn default() -> Self {
-        Self { page: 100, batch_terminate: true, busy: Busy::ScalingActivityInProgress }
+        Self {
+            page: 100,
+            batch_terminate: true,
+            busy: Busy::ScalingActivityInProgress,
+            clock_behind: Duration::ZERO,
+            access_key: None,
+        }
     }
 }
 
@@ -44,6 +54,10 @@ pub(crate) struct GroupDetails {
     pub(crate) image: String,
     /// The image's name.
     pub(crate) image_name: String,
+    /// The image's platform: `windows`, in lower case, or none.
+    pub(crate) platform: Option<String>,
+    /// The version of the launch template that it names.
+    pub(crate) version: String,
     /// The AMI type of a managed node group in EKS.
     pub(crate) ami_type: String,
     /// The root volume.
@@ -68,7 +82,7 @@ pub(crate) struct GroupDetails {
     pub(crate) lifecycles: Vec<(Phase, String)>,
     /// Further instances, by ID and lifecycle state, such as those of a warm pool.
     pub(crate) others: Vec<(String, String)>,
-    /// Activities from before the world began.
+    /// Activities that the simulated cloud does not have.
     pub(crate) past: Vec<Past>,
     /// Failed launches are of Spot Instances.
     pub(crate) spot: bool,
@@ -82,6 +96,8 @@ impl Default for GroupDetails {
             requirements: None,
             image: "ami-0123456789abcdef0".to_owned(),
             image_name: "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-server".to_owned(),
+            platform: None,
+            version: "$Latest".to_owned(),
             ami_type: "AL2023_x86_64_STANDARD".to_owned(),
             disk_gib: 20,
             user_data: String::new(),
@@ -127,12 +143,20 @@ pub(crate) struct Requirements {
     pub(crate) memory_mib_min: u32,
 }
 
-/// An activity from before the world began.
+/// An activity that the simulated cloud does not have.
 #[derive(Clone, Debug)]
 pub(crate) struct Past {
-    pub(crate) ago: Duration,
+    /// When it began, and ended if it has, by the local clock.
+    pub(crate) at: SystemTime,
     pub(crate) description: String,
     /// `Failed`, for instance.
     pub(crate) status: String,
     pub(crate) message: String,
+}
+
+impl Past {
+    /// Whether it is in progress. AWS lists those first.
+    pub(super) fn is_in_progress(&self) -> bool {
+        !["Successful", "Failed", "Cancelled"].contains(&self.status.as_str())
+    }
 }

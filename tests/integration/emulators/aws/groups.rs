@@ -159,7 +159,7 @@ fn suspended(group: &ShownGroup, details: &GroupDetails) -> Vec<String> {
 
 fn launch(group: &ShownGroup, details: &GroupDetails) -> String {
     let name = group.name();
-    let template = text("LaunchTemplateName", name) + &text("Version", "$Latest");
+    let template = text("LaunchTemplateName", name) + &text("Version", &details.version);
     let mut overrides: Vec<Override> = details.overrides.clone();
     let weight = weight(group).map(|units| units.to_string());
     if overrides.is_empty() && (group.plan.instance_types.len() > 1 || weight.is_some()) {

@@ -64,13 +64,15 @@ impl AwsApi {
         }
         let group_details = self.all_group_details();
         let image = |id: &String| {
-            let name =
-                group_details.iter().find(|details| details.image == *id).map_or("", |details| &details.image_name);
+            let of_image = group_details.iter().find(|details| details.image == *id);
+            let name = of_image.map_or("", |details| &details.image_name);
+            let platform = of_image.and_then(|details| details.platform.as_ref());
             let disk = text("deviceName", ROOT) + &element("ebs", text("volumeSize", 8));
             [
                 text("imageId", id),
                 text("name", name),
                 text("imageState", "available"),
+                perhaps("platform", platform),
                 text("architecture", if id.contains("arm") { "arm64" } else { "x86_64" }),
                 text("virtualizationType", "hvm"),
                 text("rootDeviceType", "ebs"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use headcount::clouds::simulated::{CallKind, Simulated, World};
@@ -38,6 +38,11 @@ impl AwsApi {
         lock(&self.behavior).clone()
     }
 
+    /// A time of the world by AWS's clock.
+    pub(super) fn timestamp(&self, at: Duration) -> String {
+        humantime::format_rfc3339_millis(self.core.time(at) - self.behavior().clock_behind).to_string()
+    }
+
     pub(super) fn group_details(&self, group: &str) -> GroupDetails {
         lock(&self.group_details).get(group).cloned().unwrap_or_default()
     }
@@ -67,6 +72,28 @@ impl RequestHandler for AwsApi {
     }
 
     async fn answer(&self, request: &Request) -> HandlerResult {
+        let Behavior { access_key, clock_behind, .. } = self.behavior();
+        let signed_by = request.header("authorization").unwrap_or_default();
+        if access_key.is_some_and(|key| !signed_by.contains(&format!("Credential={key}/"))) {
+            let message = "The security token included in the request is invalid.";
+            return Ok(error(403, "InvalidClientTokenId", message));
+        }
+        let answer = self.answer_to(request).await?;
+        if clock_behind.is_zero() {
+            return Ok(answer);
+        }
+        Ok(answer.header("date", http_date(SystemTime::now() - clock_behind)))
+    }
+}
+
+/// A time as a Date header shows it.
+fn http_date(time: SystemTime) -> String {
+    let time = aws_smithy_types::DateTime::from(time);
+    time.fmt(aws_smithy_types::date_time::Format::HttpDate).expect("a time of this century")
+}
+
+impl AwsApi {
+    async fn answer_to(&self, request: &Request) -> HandlerResult {
         let path: Vec<&str> = request.path.split('/').filter(|segment| !segment.is_empty()).collect();
         if let ["clusters", cluster, "node-groups", nodegroup] = path[..] {
             return self.describe_nodegroup(cluster, nodegroup).await;

@@ -1,7 +1,7 @@
 //! The AWS emulator, asked by the real Headcount through the real SDK.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use headcount::cloud::Permit;
 use headcount::clouds::simulated::{
@@ -135,7 +135,7 @@ async fn what_the_simulated_cloud_does_not_know_is_shown() {
     aws.group_details("managed", |details| {
         details.others = vec![("i-0warm".to_owned(), "Warmed:Stopped".to_owned())];
         details.past = vec![Past {
-            ago: Duration::from_secs(7 * 24 * 60 * 60),
+            at: SystemTime::now() - Duration::from_secs(7 * 24 * 60 * 60),
             description: "Launching a new EC2 instance".to_owned(),
             status: "Failed".to_owned(),
             message: "InsufficientInstanceCapacity - last week".to_owned(),

@@ -3,7 +3,7 @@
 use headcount::clouds::simulated::{Activity, ActivityKind, CallKind, Group, World};
 
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
-use super::activities::zone;
+use super::activities::zones;
 use super::behavior::Busy;
 use super::errors::{self, error};
 use super::router::{AwsApi, Service};
@@ -64,7 +64,7 @@ impl AwsApi {
         Ok(match done {
             Ok(accepted) => {
                 let details = self.group_details(&name);
-                let shown = accepted.iter().map(|(activity, zone)| self.activity(&name, activity, zone, &details));
+                let shown = accepted.iter().map(|(activity, zones)| self.activity(&name, activity, zones, &details));
                 HttpResponse::xml(200, scaling_answer(TERMINATE, members("Activities", shown)))
             }
             Err(answer) => answer,
@@ -87,8 +87,8 @@ impl AwsApi {
         });
         Ok(match done.await? {
             Ok((activity, name)) => {
-                let shown =
-                    activity.map(|(activity, zone)| self.activity(&name, &activity, &zone, &self.group_details(&name)));
+                let shown = activity
+                    .map(|(activity, zones)| self.activity(&name, &activity, &zones, &self.group_details(&name)));
                 let shown = shown.map(|shown| element("Activity", shown)).unwrap_or_default();
                 HttpResponse::xml(200, scaling_answer(TERMINATE, shown))
             }
@@ -116,8 +116,8 @@ fn check_batch(world: &World, name: &str, ids: &[String], decrement: bool) -> Re
     Ok(())
 }
 
-fn termination(group: &Group, id: &str) -> Option<(Activity, String)> {
+fn termination(group: &Group, id: &str) -> Option<(Activity, Vec<String>)> {
     let about =
         |activity: &&Activity| activity.kind == ActivityKind::Terminate && activity.instance.as_deref() == Some(id);
-    group.activities().find(about).map(|activity| (activity.clone(), zone(group)))
+    group.activities().find(about).map(|activity| (activity.clone(), zones(group)))
 }

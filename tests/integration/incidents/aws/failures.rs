@@ -1,7 +1,7 @@
 //! Failed launches: which of them count, the reported reasons, and the IDs of their placeholders.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use headcount::clouds::simulated::{Activity, ActivityStatus, GroupPlan, PlannedFailure, ReadFault};
 
@@ -18,9 +18,13 @@ fn miss_one(aws: &Aws, name: &str, desired: u32) {
     aws.simulated().faults(|faults| faults.script_read(None, name, u32::MAX, ReadFault::Capacity(desired)));
 }
 
-fn failed(description: &str, ago: Duration, message: &str) -> Past {
+fn past(status: &str, description: &str, ago: Duration, message: &str) -> Past {
     let (description, message) = (description.to_owned(), message.to_owned());
-    Past { ago, description, status: "Failed".to_owned(), message }
+    Past { at: SystemTime::now() - ago, description, status: status.to_owned(), message }
+}
+
+fn failed(description: &str, ago: Duration, message: &str) -> Past {
+    past("Failed", description, ago, message)
 }
 
 fn activities_read(aws: &Aws) -> usize {

@@ -1,5 +1,6 @@
 //! The node templates of groups, and which groups are served.
 
+use headcount::clouds::simulated::{CallFault, CallKind};
 use k8s_pb::api::core::v1::Node;
 use k8s_pb::apimachinery::pkg::api::resource::Quantity;
 use prost::Message;
@@ -7,7 +8,7 @@ use tonic::Code;
 
 use super::{aws, desired_written, group, open};
 use crate::emulators::Emulator;
-use crate::emulators::aws::Launch;
+use crate::emulators::aws::{Aws, Launch};
 use crate::emulators::setup::Setup;
 use crate::peers::headcount::{Client, refused};
 
@@ -126,4 +127,66 @@ async fn asg_c5d_large_16gi() {
     client.increase("c5d", 1).await.expect("from zero");
     assert_eq!((client.target("c5d").await, desired_written(&setup.emulator, "c5d")), (1, vec![1]));
     client.until("it runs", async |client| client.nodes_in("c5d", 1).await.len() == 1).await;
+}
+
+#[tokio::test]
+async fn asg_windows_image() {
+    let aws = aws([group("windows", (0, 10, 0)), group("linux", (0, 10, 0))]);
+    aws.group_details("windows", |details| {
+        details.image = "ami-0windows".to_owned();
+        // What EC2 sends. The SDK knows only `Windows`.
+        details.platform = Some("windows".to_owned());
+    });
+    let mut setup = Setup::open(aws).await;
+    for system in ["windows", "linux"] {
+        let built = setup.client.template(system).await.expect("built");
+        let labels = Node::decode(built.node_bytes).expect("a v1.Node").metadata.expect("metadata").labels;
+        assert_eq!(labels.get("kubernetes.io/os").map(String::as_str), Some(system));
+    }
+}
+
+#[tokio::test]
+async fn asg_launch_template_default_moves() {
+    let names = ["$Default", "$Latest"];
+    let aws = aws(names.map(|name| group(&name[1..], (0, 10, 0))));
+    for version in names {
+        aws.group_details(&version[1..], |details| details.version = version.to_owned());
+    }
+    let mut setup = Setup::open(aws).await;
+    for version in names {
+        let (client, name) = (&mut setup.client, &version[1..]);
+        assert_eq!(allocatable(client, name).await.0, "2");
+        let types = || vec!["m5.2xlarge".to_owned()];
+        setup.emulator.simulated().replan(name, |plan| plan.instance_types = types()).expect("it exists");
+    }
+    // Within 90 s; the test itself waits for a minute.
+    for version in names {
+        let name = &version[1..];
+        setup.client.until("the new type shows", async |client| allocatable(client, name).await.0 == "8").await;
+    }
+}
+
+#[tokio::test]
+async fn asg_types_denied() {
+    const GROUPS: u32 = 40;
+    let plans = || (0..GROUPS).map(|number| group(&format!("web-{number}"), (0, 10, 0)));
+    let asked = |aws: &Aws| aws.requests_with("POST", "Action=DescribeInstanceTypes").len();
+    let mut allowed = open(plans().map(|plan| plan.instance_types(&["m99.large"]))).await;
+    for number in 0..GROUPS {
+        assert_eq!(allocatable(&mut allowed.client, &format!("web-{number}")).await.0, "6");
+    }
+    assert_eq!(asked(&allowed.emulator), 1, "one call for all groups of one type");
+    drop(allowed);
+
+    for (fault, attempts) in [(CallFault::Denied, 1), (CallFault::Throttled { retry_after: None }, 3)] {
+        let aws = aws(plans());
+        aws.simulated().faults(|faults| faults.script(Some(CallKind::InstanceTypes), None, u32::MAX, fault));
+        let mut setup = Setup::open(aws).await;
+        for number in 0..GROUPS {
+            assert_eq!(allocatable(&mut setup.client, &format!("web-{number}")).await.0, "2", "from the tables");
+        }
+        // Again after 10 s at the earliest.
+        let lookups = 1 + usize::try_from(setup.emulator.simulated().elapsed().as_secs() / 10).expect("small");
+        assert!(asked(&setup.emulator) <= attempts * lookups, "{} for {GROUPS} groups", asked(&setup.emulator));
+    }
 }

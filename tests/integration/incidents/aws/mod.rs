@@ -3,6 +3,8 @@
 mod counts;
 mod deletes;
 mod failures;
+mod launches;
+mod listing;
 mod lost_writes;
 mod machines;
 mod sizes;

@@ -1,9 +1,16 @@
+use std::cmp::Reverse;
+use std::time::Duration;
+
 use aws_sdk_autoscaling::primitives::DateTime;
+use aws_sdk_autoscaling::types::ScalingActivityStatusCode;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
+use super::launch::LAUNCHING;
+use super::reason::code_of;
 use super::*;
+use crate::cloud::text::MESSAGE_CHARS_MAX;
 use crate::properties::{config, pieces};
 
 const STATUS: [&str; 5] = ["Failed", "Cancelled", "Successful", "PreInService", "SomethingNew"];

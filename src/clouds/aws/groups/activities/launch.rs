@@ -1,0 +1,61 @@
+//! One launch, as its activity shows it.
+
+use std::time::SystemTime;
+
+use aws_sdk_autoscaling::types::{Activity, ScalingActivityStatusCode};
+
+use super::super::super::sdk::errors::class_of;
+use super::reason::{code_of, died_at_start, termination_reason};
+use crate::cloud::Failure;
+use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
+
+pub(super) const LAUNCHING: &str = "Launching a new EC2 instance";
+
+/// The zone of a launch: `{"Subnet ID":"subnet-1","Availability Zone":"us-east-1a"}`.
+pub(super) fn zone(launch: &Activity) -> Option<String> {
+    let details: serde_json::Value = serde_json::from_str(launch.details()?).ok()?;
+    details.get("Availability Zone")?.as_str().map(str::to_owned)
+}
+
+pub(super) fn started(activity: &Activity) -> Option<SystemTime> {
+    SystemTime::try_from(*activity.start_time()?).ok()
+}
+
+pub(super) fn ended(activity: &Activity) -> Option<SystemTime> {
+    SystemTime::try_from(*activity.end_time().or_else(|| activity.start_time())?).ok()
+}
+
+/// Seconds since the epoch: AWS's times have this resolution.
+pub(super) fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+pub(super) fn is_launch(activity: &Activity) -> bool {
+    activity.description().is_some_and(|description| description.starts_with(LAUNCHING))
+}
+
+pub(super) fn is_finished(status: &ScalingActivityStatusCode) -> bool {
+    use ScalingActivityStatusCode::{Cancelled, Failed, Successful};
+    matches!(status, Cancelled | Failed | Successful)
+}
+
+pub(super) fn names_instance(launch: &Activity) -> bool {
+    launch.description().and_then(|text| text.strip_prefix(LAUNCHING)).is_some_and(|rest| rest.starts_with(": i-"))
+}
+
+pub(super) fn failure(launch: &Activity) -> Option<Failure> {
+    let status = launch.status_code()?;
+    let text = launch.status_message().filter(|text| !text.trim().is_empty());
+    // "Launching a new EC2 instance.  Status Reason: …"
+    let text = text.or_else(|| launch.description()?.split_once("Status Reason:").map(|(_, reason)| reason));
+    let at = match status {
+        ScalingActivityStatusCode::Failed => started(launch).or_else(|| ended(launch))?,
+        // A launch is cancelled if its instance fails to start, for example because of a KMS key or a lifecycle hook. Its
+        // instance is missing from the end of the launch on.
+        ScalingActivityStatusCode::Cancelled if text.is_some_and(died_at_start) => ended(launch)?,
+        _ => return None,
+    };
+    let text = text.unwrap_or("the launch failed and AWS gives no reason");
+    let code = termination_reason(text).map_or_else(|| code_of(text), str::to_owned);
+    Some(Failure { class: class_of(&code), code, message: shorten(text, MESSAGE_CHARS_MAX), at, is_explained: true })
+}

@@ -1,0 +1,56 @@
+//! Why launches failed, from a group's scaling activities. This file reads them page by page; `outcome.rs` says what they show,
+//! `launch.rs` reads one of them, and `reason.rs` its words.
+
+mod launch;
+mod outcome;
+mod reason;
+
+use std::sync::PoisonError;
+use std::time::SystemTime;
+
+use aws_sdk_autoscaling::types::Activity;
+
+use self::launch::{failure, is_finished, is_launch, seconds, started};
+use self::outcome::launches;
+use super::Groups;
+use crate::cloud::{CloudError, GroupName, LaunchActivity, Shortfall};
+
+/// Most pages of activities read at a time.
+const PAGES_MAX: usize = 10;
+
+impl Groups {
+    /// Reads the activities of a group page by page, until they explain the shortfall or are older than it.
+    pub(in crate::clouds::aws) async fn launch_activity(
+        &self,
+        group: &GroupName,
+        shortfall: Shortfall,
+        now: SystemTime,
+    ) -> Result<LaunchActivity, CloudError> {
+        let (mut activities, mut token) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let page = self.scaling.describe_scaling_activities(group.as_str(), token).await?;
+            activities.extend(page.activities.unwrap_or_default());
+            token = page.next_token.filter(|token| !token.is_empty());
+            if token.is_none() || is_enough(&activities, shortfall) {
+                break;
+            }
+        }
+        let known = self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner).get(group).cloned();
+        let zones = known.map(|settings| settings.zones().to_vec()).unwrap_or_default();
+        Ok(launches(&activities, &zones, shortfall, now))
+    }
+}
+
+/// Whether further pages are not needed. Activities in progress come first, then the newest.
+fn is_enough(activities: &[Activity], shortfall: Shortfall) -> bool {
+    let Some(last) = activities.last().filter(|last| last.status_code().is_some_and(is_finished)) else { return false };
+    let is_older = started(last).is_some_and(|at| seconds(at) < seconds(shortfall.since));
+    let failures = activities.iter().filter(|activity| is_launch(activity)).filter_map(failure);
+    let explaining = failures.filter(|failure| seconds(failure.at) >= seconds(shortfall.since)).count();
+    is_older || u32::try_from(explaining).is_ok_and(|explaining| explaining >= shortfall.missing)
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

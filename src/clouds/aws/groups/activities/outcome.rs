@@ -1,0 +1,60 @@
+//! What a group's activities show of its launches, and which failures are final.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use aws_sdk_autoscaling::types::Activity;
+
+use super::launch::{ended, failure, is_finished, is_launch, names_instance, seconds, started, zone};
+use crate::cloud::{LaunchActivity, Shortfall};
+
+/// In a group of several zones, AWS tries the next zone after a launch failed. A failure of some zones is final this long after
+/// the first one, if no launch is under way or done since (#5829).
+const ZONE_RETRY: Duration = Duration::from_secs(10);
+
+/// What the newest activities of a group in these zones show. Ignores failed terminations: they do not show why capacity is
+/// missing.
+pub(super) fn launches(
+    activities: &[Activity],
+    zones: &[String],
+    shortfall: Shortfall,
+    now: SystemTime,
+) -> LaunchActivity {
+    let mut activity = LaunchActivity::default();
+    for launch in activities.iter().filter(|candidate| is_launch(candidate)) {
+        match launch.status_code() {
+            Some(status) if is_finished(status) => activity.failures.extend(failure(launch)),
+            // An instance with an ID is listed with the group. Counting its launch too would count it twice.
+            _ if names_instance(launch) => {}
+            _ => activity.under_way += 1,
+        }
+    }
+    if !is_final(activities, zones, shortfall.since, now) {
+        activity.failures.clear();
+    }
+    activity.failures.sort_by_key(|failure| Reverse(failure.at));
+    activity
+}
+
+/// Whether AWS has tried all that it tries in place of the launches that failed since the shortfall began.
+fn is_final(activities: &[Activity], zones: &[String], since: SystemTime, now: SystemTime) -> bool {
+    if zones.len() < 2 {
+        return true;
+    }
+    let since = seconds(since);
+    let launches = || activities.iter().filter(|activity| is_launch(activity));
+    let recent = || launches().filter(|launch| failure(launch).is_some_and(|failure| seconds(failure.at) >= since));
+    let failed: BTreeSet<String> = recent().filter_map(zone).collect();
+    if zones.iter().all(|zone| failed.contains(zone)) {
+        return true;
+    }
+    let is_under_way = |launch: &Activity| !launch.status_code().is_some_and(is_finished) && !names_instance(launch);
+    if launches().any(is_under_way) {
+        return false;
+    }
+    let succeeded = launches().filter(|launch| names_instance(launch) && failure(launch).is_none());
+    let succeeded = succeeded.filter_map(started).max();
+    let first = recent().filter_map(ended).filter(|at| succeeded.is_none_or(|succeeded| *at > succeeded)).min();
+    first.is_some_and(|first| first + ZONE_RETRY <= now)
+}

@@ -1,0 +1,241 @@
+//! What activities show.
+
+use std::time::Duration;
+
+use aws_sdk_autoscaling::primitives::DateTime;
+use aws_sdk_autoscaling::types::ScalingActivityStatusCode;
+
+use super::reason::code_of;
+use super::*;
+use crate::cloud::FailureClass::{self, Other, OutOfResources};
+
+fn activity(status: &str, description: &str, message: &str, start: i64) -> Activity {
+    Activity::builder()
+        .activity_id("a")
+        .auto_scaling_group_name("asg")
+        .cause("At 2026-01-01T00:00:00Z an instance was started")
+        .description(description)
+        .status_code(ScalingActivityStatusCode::from(status))
+        .set_status_message(Some(message.to_owned()).filter(|message| !message.is_empty()))
+        .start_time(DateTime::from_secs(start))
+        .build()
+}
+
+fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+/// What the activities show at this second of a shortfall that began at second 1.
+fn shown(activities: &[Activity], zones: &[&str], now: u64) -> LaunchActivity {
+    let zones: Vec<String> = zones.iter().map(|zone| (*zone).to_owned()).collect();
+    launches(activities, &zones, Shortfall { missing: 1, since: at(1) }, at(now))
+}
+
+fn is_classified(class: FailureClass, cases: &[(&str, &str)]) {
+    for (message, code) in cases {
+        let answer = shown(&[activity("Failed", "Launching a new EC2 instance", message, 1)], &[], 60);
+        let failure = answer.failures.first().expect(message);
+        assert_eq!((failure.class, failure.code.as_str()), (class, *code), "{message}");
+    }
+}
+
+#[test]
+fn failures_for_lack_of_capacity_or_quota_have_aws_codes() {
+    is_classified(
+        OutOfResources,
+        &[
+            (
+                "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that \
+             matches your request. Launching EC2 instance failed.",
+                "InsufficientInstanceCapacity",
+            ),
+            (
+                "We currently do not have sufficient p3.2xlarge capacity in the Availability Zone you requested \
+             (us-east-1a). Our system will be working on provisioning additional capacity. Launching EC2 instance failed.",
+                "InsufficientInstanceCapacity",
+            ),
+            (
+                "You have requested more instances (7) than your current instance limit of 6 allows for the specified \
+             instance type. Launching EC2 instance failed.",
+                "InstanceLimitExceeded",
+            ),
+            (
+                "You have requested more vCPU capacity than your current vCPU limit of 32 allows for the instance bucket \
+             that the specified instance type belongs to. Launching EC2 instance failed.",
+                "VcpuLimitExceeded",
+            ),
+            ("VcpuLimitExceeded - You have requested more.", "VcpuLimitExceeded"),
+            ("Max spot instance count exceeded. Launching EC2 instance failed.", "MaxSpotInstanceCountExceeded"),
+            (
+                "There are not enough free addresses in subnet 'subnet-1' to satisfy the requested number of instances. \
+             Launching EC2 instance failed.",
+                "InsufficientFreeAddressesInSubnet",
+            ),
+            (
+                "Your Spot request price of 0.01 is lower than the minimum required Spot request fulfillment price of 0.2.",
+                "SpotMaxPriceTooLow",
+            ),
+            ("UnfulfillableCapacity - x", "UnfulfillableCapacity"),
+            (
+                "The requested reservation does not have sufficient compatible and available capacity for this request. \
+             Launching EC2 instance failed.",
+                "ReservationCapacityExceeded",
+            ),
+            (
+                "You've reached your quota for maximum Fleet Requests for this account. Launching EC2 instance failed.",
+                "MaxFleetCountExceeded",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn other_failures_have_aws_codes() {
+    is_classified(
+        Other,
+        &[
+            ("The image id '[ami-1]' does not exist. Launching EC2 instance failed.", "InvalidAMIID.NotFound"),
+            ("InvalidAMIID.NotFound - The image id does not exist", "InvalidAMIID.NotFound"),
+            (
+                "You are not authorized to perform this operation. Encoded authorization failure message: abc. Launching \
+             EC2 instance failed.",
+                "UnauthorizedOperation",
+            ),
+            (
+                "You are not authorized to use launch template: lt-1 (Service: Ec2, Code: UnauthorizedOperation)",
+                "UnauthorizedOperation",
+            ),
+            ("The security group 'sg-1' does not exist. Launching EC2 instance failed.", "InvalidGroup.NotFound"),
+            (
+                "The specified launch template, with template ID lt-1, does not exist.",
+                "InvalidLaunchTemplateId.NotFound",
+            ),
+            (
+                "Your requested instance type (m8g.large) is not supported in your requested Availability Zone (us-east-1e).",
+                "Unsupported",
+            ),
+            ("SomethingBrandNew - nobody has seen it yet.", "SomethingBrandNew"),
+            (
+                "Instance failed to complete user's Lifecycle Action: Lifecycle Action with token 1 was abandoned: \
+             Heartbeat Timeout",
+                "LifecycleActionAbandoned",
+            ),
+            ("Something went wrong in InService state. Launching EC2 instance failed.", "LaunchFailed"),
+            ("", "LaunchFailed"),
+        ],
+    );
+}
+
+#[test]
+fn an_instance_that_fails_to_start_is_a_failed_launch() {
+    let message = |reason: &str| {
+        format!(
+            "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: {reason}"
+        )
+    };
+    let launching = "Launching a new EC2 instance: i-1";
+    let failures = |reason: &str| shown(&[activity("Cancelled", launching, &message(reason), 1)], &[], 60).failures;
+    let failure = |reason: &str| failures(reason).first().map(|failure| (failure.class, failure.code.clone()));
+    let key = failure("Client.InternalError: Client error on launch");
+    assert_eq!(key, Some((Other, "Client.InternalError".to_owned())));
+    let volumes = failure("Client.VolumeLimitExceeded: Volume limit exceeded");
+    assert_eq!(volumes, Some((OutOfResources, "Client.VolumeLimitExceeded".to_owned())));
+    let capacity = failure("Server.InsufficientInstanceCapacity: Insufficient capacity to satisfy instance request");
+    assert_eq!(capacity, Some((OutOfResources, "Server.InsufficientInstanceCapacity".to_owned())));
+    let key = failure("Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state");
+    assert_eq!(key, Some((Other, "Client.InvalidKMSKey.InvalidState".to_owned())));
+    let snapshot = failure("Client.InvalidSnapshot.NotFound: The snapshot does not exist.");
+    assert_eq!(snapshot, Some((Other, "Client.InvalidSnapshot.NotFound".to_owned())));
+    assert_eq!(failure("Client.UserInitiatedShutdown: User initiated shutdown"), None);
+    assert_eq!(failure("none is known"), None);
+    assert_eq!(code_of("it failed: Client.InvalidKMSKey.InvalidState"), "Client.InvalidKMSKey.InvalidState");
+}
+
+#[test]
+fn a_launch_that_a_lifecycle_hook_abandons_fails_when_it_ends() {
+    let text = "Instance failed to complete user's Lifecycle Action: Lifecycle Action with token 1 was abandoned: \
+         Lifecycle Action Completed with ABANDON Result";
+    let mut launch = activity("Cancelled", "Launching a new EC2 instance: i-1", text, 0);
+    launch.end_time = Some(DateTime::from_secs(3000));
+    let failures = shown(&[launch], &[], 4000).failures;
+    let failed: Vec<_> = failures.iter().map(|failure| (failure.class, failure.code.as_str(), failure.at)).collect();
+    assert_eq!(failed, [(Other, "LifecycleActionAbandoned", at(3000))]);
+}
+
+fn in_zone(zone: &str, mut launch: Activity, ended: i64) -> Activity {
+    let details = format!(r#"{{"Subnet ID":"subnet-1","Availability Zone":"{zone}"}}"#);
+    (launch.details, launch.end_time) = (Some(details), Some(DateTime::from_secs(ended)));
+    launch
+}
+
+#[test]
+fn a_failure_of_one_of_several_zones_is_final_when_aws_has_not_made_up_for_it_in_10_s() {
+    const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
+    let launching = "Launching a new EC2 instance";
+    let failed = |zone: &str, start, end| in_zone(zone, activity("Failed", launching, "no capacity", start), end);
+    let count = |activities: &[Activity], now| shown(activities, &ZONES, now).failures.len();
+    let first = failed("us-east-1a", 10, 12);
+    assert_eq!(shown(std::slice::from_ref(&first), &ZONES[..1], 12).failures.len(), 1, "a group of one zone");
+    assert_eq!((count(std::slice::from_ref(&first), 21), count(std::slice::from_ref(&first), 22)), (0, 1));
+    let again = failed("us-east-1a", 20, 21);
+    assert_eq!(count(&[again.clone(), first.clone()], 22), 2, "counted from the first failure");
+    let other = failed("us-east-1b", 13, 14);
+    assert_eq!(count(&[other, first.clone()], 14), 2, "all zones have failed");
+    let before = failed("us-east-1b", 0, 0);
+    assert_eq!(count(&[first.clone(), before], 14), 0, "from before the shortfall");
+    let under_way = activity("InProgress", launching, "", 13);
+    assert_eq!(count(&[under_way, first.clone()], 40), 0, "a launch is under way");
+    let done = activity("Successful", "Launching a new EC2 instance: i-1", "", 13);
+    assert_eq!(count(&[done.clone(), first.clone()], 40), 0, "made up for in another zone");
+    let anew = failed("us-east-1a", 30, 31);
+    assert_eq!((count(&[anew.clone(), done.clone(), first.clone()], 40), count(&[anew, done, first], 41)), (0, 2));
+}
+
+#[test]
+fn pages_are_read_until_the_shortfall_is_explained_or_its_start_is_passed() {
+    let launching = "Launching a new EC2 instance";
+    let shortfall = Shortfall { missing: 2, since: at(100) };
+    let under_way = activity("InProgress", "Launching a new EC2 instance: i-1", "", 110);
+    let failed = |start| activity("Failed", launching, "no capacity", start);
+    let done = |start| activity("Successful", "Launching a new EC2 instance: i-2", "", start);
+    assert!(!is_enough(&[], shortfall));
+    assert!(!is_enough(std::slice::from_ref(&under_way), shortfall), "failures come after those in progress");
+    assert!(!is_enough(&[under_way.clone(), failed(105)], shortfall), "one of two is explained");
+    assert!(is_enough(&[under_way.clone(), failed(105), failed(104)], shortfall));
+    assert!(!is_enough(&[done(105), done(100)], shortfall));
+    assert!(is_enough(&[done(105), done(99)], shortfall));
+    let nothing = Shortfall { missing: 0, since: at(200) };
+    assert!(is_enough(&[under_way.clone(), done(105)], nothing) && !is_enough(&[under_way], nothing));
+}
+
+#[test]
+fn only_launches_count_and_the_newest_failure_is_first() {
+    let long = "x".repeat(1000);
+    let launching = "Launching a new EC2 instance";
+    let answer = shown(
+        &[
+            activity("InProgress", "Launching a new EC2 instance: i-1", "", 9),
+            activity("PreInService", launching, "", 8),
+            activity("WaitingForSpotInstanceId", launching, "", 7),
+            activity("SomethingNew", launching, "", 7),
+            activity(
+                "Failed",
+                "Launching a new EC2 instance.  Status Reason: The image id 'ami-1' does not exist",
+                "",
+                5,
+            ),
+            activity("Failed", launching, &long, 6),
+            activity("Failed", "Terminating EC2 instance: i-2", "InsufficientInstanceCapacity - no", 4),
+            activity("Successful", "Launching a new EC2 instance: i-3", "", 3),
+            activity("Cancelled", launching, "", 2),
+            Activity::builder().build(),
+        ],
+        &[],
+        60,
+    );
+    assert_eq!(answer.under_way, 3);
+    assert_eq!(answer.failures.iter().map(|failure| failure.at).collect::<Vec<_>>(), [at(6), at(5)]);
+    assert_eq!(answer.failures[0].message.chars().count(), 200);
+    assert_eq!(answer.failures[1].code, "InvalidAMIID.NotFound");
+    assert_eq!(answer.failures[1].message, "The image id 'ami-1' does not exist");
+}

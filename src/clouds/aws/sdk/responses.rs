@@ -1,0 +1,126 @@
+//! What is checked in every response of AWS before the SDK's reading of it is believed: its size, its end, the sizes that it
+//! must contain, and its date.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use aws_sdk_autoscaling::config::interceptors::{
+    AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextMut,
+    BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextMut,
+};
+use aws_sdk_autoscaling::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
+use aws_sdk_autoscaling::primitives::{DateTime, DateTimeFormat};
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::config_bag::{Storable, StoreReplace};
+use http_body_util::Limited;
+use tokio::time::Instant;
+
+use super::clock::CloudClock;
+use super::credentials::ReloadedCredentials;
+use super::errors::refuses_credentials;
+use super::xml;
+
+/// Most bytes of one response. A page of 100 groups with 1,000 instances each has about 45 MB.
+const BODY_MAX: usize = 64 << 20;
+
+type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// Checks the responses of one service.
+#[derive(Clone, Debug)]
+pub(super) struct Responses {
+    pub(super) clock: Arc<CloudClock>,
+    pub(super) credentials: ReloadedCredentials,
+}
+
+/// When a request was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent(Instant);
+
+impl Storable for Sent {
+    type Storer = StoreReplace<Self>;
+}
+
+impl Intercept for Responses {
+    fn name(&self) -> &'static str {
+        "Responses"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        memory: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        memory.interceptor_state().store_put(Sent(Instant::now()));
+        Ok(())
+    }
+
+    fn modify_before_deserialization(
+        &self,
+        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        memory: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let response = context.response_mut();
+        let date =
+            response.headers().get("date").and_then(|text| DateTime::from_str(text, DateTimeFormat::HttpDate).ok());
+        if let (Some(date), Some(Sent(sent))) =
+            (date.and_then(|date| SystemTime::try_from(date).ok()), memory.load::<Sent>())
+        {
+            self.clock.note(date, *sent);
+        }
+        let body = std::mem::replace(response.body_mut(), SdkBody::taken());
+        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, BODY_MAX));
+        Ok(())
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let response = context.response();
+        let body = response.body().bytes().unwrap_or_default();
+        if !response.status().is_success() {
+            if refuses_credentials(response.status().as_u16(), body) {
+                self.credentials.were_refused();
+            }
+            return Ok(());
+        }
+        if xml::is_complete(body) { Ok(()) } else { Err("the response ends early".into()) }
+    }
+
+    // The SDK fills in 0 for a size that AWS did not send.
+    fn modify_before_attempt_completion(
+        &self,
+        context: &mut FinalizerInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let Some(Ok(output)) = context.output_or_error() else { return Ok(()) };
+        if output.downcast_ref::<DescribeAutoScalingGroupsOutput>().is_none() {
+            return Ok(());
+        }
+        let body = context.response().and_then(|response| response.body().bytes()).unwrap_or_default();
+        let found = xml::sizes_found(body);
+        let output = context.output_or_error_mut().and_then(|output| output.as_mut().ok());
+        let Some(output) = output.and_then(|output| output.downcast_mut::<DescribeAutoScalingGroupsOutput>()) else {
+            return Ok(());
+        };
+        let groups = output.auto_scaling_groups.get_or_insert_default();
+        if groups.len() != found.len() {
+            return Err(
+                format!("the response has {} groups, of which {} could be read", found.len(), groups.len()).into()
+            );
+        }
+        for (group, found) in groups.iter_mut().zip(found) {
+            group.min_size = group.min_size.filter(|_| found.min);
+            group.max_size = group.max_size.filter(|_| found.max);
+            group.desired_capacity = group.desired_capacity.filter(|_| found.desired);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! A look at the raw XML of responses. The SDK replaces a missing size by 0, and takes the end of the bytes for the end of the
+//! list: neither can be told from what it makes of them.
+
+/// The sizes that a described group must have.
+const SIZES: [&[u8]; 3] = [b"MinSize", b"MaxSize", b"DesiredCapacity"];
+
+/// Where a response has its groups.
+const GROUPS: &[u8] = b"AutoScalingGroups";
+
+/// Which of a group's required sizes a response contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SizesFound {
+    pub(super) min: bool,
+    pub(super) max: bool,
+    pub(super) desired: bool,
+}
+
+/// A tag and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tag<'a> {
+    Open(&'a [u8]),
+    Close,
+    /// `<name/>`
+    Empty,
+}
+
+/// Whether every element of the text is closed. Text that is not XML is complete.
+pub(super) fn is_complete(text: &[u8]) -> bool {
+    if text.trim_ascii_start().first() != Some(&b'<') {
+        return true;
+    }
+    let (mut depth, mut is_begun) = (0_usize, false);
+    for tag in tags(text) {
+        match tag {
+            Tag::Open(_) => (depth, is_begun) = (depth + 1, true),
+            Tag::Close => depth = depth.saturating_sub(1),
+            Tag::Empty => is_begun = true,
+        }
+    }
+    is_begun && depth == 0
+}
+
+/// The sizes in each group of a DescribeAutoScalingGroups response, in its order.
+pub(super) fn sizes_found(text: &[u8]) -> Vec<SizesFound> {
+    let (mut path, mut groups) = (Vec::new(), Vec::new());
+    for tag in tags(text) {
+        match tag {
+            Tag::Open(name) => {
+                path.push(name);
+                // The response, its result, the list, a member, and the member's own elements. A warm pool has a MinSize too.
+                match path[..] {
+                    [_, _, list, b"member"] if list == GROUPS => groups.push(SizesFound::default()),
+                    [_, _, list, b"member", size] if list == GROUPS && SIZES.contains(&size) => {
+                        if let Some(group) = groups.last_mut() {
+                            group.min |= size == SIZES[0];
+                            group.max |= size == SIZES[1];
+                            group.desired |= size == SIZES[2];
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            Tag::Close => drop(path.pop()),
+            Tag::Empty => {}
+        }
+    }
+    groups
+}
+
+/// The tags of XML without attributes that contain `>`, as AWS sends it.
+fn tags(text: &[u8]) -> impl Iterator<Item = Tag<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            let start = rest.iter().position(|byte| *byte == b'<')?;
+            rest = &rest[start + 1..];
+            let end = rest.iter().position(|byte| *byte == b'>')?;
+            let inside = &rest[..end];
+            rest = &rest[end + 1..];
+            let name = inside.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+            match (inside.first(), inside.last()) {
+                // A declaration or a comment.
+                (Some(b'?' | b'!'), _) => {}
+                (Some(b'/'), _) => return Some(Tag::Close),
+                (_, Some(b'/')) => return Some(Tag::Empty),
+                _ => return Some(Tag::Open(name)),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TWO_GROUPS: &str = "<?xml version=\"1.0\"?>\n<R xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><Result>\
+        <AutoScalingGroups><member><MinSize>0</MinSize><MaxSize>1</MaxSize><DesiredCapacity>0</DesiredCapacity><Tags/>\
+        </member><member><WarmPoolConfiguration><MinSize>3</MinSize></WarmPoolConfiguration><MaxSize>1</MaxSize>\
+        <Instances><member><InstanceId>i-1</InstanceId></member></Instances></member></AutoScalingGroups></Result></R>";
+
+    #[test]
+    fn the_sizes_of_each_group_are_found() {
+        let all = SizesFound { min: true, max: true, desired: true };
+        let some = SizesFound { max: true, ..SizesFound::default() };
+        assert_eq!(sizes_found(TWO_GROUPS.as_bytes()), [all, some]);
+        assert_eq!(sizes_found(b"<R><Result><AutoScalingGroups/></Result></R>"), []);
+    }
+
+    #[test]
+    fn a_text_that_ends_early_is_not_complete() {
+        assert!(
+            is_complete(TWO_GROUPS.as_bytes())
+                && is_complete(b"{\"json\": 1}")
+                && is_complete(b"")
+                && is_complete(b"<R/>")
+        );
+        let bytes = TWO_GROUPS.as_bytes();
+        let early = (1..bytes.len()).find(|end| is_complete(&bytes[..*end]));
+        assert_eq!(early, None, "no beginning of it is complete");
+    }
+
+    proptest! {
+        #![proptest_config(crate::properties::config())]
+
+        #[test]
+        fn any_text_can_be_looked_at(text in crate::properties::pieces(&["<", ">", "/", "?", "member", "MinSize", " ", "R"])) {
+            let _complete = is_complete(text.as_bytes());
+            let _sizes = sizes_found(text.as_bytes());
+        }
+    }
+}
