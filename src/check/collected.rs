@@ -10,7 +10,7 @@ use futures_util::stream::iter;
 use tokio::time::timeout;
 
 use super::CheckInput;
-use crate::cloud::{AdverseSettings, CloudError, Family, GroupName, GroupReading, Listing, SharedCloud};
+use crate::cloud::{AdverseSettings, CloudError, Family, GroupName, GroupReading, Listing, ReadOnlyCloud};
 use crate::fleet::TemplateBuilder;
 use crate::template::NodeTemplate;
 
@@ -86,7 +86,7 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
     }
 }
 
-async fn listing(cloud: &SharedCloud) -> Result<Listing, ListingFailure> {
+async fn listing(cloud: &ReadOnlyCloud) -> Result<Listing, ListingFailure> {
     match timeout(PATIENCE, cloud.list()).await {
         Ok(listed) => listed.map_err(ListingFailure::Failed),
         Err(_elapsed) => Err(ListingFailure::TimedOut),
@@ -96,7 +96,7 @@ async fn listing(cloud: &SharedCloud) -> Result<Listing, ListingFailure> {
 async fn listed(
     input: &CheckInput<'_>,
     source: &Arc<str>,
-    cloud: &SharedCloud,
+    cloud: &ReadOnlyCloud,
     listing: Listing,
     names: &BTreeMap<GroupName, usize>,
 ) -> CollectedListing {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub use finding::{Finding, Severity};
 
-use crate::cloud::SharedCloud;
+use crate::cloud::ReadOnlyCloud;
 use crate::fleet::Policies;
 use crate::instance_types::Catalog;
 use crate::kubernetes::KubernetesApi;
@@ -20,7 +20,7 @@ use crate::kubernetes::KubernetesApi;
 /// What is to be checked.
 pub struct CheckInput<'a> {
     /// The sources, by name.
-    pub sources: &'a [(Arc<str>, SharedCloud)],
+    pub sources: &'a [(Arc<str>, ReadOnlyCloud)],
     /// LaunchSpec types.
     pub catalog: &'a Arc<Catalog>,
     /// The configuration's say on groups.

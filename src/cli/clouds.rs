@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use super::CommandError;
 use crate::check::{self, CheckInput, Finding};
-use crate::cloud::{CallMeter, CallMetrics, Family, SharedCloud};
+use crate::cloud::{CallMeter, CallMetrics, Family, ReadOnlyCloud, SharedCloud};
 use crate::clouds::simulated;
 use crate::config::{CloudSettings, Config, Source};
 use crate::fleet::{self, Fleet, Settings};
 use crate::instance_types::Catalog;
 use crate::kubernetes::{self, KubernetesApi};
 
-/// The parts of a fleet, before it makes any call.
+/// The parts of a fleet that only reads, before it makes any call.
 pub(super) struct Prepared {
-    settings: Settings,
-    families: Vec<Family>,
-    simulated: Vec<Arc<simulated::Simulated>>,
+    settings: Settings<ReadOnlyCloud>,
     kubernetes: Option<Cluster>,
-    calls: CallMetrics,
 }
 
 /// The cluster to learn from, or why it cannot be used although learning is configured.
@@ -36,31 +33,49 @@ pub(super) struct Connected {
     pub(super) calls: CallMetrics,
 }
 
-/// Connects every source and starts to watch it.
+/// Connects every source and starts to watch it. Only this fleet can write.
 pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> {
-    Ok(prepare(config).await?.start())
+    let (mut simulated, calls) = (Vec::new(), CallMetrics::default());
+    let sources = connect_all(config, &mut simulated, &calls).await?;
+    let families = sources.iter().map(|(_, cloud)| cloud.family()).collect();
+    let kubernetes = kubernetes(config)?.and_then(Result::ok);
+    Ok(Connected { fleet: Arc::new(Fleet::start(settings(config, sources))), families, simulated, kubernetes, calls })
 }
 
-/// Connects every source, without calling any.
+/// Connects every source, without a way to write to it, and without calling any.
 pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
-    for warning in &config.warnings {
-        tracing::warn!("{warning}");
-    }
-    let (mut sources, mut simulated) = (Vec::new(), Vec::new());
-    let calls = CallMetrics::default();
-    for source in &config.sources {
-        let meter = calls.meter(&source.name);
-        sources.push((Arc::from(source.name.as_str()), connect_source(source, &mut simulated, meter).await?));
-    }
-    let families = sources.iter().map(|(_, cloud): &(Arc<str>, SharedCloud)| cloud.family()).collect();
-    let settings = Settings {
+    let sources = connect_all(config, &mut Vec::new(), &CallMetrics::default()).await?;
+    let sources = sources.into_iter().map(|(name, cloud)| (name, cloud as ReadOnlyCloud)).collect();
+    Ok(Prepared { settings: settings(config, sources), kubernetes: kubernetes(config)? })
+}
+
+fn settings<C>(config: &Config, sources: Vec<(Arc<str>, C)>) -> Settings<C> {
+    Settings {
         sources,
         refresh_interval: config.refresh_interval,
         catalog: Arc::new(Catalog::new(config.instance_types.clone())),
         policies: Arc::new(config.groups.clone()),
         read_only: config.read_only,
-    };
-    Ok(Prepared { settings, families, simulated, kubernetes: kubernetes(config)?, calls })
+    }
+}
+
+/// Connects every source. Each one that cannot be connected has a line in the error.
+async fn connect_all(
+    config: &Config,
+    simulated: &mut Vec<Arc<simulated::Simulated>>,
+    calls: &CallMetrics,
+) -> Result<Vec<(Arc<str>, SharedCloud)>, CommandError> {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    let (mut sources, mut problems) = (Vec::new(), Vec::new());
+    for source in &config.sources {
+        match connect_source(source, simulated, calls.meter(&source.name)).await {
+            Ok(cloud) => sources.push((Arc::from(source.name.as_str()), cloud)),
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    if problems.is_empty() { Ok(sources) } else { Err(CommandError::Usage(problems.join("\nheadcount: "))) }
 }
 
 impl Prepared {
@@ -84,11 +99,9 @@ impl Prepared {
         check::check(&input).await
     }
 
-    /// Starts the fleet.
-    pub(super) fn start(self) -> Connected {
-        let Self { settings, families, simulated, kubernetes, calls } = self;
-        let kubernetes = kubernetes.and_then(Result::ok);
-        Connected { fleet: Arc::new(Fleet::start(settings)), families, simulated, kubernetes, calls }
+    /// Starts the fleet. It has no way to write.
+    pub(super) fn start(self) -> Fleet {
+        Fleet::start_reading(self.settings)
     }
 }
 

@@ -1,17 +1,14 @@
 //! `headcount groups`
 
 use serde::Serialize;
-use tokio::time::{Duration, Instant};
 
 use super::CommandError;
-use super::clouds::{self, Connected};
+use super::clouds;
 use super::output::{Output, columns};
+use super::patience::Patience;
 use crate::cloud::InstanceState;
 use crate::config::{self, Config};
 use crate::fleet::GroupView;
-
-/// How long listing the sources may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// List the node groups and their sizes as the Cluster Autoscaler would see them.
 ///
@@ -23,6 +20,8 @@ pub(super) struct Groups {
     /// The output format.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 /// One group, with the keys of the JSON output.
@@ -44,9 +43,9 @@ struct Row {
 
 impl Groups {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { configuration, output } = self;
-        let Connected { fleet, .. } = clouds::connect(&Config::load(&configuration)?).await?;
-        fleet.wait_ready(Instant::now() + PATIENCE).await.map_err(|error| CommandError::Failed(error.to_string()))?;
+        let Self { configuration, output, patience } = self;
+        let fleet = clouds::prepare(&Config::load(&configuration)?).await?.start();
+        patience.wait_ready(&fleet).await?;
         let rows: Vec<Row> = fleet.snapshot().groups().map(|(id, view)| row(id, view)).collect();
         output.print(&rows, || table(&rows))?;
         match fleet.problems() {

@@ -1,13 +1,17 @@
 //! `headcount instance-types`
 
+use std::time::Duration;
+
 use tokio::time::timeout;
 
-use super::groups::PATIENCE;
 use super::output::print;
 use super::{CommandError, clouds};
-use crate::cloud::CallMeter;
+use crate::cloud::{CallMeter, ReadOnlyCloud};
 use crate::config::{self, Config, Source};
 use crate::instance_types;
+
+/// How long listing the instance types may take.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Work with tables of instance types.
 #[derive(Debug, clap::Args)]
@@ -45,7 +49,7 @@ impl Export {
     async fn run(self) -> Result<(), CommandError> {
         let config = Config::load(&self.configuration)?;
         let source = chosen(&config.sources, self.source.as_deref())?;
-        let cloud = clouds::connect_source(source, &mut Vec::new(), CallMeter::default()).await?;
+        let cloud: ReadOnlyCloud = clouds::connect_source(source, &mut Vec::new(), CallMeter::default()).await?;
         let failed = |why: String| CommandError::Failed(format!("source {}: {why}", source.name));
         let listed = timeout(PATIENCE, cloud.all_instance_types()).await;
         let listed = listed.map_err(|_elapsed| {

@@ -5,6 +5,7 @@ mod clouds;
 mod groups;
 mod instance_types;
 mod output;
+mod patience;
 mod serve;
 pub mod shutdown;
 mod template;

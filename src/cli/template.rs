@@ -1,11 +1,9 @@
 //! `headcount template`
 
-use tokio::time::Instant;
-
 use super::CommandError;
-use super::clouds::{self, Connected};
-use super::groups::PATIENCE;
+use super::clouds;
 use super::output::{Output, columns};
+use super::patience::Patience;
 use crate::config::{self, Config};
 use crate::template::show;
 
@@ -22,18 +20,19 @@ pub(super) struct Template {
     /// The output format; JSON and YAML print the v1.Node as kubectl does.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 impl Template {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { group, configuration, output } = self;
+        let Self { group, configuration, output, patience } = self;
         let prepared = clouds::prepare(&Config::load(&configuration)?).await?;
         prepared.recall().await;
-        let Connected { fleet, .. } = prepared.start();
-        let until = Instant::now() + PATIENCE;
-        let failed = |error: crate::fleet::FleetError| CommandError::Failed(error.to_string());
-        fleet.wait_ready(until).await.map_err(failed)?;
-        let template = fleet.template(&group, until).await.map_err(failed)?;
+        let fleet = prepared.start();
+        let until = patience.wait_ready(&fleet).await?;
+        let template = fleet.template(&group, until).await;
+        let template = template.map_err(|error| CommandError::Failed(error.to_string()))?;
         output.print(&show::to_json(&template.node), || {
             let heading = show::COLUMNS.map(str::to_owned);
             let rows = std::iter::once(heading).chain(show::rows(&template));

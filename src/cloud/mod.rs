@@ -73,15 +73,6 @@ pub trait Cloud: Send + Sync {
     /// instances.
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError>;
 
-    /// Sets the group's capacity to `to` nodes. Where the cloud can check preconditions, the write fails unless the group is
-    /// still as in `basis`. Sends exactly one write.
-    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError>;
-
-    /// Deletes exactly the named instances and lowers the capacity by their number.
-    ///
-    /// `Err` means that nothing was accepted, or that the outcome is unknown ([`CloudError::outcome_unknown`]).
-    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError>;
-
     /// The progress of an accepted operation that has a handle.
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
 
@@ -129,8 +120,24 @@ pub trait Cloud: Send + Sync {
     fn now(&self) -> SystemTime;
 }
 
-/// A shared cloud.
-pub type SharedCloud = Arc<dyn Cloud>;
+/// A cloud that can be written to. What only reads holds a [`Cloud`], which has no way to write (law 11).
+#[async_trait]
+pub trait WritableCloud: Cloud {
+    /// Sets the group's capacity to `to` nodes. Where the cloud can check preconditions, the write fails unless the group is
+    /// still as in `basis`. Sends exactly one write.
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError>;
+
+    /// Deletes exactly the named instances and lowers the capacity by their number.
+    ///
+    /// `Err` means that nothing was accepted, or that the outcome is unknown ([`CloudError::outcome_unknown`]).
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError>;
+}
+
+/// A shared cloud that can be written to.
+pub type SharedCloud = Arc<dyn WritableCloud>;
+
+/// A shared cloud that can only be read.
+pub type ReadOnlyCloud = Arc<dyn Cloud>;
 
 /// Which kind of cloud a source is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

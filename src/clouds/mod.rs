@@ -6,6 +6,8 @@ pub mod aws;
 pub mod azure;
 #[cfg(any(feature = "aws", feature = "azure"))]
 mod bounds;
+#[cfg(any(feature = "aws", feature = "azure"))]
+mod roots;
 pub mod simulated;
 #[cfg(any(feature = "aws", feature = "azure"))]
 mod warnings;

@@ -63,7 +63,7 @@ pub use source::Health;
 pub use status::{GroupStatus, ReportedInstance};
 pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
-use crate::cloud::{Budget, ProviderId, Recognition, SharedCloud};
+use crate::cloud::{Budget, ProviderId, ReadOnlyCloud, Recognition, SharedCloud};
 use crate::instance_types::Catalog;
 use crate::kubernetes::KubernetesApi;
 use crate::template::NodeTemplate;
@@ -77,9 +77,9 @@ use snapshot::Store;
 use source::Source;
 
 /// What a fleet is made of.
-pub struct Settings {
+pub struct Settings<C = SharedCloud> {
     /// The sources, by name.
-    pub sources: Vec<(Arc<str>, SharedCloud)>,
+    pub sources: Vec<(Arc<str>, C)>,
     /// How often each is listed: 1 s to 10 min.
     pub refresh_interval: Duration,
     /// LaunchSpec types.
@@ -94,7 +94,7 @@ pub struct Settings {
 pub struct Fleet {
     store: Arc<Store>,
     sources: Vec<Source>,
-    clouds: HashMap<Arc<str>, SharedCloud>,
+    clouds: HashMap<Arc<str>, ReadOnlyCloud>,
     catalog: Arc<Catalog>,
     interval: Duration,
     read_only: bool,
@@ -106,6 +106,15 @@ pub struct Fleet {
 impl Fleet {
     /// Starts watching all sources.
     pub fn start(settings: Settings) -> Self {
+        Self::watch(settings, |cloud| (Arc::clone(cloud) as ReadOnlyCloud, Some(Arc::clone(cloud))))
+    }
+
+    /// Starts watching all sources without a way to write to them: for commands that only read.
+    pub fn start_reading(settings: Settings<ReadOnlyCloud>) -> Self {
+        Self::watch(settings, |cloud| (Arc::clone(cloud), None))
+    }
+
+    fn watch<C>(settings: Settings<C>, access: impl Fn(&C) -> (ReadOnlyCloud, Option<SharedCloud>)) -> Self {
         let store = Arc::new(Store::default());
         let operation_ids = Arc::new(AtomicU64::new(1));
         let journal = Arc::new(Journal::default());
@@ -113,21 +122,24 @@ impl Fleet {
             .sources
             .iter()
             .map(|(name, cloud)| {
+                let (cloud, writer) = access(cloud);
                 let builder = TemplateBuilder {
                     source: Arc::clone(name),
-                    cloud: Arc::clone(cloud),
+                    cloud: Arc::clone(&cloud),
                     catalog: Arc::clone(&settings.catalog),
                     policies: Arc::clone(&settings.policies),
                 };
+                let read_only = settings.read_only || writer.is_none();
                 let context = KeeperContext {
-                    cloud: Arc::clone(cloud),
+                    cloud,
+                    writer,
                     store: Arc::clone(&store),
                     policies: Arc::clone(&settings.policies),
                     operation_ids: Arc::clone(&operation_ids),
                     journal: Arc::clone(&journal),
                     templates: builder.start(),
                     catalog: Arc::clone(&settings.catalog),
-                    read_only: settings.read_only,
+                    read_only,
                 };
                 Source::start(Arc::clone(name), context, settings.refresh_interval)
             })
@@ -136,7 +148,7 @@ impl Fleet {
         Self {
             store,
             sources,
-            clouds: settings.sources.into_iter().collect(),
+            clouds: settings.sources.iter().map(|(name, cloud)| (Arc::clone(name), access(cloud).0)).collect(),
             catalog: settings.catalog,
             interval: settings.refresh_interval,
             read_only: settings.read_only,

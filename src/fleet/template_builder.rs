@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
 use super::policy::Policies;
 use super::snapshot::GroupKey;
-use crate::cloud::{CloudError, GroupReading, LaunchSpec, SharedCloud};
+use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud};
 use crate::instance_types::Catalog;
 use crate::template::{self, NodeTemplate, TemplateError};
 
@@ -41,7 +41,7 @@ pub struct TemplateBuilder {
     /// The source.
     pub source: Arc<str>,
     /// The source's cloud.
-    pub cloud: SharedCloud,
+    pub cloud: ReadOnlyCloud,
     /// Instance types.
     pub catalog: Arc<Catalog>,
     /// What the configuration sets for groups.

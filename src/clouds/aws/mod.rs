@@ -25,7 +25,7 @@ use self::sdk::clock::CloudClock;
 use self::sdk::connect::Clients;
 use crate::cloud::{
     Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
-    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
+    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
 };
 
 pub use self::sdk::api::{CHECK_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
@@ -77,14 +77,6 @@ impl Cloud for Aws {
         self.groups.launch_activity(group, shortfall, self.now()).await
     }
 
-    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
-        self.groups.set_capacity(basis, to).await
-    }
-
-    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
-        self.groups.terminate(basis, ids).await
-    }
-
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         // No write to AWS returns a handle: each reading of a group shows the progress.
         Err(CloudError::not_found("DescribeScalingActivities", &handle.0, "no such operation"))
@@ -127,5 +119,16 @@ impl Cloud for Aws {
 
     fn now(&self) -> SystemTime {
         self.clock.now()
+    }
+}
+
+#[async_trait]
+impl WritableCloud for Aws {
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.groups.set_capacity(basis, to).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.groups.terminate(basis, ids).await
     }
 }

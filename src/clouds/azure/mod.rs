@@ -42,6 +42,7 @@ use super::warnings::Warnings;
 use crate::cloud::{
     Acceptance, AdverseSettings, Budget, CallMeter, Cloud, CloudError, Deletion, Family, GroupName, GroupReading,
     InstanceType, LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
+    WritableCloud,
 };
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Secret, Settings};
@@ -115,14 +116,6 @@ impl Cloud for Azure {
         self.failed_launches(group, shortfall).await
     }
 
-    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
-        self.resize(basis, to).await
-    }
-
-    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
-        self.delete(basis, ids).await
-    }
-
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         self.poll(handle).await
     }
@@ -176,5 +169,16 @@ impl Cloud for Azure {
 
     fn now(&self) -> SystemTime {
         SystemTime::now()
+    }
+}
+
+#[async_trait]
+impl WritableCloud for Azure {
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.resize(basis, to).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.delete(basis, ids).await
     }
 }

@@ -14,7 +14,7 @@ use super::world::{World, short_name, wall_clock};
 use super::{errors, ids, types};
 use crate::cloud::{
     Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
-    Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
+    Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
 };
 
 /// How long a caller waits before it asks about an operation again.
@@ -87,32 +87,6 @@ impl Cloud for Simulated {
         .await
     }
 
-    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
-        let (kind, name) = (CallKind::SetCapacity, basis.name.as_str());
-        self.call(kind, name, format!("{} → {to}", basis.desired), |world, now| {
-            let operation = world.set_capacity(now, name, to, basis.etag.as_deref());
-            let operation = operation.map_err(|refusal| errors::refused(kind, name, refusal))?;
-            Ok(Acceptance { handle: operation.map(|number| handle(name, number)) })
-        })
-        .await
-    }
-
-    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
-        let (kind, name) = (CallKind::DeleteInstances, basis.name.as_str());
-        let detail = ids.iter().map(short_name).collect::<Vec<_>>().join(" ");
-        self.call(kind, name, detail, |world, now| {
-            // Compared by the whole ID: two scale sets can both have an instance 7.
-            let group = world.group(name).ok_or_else(|| errors::not_found(kind, name))?;
-            let found: Vec<Option<String>> =
-                ids.iter().map(|id| find(group, id).map(|member| member.id.clone())).collect();
-            let instances: Vec<&str> = found.iter().flatten().map(String::as_str).collect();
-            let result = world.delete_instances(now, name, &instances);
-            let result = result.map_err(|refusal| errors::refused(kind, name, refusal))?;
-            Ok(deletion(name, ids, &found, result))
-        })
-        .await
-    }
-
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         let kind = CallKind::Follow;
         let (group, number) = handle.0.rsplit_once('#').unwrap_or_default();
@@ -160,6 +134,35 @@ impl Cloud for Simulated {
 
     fn now(&self) -> SystemTime {
         wall_clock(self.elapsed())
+    }
+}
+
+#[async_trait]
+impl WritableCloud for Simulated {
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        let (kind, name) = (CallKind::SetCapacity, basis.name.as_str());
+        self.call(kind, name, format!("{} → {to}", basis.desired), |world, now| {
+            let operation = world.set_capacity(now, name, to, basis.etag.as_deref());
+            let operation = operation.map_err(|refusal| errors::refused(kind, name, refusal))?;
+            Ok(Acceptance { handle: operation.map(|number| handle(name, number)) })
+        })
+        .await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        let (kind, name) = (CallKind::DeleteInstances, basis.name.as_str());
+        let detail = ids.iter().map(short_name).collect::<Vec<_>>().join(" ");
+        self.call(kind, name, detail, |world, now| {
+            // Compared by the whole ID: two scale sets can both have an instance 7.
+            let group = world.group(name).ok_or_else(|| errors::not_found(kind, name))?;
+            let found: Vec<Option<String>> =
+                ids.iter().map(|id| find(group, id).map(|member| member.id.clone())).collect();
+            let instances: Vec<&str> = found.iter().flatten().map(String::as_str).collect();
+            let result = world.delete_instances(now, name, &instances);
+            let result = result.map_err(|refusal| errors::refused(kind, name, refusal))?;
+            Ok(deletion(name, ids, &found, result))
+        })
+        .await
     }
 }
 

@@ -40,7 +40,7 @@ impl Keeper {
         let sent = self.context.cloud.now();
         tracing::info!(group = %self.group_id(), %operation, from, to, "setting the capacity of the node group");
         self.state.send_capacity((from, to), reason, basis.etag.is_some(), Instant::now());
-        let outcome = timeout(WRITE_LIMIT, self.context.cloud.set_capacity(&basis, to)).await;
+        let outcome = timeout(WRITE_LIMIT, self.context.set_capacity(&basis, to)).await;
         let accepted = Instant::now();
         self.written = Some(accepted);
         let write = |handle| CapacityWrite { from, to, accepted, sent, handle };

@@ -38,7 +38,9 @@ use super::policy::Policies;
 use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
 use super::template_builder::TemplateJob;
-use crate::cloud::{GroupHints, Permit, ProviderId, SharedCloud};
+use crate::cloud::{
+    Acceptance, CloudError, Deletion, GroupHints, GroupReading, Permit, ProviderId, ReadOnlyCloud, SharedCloud,
+};
 use crate::instance_types::Catalog;
 use newcomer::Newcomer;
 use operations::FailedOperation;
@@ -50,7 +52,9 @@ use templates::TemplateRequest;
 #[derive(Clone)]
 pub(super) struct KeeperContext {
     /// The group's cloud.
-    pub cloud: SharedCloud,
+    pub cloud: ReadOnlyCloud,
+    /// The same cloud, where it may be written to.
+    pub writer: Option<SharedCloud>,
     /// Where to publish.
     pub store: Arc<Store>,
     /// What the configuration sets for groups.
@@ -65,6 +69,22 @@ pub(super) struct KeeperContext {
     pub catalog: Arc<Catalog>,
     /// Whether everything that needs a write is refused.
     pub read_only: bool,
+}
+
+impl KeeperContext {
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.writer("set_capacity", basis)?.set_capacity(basis, to).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.writer("delete_instances", basis)?.delete_instances(basis, ids).await
+    }
+
+    fn writer(&self, operation: &'static str, basis: &GroupReading) -> Result<&SharedCloud, CloudError> {
+        self.writer
+            .as_ref()
+            .ok_or_else(|| CloudError::refused(operation, basis.name.as_str(), "this process only reads"))
+    }
 }
 
 /// The owner of one group.

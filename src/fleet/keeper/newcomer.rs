@@ -25,7 +25,8 @@ pub(super) struct Newcomer {
 struct FirstDoubted {
     why: Doubt,
     confirm_at: Instant,
-    _adoption: Option<Adoption>,
+    /// Of the listing that it came with, which waits until the group is published.
+    adoption: Option<Adoption>,
 }
 
 impl Newcomer {
@@ -53,17 +54,19 @@ impl Newcomer {
             let Some(observation) = observation else {
                 if let Some(doubted) = &mut doubted {
                     doubted.confirm_at = Instant::now() + CONFIRM_AFTER * 5;
-                    doubted._adoption = None;
+                    doubted.adoption = None;
                 }
                 continue;
             };
+            let (before, earlier) = doubted.take().map(|doubted| (doubted.why, doubted.adoption)).unzip();
+            let adoption = adoption.or(earlier.flatten());
             let Some(why) = doubt_first(&observation) else { return Some((observation, adoption)) };
-            if doubted.as_ref().is_some_and(|doubted| doubted.why.is_confirmed_by(&why)) {
+            if before.is_some_and(|before| before.is_confirmed_by(&why)) {
                 tracing::warn!(group = %self.key, %why, "a second observation confirms the first");
                 return Some((observation, adoption));
             }
             tracing::warn!(group = %self.key, %why, "observation is in doubt; not published until a second one confirms it");
-            doubted = Some(FirstDoubted { why, confirm_at: Instant::now() + CONFIRM_AFTER, _adoption: adoption });
+            doubted = Some(FirstDoubted { why, confirm_at: Instant::now() + CONFIRM_AFTER, adoption });
         }
     }
 

@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cloud::{CloudError, GroupName, GroupReading, LaunchActivity, SharedCloud, Shortfall};
+use crate::cloud::{CloudError, GroupName, GroupReading, LaunchActivity, ReadOnlyCloud, Shortfall};
 use crate::fleet::limits::{CONFIRM_AFTER, READ_LIMIT};
 
 /// Reads one group. Cheap to clone: reads beside the keeper have one of their own.
 #[derive(Clone)]
 pub(super) struct GroupReader {
-    cloud: SharedCloud,
+    cloud: ReadOnlyCloud,
     group: GroupName,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct ReadResult {
 
 impl GroupReader {
     /// A reader of this group.
-    pub(super) fn new(cloud: &SharedCloud, group: &GroupName) -> Self {
+    pub(super) fn new(cloud: &ReadOnlyCloud, group: &GroupName) -> Self {
         Self { cloud: Arc::clone(cloud), group: group.clone() }
     }
 

@@ -225,7 +225,7 @@ impl Keeper {
         let operation = self.next_operation();
         tracing::info!(group = %self.group_id(), %operation, instances = ids.len(), ids = ?FirstIds(ids), "deleting instances");
         self.state.send_deletion(ids.len());
-        let sent = timeout(WRITE_LIMIT, self.context.cloud.delete_instances(&basis, ids)).await;
+        let sent = timeout(WRITE_LIMIT, self.context.delete_instances(&basis, ids)).await;
         let ended = Instant::now();
         self.written = Some(ended);
         let outcome = sent.unwrap_or_else(|_elapsed| Err(self.reader.timed_out("delete_instances")));

@@ -8,7 +8,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::reader::{GroupReader, ReadResult};
-use crate::cloud::{CloudError, Failure, LaunchActivity, OperationHandle, Progress, SharedCloud, Shortfall};
+use crate::cloud::{CloudError, Failure, LaunchActivity, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
 use crate::fleet::limits::{OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLLS_DENIED_MAX, READ_LIMIT};
 use crate::fleet::mailbox::Adoption;
 use crate::fleet::operation::OperationId;
@@ -75,7 +75,7 @@ impl SideTasks {
     /// Polls an operation to its end.
     pub(super) fn poll(
         &mut self,
-        cloud: &SharedCloud,
+        cloud: &ReadOnlyCloud,
         group: Arc<str>,
         operation: OperationId,
         handle: OperationHandle,
@@ -117,7 +117,7 @@ impl SideTasks {
 }
 
 /// Polls an operation until the cloud reports its end, or for as long as that makes sense.
-async fn poll_to_end(cloud: &SharedCloud, group: &str, operation: OperationId, handle: &OperationHandle) -> PollEnd {
+async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId, handle: &OperationHandle) -> PollEnd {
     let give_up = Instant::now() + OPERATION_LIFE;
     let (mut denied, mut is_warned) = (0, false);
     let mut pause = POLL_MIN;

@@ -74,13 +74,8 @@ impl EmulatorCore {
         }
     }
 
-    /// A time of the world, as the cloud formats it.
-    pub(super) fn timestamp(&self, at: Duration) -> String {
-        humantime::format_rfc3339_millis(self.time(at)).to_string()
-    }
-
     /// How long the emulator has been running.
-    pub(super) fn uptime(&self) -> Duration {
+    pub(crate) fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 

@@ -4,6 +4,7 @@
 mod aws;
 mod azure;
 mod clouds;
+mod itself;
 mod killed;
 mod page;
 mod protocol;

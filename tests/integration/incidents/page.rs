@@ -24,7 +24,7 @@ fn tests(source: &str) -> Vec<String> {
 /// Whether a test replays an incident; the others test what the incidents build on.
 fn is_incident(file: &Path, test: &str) -> bool {
     ["vmss_", "asg_", "killed_"].iter().any(|start| test.starts_with(start))
-        || file.components().any(|part| part.as_os_str() == "protocol")
+        || file.components().any(|part| part.as_os_str() == "protocol" || part.as_os_str() == "itself")
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

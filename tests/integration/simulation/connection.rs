@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use headcount::cloud::{
     Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
-    Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
+    Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
 };
 use headcount::clouds::simulated::Simulated;
 use tokio::sync::watch;
@@ -54,14 +54,6 @@ impl Cloud for Connection {
         self.carry(self.cloud.launch_activity(group, shortfall)).await
     }
 
-    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
-        self.carry(self.cloud.set_capacity(basis, to)).await
-    }
-
-    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
-        self.carry(self.cloud.delete_instances(basis, ids)).await
-    }
-
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         self.carry(self.cloud.follow(handle)).await
     }
@@ -92,5 +84,16 @@ impl Cloud for Connection {
 
     fn now(&self) -> SystemTime {
         self.cloud.now()
+    }
+}
+
+#[async_trait]
+impl WritableCloud for Connection {
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.carry(self.cloud.set_capacity(basis, to)).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.carry(self.cloud.delete_instances(basis, ids)).await
     }
 }

@@ -7,6 +7,10 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use aws_sdk_autoscaling::config::{IdentityCache, SharedCredentialsProvider};
+use aws_smithy_http_client::Builder as HttpClientBuilder;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
 use thiserror::Error;
 
@@ -16,6 +20,7 @@ use super::credentials::ReloadedCredentials;
 use super::metering::Metering;
 use super::responses::Responses;
 use crate::cloud::CallMeter;
+use crate::clouds::roots::{self, NoRoots};
 use crate::config::settings::aws::Settings;
 
 /// Long enough for a TLS handshake across a continent.
@@ -36,6 +41,9 @@ pub enum ConnectError {
          or a region in the AWS profile; on EC2, make sure that the instance metadata service is reachable"
     )]
     NoRegion,
+    /// The system has no root certificates.
+    #[error(transparent)]
+    NoRoots(#[from] NoRoots),
 }
 
 /// The clients of one account and region.
@@ -50,6 +58,11 @@ pub(in crate::clouds::aws) struct Clients {
 impl Clients {
     /// Creates the clients. Makes no call, except to find the region if none is configured.
     pub(in crate::clouds::aws) async fn connect(settings: &Settings, calls: CallMeter) -> Result<Self, ConnectError> {
+        if let Err(error) = roots::check()
+            && !is_plain(settings)
+        {
+            return Err(error.into());
+        }
         let config = sdk_config(settings).await;
         let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
         // The region is known now, and is not looked up again with the credentials.
@@ -105,7 +118,28 @@ pub(super) async fn sdk_config(settings: &Settings) -> SdkConfig {
     if let Some(endpoint) = settings.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) {
         loader = loader.endpoint_url(endpoint);
     }
+    // The SDK's own client looks for root certificates even where only plain HTTP is used.
+    if roots::check().is_err()
+        && let Some(client) = trusting_nobody()
+    {
+        loader = loader.http_client(client);
+    }
     loader.load().await
+}
+
+/// A client for plain HTTP.
+fn trusting_nobody() -> Option<SharedHttpClient> {
+    let context = TlsContext::builder().with_trust_store(TrustStore::empty()).build().ok()?;
+    let client = HttpClientBuilder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+    Some(client.tls_context(context).build_https())
+}
+
+/// Whether the configured endpoint, or that of the environment, is plain HTTP.
+fn is_plain(settings: &Settings) -> bool {
+    let variable =
+        || ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_AUTO_SCALING"].iter().find_map(|name| std::env::var(name).ok());
+    let endpoint = settings.endpoint.clone().filter(|endpoint| !endpoint.is_empty()).or_else(variable);
+    endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"))
 }
 
 fn timeouts(attempt: Duration, operation: Duration) -> TimeoutConfig {

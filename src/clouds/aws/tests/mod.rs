@@ -26,6 +26,7 @@ use super::sdk::fake::Fake;
 use super::{Aws, Settings};
 use crate::cloud::{
     Cloud, CloudError, GroupReading, LaunchSpec, OperatingSystem, ProviderId, ReservedProfile, Taint, TaintEffect,
+    WritableCloud,
 };
 
 impl Fake {

@@ -12,6 +12,7 @@ use crate::cloud::CallMeter;
 use crate::clouds::azure::auth::{CredentialError, credential};
 use crate::clouds::azure::http::Transport;
 use crate::clouds::azure::throttle::CallLimiter;
+use crate::clouds::roots::{self, NoRoots};
 use crate::config::settings::azure::{AzureCloud, Settings};
 
 /// Why Headcount cannot connect to a source.
@@ -35,9 +36,12 @@ pub enum ConnectError {
     /// The credential cannot be used.
     #[error("the Azure credential cannot be used: {0}")]
     Credential(String),
-    /// The root certificates of the system cannot be read.
-    #[error("no root certificates: {0}; install ca-certificates, or set SSL_CERT_FILE")]
-    Roots(#[from] io::Error),
+    /// The system has no root certificates.
+    #[error(transparent)]
+    NoRoots(#[from] NoRoots),
+    /// TLS cannot be set up.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] io::Error),
 }
 
 impl From<CredentialError> for ConnectError {
@@ -53,6 +57,7 @@ impl ArmScaleSets {
         let subscription = subscription.ok_or(ConnectError::NoSubscription)?;
         let endpoint = endpoint(settings)?;
         let (transport, bearer) = if endpoint.scheme() == "https" {
+            roots::check()?;
             let transport = Arc::new(Transport::new()?);
             let settings_of = settings.credential.as_ref().ok_or(ConnectError::NoCredential)?;
             let first = credential(settings_of, settings.cloud, Arc::clone(&transport) as _)?;

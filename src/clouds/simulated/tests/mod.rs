@@ -10,7 +10,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::*;
-use crate::cloud::{Cloud, Deletion, GroupReading, Instance, InstanceState, OperationHandle, ProviderId, Shortfall};
+use crate::cloud::{
+    Cloud, Deletion, GroupReading, Instance, InstanceState, OperationHandle, ProviderId, Shortfall, WritableCloud,
+};
 
 /// The simulated cloud shows all launch activity, whatever the shortfall.
 const ANY: Shortfall = Shortfall { missing: 1, since: std::time::SystemTime::UNIX_EPOCH };

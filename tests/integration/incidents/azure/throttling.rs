@@ -149,6 +149,7 @@ async fn vmss_start_of_120_sets() {
     const SETS: usize = 120;
     let arm = arm((0..SETS).map(|number| pool(&format!("pool-{number}"), (0, 10, 2))));
     let mut setup = Setup::open(arm).await;
+    setup.server().logged("\"ready\"");
     setup.client.until("all are served", async |client| client.node_groups().await.len() == SETS).await;
     let times: Vec<Duration> = machine_lists(&setup.emulator).iter().map(|list| list.at).collect();
     assert!(times.len() >= SETS, "{}", times.len());

@@ -1,0 +1,58 @@
+//! How long a command waits for the sources, and what it prints meanwhile.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::CommandError;
+use crate::fleet::Fleet;
+
+/// A command that takes longer than this says what it waits for, and says so again this often.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// How long a command waits.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Patience {
+    /// How long reading the sources may take.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+}
+
+impl Patience {
+    /// Waits until the sources have been read, and prints to stderr what it waits for. Returns when the command's time is up.
+    /// Where only some sources could be read, those are enough.
+    pub(super) async fn wait_ready(self, fleet: &Fleet) -> Result<Instant, CommandError> {
+        let begun = Instant::now();
+        let until = begun + self.timeout;
+        let waiting = fleet.wait_ready(until);
+        tokio::pin!(waiting);
+        loop {
+            tokio::select! {
+                ready = &mut waiting => {
+                    return match ready {
+                        Err(error) if fleet.sources().all(|(_, health)| health.good.is_none()) => Err(self.timed_out(&error.to_string())),
+                        Ok(()) | Err(_) => Ok(until),
+                    };
+                }
+                () = sleep(PROGRESS_EVERY) => print_progress(fleet, begun.elapsed()),
+            }
+        }
+    }
+
+    fn timed_out(self, reason: &str) -> CommandError {
+        let limit = humantime::format_duration(self.timeout);
+        CommandError::Failed(format!("gave up after {limit}: {reason}; --timeout sets a longer limit"))
+    }
+}
+
+/// Not a log line: it is for the person who waits.
+fn print_progress(fleet: &Fleet, elapsed: Duration) {
+    let waits =
+        fleet.sources().filter(|(_, health)| health.good.is_none()).map(|(name, health)| match health.problem {
+            Some(problem) => format!("{name} ({problem})"),
+            None => name.to_string(),
+        });
+    let waits: Vec<String> = waits.collect();
+    let _ignored = writeln!(io::stderr(), "headcount: reading {} ({} s)", waits.join(", "), elapsed.as_secs());
+}
