@@ -56,7 +56,7 @@ require (
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/stoewer/go-strcase v1.3.0 // indirect
 	github.com/stretchr/objx v0.5.2 // indirect
-	github.com/stretchr/testify v1.11.1 // indirect
+	github.com/stretchr/testify v1.10.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.opentelemetry.io/auto/sdk v1.1.0 // indirect
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.58.0 // indirect
@@ -94,7 +94,7 @@ require (
 	k8s.io/apiextensions-apiserver v0.34.1 // indirect
 	k8s.io/apimachinery v0.35.0 // indirect
 	k8s.io/apiserver v0.33.1 // indirect
-	k8s.io/autoscaler/cluster-autoscaler/apis v0.0.0-20260401120615-2ceb540e2a0b // indirect
+	k8s.io/autoscaler/cluster-autoscaler/apis v0.0.0-20240627115740-d52e4b9665d7 // indirect
 	k8s.io/client-go v0.35.0 // indirect
 	k8s.io/cloud-provider v0.33.1 // indirect
 	k8s.io/code-generator v0.35.0 // indirect
@@ -150,4 +150,6 @@ replace k8s.io/dynamic-resource-allocation => k8s.io/dynamic-resource-allocation
 
 replace k8s.io/kubelet => k8s.io/kubelet v0.33.1
 
-replace k8s.io/externaljwt => k8s.io/externaljwt v0.33.1
+replace k8s.io/kube-openapi => k8s.io/kube-openapi v0.0.0-20250318190949-c8a335a9a2ff
+
+replace github.com/google/gnostic-models => github.com/google/gnostic-models v0.6.9

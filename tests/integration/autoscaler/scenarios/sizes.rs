@@ -71,3 +71,86 @@ async fn survives_kill_9(name: &str, emulator: impl Emulator) {
     assert_eq!(fixture.capacity("web"), 9, "grown once");
     fixture.finish(&["connection refused", "error reading from server", "transport"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_keeps_max_under_a_burst_of_100_pods() {
+    let emulator = aws([scaling_group("small", (0, 4, 0)), scaling_group("large", (0, 40, 0))]);
+    keeps_max("aws_keeps_max_under_a_burst_of_100_pods", emulator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_keeps_max_under_a_burst_of_100_pods() {
+    let emulator = azure([scale_set("small", (0, 4, 0)), scale_set("large", (0, 40, 0))]);
+    keeps_max("azure_keeps_max_under_a_burst_of_100_pods", emulator).await;
+}
+
+async fn keeps_max(name: &str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(name, emulator, &[], &[]).await else { return };
+    fixture.create_pods(100, ONE_PER_NODE).await;
+    fixture.until("44 pods have nodes", async |fixture| fixture.scheduled().await == 44).await;
+    assert_eq!((fixture.capacity("small"), fixture.capacity("large"), fixture.nodes().await.len()), (4, 40, 44));
+    fixture.finish(&[]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_replaces_evicted_instances() {
+    replaces_evicted("aws_replaces_evicted_instances", aws([scaling_group("spot", (0, 10, 0))])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_replaces_evicted_instances() {
+    replaces_evicted("azure_replaces_evicted_instances", azure([scale_set("spot", (0, 10, 0))])).await;
+}
+
+/// The pods of evicted nodes go with them; new pods take their place, as a controller would create them.
+async fn replaces_evicted(name: &str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(name, emulator, &[], &[]).await else { return };
+    fixture.create_pods(4, ONE_PER_NODE).await;
+    fixture.until("four pods have nodes", async |fixture| fixture.scheduled().await == 4).await;
+    let evicted = fixture.setup.emulator.simulated().evict("spot", 2).expect("two are evicted");
+    assert_eq!(evicted.len(), 2);
+    fixture.until("two pods are left", async |fixture| fixture.scheduled().await == 2).await;
+    fixture.create_pods(2, ONE_PER_NODE).await;
+    fixture.until("four pods have nodes again", async |fixture| fixture.scheduled().await == 4).await;
+    fixture
+        .until("four nodes remain", async |fixture| fixture.capacity("spot") == 4 && fixture.nodes().await.len() == 4)
+        .await;
+    fixture.finish(&[]);
+}
+
+/// The labels that make groups of one kind similar, whatever else their nodes have; every release heeds these.
+const BALANCING: [&str; 3] = [
+    "--balance-similar-node-groups",
+    "--balancing-label=node.kubernetes.io/instance-type",
+    "--balancing-label=kubernetes.io/arch",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_balances_three_zones() {
+    let zoned = |name: &str, zone: &str| {
+        let mut plan = scaling_group(name, (0, 10, 0));
+        plan.zones = vec![zone.to_owned()];
+        plan
+    };
+    let emulator = aws([zoned("a", "us-east-1a"), zoned("b", "us-east-1b"), zoned("c", "us-east-1c")]);
+    balances_three_zones("aws_balances_three_zones", emulator).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_balances_three_zones() {
+    let zoned = |name: &str, zone: &str| {
+        let mut plan = scale_set(name, (0, 10, 0));
+        plan.zones = vec![zone.to_owned()];
+        plan
+    };
+    let emulator = azure([zoned("a", "eastus-1"), zoned("b", "eastus-2"), zoned("c", "eastus-3")]);
+    balances_three_zones("azure_balances_three_zones", emulator).await;
+}
+
+async fn balances_three_zones(name: &str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(name, emulator, &BALANCING, &[]).await else { return };
+    fixture.create_pods(9, ONE_PER_NODE).await;
+    fixture.until("nine pods have nodes", async |fixture| fixture.scheduled().await == 9).await;
+    assert_eq!(["a", "b", "c"].map(|group| fixture.capacity(group)), [3, 3, 3]);
+    fixture.finish(&[]);
+}
