@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use super::client::Autoscaler;
 use super::cluster::Cluster;
 use super::nodes::{Kubelets, name_of, path_of_pod};
+use super::relay::Relay;
 use super::{BINARIES, LOGS};
 use crate::emulators::Emulator;
 use crate::emulators::setup::Setup;
@@ -25,12 +26,12 @@ pub(super) struct Fixture<E> {
     kubelets: Kubelets,
     pub(super) cluster: Cluster,
     pub(super) setup: Setup<E>,
+    relay: Relay,
     pods: AtomicU32,
-    binaries: PathBuf,
     folder: Folder,
 }
 
-/// The scenario's files and logs. A named folder stays; a temporary one goes with the scenario.
+/// The scenario's files and logs. Where the variable names a folder, they stay there after a failure.
 enum Folder {
     Kept(PathBuf),
     Temporary(TempDir),
@@ -46,6 +47,12 @@ impl Folder {
         let _absent = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("a folder");
         Self::Kept(folder)
+    }
+
+    fn remove(self) {
+        if let Self::Kept(path) = self {
+            std::fs::remove_dir_all(path).expect("removed");
+        }
     }
 
     fn path(&self) -> &Path {
@@ -74,8 +81,9 @@ impl<E: Emulator> Fixture<E> {
         let templates = templates(&setup).into_iter().filter(|(group, _)| !silent.contains(&group.as_str())).collect();
         let cluster = Cluster::start(&binaries, folder.path()).await;
         let kubelets = Kubelets::start(cluster.api.clone(), setup.emulator.simulated().clone(), templates);
-        let autoscaler = Autoscaler::start(&binaries, folder.path(), setup.server().grpc(), flags);
-        Some(Self { autoscaler, kubelets, cluster, setup, pods: AtomicU32::new(0), binaries, folder })
+        let relay = Relay::start(setup.server().grpc()).await;
+        let autoscaler = Autoscaler::start(&binaries, folder.path(), relay.address(), flags);
+        Some(Self { autoscaler, kubelets, cluster, setup, relay, pods: AtomicU32::new(0), folder })
     }
 
     /// Creates this many pods that request this much CPU.
@@ -120,9 +128,10 @@ impl<E: Emulator> Fixture<E> {
         self.setup.emulator.simulated().world(|world, _| world.group(group).expect("it exists").capacity())
     }
 
-    /// Replaces the autoscaler's process by a new one.
-    pub(super) fn restart_autoscaler(&mut self, flags: &[&str]) {
-        self.autoscaler = Autoscaler::start(&self.binaries, self.folder.path(), self.setup.server().grpc(), flags);
+    /// Kills Headcount (SIGKILL) and starts it again without any state, at the same address.
+    pub(super) async fn restart_headcount(&mut self) {
+        self.setup.restart().await;
+        self.relay.redirect(self.setup.server().grpc());
     }
 
     /// Waits until something holds.
@@ -145,7 +154,8 @@ impl<E: Emulator> Fixture<E> {
         let unexpected: Vec<_> =
             self.autoscaler.provider_complaints().into_iter().filter(|line| !is_expected(line)).collect();
         assert!(unexpected.is_empty(), "the autoscaler complained:\n{}", unexpected.join("\n"));
-        drop(self.kubelets);
+        drop((self.autoscaler, self.kubelets, self.cluster, self.setup));
+        self.folder.remove();
     }
 }
 

@@ -10,6 +10,7 @@ mod cluster;
 mod fixture;
 mod nodes;
 mod process;
+mod relay;
 mod scenarios;
 
 /// The variable with the folder of the programs under test.
