@@ -199,6 +199,7 @@ async fn headcount(listener: TcpListener, groups: u32, instances: u32) {
         refusals: Arc::default(),
         metrics: grpc::GrpcMetrics::default(),
     };
+    let listener = listener.try_into().expect("a listener");
     grpc::serve(listener, settings, std::future::pending()).await;
 }
 

@@ -16,7 +16,7 @@ use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
 use crate::fleet::{Fleet, LEARN_EVERY};
 use crate::grpc::tls::LiveTls;
-use crate::grpc::{self, Gpu, GrpcMetrics};
+use crate::grpc::{self, Gpu, GrpcMetrics, Listen, Listener};
 
 /// Serve the node groups to the Cluster Autoscaler.
 #[derive(Debug, clap::Args)]
@@ -26,9 +26,9 @@ pub(super) struct Serve {
     /// Serve a simulated cloud and print its events to stderr. Needs no account and no configuration.
     #[arg(long, conflicts_with_all = ["config", "cloud_provider"])]
     demo: bool,
-    /// The address of the gRPC port [default: 127.0.0.1:8086].
+    /// The address of the gRPC port, or unix:///path of a socket [default: 127.0.0.1:8086].
     #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: Option<SocketAddr>,
+    listen: Option<Listen>,
     /// The address of the admin port, which serves /livez, /readyz, /metrics and /statusz [default: 127.0.0.1:8087].
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin_listen: Option<SocketAddr>,
@@ -45,12 +45,12 @@ impl Serve {
         let Self { configuration, demo, listen, admin_listen, insecure_plaintext, read_only } = self;
         let mut config = if demo { Config::demo() } else { Config::load(&configuration)? };
         config.read_only |= read_only;
-        let listen = listen.unwrap_or(config.grpc.listen);
+        let listen = listen.unwrap_or_else(|| config.grpc.listen.clone());
         let admin_listen = admin_listen.unwrap_or(config.admin.listen);
-        if config.grpc.tls.is_none() && !listen.ip().is_loopback() && !insecure_plaintext {
+        if config.grpc.tls.is_none() && !listen.is_local() && !insecure_plaintext {
             return Err(CommandError::Usage(format!(
                 "refusing to serve plaintext gRPC on {listen}, because anyone who can connect could delete nodes: configure \
-                 grpc.tls, listen on 127.0.0.1, or pass --insecure-plaintext"
+                 grpc.tls, listen on 127.0.0.1 or a Unix socket, or pass --insecure-plaintext"
             )));
         }
         let tls = match &config.grpc.tls {
@@ -64,7 +64,7 @@ impl Serve {
         };
         let shutdown =
             Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
-        let (grpc_port, admin_port) = (bind(listen).await?, bind(admin_listen).await?);
+        let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
         let Connected { fleet, families, simulated, kubernetes, calls } = clouds::connect(&config).await?;
         simulated.iter().for_each(print_events);
         let _learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
@@ -84,7 +84,7 @@ impl Serve {
         let statusz = Some(Statusz { fleet: Arc::clone(&fleet), audience: config.admin.statusz });
         let pages = Pages { readiness: readiness(&fleet, &shutdown), metrics, statusz };
         tracing::info!(
-            grpc = %local(&grpc_port), admin = %local(&admin_port), sources = config.sources.len(),
+            grpc = %grpc_port.address(), admin = %local(&admin_port), sources = config.sources.len(),
             refresh_interval = %humantime::format_duration(config.refresh_interval),
             read_only = config.read_only, "serving"
         );
@@ -104,7 +104,16 @@ impl Serve {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, CommandError> {
+async fn bind(listen: &Listen, socket_mode: u32) -> Result<Listener, CommandError> {
+    let hint = match listen {
+        Listen::Tcp(_) => "choose another address or port",
+        Listen::Unix(_) => "its directory must exist and be writable, and no other process may use it",
+    };
+    let failed = |error| CommandError::Failed(format!("cannot listen on {listen}: {error}; {hint}"));
+    Listener::bind(listen, socket_mode).await.map_err(failed)
+}
+
+async fn bind_admin(address: SocketAddr) -> Result<TcpListener, CommandError> {
     let failed =
         |error| CommandError::Failed(format!("cannot listen on {address}: {error}; choose another address or port"));
     TcpListener::bind(address).await.map_err(failed)

@@ -29,6 +29,7 @@ pub(super) struct File {
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct Grpc {
     pub(super) listen: Option<Text>,
+    pub(super) socket_mode: Option<Text>,
     pub(super) tls: Option<Tls>,
     #[serde(rename = "optionsSince135")]
     pub(super) options_since_135: Option<Text>,

@@ -36,6 +36,7 @@ pub use source::{CloudSettings, Source};
 use crate::admin::statusz::Audience;
 use crate::config::settings::simulated;
 use crate::fleet::Policies;
+use crate::grpc::Listen;
 use crate::grpc::dialect::SendPolicy;
 use crate::grpc::tls::TlsSettings;
 use crate::instance_types::Table;
@@ -75,7 +76,9 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grpc {
     /// Where to listen; 127.0.0.1:8086 by default.
-    pub listen: SocketAddr,
+    pub listen: Listen,
+    /// The permissions of a Unix socket; 0600 by default.
+    pub socket_mode: u32,
     /// TLS; `None` for plaintext. The files exist; their contents are checked later.
     pub tls: Option<TlsSettings>,
     /// Whether autoscaling options are sent to Cluster Autoscaler 1.35 and later, which then treats booting nodes as unready.
@@ -94,7 +97,12 @@ pub struct Admin {
 
 impl Default for Grpc {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 8086)), tls: None, options_since_135: SendPolicy::Suppress }
+        Self {
+            listen: Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 8086))),
+            socket_mode: 0o600,
+            tls: None,
+            options_since_135: SendPolicy::Suppress,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::cloud::{NodeGroupSpec, SpecError, Taint, TaintEffect, go_syntax};
+use crate::grpc::{Listen, ListenError};
 use crate::instance_types::Quantity;
 
 /// Parses a duration such as `20m`, `1h30m`, `1m 30s` or `1d`, or one in Go's syntax such as `1.5h`.
@@ -31,6 +32,19 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.trim().parse().map_err(|_| {
         format!("{text:?} is not an IP address and a port; write, for example, 127.0.0.1:8086 or [::1]:8086")
     })
+}
+
+/// Parses an address and a port, or the path of a Unix socket.
+pub(super) fn listen(text: &str) -> Result<Listen, String> {
+    text.parse().map_err(|error: ListenError| error.to_string())
+}
+
+/// Parses the permissions of a file in octal.
+pub(super) fn file_mode(text: &str) -> Result<u32, String> {
+    let digits = text.trim();
+    let is_octal = matches!(digits.len(), 3 | 4) && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    let mode = is_octal.then(|| u32::from_str_radix(digits, 8).ok()).flatten().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| format!("{text:?} is not a file mode; write it in octal and in quotes, such as \"0600\""))
 }
 
 /// Parses the URL of an HTTP service.

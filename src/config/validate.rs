@@ -11,6 +11,7 @@ use super::yaml::{checked, optional, place};
 use super::{Admin, Config, Environment, Grpc, groups, learn, scalar};
 use crate::admin::statusz::Audience;
 use crate::fleet::Policies;
+use crate::grpc::Listen;
 use crate::grpc::dialect::SendPolicy;
 use crate::grpc::tls::TlsSettings;
 use crate::instance_types::Table;
@@ -74,7 +75,9 @@ fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
         other => Err(format!("{other:?} is not a policy; write send or suppress")),
     })?;
     Ok(Grpc {
-        listen: optional(grpc.listen.as_ref(), path, |text| scalar::address(text))?.unwrap_or(default.listen),
+        listen: optional(grpc.listen.as_ref(), path, |text| scalar::listen(text))?.unwrap_or(default.listen),
+        socket_mode: optional(grpc.socket_mode.as_ref(), path, |text| scalar::file_mode(text))?
+            .unwrap_or(default.socket_mode),
         tls: grpc.tls.as_ref().map(|tls| self::tls(tls, path)).transpose()?,
         options_since_135: send.unwrap_or(default.options_since_135),
     })
@@ -90,7 +93,7 @@ fn admin(file: &file::File, grpc: &Grpc, path: &Path) -> Result<Admin, ConfigErr
     })?;
     let default = Admin::default();
     let admin = Admin { listen: listen.unwrap_or(default.listen), statusz: statusz.unwrap_or(default.statusz) };
-    if admin.listen == grpc.listen && admin.listen.port() != 0 {
+    if Listen::Tcp(admin.listen) == grpc.listen && admin.listen.port() != 0 {
         // At least one of the two is in the file, because the defaults differ.
         let written = file.admin.listen.as_ref().or(file.grpc.listen.as_ref());
         let place = written.map_or_else(|| Place::File(path.to_owned()), |text| place(text, path));

@@ -10,17 +10,15 @@ mod frames;
 mod places;
 mod refusals;
 mod session;
+mod socket;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use tokio_stream::StreamExt;
 use tonic::service::Routes;
-use tonic::transport::server::TcpIncoming;
 use tracing::{debug, error, warn};
 
 use super::tls::LiveTls;
@@ -29,6 +27,8 @@ use client::ClientState;
 use places::Places;
 pub use refusals::Refusals;
 use session::Session;
+pub use socket::Listener;
+use socket::Socket;
 
 /// The pause after the system failed to accept a connection, usually because it ran out of file descriptors or memory. Both
 /// become available when connections end; until then, immediate retries would only burn CPU.
@@ -38,14 +38,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 const IDLE_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// How often shutdown looks whether the last call has ended.
 const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Idle time after which the kernel probes the other end. CA sends no keepalives of its own; with these three settings, a
-/// client that has vanished is noticed within a minute.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// The time between probes.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// After this many unanswered probes the connection is closed.
-const KEEPALIVE_RETRIES: u32 = 3;
 
 /// What all connections of one port share.
 struct Port {
@@ -61,7 +53,7 @@ struct Port {
 /// Serves a listening socket until `shutdown` completes, then finishes the calls under way. No error of a single connection ends
 /// it.
 pub(super) async fn serve(
-    tcp: TcpListener,
+    listener: Listener,
     routes: Routes,
     tls: Option<Arc<LiveTls>>,
     refusals: Arc<Refusals>,
@@ -78,23 +70,18 @@ pub(super) async fn serve(
         stopping,
     });
     let mut sessions = JoinSet::new();
-    accept(tcp, &port, &mut sessions, shutdown).await;
+    accept(listener, &port, &mut sessions, shutdown).await;
     stop.send_replace(true);
     drain(&port, &mut sessions).await;
 }
 
 /// Accepts connections until the shutdown begins. The socket is closed then.
 async fn accept(
-    tcp: TcpListener,
+    mut listener: Listener,
     port: &Arc<Port>,
     sessions: &mut JoinSet<()>,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let mut sockets = TcpIncoming::from(tcp)
-        .with_nodelay(Some(true))
-        .with_keepalive(Some(KEEPALIVE_IDLE))
-        .with_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-        .with_keepalive_retries(Some(KEEPALIVE_RETRIES));
     let mut shutdown = std::pin::pin!(shutdown);
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -109,27 +96,26 @@ async fn accept(
                 report_panic(ended);
                 continue;
             }
-            socket = sockets.next() => socket,
+            socket = listener.accept() => socket,
         };
         match socket {
-            Some(Ok(socket)) => port.open(socket, sessions),
-            Some(Err(error)) if admission::concerns_one_connection(&error) => {
+            Ok(socket) => port.open(socket, sessions),
+            Err(error) if admission::concerns_one_connection(&error) => {
                 debug!(%error, "connection closed before it was accepted")
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 warn!(%error, "cannot accept connections; retrying in 1s");
                 port.places.spare_one();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
-            None => return,
         }
     }
 }
 
 impl Port {
     /// Gives a new connection a place, and serves it there.
-    fn open(self: &Arc<Self>, socket: TcpStream, sessions: &mut JoinSet<()>) {
-        let address = socket.peer_addr().ok();
+    fn open(self: &Arc<Self>, socket: Socket, sessions: &mut JoinSet<()>) {
+        let address = socket.peer();
         let client = ClientState::new(address, &self.requests, &self.responses);
         let Some((place, replaced_another)) = self.places.take(Arc::clone(&client)) else {
             self.refusals.note(address, "every connection has a call under way");

@@ -5,6 +5,7 @@ mod authority;
 pub mod deadline;
 pub mod dialect;
 mod gpu;
+mod listen;
 mod listener;
 mod metering;
 pub mod peer;
@@ -15,6 +16,7 @@ mod status;
 pub mod tls;
 
 pub use gpu::Gpu;
-pub use listener::Refusals;
+pub use listen::{Listen, ListenError};
+pub use listener::{Listener, Refusals};
 pub use metering::{GRPC_FAMILIES, GrpcMetrics};
 pub use server::{Settings, serve, service};

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::net::TcpListener;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::{Health, HealthServer};
 
 use super::dialect::SendPolicy;
 use super::gpu::Gpu;
-use super::listener::{self, Refusals};
+use super::listener::{self, Listener, Refusals};
 use super::metering::GrpcMetrics;
 use super::proto::cloud_provider_server::CloudProviderServer;
 use super::service::Service;
@@ -44,7 +43,7 @@ pub fn service(
 }
 
 /// Serves until `shutdown` completes, then finishes the calls in progress.
-pub async fn serve(listener: TcpListener, settings: Settings, shutdown: impl Future<Output = ()> + Send) {
+pub async fn serve(listener: Listener, settings: Settings, shutdown: impl Future<Output = ()> + Send) {
     let (fleet, refusals) = (Arc::clone(&settings.fleet), Arc::clone(&settings.refusals));
     let metrics = settings.metrics.clone();
     let (service, tls) = service(settings);

@@ -94,6 +94,7 @@ impl Within {
                 refusals: Arc::default(),
                 metrics: headcount::grpc::GrpcMetrics::default(),
             };
+            let listener = listener.try_into().expect("a listener");
             tokio::spawn(grpc::serve(listener, settings, std::future::pending()));
             fleet.wait_ready(Instant::now() + Duration::from_secs(60)).await.expect("ready");
             (fleet, address)

@@ -50,7 +50,7 @@ fn unknown_keys() {
     assert_general_fault(
         "grpc: {lisen: 127.0.0.1:1}",
         "1:8",
-        &["unknown key \"lisen\"", "did you mean \"listen\"?", "listen, tls"],
+        &["unknown key \"lisen\"", "did you mean \"listen\"?", "listen, socketMode, tls"],
     );
     assert_general_fault(
         "prices: {}",
@@ -116,6 +116,13 @@ fn durations() {
 #[test]
 fn addresses() {
     assert_general_fault("grpc: {listen: localhost:8086}", "1:16", &["\"localhost:8086\"", "127.0.0.1:8086"]);
+    assert_general_fault(
+        "grpc: {listen: \"unix://run/a.sock\"}",
+        "1:16",
+        &["absolute path", "unix:///run/headcount/grpc.sock"],
+    );
+    assert_general_fault("grpc: {socketMode: \"0800\"}", "1:20", &["\"0800\" is not a file mode", "\"0600\""]);
+    assert_general_fault("grpc: {socketMode: rw}", "1:20", &["not a file mode"]);
     assert_general_fault("grpc: {listen: 8086}", "1:16", &["not an IP address and a port"]);
     assert_general_fault("admin: {listen: 0.0.0.0}", "1:17", &["not an IP address and a port"]);
     assert_general_fault("admin: {listen: 127.0.0.1:8086}", "1:17", &["both 127.0.0.1:8086", "another port"]);

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, field, warn};
 
 use super::connection::Transport;
 use super::refusals::Refusals;
+use super::socket::Socket;
 use crate::grpc::peer::{self, Peer};
 use crate::grpc::tls::LiveTls;
 
@@ -19,8 +19,8 @@ use crate::grpc::tls::LiveTls;
 pub(super) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Performs the TLS handshake and checks the client's names. A rejected client is counted, and its connection is closed.
-pub(super) async fn admit(socket: TcpStream, tls: Option<&LiveTls>, refusals: &Refusals) -> Option<(Transport, Peer)> {
-    let address = socket.peer_addr().ok();
+pub(super) async fn admit(socket: Socket, tls: Option<&LiveTls>, refusals: &Refusals) -> Option<(Transport, Peer)> {
+    let address = socket.peer();
     let Some(tls) = tls else {
         return Some((Transport::Plain(socket), Peer { address, names: Arc::from([]) }));
     };
@@ -50,7 +50,7 @@ pub(super) async fn admit(socket: TcpStream, tls: Option<&LiveTls>, refusals: &R
 }
 
 /// Returns the names in the client's certificate; none if it presented no certificate or an unreadable one.
-fn certified_names(stream: &TlsStream<TcpStream>, address: Option<SocketAddr>) -> Vec<String> {
+fn certified_names(stream: &TlsStream<Socket>, address: Option<SocketAddr>) -> Vec<String> {
     let (_, session) = stream.get_ref();
     let Some(leaf) = session.peer_certificates().and_then(<[_]>::first) else { return Vec::new() };
     peer::certified_names(leaf).unwrap_or_else(|error| {

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::client::ClientState;
+use super::socket::Socket;
 
 /// What requests arrive on.
 #[derive(Debug)]
 pub(super) enum Transport {
     /// Plaintext.
-    Plain(TcpStream),
+    Plain(Socket),
     /// TLS. Boxed: the state of a TLS session is a hundred times the size of a socket.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<Socket>>),
 }
 
 trait Bytes: AsyncRead + AsyncWrite + Unpin {}

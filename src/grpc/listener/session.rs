@@ -6,7 +6,6 @@ use std::time::Duration;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tracing::debug;
 
@@ -16,6 +15,7 @@ use super::client::ClientState;
 use super::connection::Connection;
 use super::exchange;
 use super::places::Place;
+use super::socket::Socket;
 
 /// CA sends no keepalives. Without ours, each call on a half-open connection would take CA a whole deadline.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
@@ -40,7 +40,7 @@ pub(super) struct Session {
 
 impl Session {
     /// Serves the connection until its end.
-    pub(super) async fn run(self, socket: TcpStream) {
+    pub(super) async fn run(self, socket: Socket) {
         let Self { port, client, place } = self;
         let mut stopping = port.stopping.clone();
         let admitted = tokio::select! {

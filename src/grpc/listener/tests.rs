@@ -5,6 +5,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
 use std::io;
@@ -69,7 +70,9 @@ async fn greet(tcp: TcpListener, tls: Arc<LiveTls>) {
     while let Ok((socket, _)) = tcp.accept().await {
         let tls = Arc::clone(&tls);
         tokio::spawn(async move {
-            let Some((transport, peer)) = admit(socket, Some(&tls), &Refusals::default()).await else { return };
+            let Some((transport, peer)) = admit(Socket::Tcp(socket), Some(&tls), &Refusals::default()).await else {
+                return;
+            };
             let mut connection = mk_connection(transport);
             let greeting = format!("hello {}", peer.names.join(" "));
             let _ = connection.write_all(greeting.as_bytes()).await;
@@ -224,6 +227,7 @@ impl HealthServer {
     async fn start(tls: Option<Arc<LiveTls>>) -> Self {
         let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = tcp.local_addr().expect("an address");
+        let tcp = tcp.try_into().expect("a listener");
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let (_reporter, health) = tonic_health::server::health_reporter();
         let refusals = Arc::new(Refusals::default());

@@ -80,6 +80,7 @@ impl Service {
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
+        let listener = listener.try_into().expect("a listener");
         tokio::spawn(grpc::serve(listener, settings, std::future::pending()));
         let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address");
         Self { cloud, address, channel: endpoint.connect().await.expect("connects") }

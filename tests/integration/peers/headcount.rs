@@ -10,7 +10,7 @@ use std::time::Duration;
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::*;
 use tempfile::TempDir;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 /// How long a program under test may take for any step.
@@ -72,7 +72,7 @@ impl ConfigFile {
 /// A running server.
 pub(crate) struct Server {
     process: Child,
-    grpc: SocketAddr,
+    grpc: String,
     admin: SocketAddr,
     log: Arc<Log>,
 }
@@ -124,8 +124,21 @@ impl Server {
             }
         });
         let serving: serde_json::Value = serde_json::from_str(&log.line_with("\"serving\"")).expect("a JSON line");
-        let address = |name: &str| serving[name].as_str().and_then(|text| text.parse().ok()).expect("an address");
-        Self { process, grpc: address("grpc"), admin: address("admin"), log }
+        let address = |name: &str| serving[name].as_str().expect("an address").to_owned();
+        Self { process, grpc: address("grpc"), admin: address("admin").parse().expect("an address"), log }
+    }
+
+    /// The same, on the listener of the configuration file.
+    pub(crate) fn on_configured_listener(config: &ConfigFile) -> Self {
+        Self::run(command(&[
+            "serve",
+            "--admin-listen",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+            "--config",
+            &config.path(),
+        ]))
     }
 
     /// The same, with a configuration file.
@@ -133,10 +146,15 @@ impl Server {
         Self::start(&["--config", &config.path()])
     }
 
+    /// Where a client connects.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        let uri = if self.grpc.starts_with("unix:") { self.grpc.clone() } else { format!("http://{}", self.grpc) };
+        Endpoint::from_shared(uri).expect("an address")
+    }
+
     /// A connected client.
     pub(crate) async fn client(&self) -> Client {
-        let endpoint = Channel::from_shared(format!("http://{}", self.grpc)).expect("an address");
-        let channel = endpoint.connect().await.expect("connects");
+        let channel = self.endpoint().connect().await.expect("connects");
         Client { stub: CloudProviderClient::new(channel) }
     }
 
@@ -146,7 +164,7 @@ impl Server {
     }
 
     pub(crate) fn grpc(&self) -> SocketAddr {
-        self.grpc
+        self.grpc.parse().expect("an address and a port")
     }
 
     /// The admin port's response: status line, headers and body.
