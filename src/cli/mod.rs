@@ -4,6 +4,7 @@ mod check;
 mod clouds;
 mod groups;
 mod instance_types;
+mod migrate;
 mod output;
 mod patience;
 mod serve;
@@ -46,6 +47,8 @@ enum Command {
     Groups(groups::Groups),
     /// Show the node that the Cluster Autoscaler will expect from a scale-up of a group.
     Template(template::Template),
+    /// Show what to use instead of an in-tree provider.
+    Migrate(migrate::Migrate),
     /// Work with tables of instance types.
     InstanceTypes(instance_types::InstanceTypes),
 }
@@ -83,6 +86,7 @@ pub fn run() -> ExitCode {
                 Command::Check(check) => check.run().await,
                 Command::Groups(groups) => groups.run().await,
                 Command::Template(template) => template.run().await,
+                Command::Migrate(migrate) => migrate.run(),
                 Command::InstanceTypes(instance_types) => instance_types.run().await,
             }
         });

@@ -17,6 +17,7 @@ mod error;
 mod file;
 mod groups;
 mod learn;
+pub mod migrate;
 mod scalar;
 pub mod settings;
 mod source;

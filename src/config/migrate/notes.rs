@@ -1,0 +1,93 @@
+//! What a migration changes that no flag expresses.
+
+use super::InTree;
+use super::flags::{Flag, balances};
+use crate::config::Provider;
+
+/// Environment variables that Headcount reads as the in-tree provider does.
+const MOVED: [&str; 3] = ["AWS_", "AZURE_", "ARM_"];
+
+/// The first minor release whose externalgrpc provider ignores `--balancing-ignore-label`.
+const LABELS_IGNORED_SINCE: u32 = 37;
+/// The first minor release that reads `grpc_timeout`.
+const TIMEOUT_SINCE: u32 = 29;
+
+/// Says what has no counterpart, and what else to know.
+pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<String> {
+    let mut notes = vec![
+        "Only Headcount calls the cloud: give the role to its container, and take it from the Cluster Autoscaler.".to_owned(),
+        "The IDs of node groups stay the same, and so do the expander's configuration and the Lease. Stop the old Cluster \
+         Autoscaler, or let the Lease exclude it: never run both with different leases."
+            .to_owned(),
+    ];
+    let has = |name: &str| given.iter().any(|flag| flag.name == name);
+    notes.extend(moved(before));
+    if has("aws-use-static-instance-list") {
+        notes.push(
+            "--aws-use-static-instance-list has no counterpart: Headcount looks instance types up, and uses its built-in tables \
+             where it cannot."
+                .to_owned(),
+        );
+    }
+    if provider == Provider::Aws && has("cloud-config") {
+        notes.push(
+            "--cloud-config of AWS has no counterpart: set endpoint: in headcount.yaml, or AWS_ENDPOINT_URL_AUTO_SCALING and the \
+             like in Headcount's environment."
+                .to_owned(),
+        );
+    }
+    if provider == Provider::Azure && has("cloud-config") {
+        notes.push(
+            "The file of --cloud-config is now read by Headcount: mount it into Headcount's container, readable by its user."
+                .to_owned(),
+        );
+    }
+    if !has("nodes") && !has("node-group-auto-discovery") {
+        notes.push(
+            "There are no groups: add --nodes or --node-group-auto-discovery, or nodeGroups: to headcount.yaml."
+                .to_owned(),
+        );
+    }
+    let release = before.release.as_deref().and_then(minor);
+    if balances(given) && !has("balancing-label") && release.is_none_or(|minor| minor >= LABELS_IGNORED_SINCE) {
+        notes.push(
+            "Cluster Autoscaler 1.37 ignores --balancing-ignore-label with externalgrpc. Name the labels to compare instead: \
+             --balancing-label=node.kubernetes.io/instance-type --balancing-label=kubernetes.io/arch"
+                .to_owned(),
+        );
+    }
+    if release.is_some_and(|minor| minor < TIMEOUT_SINCE) {
+        notes.push("This release ignores grpc_timeout and always waits 5 s.".to_owned());
+    }
+    let values = |name: &'static str| given.iter().filter(move |flag| flag.name == name).filter_map(Flag::value);
+    if values("expander").any(|expander| expander.split(',').any(|part| part == "price")) {
+        notes.push("Read docs/configuration.md on prices before you keep --expander=price.".to_owned());
+    }
+    if before.environment.get("ARM_VM_TYPE").and_then(Option::as_deref).is_some_and(|vm_type| vm_type != "vmss") {
+        notes.push(
+            "ARM_VM_TYPE: Headcount serves only scale sets (vmss); other kinds of nodes are not scaled.".to_owned(),
+        );
+    }
+    notes
+}
+
+/// Names the variables to move to Headcount's container.
+fn moved(before: &InTree) -> Option<String> {
+    let names: Vec<&str> = before
+        .environment
+        .keys()
+        .map(String::as_str)
+        .filter(|name| MOVED.iter().any(|prefix| name.starts_with(prefix)))
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Move these variables to Headcount's container, which reads them as the in-tree provider does: {}.",
+            names.join(", ")
+        )
+    })
+}
+
+/// The minor release of an image's tag, such as 34 of v1.34.1.
+fn minor(tag: &str) -> Option<u32> {
+    tag.trim_start_matches('v').split('.').nth(1)?.parse().ok()
+}
