@@ -30,3 +30,11 @@ ci:
 # Check dependencies: duplicates, banned crates, licences, sources. Needs: cargo install cargo-deny --locked
 deny:
     cargo deny --locked check bans licenses sources
+
+# Build every combination of the manifests, and check them and the values for the official chart
+manifests:
+    tests/deploy/run
+
+# Write the container image to the directory `image`, without a container engine
+image:
+    deploy/image/build image
