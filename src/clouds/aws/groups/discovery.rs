@@ -27,14 +27,9 @@ pub(super) fn matches(query: &TagQuery, group: &AutoScalingGroup) -> bool {
 mod tests {
     use super::*;
 
-    fn query(tags: &[(&str, Option<&str>)]) -> TagQuery {
-        let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), value.map(str::to_owned)));
-        TagQuery { tags: tags.collect() }
-    }
-
     #[test]
     fn a_tag_with_a_value_filters_by_both_and_one_without_by_its_key() {
-        let filters = filters(&query(&[("a", Some("1")), ("b", None)]));
+        let filters = filters(&"asg:tag=a=1,b".parse().expect("a good query"));
         let plain: Vec<_> = filters.iter().map(|filter| (filter.name(), filter.values().to_vec())).collect();
         assert_eq!(plain, [(Some("tag:a"), vec!["1".to_owned()]), (Some("tag-key"), vec!["b".to_owned()])]);
     }
