@@ -105,6 +105,7 @@ async fn listed(
         cloud: Arc::clone(cloud),
         catalog: Arc::clone(input.catalog),
         policies: Arc::clone(input.policies),
+        is_lookup_failing: Arc::default(),
     };
     let group = |reading: GroupReading| async {
         let shares_name = names.get(&reading.name).is_some_and(|sources| *sources > 1);

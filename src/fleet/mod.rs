@@ -128,6 +128,7 @@ impl Fleet {
                     cloud: Arc::clone(&cloud),
                     catalog: Arc::clone(&settings.catalog),
                     policies: Arc::clone(&settings.policies),
+                    is_lookup_failing: Arc::default(),
                 };
                 let read_only = settings.read_only || writer.is_none();
                 let context = KeeperContext {
@@ -244,6 +245,9 @@ impl Fleet {
         for (name, health) in self.sources() {
             match (&health.problem, health.good) {
                 (Some(problem), _) => problems.push(format!("{name}: {problem}")),
+                (None, None) if health.found > 0 => {
+                    problems.push(format!("{name}: not listed yet, {} groups so far", health.found));
+                }
                 (None, None) => problems.push(format!("{name}: not listed yet")),
                 (None, Some(_)) => {}
             }

@@ -23,6 +23,8 @@ pub struct Health {
     pub good: Option<Instant>,
     /// How long the last good listing took.
     pub took: Option<Duration>,
+    /// The groups that the running listing has found so far.
+    pub found: usize,
     /// What is wrong since.
     pub problem: Option<String>,
     /// Until when it is left alone, because the cloud asked for a pause or does not respond.
@@ -262,7 +264,9 @@ impl Watcher {
         listed.pages += 1;
         listed.page_begun = Instant::now();
         let oldest = self.page_ages.iter().min().copied();
+        let found = listed.seen.len();
         self.health.send_if_modified(|health| {
+            health.found = found;
             let is_newer = health.good.is_some() && health.good < oldest;
             if is_newer {
                 health.good = oldest;

@@ -2,6 +2,7 @@
 //! once and remembered, and the finished node goes to the group's keeper, which publishes it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
@@ -46,6 +47,8 @@ pub struct TemplateBuilder {
     pub catalog: Arc<Catalog>,
     /// What the configuration sets for groups.
     pub policies: Arc<Policies>,
+    /// Whether the last lookup of instance types failed: a thousand groups do not report that a thousand times.
+    pub is_lookup_failing: Arc<AtomicBool>,
 }
 
 impl TemplateBuilder {
@@ -115,8 +118,13 @@ impl TemplateBuilder {
             return Ok(());
         }
         let looked_up = self.cloud.instance_types(&unknown).await;
+        let has_failed_before = self.is_lookup_failing.swap(looked_up.is_err(), Ordering::Relaxed);
         let types = looked_up.inspect_err(|error| {
-            tracing::warn!(?unknown, %error, "instance type lookup failed; using the built-in and user tables");
+            if has_failed_before {
+                tracing::debug!(?unknown, %error, "instance type lookup failed again");
+            } else {
+                tracing::warn!(?unknown, %error, "instance type lookup failed; using the built-in and user tables");
+            }
         })?;
         self.catalog.insert_live(family, &types);
         Ok(())

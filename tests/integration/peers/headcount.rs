@@ -321,14 +321,24 @@ impl Client {
     }
 
     /// Refreshes, as the autoscaler does before each loop, until something holds.
-    pub(crate) async fn until(&mut self, what: &str, mut holds: impl AsyncFnMut(&mut Self) -> bool) {
+    pub(crate) async fn until(&mut self, what: &str, holds: impl AsyncFnMut(&mut Self) -> bool) {
+        self.until_within(PATIENCE, what, holds).await;
+    }
+
+    /// The same for what takes longer by its nature.
+    pub(crate) async fn until_within(
+        &mut self,
+        limit: Duration,
+        what: &str,
+        mut holds: impl AsyncFnMut(&mut Self) -> bool,
+    ) {
         let wait = async {
             while !holds(self).await {
                 self.refresh().await.expect("refreshed");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+        tokio::time::timeout(limit, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
     }
 }
 

@@ -1,5 +1,7 @@
 //! The node templates of groups, and which groups are served.
 
+use std::time::Duration;
+
 use headcount::clouds::simulated::{CallFault, CallKind};
 use k8s_pb::api::core::v1::Node;
 use k8s_pb::apimachinery::pkg::api::resource::Quantity;
@@ -159,10 +161,10 @@ async fn asg_launch_template_default_moves() {
         let types = || vec!["m5.2xlarge".to_owned()];
         setup.emulator.simulated().replan(name, |plan| plan.instance_types = types()).expect("it exists");
     }
-    // Within 90 s; the test itself waits for a minute.
     for version in names {
         let name = &version[1..];
-        setup.client.until("the new type shows", async |client| allocatable(client, name).await.0 == "8").await;
+        let shows = async |client: &mut Client| allocatable(client, name).await.0 == "8";
+        setup.client.until_within(Duration::from_secs(90), "the new type shows", shows).await;
     }
 }
 
