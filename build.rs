@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const PROTOS: [&str; 2] = ["proto/externalgrpc.proto", "proto/node.proto"];
+const PROTOS: [&str; 3] = ["proto/externalgrpc.proto", "proto/node.proto", "proto/pod.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");

@@ -194,6 +194,7 @@ async fn headcount(listener: TcpListener, groups: u32, instances: u32) {
     let settings = grpc::Settings {
         fleet,
         gpu: Gpu::new(None, &[Family::Aws]),
+        prices: Arc::new(headcount::prices::Prices::new(Arc::default(), &[])),
         options_since_135: SendPolicy::Suppress,
         tls: None,
         refusals: Arc::default(),

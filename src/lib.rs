@@ -11,6 +11,7 @@ pub mod grpc;
 pub mod instance_types;
 pub mod kubernetes;
 pub mod metrics;
+pub mod prices;
 #[cfg(test)]
 mod properties;
 pub mod template;

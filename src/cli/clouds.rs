@@ -10,6 +10,7 @@ use crate::config::{CloudSettings, Config, Source};
 use crate::fleet::{self, Fleet, Settings};
 use crate::instance_types::Catalog;
 use crate::kubernetes::{self, KubernetesApi};
+use crate::prices::Prices;
 
 /// The parts of a fleet that only reads, before it makes any call.
 pub(super) struct Prepared {
@@ -31,6 +32,8 @@ pub(super) struct Connected {
     pub(super) kubernetes: Option<Arc<dyn KubernetesApi>>,
     /// Counts of the calls to the clouds.
     pub(super) calls: CallMetrics,
+    /// What nodes and pods cost.
+    pub(super) prices: Arc<Prices>,
 }
 
 /// Connects every source and starts to watch it. Only this fleet can write.
@@ -39,7 +42,10 @@ pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> 
     let sources = connect_all(config, &mut simulated, &calls).await?;
     let families = sources.iter().map(|(_, cloud)| cloud.family()).collect();
     let kubernetes = kubernetes(config)?.and_then(Result::ok);
-    Ok(Connected { fleet: Arc::new(Fleet::start(settings(config, sources))), families, simulated, kubernetes, calls })
+    let settings = settings(config, sources);
+    let markets: Vec<_> = settings.sources.iter().map(|(_, cloud)| (cloud.family(), cloud.market())).collect();
+    let prices = Arc::new(Prices::new(Arc::clone(&settings.catalog), &markets));
+    Ok(Connected { fleet: Arc::new(Fleet::start(settings)), families, simulated, kubernetes, prices, calls })
 }
 
 /// Connects every source, without a way to write to it, and without calling any.

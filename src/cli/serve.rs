@@ -65,12 +65,13 @@ impl Serve {
         let shutdown =
             Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
-        let Connected { fleet, families, simulated, kubernetes, calls } = clouds::connect(&config).await?;
+        let Connected { fleet, families, simulated, kubernetes, prices, calls } = clouds::connect(&config).await?;
         simulated.iter().for_each(print_events);
         let _learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
         let settings = grpc::Settings {
             fleet: Arc::clone(&fleet),
             gpu: Gpu::new(config.gpu_label.clone(), &families),
+            prices,
             options_since_135: config.grpc.options_since_135,
             tls: tls.clone(),
             refusals: Arc::default(),

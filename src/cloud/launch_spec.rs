@@ -36,6 +36,8 @@ pub struct LaunchSpec {
     pub joins_local_disks: bool,
     /// It can change without the group changing, because the launch template's version is `$Default` or `$Latest`.
     pub is_floating: bool,
+    /// The group launches spot capacity only.
+    pub is_spot: bool,
     /// How the node reserves resources for itself, where the cloud can tell.
     pub reserved: Option<ReservedProfile>,
 }

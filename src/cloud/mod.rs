@@ -11,6 +11,7 @@ mod error;
 pub mod go_syntax;
 mod instance_type;
 mod launch_spec;
+mod price;
 mod reading;
 mod spec;
 mod taint;
@@ -28,6 +29,7 @@ pub use call_meter::{CALL_FAMILIES, CallMeter, CallMetrics, CallStatus};
 pub use error::{CloudError, Fault};
 pub use instance_type::{Accelerator, Architecture, InstanceType};
 pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
+pub use price::{Currency, ListedPrice, Market};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupName, GroupReading, Instance, InstanceState,
     LaunchActivity, Listing, Permit, ProviderId, Shortfall,
@@ -111,6 +113,11 @@ pub trait Cloud: Send + Sync {
     /// The remaining call budgets that this cloud reports; empty where it reports none.
     fn budgets(&self) -> Vec<Budget> {
         Vec::new()
+    }
+
+    /// Where this source buys its instances.
+    fn market(&self) -> Market {
+        Market::default()
     }
 
     /// The cloud's family, which chooses the instance-types table and the GPU label.

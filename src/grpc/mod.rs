@@ -9,6 +9,7 @@ mod listen;
 mod listener;
 mod metering;
 pub mod peer;
+mod pricing;
 pub mod proto;
 mod server;
 mod service;

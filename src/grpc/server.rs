@@ -13,6 +13,7 @@ use super::proto::cloud_provider_server::CloudProviderServer;
 use super::service::Service;
 use super::tls::LiveTls;
 use crate::fleet::Fleet;
+use crate::prices::Prices;
 
 /// The largest request. DeleteNodes carries every label and annotation of its nodes (annotations may have 256 KiB), and CA
 /// 1.34 sends pods twice.
@@ -23,6 +24,8 @@ pub struct Settings {
     pub fleet: Arc<Fleet>,
     /// The GPU label and types to serve.
     pub gpu: Gpu,
+    /// What nodes and pods cost.
+    pub prices: Arc<Prices>,
     /// Whether options are sent to CA 1.35 and later.
     pub options_since_135: SendPolicy,
     /// TLS, or plaintext.
@@ -37,8 +40,8 @@ pub struct Settings {
 pub fn service(
     settings: Settings,
 ) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
-    let Settings { fleet, gpu, options_since_135, tls, refusals: _, metrics: _ } = settings;
-    let service = Service { fleet, gpu, options_since_135, warned_of_options: Mutex::default() };
+    let Settings { fleet, gpu, prices, options_since_135, tls, refusals: _, metrics: _ } = settings;
+    let service = Service { fleet, gpu, prices, options_since_135, warned_of_options: Mutex::default() };
     (CloudProviderServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX), tls)
 }
 

@@ -9,6 +9,7 @@ use tonic::{Request, Response, Status};
 use super::deadline::deadline_of;
 use super::dialect::{self, Dialect, SendPolicy};
 use super::gpu::Gpu;
+use super::pricing;
 use super::proto::cloud_provider_server::CloudProvider;
 use super::proto::instance_status::InstanceState as ProtoState;
 use super::proto::{self, *};
@@ -16,6 +17,7 @@ use super::status::{invalid, status};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{FailureClass, InstanceState, ProviderId};
 use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, ReportedInstance};
+use crate::prices::{Prices, hours};
 
 /// The annotation in which CA says why it deletes a node.
 const REASON_ANNOTATION: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
@@ -30,6 +32,8 @@ pub(super) struct Service {
     pub(super) fleet: Arc<Fleet>,
     /// The GPU label and types to serve.
     pub(super) gpu: Gpu,
+    /// What nodes and pods cost.
+    pub(super) prices: Arc<Prices>,
     /// Whether options are sent to CA 1.35 and later, which then treats booting nodes as unready (#10245).
     pub(super) options_since_135: SendPolicy,
     /// Groups whose options are withheld from CA and that were warned about.
@@ -197,22 +201,29 @@ impl CloudProvider for Service {
         Ok(Response::new(GetAvailableGpuTypesResponse { gpu_types }))
     }
 
-    async fn pricing_node_price(&self, _: Request<PricingNodePriceRequest>) -> Answer<PricingNodePriceResponse> {
-        Err(no_prices())
+    async fn pricing_node_price(&self, request: Request<PricingNodePriceRequest>) -> Answer<PricingNodePriceResponse> {
+        let PricingNodePriceRequest { node, start_time, end_time, start_timestamp, end_timestamp } =
+            request.into_inner();
+        let hours = hours((start_timestamp, &start_time), (end_timestamp, &end_time)).map_err(|why| invalid(&why))?;
+        let offer = pricing::offer(&self.fleet.snapshot(), &node.unwrap_or_default(), self.prices.family());
+        Ok(Response::new(PricingNodePriceResponse { price: self.prices.node(&offer, hours) }))
     }
 
-    async fn pricing_pod_price(&self, _: Request<PricingPodPriceRequest>) -> Answer<PricingPodPriceResponse> {
-        Err(no_prices())
+    async fn pricing_pod_price(&self, request: Request<PricingPodPriceRequest>) -> Answer<PricingPodPriceResponse> {
+        let request = request.into_inner();
+        let start = (request.start_timestamp, request.start_time.as_slice());
+        let hours = hours(start, (request.end_timestamp, &request.end_time)).map_err(|why| invalid(&why))?;
+        // CA 1.34 sends the pod twice.
+        let pod = if request.pod_bytes.is_empty() { request.pod } else { request.pod_bytes };
+        pricing::find_region(&self.fleet, &self.prices);
+        let price = self.prices.pod(&pod, hours).map_err(|error| invalid(&format!("the pod is no v1.Pod: {error}")))?;
+        Ok(Response::new(PricingPodPriceResponse { price }))
     }
 
     /// CA calls this when it exits, at every restart and change of leader. There is nothing to clean up.
     async fn cleanup(&self, _request: Request<CleanupRequest>) -> Answer<CleanupResponse> {
         Ok(Response::new(CleanupResponse {}))
     }
-}
-
-fn no_prices() -> Status {
-    Status::unimplemented("Headcount does not serve prices; choose an expander other than --expander=price")
 }
 
 fn node_group(id: &Arc<str>, view: &GroupView) -> NodeGroup {

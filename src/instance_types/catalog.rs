@@ -150,6 +150,15 @@ impl Catalog {
         self.live.load().contains_key(&(family, fold(family, name).into_owned()))
     }
 
+    /// The prices per hour that the user's tables give a type, on demand or spot, the most trusted one first.
+    pub fn user_prices(&self, family: Family, name: &str, is_spot: bool) -> impl Iterator<Item = (f64, &Provenance)> {
+        self.tables.iter().rev().filter_map(move |table| {
+            let entry = table.get(family, name)?;
+            let price = if is_spot { entry.spot_price } else { entry.price };
+            Some((price?.as_f64(), table.provenance()))
+        })
+    }
+
     /// What is known of a type; `None` where nothing is.
     pub fn resolve(&self, family: Family, name: &str) -> Option<TypeCapacity> {
         let live = self.live.load();

@@ -23,6 +23,10 @@ pub struct Entry {
     pub pods: Option<u32>,
     /// `localDisks`: bytes of the disks that a machine has of its own, together.
     pub local_disks: Option<Quantity>,
+    /// `price`: what an hour costs on demand, in the currency of the cloud's bill.
+    pub price: Option<Quantity>,
+    /// `spotPrice`: what an hour of spot capacity costs.
+    pub spot_price: Option<Quantity>,
     /// Any other resource, by its name: `nvidia.com/gpu`, `ephemeral-storage`, `hugepages-2Mi`.
     pub resources: BTreeMap<String, Quantity>,
 }
@@ -42,6 +46,8 @@ impl From<&InstanceType> for Entry {
             architecture: Some(live.architecture),
             pods: live.network_pods,
             local_disks: live.local_disk_bytes.map(Quantity::bytes),
+            price: None,
+            spot_price: None,
             resources,
         }
     }
@@ -50,7 +56,7 @@ impl From<&InstanceType> for Entry {
 /// As a table has it, in flow style.
 impl fmt::Display for Entry {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cpu, memory, nominal_memory, architecture, pods, local_disks, resources } = self;
+        let Self { cpu, memory, nominal_memory, architecture, pods, local_disks, price, spot_price, resources } = self;
         let mut fields: Vec<String> = Vec::new();
         fields.extend(cpu.map(|cpu| format!("cpu: {cpu}")));
         fields.extend(memory.map(|memory| format!("memory: {memory}")));
@@ -60,6 +66,8 @@ impl fmt::Display for Entry {
         // Most types have none, and a table need not say so.
         let local_disks = local_disks.filter(|disks| !disks.is_zero());
         fields.extend(local_disks.map(|disks| format!("localDisks: {disks}")));
+        fields.extend(price.map(|price| format!("price: {}", price.as_f64())));
+        fields.extend(spot_price.map(|price| format!("spotPrice: {}", price.as_f64())));
         fields.extend(resources.iter().map(|(name, quantity)| format!("{name}: {quantity}")));
         write!(formatter, "{{{}}}", fields.join(", "))
     }
@@ -90,6 +98,8 @@ impl<'de> Visitor<'de> for EntryVisitor {
                 "arch" => entry.architecture = Some(map.next_value::<Arch>()?.0),
                 "pods" => entry.pods = Some(map.next_value::<Pods>()?.0),
                 "localDisks" => entry.local_disks = Some(map.next_value()?),
+                "price" => entry.price = Some(map.next_value::<Price>()?.0),
+                "spotPrice" => entry.spot_price = Some(map.next_value::<Price>()?.0),
                 _ => {
                     entry.resources.insert(key, map.next_value()?);
                 }
@@ -111,13 +121,16 @@ struct Key(String);
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let key = String::deserialize(deserializer)?;
-        let known = matches!(key.as_str(), "cpu" | "memory" | "nominalMemory" | "arch" | "pods" | "localDisks");
+        let known = matches!(
+            key.as_str(),
+            "cpu" | "memory" | "nominalMemory" | "arch" | "pods" | "localDisks" | "price" | "spotPrice"
+        );
         if known || names_resource(&key) {
             return Ok(Self(key));
         }
         Err(D::Error::custom(format!(
-            "unknown resource {key:?}; expected cpu, memory, nominalMemory, arch, pods, localDisks, ephemeral-storage, \
-             hugepages-…, or a name with a domain, such as nvidia.com/gpu"
+            "unknown resource {key:?}; expected cpu, memory, nominalMemory, arch, pods, localDisks, price, spotPrice, \
+             ephemeral-storage, hugepages-…, or a name with a domain, such as nvidia.com/gpu"
         )))
     }
 }
@@ -141,5 +154,19 @@ impl<'de> Deserialize<'de> for Pods {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map(Self).map_err(|_| D::Error::custom(format!("pods: {text:?} is not a whole number")))
+    }
+}
+
+struct Price(Quantity);
+
+impl<'de> Deserialize<'de> for Price {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let price = Quantity::deserialize(deserializer)?;
+        if price.is_zero() {
+            return Err(D::Error::custom(
+                "a price of 0 makes the Cluster Autoscaler ignore the type; give the price per hour",
+            ));
+        }
+        Ok(Self(price))
     }
 }

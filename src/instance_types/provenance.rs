@@ -72,7 +72,7 @@ impl Day {
     }
 
     /// Reads `2026-11-21`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         humantime::parse_rfc3339(&format!("{text}T00:00:00Z")).ok().map(Self::of)
     }
 

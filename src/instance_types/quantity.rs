@@ -89,6 +89,12 @@ impl Quantity {
         u64::try_from((self.nanos / (NANOS_PER_UNIT / 1000)).max(0)).unwrap_or(u64::MAX)
     }
 
+    /// The number as floating point: the one nearest to the decimal number, up to 9 million units.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn as_f64(self) -> f64 {
+        self.nanos as f64 / NANOS_PER_UNIT as f64
+    }
+
     /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self.nanos == 0

@@ -8,13 +8,14 @@ use prost::bytes::Bytes;
 
 use super::capacity::{self, NodeResources, Resources};
 use super::error::TemplateError;
-use super::labels;
+use super::labels::{self, Labels};
 use super::node::{Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Quantity, Taint};
 use super::overrides::GroupOverrides;
 use super::reserved::profile_name;
 use super::spread::Spreads;
 use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
 use crate::instance_types::{self, Catalog, Provenance, WithProvenance};
+use crate::prices::{Offer, is_spot};
 
 /// A label's value, as the hostname is one, has 63 characters at most; the suffix needs 18 of them.
 const NAME_STEM_MAX: usize = 45;
@@ -45,6 +46,8 @@ pub struct NodeTemplate {
     pub bytes: Bytes,
     /// Every value of the node that was decided on, in order of path.
     pub values: Vec<Value>,
+    /// What a node of the group is bought as. Of several instance types, the first.
+    pub offer: Offer,
     /// How far the group's instance types are apart, by resource of which they have different amounts.
     pub spreads: Spreads,
 }
@@ -80,6 +83,7 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
         value("taints", &name, &taint.clone().map(|taint| taint.value))
     }));
 
+    let offer = offer(input, &labels);
     let taints = taints.into_iter().map(|WithProvenance { value: taint, .. }| Taint {
         key: Some(taint.key),
         value: Some(taint.value),
@@ -98,7 +102,18 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
             conditions: conditions(),
         }),
     };
-    Ok(NodeTemplate { bytes: node.encode_to_vec().into(), node, values, spreads })
+    Ok(NodeTemplate { bytes: node.encode_to_vec().into(), node, values, offer, spreads })
+}
+
+fn offer(input: &Input<'_>, labels: &Labels) -> Offer {
+    let label = |key: &str| labels.get(key).map(|label| label.value.as_str());
+    Offer {
+        family: input.family,
+        type_name: input.launch.types.first().cloned().unwrap_or_default(),
+        region: Some(input.launch.region.clone()).filter(|region| !region.is_empty()),
+        zone: label("topology.kubernetes.io/zone").map(str::to_owned),
+        is_spot: input.launch.is_spot || is_spot(label),
+    }
 }
 
 /// The rule by which nodes keep something for themselves: the configuration's word before the cloud's. Of nodes that no

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use paths::{UsedPath, used_paths};
 
 /// The top-level modules, top to bottom. A module may import itself and the modules after it.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "main",
     "cli",
     "clouds",
@@ -27,6 +27,7 @@ const ORDER: [&str; 13] = [
     "admin",
     "fleet",
     "template",
+    "prices",
     "instance_types",
     "kubernetes",
     "cloud",

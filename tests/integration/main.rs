@@ -11,6 +11,7 @@ mod bad_input;
 mod commands;
 #[cfg(feature = "aws")]
 mod contract;
+mod document;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod emulators;
 mod fleet;
@@ -22,6 +23,7 @@ mod installation;
 mod learning;
 mod operation;
 mod peers;
+mod prices;
 mod serving;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod sign_in;

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use headcount::grpc::proto::{PricingNodePriceRequest, PricingPodPriceRequest};
 use tonic::Code;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
 
-use crate::peers::headcount::{ConfigFile, Server, refused, run};
+use crate::peers::headcount::{ConfigFile, Server, run};
 
 #[tokio::test]
 async fn the_demo_grows_a_group_and_shows_the_target_at_once() {
@@ -24,16 +23,6 @@ async fn the_demo_grows_a_group_and_shows_the_target_at_once() {
     let template = client.template("gpu").await.expect("built");
     assert!(!template.node_info.is_empty() && template.node_info == template.node_bytes);
     assert_eq!(client.template("unknown").await.expect_err("unknown").code(), Code::NotFound);
-}
-
-#[tokio::test]
-async fn prices_are_unimplemented() {
-    let server = Server::start(&["--demo"]);
-    let mut client = server.client().await;
-    let node = client.stub().pricing_node_price(PricingNodePriceRequest::default()).await;
-    assert_eq!(refused(node).0, Code::Unimplemented);
-    let pod = client.stub().pricing_pod_price(PricingPodPriceRequest::default()).await;
-    assert_eq!(refused(pod).0, Code::Unimplemented);
 }
 
 #[tokio::test]

@@ -89,6 +89,7 @@ impl Within {
             let settings = grpc::Settings {
                 fleet: Arc::clone(&fleet),
                 gpu: Gpu::new(None, &[Family::Aws]),
+                prices: Arc::new(headcount::prices::Prices::new(Arc::default(), &[])),
                 options_since_135: SendPolicy::Suppress,
                 tls: None,
                 refusals: Arc::default(),

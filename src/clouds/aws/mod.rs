@@ -24,8 +24,9 @@ use self::launch::Launches;
 use self::sdk::clock::CloudClock;
 use self::sdk::connect::Clients;
 use crate::cloud::{
-    Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType,
-    LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
+    Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Currency, Deletion, Family, GroupName, GroupReading,
+    InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, Progress, ProviderId, Recognition,
+    Shortfall, WritableCloud,
 };
 
 pub use self::sdk::api::{CHECK_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
@@ -111,6 +112,11 @@ impl Cloud for Aws {
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
         // Any zone of the region would do, but it must not depend on the group's zones: the ID must not change with them.
         ids::provider_id(&format!("{}a", self.region), &format!("i-placeholder-{}-{label}", reading.name))
+    }
+
+    fn market(&self) -> Market {
+        let currency = if self.region.starts_with("cn-") { Currency::Cny } else { Currency::Usd };
+        Market { region: Some(self.region.clone()), currency }
     }
 
     fn family(&self) -> Family {

@@ -46,6 +46,7 @@ fn launch_spec(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
         // If the scale set sets no disk size, the disk is as large as the image.
         ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
         reserved: of_aks.then(|| aks::reserved(set)),
+        is_spot: set.spot,
         types,
         ..LaunchSpec::default()
     })

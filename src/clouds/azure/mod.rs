@@ -40,9 +40,9 @@ use self::scale_set_cache::ScaleSetCache;
 use self::size_lists::SizeLists;
 use super::warnings::Warnings;
 use crate::cloud::{
-    Acceptance, AdverseSettings, Budget, CallMeter, Cloud, CloudError, Deletion, Family, GroupName, GroupReading,
-    InstanceType, LaunchActivity, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall,
-    WritableCloud,
+    Acceptance, AdverseSettings, Budget, CallMeter, Cloud, CloudError, Currency, Deletion, Family, GroupName,
+    GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, Progress, ProviderId,
+    Recognition, Shortfall, WritableCloud,
 };
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Secret, Settings};
@@ -161,6 +161,12 @@ impl Cloud for Azure {
 
     fn budgets(&self) -> Vec<Budget> {
         self.api.budgets()
+    }
+
+    fn market(&self) -> Market {
+        let region = self.settings.location.as_deref().map(launch_spec::region);
+        let is_china = self.settings.cloud == AzureCloud::China;
+        Market { region, currency: if is_china { Currency::Cny } else { Currency::Usd } }
     }
 
     fn family(&self) -> Family {

@@ -2,7 +2,6 @@
 //!
 //! `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration accuracy` writes the generated part of docs/templates.md.
 
-mod document;
 mod estimate;
 mod karpenter;
 mod observed;
@@ -125,5 +124,5 @@ fn given_a_nodes_capacity_its_allocatable_is_exact() {
 
 #[test]
 fn the_document_shows_what_is_measured() {
-    document::check(&report::generated(&nodes()));
+    crate::document::check("templates.md", "accuracy", &report::generated(&nodes()));
 }

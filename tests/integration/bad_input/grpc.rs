@@ -73,6 +73,7 @@ impl Service {
         let settings = grpc::Settings {
             fleet,
             gpu: Gpu::new(None, &[Family::Aws]),
+            prices: Arc::new(headcount::prices::Prices::new(Arc::default(), &[])),
             options_since_135: SendPolicy::Send,
             tls: None,
             refusals: Arc::default(),

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
-use super::tags;
+use super::{settings, tags};
 
 /// A hash of everything that decides what a group launches, and of nothing else.
 pub(in crate::clouds::aws) fn launch_fingerprint(group: &AutoScalingGroup) -> u64 {
@@ -18,6 +18,7 @@ pub(in crate::clouds::aws) fn launch_fingerprint(group: &AutoScalingGroup) -> u6
     format!("{:?}", group.launch_template).hash(&mut hasher);
     let template = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
     format!("{template:?}").hash(&mut hasher);
+    settings::is_spot(group).hash(&mut hasher);
     sorted(group.availability_zones()).hash(&mut hasher);
     group.vpc_zone_identifier.hash(&mut hasher);
     let mut shaping: Vec<_> =

@@ -22,6 +22,8 @@ pub(super) struct ResolvedLaunch {
     pub(super) efa_interfaces: u32,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
+    /// It launches spot instances.
+    pub(super) is_spot: bool,
     /// The launch template's version is `$Default` or `$Latest`.
     pub(super) is_floating: bool,
 }
@@ -47,6 +49,7 @@ impl MergedLaunch {
         one.windows |= other.windows;
         // EKS nodes reserve more than other nodes.
         one.eks |= other.eks;
+        one.is_spot &= other.is_spot;
         one.is_floating |= other.is_floating;
         let ephemeral = one.ephemeral.zip(other.ephemeral).map(|(one, other)| one.min(other));
         // Whether the volume or the local disks are smaller depends on the instance type.
@@ -103,6 +106,7 @@ impl MergedLaunch {
             devices: (merged.efa_interfaces > 0).then(|| (EFA.to_owned(), merged.efa_interfaces)).into_iter().collect(),
             ephemeral_storage_bytes: merged.ephemeral.or(disk),
             joins_local_disks: merged.joins_local_disks,
+            is_spot: merged.is_spot || settings.is_spot,
             is_floating: merged.is_floating,
             reserved: (merged.eks || settings.eks).then_some(ReservedProfile::Eks),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aws_sdk_ec2::types::{
-    ArchitectureType, InstanceRequirementsRequest, LaunchTemplateCpuOptions, ResponseLaunchTemplateData,
+    ArchitectureType, InstanceRequirementsRequest, LaunchTemplateCpuOptions, MarketType, ResponseLaunchTemplateData,
     VirtualizationType,
 };
 
@@ -33,6 +33,7 @@ pub(super) struct LaunchParameters {
     volumes: Vec<Volume>,
     cpus_max: Option<u32>,
     efa_interfaces: u32,
+    is_spot: bool,
     user_data: UserData,
 }
 
@@ -47,6 +48,10 @@ impl From<&ResponseLaunchTemplateData> for LaunchParameters {
             volumes: volumes::of_template(data.block_device_mappings()),
             cpus_max: data.cpu_options.as_ref().and_then(cpus),
             efa_interfaces: u32::try_from(efa.count()).unwrap_or(u32::MAX),
+            is_spot: data
+                .instance_market_options
+                .as_ref()
+                .is_some_and(|options| options.market_type == Some(MarketType::Spot)),
             user_data: UserData::read(data.user_data()),
         }
     }
@@ -148,6 +153,7 @@ impl Launches {
             efa_interfaces: parameters.efa_interfaces,
             labels: user_data.labels.clone(),
             taints: user_data.taints.clone(),
+            is_spot: parameters.is_spot,
             is_floating: option.template.as_ref().is_some_and(|template| !template.is_fixed()),
         });
         Ok(())
@@ -166,6 +172,7 @@ impl Launches {
             instance_type: described.instance_type.clone().filter(|name| !name.is_empty()),
             image: described.image_id.clone().filter(|id| !id.is_empty()),
             volumes: volumes::of_configuration(described.block_device_mappings()),
+            is_spot: described.spot_price.as_ref().is_some_and(|price| !price.is_empty()),
             user_data: UserData::read(described.user_data()),
             ..LaunchParameters::default()
         });

@@ -28,6 +28,8 @@ pub(in crate::clouds::aws) struct LaunchSettings {
     pub(super) nodegroup: Option<NodegroupKey>,
     /// The group's tags show that its nodes are EKS nodes.
     pub(super) eks: bool,
+    /// The group's mixed instances policy launches spot instances only.
+    pub(super) is_spot: bool,
     /// The labels that eksctl sets on the nodes, known from its tags on the group.
     pub(super) labels: BTreeMap<String, String>,
 }
@@ -94,10 +96,20 @@ impl LaunchSettings {
             method: LaunchMethod::of(group),
             zones,
             nodegroup: NodegroupKey::of(tags()),
+            is_spot: is_spot(group),
             eks: tags().any(|(key, _)| EKS_TAGS.contains(&key) || key.starts_with(EKSCTL)),
             labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         }
     }
+}
+
+/// Whether the mixed instances policy leaves nothing to on-demand instances. Without these settings, everything is on demand.
+pub(super) fn is_spot(group: &AutoScalingGroup) -> bool {
+    let policy = group.mixed_instances_policy.as_ref().and_then(|policy| policy.instances_distribution.as_ref());
+    policy.is_some_and(|policy| {
+        policy.on_demand_base_capacity.unwrap_or_default() == 0
+            && policy.on_demand_percentage_above_base_capacity == Some(0)
+    })
 }
 
 impl LaunchMethod {

@@ -35,6 +35,7 @@ async fn node_groups_never_fail() {
     let settings = grpc::Settings {
         fleet: Arc::new(fleet),
         gpu: Gpu::new(None, &[Family::Aws]),
+        prices: Arc::new(headcount::prices::Prices::new(Arc::default(), &[])),
         options_since_135: SendPolicy::Suppress,
         tls: None,
         refusals: Arc::default(),

@@ -1,0 +1,220 @@
+//! What nodes and pods cost: the answers for `--expander=price`, from memory.
+//!
+//! [`Prices`] quotes an [`Offer`] by the most trusted source that knows it: the user's tables, the cloud's price list, the
+//! table in the binary, or an estimate. A quote is always above zero: without a price, the Cluster Autoscaler would drop the
+//! node group from a scale-up. `docs/prices.md` has the formulas.
+
+mod offer;
+mod period;
+mod pod;
+mod quote;
+mod rates;
+mod shipped;
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use self::rates::{Amounts, accelerators, gib, median, reference_region};
+use self::shipped::{PriceTable, currency_of};
+use crate::cloud::{Currency, Family, Market};
+use crate::instance_types::{Catalog, MemorySize, Provenance};
+
+pub use self::offer::{Offer, is_spot};
+pub use self::period::hours;
+pub use self::quote::{Estimate, PriceProvenance, Quote};
+pub use self::rates::Rates;
+
+/// Spot prices in relation to on-demand prices, where no spot price is known. Both clouds advertise discounts of up to 90 %;
+/// for most types and regions the discount is 50 to 70 %.
+pub const SPOT_RATIO: f64 = 0.4;
+/// Pods without requests cost as much as this many cores, because the Cluster Autoscaler divides by the price of pods.
+pub const CORES_OF_EMPTY_POD: f64 = 0.001;
+
+/// What nodes and pods cost.
+#[derive(Debug)]
+pub struct Prices {
+    catalog: Arc<Catalog>,
+    /// The cloud of the first source.
+    family: Family,
+    /// The region of the first source, once it is known.
+    region: OnceLock<String>,
+    currency: Currency,
+    estimates: AtomicU64,
+}
+
+impl Prices {
+    /// Prices for these sources, in the order of the configuration.
+    ///
+    /// Prices are in CNY if all sources are in China. Otherwise all prices are in USD, those of sources in China by
+    /// estimate: prices in different currencies cannot be compared.
+    pub fn new(catalog: Arc<Catalog>, markets: &[(Family, Market)]) -> Self {
+        let is_china = !markets.is_empty() && markets.iter().all(|(_, market)| market.currency == Currency::Cny);
+        let first = markets.first();
+        let region = OnceLock::new();
+        if let Some(name) = first.and_then(|(_, market)| market.region.clone()) {
+            region.get_or_init(|| name);
+        }
+        Self {
+            catalog,
+            family: first.map_or(Family::Aws, |(family, _)| *family),
+            region,
+            currency: if is_china { Currency::Cny } else { Currency::Usd },
+            estimates: AtomicU64::new(0),
+        }
+    }
+
+    /// The cloud of the first source, which nodes without labels are assumed to be of.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// The currency of all prices.
+    pub fn currency(&self) -> Currency {
+        self.currency
+    }
+
+    /// How many prices of nodes were estimates so far.
+    pub fn estimates(&self) -> u64 {
+        self.estimates.load(Ordering::Relaxed)
+    }
+
+    /// Whether the region of the first source is still unknown.
+    pub fn lacks_region(&self) -> bool {
+        self.region.get().is_none()
+    }
+
+    /// Sets the region of the first source, where the configuration does not name it.
+    pub fn set_region(&self, region: &str) {
+        self.region.get_or_init(|| region.to_owned());
+    }
+
+    /// The price of a node for this many hours. Estimates are counted, and the first one is logged.
+    pub fn node(&self, offer: &Offer, hours: f64) -> f64 {
+        let quote = self.quote(offer);
+        if quote.provenance.is_estimate() && self.estimates.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!(
+                instance_type = %offer.type_name, region = offer.region.as_deref().unwrap_or_default(),
+                price = quote.hourly, provenance = %quote.provenance,
+                "the Cluster Autoscaler asks for prices, and some are estimates; `headcount prices` shows which; to replace them, \
+                 set price: and spotPrice: in a table of instance types"
+            );
+        }
+        quote.hourly * hours
+    }
+
+    /// The price of a pod (a v1.Pod in protobuf) for this many hours.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes are no pod.
+    pub fn pod(&self, bytes: &[u8], hours: f64) -> Result<f64, prost::DecodeError> {
+        let rates = self.rates();
+        let floor = rates.core * CORES_OF_EMPTY_POD;
+        Ok(rates.price(pod::requests(bytes)?).max(floor) * hours)
+    }
+
+    /// The rates that pods are priced by: those of the first source's region.
+    pub fn rates(&self) -> Arc<Rates> {
+        Rates::of(self.family, self.region.get().map(String::as_str), self.currency)
+    }
+
+    /// The price of a node per hour, and where it comes from.
+    pub fn quote(&self, offer: &Offer) -> Quote {
+        let mut candidates = if offer.is_spot { self.spot(offer) } else { self.on_demand(offer) }.into_iter();
+        let (hourly, provenance) = candidates.next().unwrap_or_else(|| self.by_median(offer));
+        Quote { hourly, currency: self.currency, provenance, runner_up: candidates.next() }
+    }
+
+    fn spot(&self, offer: &Offer) -> Vec<(f64, PriceProvenance)> {
+        let mut candidates: Vec<_> = self.of_user(offer, true).collect();
+        let share = |(price, provenance): (f64, PriceProvenance)| {
+            (price * SPOT_RATIO, PriceProvenance::Estimate(Estimate::SpotRatio(Box::new(provenance))))
+        };
+        candidates.extend(self.on_demand(offer).into_iter().map(share));
+        candidates
+    }
+
+    /// Every known price, the most trusted one first, and the first of all estimates. Never empty.
+    fn on_demand(&self, offer: &Offer) -> Vec<(f64, PriceProvenance)> {
+        let mut candidates: Vec<_> = self.of_user(offer, false).collect();
+        let region = self.region_of(offer);
+        let shipped = region.filter(|region| currency_of(region) == self.currency);
+        let shipped = shipped.and_then(|region| PriceTable::shipped(offer.family).price(region, &offer.type_name));
+        candidates.extend(shipped.map(|(price, date)| (price, PriceProvenance::Shipped { date })));
+        candidates.push(self.estimate(offer));
+        candidates
+    }
+
+    fn of_user(&self, offer: &Offer, is_spot: bool) -> impl Iterator<Item = (f64, PriceProvenance)> {
+        self.catalog.user_prices(offer.family, &offer.type_name, is_spot).map(|(price, provenance)| {
+            let file = match provenance {
+                Provenance::UserTable { file } => file.to_string(),
+                other => other.to_string(),
+            };
+            (price, PriceProvenance::UserTable { file })
+        })
+    }
+
+    fn estimate(&self, offer: &Offer) -> (f64, PriceProvenance) {
+        self.of_other_region(offer).or_else(|| self.by_rates(offer)).unwrap_or_else(|| self.by_median(offer))
+    }
+
+    /// The type's price in the region that stands in for the offer's, or in any other.
+    fn of_other_region(&self, offer: &Offer) -> Option<(f64, PriceProvenance)> {
+        let table = PriceTable::shipped(offer.family);
+        let reference = reference_region(offer.family, self.region_of(offer), self.currency);
+        let of_reference = table.price(reference, &offer.type_name).map(|(price, _)| (price, reference));
+        let (price, region) = of_reference
+            .or_else(|| table.anywhere(&offer.type_name, self.currency))
+            .or_else(|| table.anywhere(&offer.type_name, Currency::Usd))?;
+        let price = price * rates::exchange(currency_of(region), self.currency);
+        Some((price, PriceProvenance::Estimate(Estimate::OtherRegion(region.to_owned()))))
+    }
+
+    fn by_rates(&self, offer: &Offer) -> Option<(f64, PriceProvenance)> {
+        let capacity = self.catalog.resolve(offer.family, &offer.type_name)?;
+        let memory = capacity.nominal_memory.or_else(|| match capacity.memory.as_ref()?.value {
+            MemorySize::Reported(memory) | MemorySize::Nominal(memory) => Some(memory),
+        });
+        let amounts = Amounts {
+            cores: capacity.cpu.map(|cpu| cpu.value.as_f64()).unwrap_or_default(),
+            gib: memory.map(|memory| gib(memory.as_f64())).unwrap_or_default(),
+            accelerators: accelerators(|name| capacity.resources.get(name).map(|amount| amount.value.as_f64())),
+        };
+        let region = self.region_of(offer);
+        let price = Rates::of(offer.family, region, self.currency).price(amounts);
+        let reference = reference_region(offer.family, region, self.currency);
+        (price > 0.0).then(|| (price, PriceProvenance::Estimate(Estimate::Rates(reference.to_owned()))))
+    }
+
+    fn by_median(&self, offer: &Offer) -> (f64, PriceProvenance) {
+        let region = reference_region(offer.family, self.region_of(offer), self.currency);
+        let prices = PriceTable::shipped(offer.family).types(region).map(|(_, price)| price).collect();
+        let price = median(prices) * rates::exchange(currency_of(region), self.currency);
+        (price, PriceProvenance::Estimate(Estimate::MedianType(region.to_owned())))
+    }
+
+    /// The offer's region, or that of the first source.
+    fn region_of<'a>(&'a self, offer: &'a Offer) -> Option<&'a str> {
+        let home = || self.region.get().filter(|_| offer.family == self.family);
+        offer.region.as_deref().or_else(|| home().map(String::as_str))
+    }
+}
+
+/// Every type of a cloud's shipped table in a region: its name, its price, and the estimate by [`Rates`] that it would have
+/// without one.
+pub fn estimates_of_known_types(family: Family, region: &str) -> impl Iterator<Item = (&'static str, f64, f64)> {
+    let rates = Rates::of(family, Some(region), currency_of(region));
+    rates::priced_types(family, region).map(move |(name, amounts, price)| (name, price, rates.price(amounts)))
+}
+
+/// The regions of a cloud's shipped table; the first one's figures stand in for regions without a table.
+pub fn shipped_regions(family: Family) -> impl Iterator<Item = &'static str> {
+    PriceTable::shipped(family).regions()
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
