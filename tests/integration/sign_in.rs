@@ -1,6 +1,6 @@
-//! Every way to sign in to Azure, by the real server with the real azure_identity: what the directory or the machine is asked
-//! for, and that the token it gives out, and no other, reaches Azure Resource Manager. All of it under TLS, for the crate
-//! asks a directory by no other way and Headcount shows a token to nobody without.
+//! Every way to sign in to Azure, with the real server and the real azure_identity: which request a token endpoint gets, and
+//! that its token, and no other, is sent to Azure Resource Manager. Everything runs over TLS, because azure_identity accepts no
+//! other endpoint, and because Headcount sends no token over plain HTTP.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::emulators::certificate_authority::CertificateAuthority;
 use crate::emulators::{Emulator, HttpResponse, Request};
 use crate::peers::headcount::{ConfigFile, Server, refused};
 
-/// An emulator under TLS, and the files that a server in front of it needs.
+/// An emulator with TLS, and the files that a server needs for it.
 pub(crate) struct Office {
     pub(crate) arm: Arm,
     files: ConfigFile,
@@ -30,7 +30,7 @@ impl Office {
         Self { arm, files: ConfigFile::new("").beside("ca.pem", &authority.pem()) }
     }
 
-    /// Headcount as the in-tree provider is started: flags, its cloud-config file, and the environment.
+    /// Starts Headcount like the in-tree provider: with flags, a cloud-config file, and the environment.
     pub(crate) fn serve(&self, cloud_config: Value, variables: &[(&str, &str)]) -> Server {
         let mut keys = json!({
             "resourceManagerEndpoint": self.arm.url(), "subscriptionId": SUBSCRIPTION, "resourceGroup": RESOURCE_GROUP,
@@ -51,7 +51,7 @@ impl Office {
         path
     }
 
-    /// What was asked of Resource Manager, and with which of the tokens that were given out.
+    /// The calls to Resource Manager, each with the issued token that it carried.
     fn calls(&self) -> Vec<(Request, Issued)> {
         let issued = self.arm.issued();
         let calls = self.arm.requests().into_iter().filter(|request| request.path.starts_with("/subscriptions/"));
@@ -64,7 +64,7 @@ impl Office {
         calls.map(with_token).collect()
     }
 
-    /// Reads and writes, and says what the one token was asked for with that did for all calls.
+    /// Reads and writes with one token for all calls. Returns the request for that token.
     async fn use_one_token(&self, server: &Server) -> Request {
         let mut client = server.client().await;
         assert_eq!(client.target("pool").await, 2);
@@ -75,15 +75,15 @@ impl Office {
         for (request, _) in &calls {
             assert!(request.status.is_none_or(|status| status < 400), "{} {:?}", request.path, request.status);
         }
-        let [issued] = &self.arm.issued()[..] else { panic!("one token is asked for, and kept") };
+        let [issued] = &self.arm.issued()[..] else { panic!("not one token") };
         issued.asked.clone()
     }
 }
 
 #[tokio::test]
-async fn a_service_account_signs_in_with_what_its_token_file_holds_at_the_time() {
+async fn a_service_account_signs_in_with_the_current_content_of_its_token_file() {
     let office = Office::open();
-    // The crate takes a token for too old five minutes before its end: this one is good for two seconds.
+    // azure_identity renews a token five minutes before it expires: this one is used for two seconds.
     office.arm.behavior(|behavior| behavior.token_life = std::time::Duration::from_secs(302));
     let file = office.write("token", "first.of.kubelet\n");
     let webhook = [
@@ -115,12 +115,12 @@ async fn a_service_account_signs_in_with_what_its_token_file_holds_at_the_time()
     };
     client.until("the new token is used", renewed).await;
     let assertions: Vec<_> = office.arm.issued().iter().map(assertion).collect();
-    assert!(assertions.is_sorted(), "once the file has changed nobody signs in with what it held: {assertions:?}");
+    assert!(assertions.is_sorted(), "the old content is not used after the change: {assertions:?}");
     assert!(office.calls().iter().all(|(request, _)| request.status.is_none_or(|status| status < 400)));
 }
 
 #[tokio::test]
-async fn a_managed_identity_asks_its_service() {
+async fn a_managed_identity_signs_in_at_its_endpoint() {
     let office = Office::open();
     let service = format!("{}/msi/token", office.arm.url());
     let app_service = [("IDENTITY_ENDPOINT", service.as_str()), ("IDENTITY_HEADER", "shared-with-the-service")];
@@ -134,7 +134,7 @@ async fn a_managed_identity_asks_its_service() {
 }
 
 #[tokio::test]
-async fn a_service_principal_shows_its_secret() {
+async fn a_service_principal_signs_in_with_its_secret() {
     let office = Office::open();
     let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": "of-the-file"});
     let server = office.serve(principal, &[("ARM_CLIENT_SECRET", "of-the-environment")]);
@@ -145,7 +145,7 @@ async fn a_service_principal_shows_its_secret() {
 }
 
 #[tokio::test]
-async fn a_service_principal_signs_with_its_certificate() {
+async fn a_service_principal_signs_in_with_its_certificate() {
     let office = Office::open();
     let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("a key");
     let certificate = CertificateParams::new(vec!["headcount".to_owned()]).and_then(|it| it.self_signed(&key));
@@ -168,7 +168,7 @@ fn decoded(part: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn without_a_token_nobody_is_asked_for_anything() {
+async fn without_a_token_no_call_is_made() {
     let office = Office::open();
     let refusal = json!({
         "error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided.",

@@ -32,7 +32,7 @@ pub(super) fn max_pods(set: &ScaleSet) -> Option<u32> {
     }
 }
 
-/// The labels of the pool's nodes. Not among them, for nothing shows them: the pool's mode and its own labels.
+/// The labels of the pool's nodes, without the pool's mode and its own labels, which no API that Headcount calls returns.
 pub(super) fn labels(set: &ScaleSet, types: &[String]) -> BTreeMap<String, String> {
     let mut labels: Vec<(&str, &str)> = vec![("role", "agent"), ("nodepool-type", "VirtualMachineScaleSets")];
     let system = set.image.as_deref().and_then(system);

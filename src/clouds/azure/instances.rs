@@ -7,6 +7,7 @@ use super::Settings;
 use super::arm::{MachineList, ScaleSet, VirtualMachine};
 use super::ids::provider_id;
 use super::scale_set_cache::{CachedMachine, CachedMachines};
+use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{Counts, Failure, FailureClass, Instance, InstanceState, ProviderId};
 
 /// The code of a VM that failed without a reason. The reason of the operation that created it takes its place.
@@ -17,8 +18,6 @@ const NODE_EXTENSION: &str = "vmssCSE";
 const EXTENSION_FAILED: &str = "VMExtensionProvisioningFailed";
 /// A VM that was created this long ago was a node: the longest start of a node takes less.
 const NODE_AGE: Duration = Duration::from_secs(20 * 60);
-/// The longest message of a failure. CA repeats it in events and in its status.
-const MESSAGE_LENGTH_MAX: usize = 400;
 
 /// Codes of failures that another VM, size or zone would not avoid. All others count as short capacity or quota, as
 /// in-tree, so that CA tries another group.
@@ -60,7 +59,7 @@ pub(super) fn read(view: &MachineReader<'_>, list: &MachineList, now: SystemTime
     (instances, CachedMachines { by_id: known, without_id: *without_id })
 }
 
-// Overprovisioning makes more machines than asked for and deletes those that come last; they are no part of the capacity.
+// Overprovisioning launches more VMs than the capacity and deletes those that start last. They are not part of the capacity.
 fn discount_extra(instances: &mut [Instance], capacity: Option<u32>) {
     let Some(capacity) = capacity.and_then(|capacity| usize::try_from(capacity).ok()) else { return };
     let staying = instances.iter().filter(|instance| instance.state != InstanceState::Deleting).count();
@@ -138,8 +137,8 @@ impl MachineReader<'_> {
     }
 }
 
-// An update says nothing of what the machine was. That it is no longer being deleted it does say, though: what Headcount
-// itself deletes is known to be going by the operation, and nothing that may live is to be missing from the target.
+// An update does not show the state of the VM, only that it is no longer being deleted. What Headcount itself deletes is known
+// from its operation. A VM that may live must not be missing from the target.
 fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
     match before {
         Some(before) if before.state != InstanceState::Deleting => (before.state, before.failure.clone()),
@@ -147,8 +146,8 @@ fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
     }
 }
 
-// CA deletes at once, without a drain, what is listed as failed to be created. That must not happen to a node whose state is
-// unknown for a while. What this process has listed as failed stays failed, however old it gets.
+// CA deletes VMs that are listed as failed to be created, without a drain. That must not happen to a node whose state is
+// unknown for a while. A VM that this process has listed as failed stays failed, whatever its age.
 fn was_node(machine: &VirtualMachine, before: Option<&CachedMachine>, now: SystemTime) -> bool {
     let age = machine.created.and_then(|created| now.duration_since(created).ok());
     let has_failed = before.is_some_and(|before| before.instance.failure.is_some());
@@ -232,5 +231,5 @@ fn class(code: &str) -> FailureClass {
 }
 
 fn short(message: &str) -> String {
-    message.chars().take(MESSAGE_LENGTH_MAX).collect()
+    shorten(message, MESSAGE_CHARS_MAX)
 }

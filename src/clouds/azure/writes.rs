@@ -82,9 +82,9 @@ impl Azure {
         self.cache.machines(group).ok_or_else(gone)
     }
 
-    // What is going is not deleted again, for each deletion is counted against a small budget, and what the group does not
-    // list is not named at all. CachedMachines protected from scale-in are deleted as well: the protection is from the scale
-    // set's own choice, and this is no choice of its.
+    // A VM that is being deleted is not deleted again: each deletion is charged to a small budget. A VM that the scale set does
+    // not list is not named at all. VMs that are protected from scale-in are deleted as well: the protection is from deletions
+    // that the scale set chooses itself.
     fn targets(
         &self,
         group: &GroupName,

@@ -201,7 +201,7 @@ pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &H
     if failure_class(code.as_deref().unwrap_or_default(), text) == FailureClass::OutOfResources {
         return CloudError::OutOfResources(fault());
     }
-    // CachedMachines that are gone already are told so, with a code that says nothing.
+    // For VMs that are gone already, the code is a general one; only the message says so.
     if status == 404 || error.says("is not an active virtual machine scale set vm instanceid") {
         return CloudError::NotFound(fault());
     }

@@ -10,6 +10,9 @@ mod lro;
 #[cfg(test)]
 mod no_awaited_builders;
 pub(super) mod operations;
+mod other_calls;
+#[cfg(test)]
+mod recorded;
 mod scale_sets;
 mod sdk_call;
 

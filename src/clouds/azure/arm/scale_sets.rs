@@ -2,10 +2,10 @@
 //!
 //! azure_mgmt_compute builds the requests; [`super::sdk_call`] says what else it is kept from doing. Only `send` and
 //! `into_stream` of its request builders are used: awaiting a builder that writes sends the write repeatedly, and a test
-//! forbids it. The crate cannot poll an operation, so that request is built here.
+//! forbids it. What the crate cannot build is in [`super::other_calls`].
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use azure_core_legacy::{Error, Pageable};
@@ -14,13 +14,11 @@ use azure_mgmt_compute::package_2024_07_01::models::{
     Sku, VirtualMachineScaleSetUpdate, VirtualMachineScaleSetVmInstanceRequiredIDs,
 };
 use futures_util::StreamExt;
-use hyper::Method;
-use hyper::body::Bytes;
 use serde_json::Value;
 
 use super::api::{AutoscaleSetting, BadItem, MachineList, MachineQuery, ScaleSet, ScaleSetApi, Size};
 use super::client::{ArmCall, ArmClient};
-use super::decode::{self, RawAutoscaleSetting, RawMachine, RawSet, RawSize};
+use super::decode::{self, RawMachine, RawSet, RawSize};
 use super::errors::ErrorContext;
 use super::sdk_call::SdkCall;
 use super::{lro, operations};
@@ -28,19 +26,15 @@ use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
 use crate::clouds::azure::http::HttpResponse;
 use crate::clouds::azure::throttle::{Bucket, Pace};
 
-/// Far more pages than the autoscale settings of a resource group can fill.
-const AUTOSCALE_PAGES_MAX: usize = 20;
-/// The ID of no operation.
-const NO_OPERATION: &str = "00000000-0000-0000-0000-000000000000";
 /// A whole listing, all pages.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One subscription and resource group.
 #[derive(Debug)]
 pub(in crate::clouds::azure) struct ArmScaleSets {
-    client: Arc<ArmClient>,
-    subscription: String,
-    resource_group: String,
+    pub(super) client: Arc<ArmClient>,
+    pub(super) subscription: String,
+    pub(super) resource_group: String,
 }
 
 impl ArmScaleSets {
@@ -86,7 +80,7 @@ fn response(context: ErrorContext<'_>, sdk_call: &SdkCall) -> Result<HttpRespons
 }
 
 // Names become path segments, so a name must not change the path.
-fn path_segment(call: &ArmCall, name: &str) -> Result<String, CloudError> {
+pub(super) fn path_segment(call: &ArmCall, name: &str) -> Result<String, CloudError> {
     let safe = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '?', '#', '%']);
     if safe { Ok(name.to_owned()) } else { Err(call.context().refused("the name is invalid")) }
 }
@@ -215,29 +209,11 @@ impl ScaleSetApi for ArmScaleSets {
     }
 
     async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
-        let unknown = || {
-            ErrorContext { operation: operations::GET_OPERATION, name: &handle.0 }
-                .refused("the operation does not belong to this source")
-        };
-        let (kind, url) = lro::parse(handle).filter(|(_, url)| self.client.is_on_endpoint(url)).ok_or_else(unknown)?;
-        let call = ArmCall::new(operations::GET_OPERATION, lro::short_name(&url), Bucket::Poll);
-        let polled = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await;
-        lro::progress(kind, call.context(), polled, SystemTime::now())
+        self.poll_once(handle).await
     }
 
     async fn may_poll(&self, location: &str) -> Result<(), CloudError> {
-        let call = ArmCall::new(operations::GET_OPERATION, location, Bucket::Poll);
-        let location = path_segment(&call, location)?;
-        let path = format!(
-            "/subscriptions/{}/providers/Microsoft.Compute/locations/{location}/operations/{NO_OPERATION}\
-             ?api-version=2024-07-01",
-            self.subscription
-        );
-        let url = self.client.endpoint().join(&path).map_err(|error| call.context().refused(&error.to_string()))?;
-        match self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await {
-            Ok(_) | Err(CloudError::NotFound(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
+        self.poll_nothing(location).await
     }
 
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError> {
@@ -257,28 +233,7 @@ impl ScaleSetApi for ArmScaleSets {
     }
 
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
-        // Azure Monitor has its own budgets. Only a command makes this call, once, so the bucket does not matter.
-        let call = ArmCall::new(operations::LIST_AUTOSCALE_SETTINGS, &self.resource_group, Bucket::Sizes);
-        let context = call.context();
-        let Self { subscription, resource_group, .. } = self;
-        let path = format!(
-            "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/Microsoft.Insights/\
-             autoscalesettings?api-version=2022-10-01"
-        );
-        let invalid = |error: &dyn std::fmt::Display| context.unintelligible(&error.to_string());
-        let mut next = Some(self.client.endpoint().join(&path).map_err(|error| invalid(&error))?);
-        let mut pages = Vec::new();
-        while let Some(url) = next {
-            if pages.len() >= AUTOSCALE_PAGES_MAX {
-                return Err(context.unintelligible("the list has too many pages"));
-            }
-            let response = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await?;
-            let link = decode::next_link(context, &response)?;
-            next = link.map(|link| url.join(&link)).transpose().map_err(|error| invalid(&error))?;
-            pages.push(response);
-        }
-        let items = decode::items(context, pages)?.into_iter();
-        Ok(items.filter_map(|item| decode::item::<_, RawAutoscaleSetting>(item).ok()).collect())
+        self.all_autoscale_settings().await
     }
 }
 

@@ -26,6 +26,7 @@ use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
 use super::proxy::Connector;
+use crate::cloud::text::error_chain;
 
 /// One request to the sign-in service or the metadata service.
 const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,26 +59,14 @@ pub(in crate::clouds::azure) enum TransportError {
     #[error("no response within {0:?}")]
     Timeout(Duration),
     /// No connection could be made, so nothing was sent.
-    #[error("cannot connect: {}", causes(.0))]
+    #[error("cannot connect: {}", error_chain(.0))]
     Connect(#[source] hyper_util::client::legacy::Error),
     /// The connection failed after the request was sent.
-    #[error("the connection failed: {}", causes(.0.as_ref()))]
+    #[error("the connection failed: {}", error_chain(.0.as_ref()))]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The body is too long.
     #[error("the response is longer than {BODY_BYTES_MAX} bytes")]
     TooLong,
-}
-
-// The crate's own words stop at "client error (Connect)"; why is one or two causes further down.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut texts = Vec::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        texts.push(error.to_string());
-        next = error.source();
-    }
-    texts.dedup();
-    texts.join(": ")
 }
 
 /// The client. It keeps connections open, follows no redirects and retries nothing.

@@ -1,4 +1,4 @@
-//! Properties of what is read: whatever Azure sends, nothing is made up and nothing is left out.
+//! Properties of decoding: whatever Azure sends, no VM is invented and none is lost.
 
 use std::collections::HashSet;
 use std::time::SystemTime;
@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_scale_set_is_read_or_said_to_be_bad_in_few_words(written in prop_oneof![5 => spoiled(set()), 1 => json()]) {
+    fn a_scale_set_is_decoded_or_refused_with_a_short_reason(written in prop_oneof![5 => spoiled(set()), 1 => json()]) {
         match item::<ScaleSet, RawSet>(written.clone()) {
             Err(bad) => prop_assert!(bad.reason.chars().count() <= 200, "{}", bad.reason),
             Ok(set) => {

@@ -1,5 +1,5 @@
-//! An Azure in memory that the tests of this module run on: it keeps scale sets and machines, counts calls, and fails
-//! where it is told to.
+//! An Azure in memory for the tests of this module. It has scale sets and machines, counts calls, and fails as a test
+//! configures.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Listing and reading scale sets.
+//! Listing scale sets.
 
 use super::*;
 
@@ -15,7 +15,7 @@ async fn explicit_sets_are_found_in_any_case_and_missing_ones_are_absent() {
 }
 
 #[tokio::test]
-async fn a_query_finds_what_has_all_its_tags_and_several_are_a_union() {
+async fn a_query_finds_sets_with_all_its_tags_and_several_queries_are_a_union() {
     let fake = FakeApi::with(vec![
         tagged(set("both", 1), &[("Cluster", "prod"), ("pool", "a")]),
         tagged(set("one", 1), &[("cluster", "prod")]),
@@ -35,7 +35,7 @@ async fn a_query_finds_what_has_all_its_tags_and_several_are_a_union() {
 }
 
 #[tokio::test]
-async fn a_set_that_the_configuration_names_keeps_within_its_own_tags_too() {
+async fn the_tags_of_a_configured_set_narrow_its_bounds() {
     for (tags, expected) in [
         (&[][..], (1, 10)),
         (&[("min", "3"), ("MAX", "20")], (3, 10)),
@@ -55,7 +55,7 @@ async fn a_set_that_the_configuration_names_keeps_within_its_own_tags_too() {
 }
 
 #[tokio::test]
-async fn where_several_queries_match_the_tightest_bounds_hold() {
+async fn if_several_queries_match_the_tightest_bounds_apply() {
     let fake = FakeApi::with(vec![tagged(set("pool", 1), &[("a", "1"), ("b", "1")])]);
     let queries = vec![query(&[("a", "1")], Some(2), Some(5)), query(&[("b", "1")], Some(1), Some(4))];
     let listing = fake.azure(discovering(queries)).list().await.expect("listed");
@@ -81,7 +81,7 @@ async fn a_set_without_good_bounds_is_left_out() {
 }
 
 #[tokio::test]
-async fn one_bad_item_costs_its_own_group_only() {
+async fn an_item_that_cannot_be_decoded_affects_only_its_own_group() {
     let fake = FakeApi::with(vec![set("good", 1), ScaleSet { capacity: None, ..set("unknown", 0) }]);
     let item = |name: Option<&str>| BadItem { name: name.map(str::to_owned), reason: "bad date".to_owned() };
     fake.state(|state| state.bad = vec![item(Some("BAD")), item(Some("foreign")), item(None)]);
@@ -93,7 +93,7 @@ async fn one_bad_item_costs_its_own_group_only() {
 }
 
 #[tokio::test]
-async fn a_discovered_set_that_turns_bad_is_broken_and_not_gone() {
+async fn a_discovered_set_that_can_no_longer_be_decoded_is_broken_and_not_gone() {
     let fake = FakeApi::with(vec![tagged(set("pool", 2), &[("a", "1")])]);
     let azure = fake.azure(discovering(vec![query(&[("a", "1")], Some(0), Some(9))]));
     assert_eq!(azure.list().await.expect("listed").groups.len(), 1);
@@ -149,7 +149,7 @@ async fn a_spot_set_that_is_gone_when_it_is_read_is_absent() {
 }
 
 #[tokio::test]
-async fn a_set_being_deleted_can_neither_grow_nor_shrink_and_one_being_updated_can() {
+async fn a_set_being_deleted_cannot_be_scaled_and_one_being_updated_can() {
     let state = |name, state: &str| ScaleSet { provisioning_state: Some(state.to_owned()), ..set(name, 1) };
     let sets = vec![state("deleting", "Deleting"), state("failed", "Failed"), state("updating", "Updating")];
     let listing = FakeApi::with(sets).azure(named(&["deleting", "failed", "updating"])).list().await.expect("listed");
@@ -162,7 +162,7 @@ async fn a_set_being_deleted_can_neither_grow_nor_shrink_and_one_being_updated_c
 }
 
 #[tokio::test]
-async fn a_throttled_list_is_an_error_and_no_empty_list() {
+async fn a_throttled_list_is_an_error_and_not_an_empty_list() {
     let fake = FakeApi::with(vec![set("pool", 200)]);
     let azure = fake.azure(named(&["pool"]));
     let wait = Some(std::time::Duration::from_secs(120));
@@ -174,130 +174,7 @@ async fn a_throttled_list_is_an_error_and_no_empty_list() {
 }
 
 #[tokio::test]
-async fn machines_are_read_before_the_capacity() {
-    for kind in [|set| set, flexible] {
-        let fake = FakeApi::with(vec![kind(set("pool", 3))]);
-        let azure = fake.azure(named(&["pool"]));
-        azure.list().await.expect("listed");
-        let reading = observed(&azure, "pool").await;
-        assert_eq!((reading.desired, reading.etag.as_deref()), (3, Some("\"0\"")));
-        let calls = fake.state(|state| state.calls.split_off(1));
-        assert!(calls.len() == 2 && calls[1] == "get pool", "{calls:?}");
-        let instances = reading.instances.expect("read with the group");
-        let running = |instance: &Instance| {
-            (instance.state, instance.counts) == (InstanceState::Running, Counts::UntilDeleted)
-                && instance.failure.is_none()
-        };
-        assert!(instances.len() == 3 && instances.iter().all(running), "{instances:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_capacity_and_its_precondition_are_one_call_whatever_the_machines() {
-    for kind in [|set| set, flexible] {
-        let fake = FakeApi::with(vec![kind(set("pool", 1_000))]);
-        let azure = fake.azure(named(&["pool"]));
-        let reading = azure.read_capacity(&"pool".into()).await.expect("readable").expect("present");
-        assert_eq!((reading.desired, reading.etag.as_deref()), (1_000, Some("\"0\"")));
-        assert!(reading.instances.is_none());
-        assert_eq!(fake.state(|state| state.calls.clone()), ["get pool"]);
-        assert!(azure.read_capacity(&"nowhere".into()).await.expect("readable").is_none());
-    }
-}
-
-#[tokio::test]
-async fn a_change_that_a_capacity_read_saw_shows_until_the_machines_were_read() {
-    let fake = FakeApi::with(vec![set("pool", 1)]);
-    let azure = fake.azure(named(&["pool"]));
-    let listed = async || azure.list().await.expect("listed").groups[0].is_detail_outdated;
-    observed(&azure, "pool").await;
-    assert!(!listed().await);
-    fake.change("pool", |_| {});
-    azure.read_capacity(&"pool".into()).await.expect("readable");
-    assert!(listed().await && listed().await);
-    observed(&azure, "pool").await;
-    assert!(!listed().await);
-}
-
-#[tokio::test]
-async fn ids_are_those_of_the_kubelets_in_both_forms() {
-    let fake = FakeApi::with(vec![set("Pool", 2), flexible(set("flex", 1))]);
-    fake.change_machine("Pool", 1, |machine| machine.id = machine.id.replace(RESOURCE_GROUP, "MC_GROUP"));
-    let azure = fake.azure(named(&["pool", "flex"]));
-    let ids = |instances: Vec<Instance>| instances.into_iter().map(|instance| instance.id).collect::<Vec<_>>();
-    assert_eq!(ids(instances(&azure, "pool").await), [id("Pool", 0), id("Pool", 1)]);
-    assert_eq!(ids(instances(&azure, "flex").await), [vm("flex_0")]);
-}
-
-#[tokio::test]
-async fn a_set_that_is_gone_is_none_and_the_others_go_on() {
-    let fake = FakeApi::with(vec![set("pool", 1), set("other", 1)]);
-    let azure = fake.azure(named(&["pool", "other"]));
-    assert_eq!(azure.list().await.expect("listed").groups.len(), 2);
-    fake.state(|state| state.sets.remove(0));
-    assert!(azure.observe(&"pool".into()).await.expect("readable").is_none());
-    let listing = azure.list().await.expect("listed");
-    assert_eq!((names(&listing.groups), listing.absent), (vec!["other"], vec!["pool".into()]));
-}
-
-#[tokio::test]
-async fn machines_that_are_not_found_in_a_set_that_is_there_are_an_error() {
-    let fake = FakeApi::with(vec![set("pool", 1)]);
-    let azure = fake.azure(named(&["pool"]));
-    fake.fail("uniform", CloudError::NotFound(fault("ResourceNotFound", "?")));
-    assert!(matches!(azure.observe(&"pool".into()).await, Err(CloudError::NotFound(_))));
-}
-
-#[tokio::test]
-async fn a_set_made_anew_the_other_way_is_read_with_its_machines_for_a_write() {
-    let fake = FakeApi::with(vec![set("pool", 1)]);
-    let azure = fake.azure(named(&["pool"]));
-    observed(&azure, "pool").await;
-    fake.state(|state| state.sets.clear());
-    fake.add(flexible(set("pool", 2)));
-    let reading = azure.read_capacity(&"pool".into()).await.expect("readable").expect("present");
-    assert_eq!(reading.instances.map(|instances| instances.len()), Some(2));
-}
-
-#[tokio::test]
-async fn a_set_made_anew_the_other_way_is_read_the_other_way() {
-    let fake = FakeApi::with(vec![set("pool", 1)]);
-    let azure = fake.azure(named(&["pool"]));
-    azure.list().await.expect("listed");
-    fake.state(|state| state.sets.clear());
-    fake.add(flexible(set("pool", 2)));
-    fake.fail("uniform", CloudError::NotFound(fault("ResourceNotFound", "?")));
-    assert_eq!(states(&azure, "pool").await, [InstanceState::Running; 2]);
-}
-
-#[tokio::test]
-async fn a_change_shows_in_the_version_even_if_the_list_has_none() {
-    let fake = FakeApi::with(vec![set("pool", 1)]);
-    fake.state(|state| state.lists_no_etags = true);
-    let azure = fake.azure(named(&["pool"]));
-    let listed = async || azure.list().await.expect("listed").groups[0].etag.clone();
-    assert_eq!(listed().await, None, "never read by itself");
-    let read = observed(&azure, "pool").await.etag;
-    assert_eq!((listed().await, read.is_some()), (read, true));
-    fake.change("pool", |set| set.capacity = Some(2));
-    assert_eq!(listed().await, None);
-}
-
-#[tokio::test]
-async fn a_change_of_the_provisioning_state_shows_until_the_machines_were_read() {
-    let fake = FakeApi::with(vec![set("pool", 1)]);
-    let azure = fake.azure(named(&["pool"]));
-    let listed = async || azure.list().await.expect("listed").groups[0].is_detail_outdated;
-    let read = observed(&azure, "pool").await.etag;
-    assert!(read.is_some() && !listed().await);
-    fake.state(|state| state.sets[0].provisioning_state = Some("Updating".to_owned()));
-    assert!(listed().await && listed().await);
-    assert_eq!(observed(&azure, "pool").await.etag, read, "the precondition of writes stays the etag");
-    assert!(!listed().await);
-}
-
-#[tokio::test]
-async fn the_launch_fingerprint_changes_with_what_a_machine_is_made_from() {
+async fn the_launch_fingerprint_changes_with_the_properties_of_new_machines() {
     let launch_fingerprint = |set: ScaleSet| async {
         let fake = FakeApi::with(vec![set]);
         fake.azure(named(&["pool"])).list().await.expect("listed").groups[0].launch_fingerprint

@@ -27,7 +27,7 @@ fn summary(instance: &Instance) -> (InstanceState, Option<(FailureClass, &str)>)
 const UNEXPLAINED: (FailureClass, &str) = (FailureClass::OutOfResources, "provisioning-state-failed");
 
 #[tokio::test]
-async fn a_failed_machine_is_a_failure_unless_it_is_on_or_nothing_is_known_of_it() {
+async fn a_failed_machine_is_a_failure_unless_it_is_on_or_its_state_is_unknown() {
     use InstanceState::{Creating, Deleting, Running};
     for kind in [|set| set, flexible] {
         for (provisioning, statuses, expected) in [
@@ -52,7 +52,7 @@ async fn a_failed_machine_is_a_failure_unless_it_is_on_or_nothing_is_known_of_it
 }
 
 #[tokio::test]
-async fn a_failed_machine_says_why_where_its_instance_view_does() {
+async fn the_reason_of_a_failure_comes_from_the_instance_view() {
     use FailureClass::{Other, OutOfResources};
     for (code, class) in [
         ("ZonalAllocationFailed", OutOfResources),
@@ -117,7 +117,7 @@ async fn a_machine_that_was_seen_running_is_not_failed_because_its_state_is_unkn
 }
 
 #[tokio::test]
-async fn a_machine_older_than_a_start_takes_was_a_node() {
+async fn a_machine_older_than_twenty_minutes_was_a_node() {
     let minutes = |minutes: u64| std::time::SystemTime::now().checked_sub(std::time::Duration::from_secs(minutes * 60));
     for statuses in UNKNOWN {
         for (age, expected) in
@@ -140,7 +140,7 @@ async fn a_machine_older_than_a_start_takes_was_a_node() {
 }
 
 #[tokio::test]
-async fn where_instance_views_cannot_be_read_machines_keep_their_last_known_state() {
+async fn without_instance_views_machines_keep_their_last_known_state() {
     use InstanceState::{Creating, Deleting, Running};
     for (kind, list) in [(std::convert::identity as fn(ScaleSet) -> ScaleSet, "uniform"), (flexible, "flexible")] {
         let fake = FakeApi::with(vec![kind(set("pool", 5))]);
@@ -164,7 +164,7 @@ async fn where_instance_views_cannot_be_read_machines_keep_their_last_known_stat
 }
 
 #[tokio::test]
-async fn a_failed_node_extension_is_a_failure_where_it_is_asked_for() {
+async fn a_failed_node_extension_is_a_failure_if_that_is_configured() {
     for kind in [|set| set, flexible] {
         for (detailed, extension, failed) in
             [(true, "VMSScse", true), (true, "other", false), (false, "vmssCSE", false)]
@@ -184,7 +184,7 @@ async fn a_failed_node_extension_is_a_failure_where_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_machine_that_failed_by_an_extension_says_so_in_any_case() {
+async fn a_machine_that_failed_by_an_extension_names_it() {
     let error = InstanceViewStatus { code: "monitoring".to_owned(), message: Some("no disk".to_owned()) };
     let instance = read(named(&["pool"]), set("pool", 1), |machine| {
         state("Failed", Some(&["PowerState/stopped"]))(machine);
@@ -196,7 +196,7 @@ async fn a_machine_that_failed_by_an_extension_says_so_in_any_case() {
 }
 
 #[tokio::test]
-async fn an_update_says_nothing_of_what_the_machine_was() {
+async fn an_update_keeps_the_last_known_state() {
     let fake = FakeApi::with(vec![set("pool", 4)]);
     let azure = fake.azure(named(&["pool"]));
     let all = |states: [&str; 4]| {
@@ -239,7 +239,7 @@ async fn a_machine_listed_twice_is_one() {
 }
 
 #[tokio::test]
-async fn what_overprovisioning_makes_too_many_is_not_counted() {
+async fn overprovisioned_machines_are_not_counted() {
     let fake = FakeApi::with(vec![ScaleSet { overprovision: true, ..set("pool", 6) }]);
     for (number, name) in ["Succeeded", "Succeeded", "Deleting", "Creating", "Creating", "Creating"].iter().enumerate()
     {

@@ -4,6 +4,7 @@ mod decoding;
 mod fake;
 mod listing;
 mod machines;
+mod reading;
 mod types;
 mod writes;
 

@@ -1,4 +1,4 @@
-//! LaunchSpec sizes and the machines of groups.
+//! VM sizes, launch specs and autoscale settings.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn sizes_are_looked_up_once_a_day_and_seldom_on_a_miss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sizes_that_cannot_be_looked_up_are_not_asked_for_at_every_turn() {
+async fn sizes_that_cannot_be_looked_up_are_requested_again_only_after_a_pause() {
     let fake = FakeApi::default();
     fake.state(|state| state.sizes = vec![size("A")]);
     let azure = fake.azure(Settings { location: Some("West US".to_owned()), ..settings() });
@@ -58,7 +58,7 @@ async fn sizes_that_cannot_be_looked_up_are_not_asked_for_at_every_turn() {
 }
 
 #[tokio::test]
-async fn without_a_location_those_of_the_scale_sets_are_asked_for() {
+async fn without_a_configured_location_those_of_the_scale_sets_are_used() {
     let west = ScaleSet { location: "westus".to_owned(), ..set("west", 1) };
     let fake = FakeApi::with(vec![set("east", 1), west]);
     fake.state(|state| state.sizes = vec![size("A")]);
@@ -70,7 +70,7 @@ async fn without_a_location_those_of_the_scale_sets_are_asked_for() {
 }
 
 #[tokio::test]
-async fn a_machine_is_made_from_what_was_read_last() {
+async fn a_launch_spec_comes_from_the_last_read() {
     let fake = FakeApi::with(vec![set("pool", 1), ScaleSet { size: None, ..set("sizeless", 1) }]);
     let azure = fake.azure(named(&["pool", "sizeless"]));
     let reading = observed(&azure, "pool").await;

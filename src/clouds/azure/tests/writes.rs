@@ -29,7 +29,7 @@ async fn a_capacity_is_set_once_and_against_the_etag_that_was_read() {
 }
 
 #[tokio::test]
-async fn a_change_under_the_write_is_a_conflict_that_changes_nothing() {
+async fn a_change_between_read_and_write_is_a_conflict_that_changes_nothing() {
     let fake = FakeApi::with(vec![set("pool", 3)]);
     let azure = fake.azure(named(&["pool"]));
     let basis = observed(&azure, "pool").await;
@@ -92,7 +92,7 @@ async fn a_machine_without_an_id_is_left_out_and_the_capacity_is_not_lowered() {
 }
 
 #[tokio::test]
-async fn a_machine_that_may_be_listed_without_its_id_is_not_taken_for_gone() {
+async fn a_machine_that_may_be_listed_without_its_id_does_not_count_as_gone() {
     let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(named(&["pool"]));
     let basis = observed(&azure, "pool").await;
@@ -123,7 +123,7 @@ async fn a_batch_is_one_call_in_both_kinds_of_sets_with_force_or_without() {
 }
 
 #[tokio::test]
-async fn what_is_gone_or_going_costs_no_call() {
+async fn deleting_machines_that_are_gone_or_being_deleted_makes_no_call() {
     let fake = FakeApi::with(vec![set("pool", 3)]);
     let azure = fake.azure(named(&["pool"]));
     delete(&azure, "pool", &[id("pool", 1)]).await.expect("accepted");
@@ -144,7 +144,7 @@ async fn ids_are_matched_in_any_case_and_a_machine_named_twice_is_deleted_once()
 }
 
 #[tokio::test]
-async fn what_is_not_of_the_group_is_refused_and_the_rest_is_done() {
+async fn machines_of_other_groups_are_refused_and_the_rest_is_deleted() {
     let fake = FakeApi::with(vec![set("pool", 3), set("other", 3)]);
     let azure = fake.azure(named(&["pool", "other"]));
     let ids = [id("other", 0), "aws:///us-east-1a/i-1".into(), "".into(), id("pool", 0)];
@@ -167,7 +167,7 @@ async fn a_placeholder_is_never_named_to_azure() {
 }
 
 #[tokio::test]
-async fn one_machine_that_is_gone_does_not_spoil_the_batch() {
+async fn one_machine_that_is_gone_does_not_fail_the_batch() {
     for kind in [|set| set, flexible] {
         let fake = FakeApi::with(vec![kind(set("pool", 3))]);
         let azure = fake.azure(named(&["pool"]));
@@ -181,7 +181,7 @@ async fn one_machine_that_is_gone_does_not_spoil_the_batch() {
 }
 
 #[tokio::test]
-async fn a_batch_of_which_all_are_gone_is_done_without_a_second_call() {
+async fn a_batch_of_machines_that_are_all_gone_needs_no_second_call() {
     let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(named(&["pool"]));
     let basis = observed(&azure, "pool").await;
@@ -191,7 +191,7 @@ async fn a_batch_of_which_all_are_gone_is_done_without_a_second_call() {
 }
 
 #[tokio::test]
-async fn not_found_for_machines_that_are_there_is_an_error_after_one_call() {
+async fn not_found_for_machines_that_exist_is_an_error_after_one_call() {
     let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(named(&["pool"]));
     fake.fail("delete", CloudError::NotFound(fault("ResourceNotFound", "?")));
@@ -200,7 +200,7 @@ async fn not_found_for_machines_that_are_there_is_an_error_after_one_call() {
 }
 
 #[tokio::test]
-async fn where_force_is_not_allowed_machines_are_shut_down_first_from_then_on() {
+async fn if_force_is_not_allowed_machines_are_shut_down_first_from_then_on() {
     let fake = FakeApi::with(vec![set("pool", 3), set("other", 3)]);
     let azure = fake.azure(forcing(&["pool", "other"]));
     // Which of Azure's answers mean that is told in `errors`.
@@ -214,7 +214,7 @@ async fn where_force_is_not_allowed_machines_are_shut_down_first_from_then_on() 
 }
 
 #[tokio::test]
-async fn a_quota_is_no_reason_to_ask_again_without_force() {
+async fn an_exhausted_quota_is_not_retried_without_force() {
     let fake = FakeApi::with(vec![set("pool", 3)]);
     let azure = fake.azure(forcing(&["pool"]));
     let quota = fault("OperationNotAllowed", "exceeding approved Total Regional Cores quota");
@@ -224,7 +224,7 @@ async fn a_quota_is_no_reason_to_ask_again_without_force() {
 }
 
 #[tokio::test]
-async fn machines_with_a_host_of_their_own_are_not_deleted_by_force() {
+async fn machines_on_dedicated_hosts_are_not_deleted_by_force() {
     let sized = |name, size: &str| ScaleSet { size: Some(size.to_owned()), ..set(name, 1) };
     let hosted = ScaleSet { has_host_group: true, ..set("hosted", 1) };
     let mixed = ScaleSet { mixed_sizes: vec!["Standard_M128ms".to_owned()], ..sized("mixed", "Mix") };
@@ -239,7 +239,7 @@ async fn machines_with_a_host_of_their_own_are_not_deleted_by_force() {
 }
 
 #[tokio::test]
-async fn an_error_that_leaves_the_outcome_open_is_passed_on_after_one_call() {
+async fn an_error_with_an_unknown_outcome_is_returned_after_one_call() {
     let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(forcing(&["pool"]));
     fake.fail("delete", CloudError::Unreachable(fault("", "reset")));
@@ -252,7 +252,7 @@ async fn an_error_that_leaves_the_outcome_open_is_passed_on_after_one_call() {
 }
 
 #[tokio::test]
-async fn operations_are_followed_by_their_handles() {
+async fn operations_are_polled_by_their_handles() {
     let fake = FakeApi::with(vec![set("pool", 1)]);
     let azure = fake.azure(named(&["pool"]));
     let basis = observed(&azure, "pool").await;
@@ -263,7 +263,7 @@ async fn operations_are_followed_by_their_handles() {
 }
 
 #[tokio::test]
-async fn after_a_restart_what_is_going_is_seen_to_be_going() {
+async fn after_a_restart_machines_being_deleted_are_listed_as_such() {
     let fake = FakeApi::with(vec![set("pool", 3)]);
     delete(&fake.azure(named(&["pool"])), "pool", &[id("pool", 2)]).await.expect("accepted");
     let azure = fake.azure(named(&["pool"]));
@@ -274,7 +274,7 @@ async fn after_a_restart_what_is_going_is_seen_to_be_going() {
 }
 
 #[tokio::test]
-async fn a_machine_can_be_deleted_by_whoever_has_not_read_the_group() {
+async fn a_machine_can_be_deleted_before_the_group_was_read() {
     let fake = FakeApi::with(vec![set("pool", 1)]);
     let basis = observed(&fake.azure(named(&["pool"])), "pool").await;
     let azure = fake.azure(named(&["pool"]));

@@ -11,7 +11,7 @@ pub(crate) struct Behavior {
     /// How long each page of a list of machines takes.
     pub(crate) page_time: Duration,
     /// Whether lists spell the resource group in capitals, as ARM sometimes does.
-    pub(crate) lists_shout: bool,
+    pub(crate) upper_case_in_lists: bool,
     /// Where scale sets have etags.
     pub(crate) etags: Etags,
     /// What is left of these policies, instead of what [`super::headers`] has.
@@ -35,7 +35,7 @@ impl Default for Behavior {
         Self {
             page: 100,
             page_time: Duration::ZERO,
-            lists_shout: true,
+            upper_case_in_lists: true,
             etags: Etags::Everywhere,
             remaining: BTreeMap::new(),
             missing_instance: MissingInstance::Invalid,

@@ -31,7 +31,7 @@ impl ArmApi {
         let machine = |instance: &ShownInstance| {
             let rest = format!("virtualMachineScaleSets/{}/virtualMachines/{}", group.name(), instance.id);
             let mut item = common(&self.core, &group, instance, &details, with_view);
-            item["id"] = id(behavior.lists_shout, &rest).into();
+            item["id"] = id(behavior.upper_case_in_lists, &rest).into();
             item["name"] = format!("{}_{}", group.name(), instance.id).into();
             item["instanceId"] = instance.id.as_str().into();
             item["type"] = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines".into();
@@ -71,10 +71,10 @@ impl ArmApi {
                 let name = flexible_name(group.name(), &instance.id);
                 let mut item = common(&self.core, &group, instance, &details, with_view);
                 let set = format!("virtualMachineScaleSets/{}", group.name());
-                item["id"] = id(behavior.lists_shout, &format!("virtualMachines/{name}")).into();
+                item["id"] = id(behavior.upper_case_in_lists, &format!("virtualMachines/{name}")).into();
                 item["name"] = name.into();
                 item["type"] = "Microsoft.Compute/virtualMachines".into();
-                item["properties"]["virtualMachineScaleSet"] = json!({"id": id(behavior.lists_shout, &set)});
+                item["properties"]["virtualMachineScaleSet"] = json!({"id": id(behavior.upper_case_in_lists, &set)});
                 item["properties"]["hardwareProfile"] = json!({"vmSize": instance.instance_type});
                 items.push(item);
             }

@@ -12,8 +12,8 @@ use super::paging::page;
 use super::router::ArmApi;
 
 /// A resource's ID; lists may have the resource group in capitals.
-pub(super) fn id(shout: bool, rest: &str) -> String {
-    let group = if shout { RESOURCE_GROUP.to_ascii_uppercase() } else { RESOURCE_GROUP.to_owned() };
+pub(super) fn id(upper_case: bool, rest: &str) -> String {
+    let group = if upper_case { RESOURCE_GROUP.to_ascii_uppercase() } else { RESOURCE_GROUP.to_owned() };
     format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/{group}/providers/Microsoft.Compute/{rest}")
 }
 
@@ -44,10 +44,10 @@ impl ArmApi {
             let details = self.group_details(&name);
             match self.core.apply_read_fault(kind, ReadScope::Size, Some(group.clone()), &name) {
                 Ok(Some(group)) => {
-                    items.push(scale_set(&group, &details, behavior.lists_shout, in_lists));
+                    items.push(scale_set(&group, &details, behavior.upper_case_in_lists, in_lists));
                 }
                 Ok(None) => {}
-                Err(_) => items.push(undecodable(scale_set(&group, &details, behavior.lists_shout, in_lists))),
+                Err(_) => items.push(undecodable(scale_set(&group, &details, behavior.upper_case_in_lists, in_lists))),
             }
         }
         Ok(page(request, &items, behavior.page))
@@ -80,7 +80,7 @@ impl ArmApi {
 }
 
 /// A scale set as ARM shows it.
-pub(super) fn scale_set(group: &ShownGroup, details: &GroupDetails, shout: bool, etag: bool) -> Value {
+pub(super) fn scale_set(group: &ShownGroup, details: &GroupDetails, upper_case: bool, etag: bool) -> Value {
     let name = group.name();
     let zones: Vec<&str> = group.plan.zones.iter().filter_map(|label| zone(label)).collect();
     let size = group.plan.instance_types.first().map_or("Standard_D4s_v5", String::as_str);
@@ -92,7 +92,7 @@ pub(super) fn scale_set(group: &ShownGroup, details: &GroupDetails, shout: bool,
     };
     let mut item = json!({
         "name": name,
-        "id": id(shout, &format!("virtualMachineScaleSets/{name}")),
+        "id": id(upper_case, &format!("virtualMachineScaleSets/{name}")),
         "type": "Microsoft.Compute/virtualMachineScaleSets",
         "location": location(group),
         "zones": zones,

@@ -1,4 +1,4 @@
-//! The ARM emulator itself, asked plainly.
+//! Tests of the ARM emulator itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -206,7 +206,7 @@ async fn machines_of_a_flexible_set_have_names_and_are_beside_it() {
 }
 
 #[tokio::test]
-async fn faults_of_the_cloud_befall_answers() {
+async fn faults_of_the_simulated_cloud_change_responses() {
     let arm = arm([pool("p", 2), pool("q", 1)]);
     let (set, machines) = (format!("{SETS}/p"), format!("{SETS}/p/virtualMachines"));
     let retry_after = Some(Duration::from_secs(7));
@@ -246,7 +246,7 @@ async fn faults_of_the_cloud_befall_answers() {
 }
 
 #[tokio::test]
-async fn sizes_and_tokens_are_there() {
+async fn sizes_and_tokens_are_served() {
     let arm = arm([]);
     let filter = "api-version=2021-07-01&$filter=location%20eq%20'eastus'";
     let skus = format!("{}/skus?{filter}", COMPUTE.replace("/resourceGroups/demo", ""));

@@ -169,7 +169,7 @@ async fn what_the_simulated_cloud_does_not_know_is_shown() {
 }
 
 #[tokio::test]
-async fn faults_of_the_cloud_befall_answers() {
+async fn faults_of_the_simulated_cloud_change_responses() {
     let mut setup = Setup::open(aws([group("web", 3), group("other", 1)])).await;
     assert_eq!(setup.client.target("web").await, 3);
     setup.emulator.simulated().faults(|faults| {

@@ -1,4 +1,4 @@
-//! What is read of a scale set, and the capacities that are written to it.
+//! Reads of a scale set, and the capacities that are written to it.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ async fn vmss_scale_up_from_min() {
     let mut setup = Setup::open(arm([pool("pool", (3, 100, 40))])).await;
     assert_eq!(setup.client.target("pool").await, 40);
 
-    // The size is blank: there is none to add to, and min is none either.
+    // The size is missing: it is neither 0 nor the minimum.
     setup.emulator.group_details("pool", |details| details.undecodable = true);
     setup.server().logged("cannot be understood");
     let (code, message) = refused(setup.client.increase("pool", 1).await);
@@ -152,7 +152,7 @@ async fn vmss_scale_up_from_min() {
     assert_eq!(setup.client.target("pool").await, 40);
     setup.emulator.group_details("pool", |details| details.undecodable = false);
 
-    // The size is stale after a refresh, and when the set itself is read: it is read again before it is believed.
+    // The size is stale after a refresh, and when the set itself is read. A second read must confirm it.
     setup.emulator.simulated().faults(|faults| {
         faults.script_read(Some(CallKind::List), "pool", 1, ReadFault::Capacity(3));
         faults.script_read(Some(CallKind::Observe), "pool", 1, ReadFault::Capacity(3));
@@ -164,7 +164,7 @@ async fn vmss_scale_up_from_min() {
     setup.client.until("it is read again", read_again).await;
     assert_eq!(setup.client.target("pool").await, 40);
 
-    // And so it is where it is the write's own reading that is stale.
+    // The same if the write's own read is stale.
     setup
         .emulator
         .simulated()
@@ -190,7 +190,10 @@ async fn vmss_case_of_ids() {
             if flexible { "virtualMachines/AKS-Pool_" } else { "virtualMachineScaleSets/AKS-Pool/virtualMachines/" };
         let kubelets = format!("{subscription}/{provider}/{sets}");
         for node in &nodes {
-            assert!(node.starts_with(&kubelets), "lists shout the resource group, kubelets lower it: {node}");
+            assert!(
+                node.starts_with(&kubelets),
+                "lists have the resource group in capitals, kubelets in lower case: {node}"
+            );
             for any_case in [node.clone(), node.to_ascii_uppercase(), node.to_ascii_lowercase()] {
                 assert_eq!(client.group_of(&any_case).await.as_deref(), Some("aks-pool"), "{any_case}");
             }

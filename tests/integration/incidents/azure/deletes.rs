@@ -101,7 +101,7 @@ async fn vmss_batch_breaks_min() {
     assert_eq!(code, Code::FailedPrecondition, "{message}");
     assert_eq!((deletions(&setup.emulator).len(), setup.client.target("pool").await), (0, 4), "refused whole");
 
-    // Calls that come together are judged one by one, while there is room.
+    // Concurrent calls are judged one by one, while there is room.
     let mut calls = tokio::task::JoinSet::new();
     for node in &nodes[..3] {
         let (mut client, node) = (setup.client.clone(), node.clone());
@@ -128,12 +128,12 @@ async fn vmss_partial_delete() {
         let client = &mut setup.client;
         let nodes = client.nodes_in("pool", 1).await;
         client.delete("pool", &refs(&nodes)[..5]).await.expect("accepted");
-        assert_eq!(client.target("pool").await, 5, "{habit:?}: all five are on their way");
+        assert_eq!(client.target("pool").await, 5, "{habit:?}: all five are being deleted");
         client.until("two run again", async |client| client.nodes_in("pool", 1).await.len() == 7).await;
         assert_eq!(client.nodes_in("pool", 1).await, nodes[3..], "{habit:?}");
         assert_eq!((client.nodes("pool").await.len(), client.target("pool").await), (7, 7), "{habit:?}");
         setup.emulator.simulated().replan("pool", |plan| plan.deletions_fine()).expect("it exists");
-        client.delete("pool", &refs(&nodes)[3..5]).await.expect("named again, they are tried again");
+        client.delete("pool", &refs(&nodes)[3..5]).await.expect("the deletion is retried");
         client.until("they are gone", async |client| client.nodes("pool").await.len() == 5).await;
         assert_eq!((client.target("pool").await, capacity(&setup.emulator, "pool")), (5, Some(5)), "{habit:?}");
         assert!(capacities_written(&setup.emulator, "pool").is_empty());
@@ -141,7 +141,7 @@ async fn vmss_partial_delete() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_a_newer_operation_made_void_is_asked_for_once_more() {
+async fn a_deletion_that_a_newer_operation_preempted_is_sent_once_more() {
     let plan = pool("pool", (0, 20, 6)).overlap(Overlap::Preempt).delete_time(endless());
     let mut setup = Setup::open(arm([plan])).await;
     let client = &mut setup.client;

@@ -1,4 +1,4 @@
-//! Machines that never become nodes, and refusals that only their messages tell apart.
+//! Machines that never become nodes, and refusals that differ only in their messages.
 
 use headcount::clouds::simulated::{LaunchOutcome, Pick, PlannedFailure};
 use serde_json::json;
@@ -39,7 +39,7 @@ async fn vmss_allocation_fails_later() {
 async fn vmss_quota_message() {
     let quota = "Operation could not be completed as it results in exceeding approved standardDSv5Family Cores quota.";
     let failure = PlannedFailure::out_of_resources("OperationNotAllowed", quota);
-    // Refused at once: told at once, and asked once.
+    // Refused at once: the error is returned, and nothing is retried.
     let plan = pool("pool", (0, 10, 2)).launches(Pick::Always, LaunchOutcome::Refused(failure.clone()));
     let mut setup = Setup::open(arm([plan])).await;
     let (code, message) = refused(setup.client.increase("pool", 3).await);
@@ -47,7 +47,7 @@ async fn vmss_quota_message() {
     assert!(message.contains("standardDSv5Family Cores quota"), "{message}");
     assert_eq!((setup.client.target("pool").await, capacities_written(&setup.emulator, "pool")), (2, vec![5]));
 
-    // Refused later: the missing are told to have failed for want of resources.
+    // Refused later: the missing nodes are listed as failed for lack of resources.
     let outcome = LaunchOutcome::fails(failure, quick());
     setup.emulator.simulated().replan("pool", |plan| plan.launches_now(Pick::Always, outcome)).expect("it exists");
     setup.client.increase("pool", 2).await.expect("accepted");
@@ -57,7 +57,7 @@ async fn vmss_quota_message() {
         assert!(message.contains("Cores quota"), "{message}");
     }
 
-    // The same code for too many calls: no quota, and nothing is asked until then.
+    // The same code for too many calls is throttling: nothing is sent until Retry-After.
     let throttled = json!({"error": {"code": "OperationNotAllowed", "message": "too many requests", "details": [
         {"code": "TooManyRequests", "target": "UpdateVMScaleSetResource", "message": "{}"},
     ]}});
@@ -72,7 +72,7 @@ async fn vmss_quota_message() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_force_is_no_quota_either() {
+async fn a_refused_force_deletion_is_sent_without_force() {
     let arm = arm([pool("pool", (0, 10, 3))]);
     arm.group_details("pool", |details| details.force_refused = true);
     let mut setup = Setup::with(arm, |options| options.source = vec!["enableForceDelete: true".to_owned()]).await;
@@ -99,7 +99,7 @@ async fn vmss_failed_nodes_at_min() {
     client.increase("pool", 2).await.expect("accepted");
     client.until("both have failed", async |client| errors(client, "pool").await.len() == 2).await;
     let failed = client.nodes_in("pool", 2).await;
-    // Someone deletes healthy ones: with those that failed the set is at its min.
+    // Healthy nodes are evicted. With those that failed, the set is at its minimum.
     setup.emulator.simulated().evict("pool", 2).expect("it exists");
     client.until("three are left", async |client| client.nodes("pool").await.len() == 3).await;
     let left = client.nodes_in("pool", 1).await;

@@ -1,6 +1,8 @@
-//! Operations that cannot be polled.
+//! Operations that fail, are preempted, or cannot be polled.
 
-use headcount::clouds::simulated::{DeleteOutcome, LaunchOutcome, Pick, PlannedFailure};
+use headcount::clouds::simulated::{
+    Accounting, CallKind, DeleteOutcome, LaunchOutcome, Pick, PlannedFailure, ReadFault,
+};
 
 use super::{arm, capacities_written, errors, pool, quick, refs};
 use crate::emulators::arm::denied;
@@ -51,4 +53,28 @@ async fn vmss_polls_hang() {
     assert_eq!(capacities_written(&setup.emulator, "pool"), [3, 4, 5, 6]);
     setup.client.until("six run", async |client| client.nodes_in("pool", 1).await.len() == 6).await;
     setup.emulator.release();
+}
+
+#[tokio::test]
+async fn vmss_preempted_deletes_revived() {
+    let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
+    let plan = pool("pool", (0, 20, 6)).accounting(Accounting::OnAccept);
+    let plan = plan.deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
+    let mut setup = Setup::open(arm([plan])).await;
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    setup.client.delete("pool", &refs(&nodes)[..2]).await.expect("accepted");
+    assert_eq!(setup.client.target("pool").await, 4);
+    // The machines live again, but the capacity stays as the deletion left it.
+    setup.emulator.simulated().faults(|faults| {
+        for kind in [CallKind::List, CallKind::Observe] {
+            faults.script_read(Some(kind), "pool", 10_000, ReadFault::Capacity(4));
+        }
+    });
+    let raised = async |_: &mut crate::peers::headcount::Client| capacities_written(&setup.emulator, "pool") == [6];
+    setup.client.clone().until("the capacity is raised back to what lives", raised).await;
+    setup.emulator.simulated().faults(|faults| faults.clear());
+    setup.client.until("all run", async |client| client.nodes_in("pool", 1).await == nodes).await;
+    setup.client.until("the target is right", async |client| client.target("pool").await == 6).await;
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [6], "not above what it was before the deletion");
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }

@@ -1,4 +1,4 @@
-//! CachedMachines, and what went wrong with them.
+//! Decodes VMs and their instance views.
 
 use std::time::SystemTime;
 

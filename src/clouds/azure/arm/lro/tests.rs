@@ -33,7 +33,7 @@ fn state(state: &str) -> String {
 }
 
 #[test]
-fn a_write_is_followed_where_azure_says_and_not_when_it_is_done() {
+fn an_unfinished_write_is_polled_at_the_address_that_azure_returns() {
     let operation = ("azure-asyncoperation", "http://arm.invalid/op");
     let location = ("location", "http://arm.invalid/result");
     let target = Url::parse("http://arm.invalid/set").expect("an address");

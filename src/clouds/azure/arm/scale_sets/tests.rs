@@ -43,7 +43,7 @@ fn error(code: &str, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_list_follows_its_pages_and_one_bad_item_costs_only_itself() {
+async fn a_list_follows_its_pages_and_skips_an_item_that_cannot_be_decoded() {
     let bad_date = json!({ "id": "/x/broken", "name": "broken", "sku": { "capacity": "many" }, "location": "westus" });
     let dated = json!({ "id": "/x/dated", "name": "dated", "location": "westus", "sku": { "capacity": 2 },
                         "properties": { "timeCreated": "yesterday" } });
@@ -92,7 +92,7 @@ async fn a_link_to_another_host_is_refused() {
 }
 
 #[tokio::test]
-async fn pages_that_lead_nowhere_new_end() {
+async fn a_page_that_links_to_itself_ends_the_list() {
     let next = format!("{{base}}{SETS}?api-version=2024-07-01");
     let server = Loopback::start([Reply::json(json!({ "value": [], "nextLink": next }))]).await;
     let endless = server.arm().list_scale_sets().await.expect_err("a circle");
@@ -117,7 +117,7 @@ async fn after_a_429_nothing_is_sent_until_its_time_has_passed() {
 }
 
 #[tokio::test]
-async fn a_capacity_is_set_by_one_request_that_says_nothing_else() {
+async fn a_capacity_is_set_by_one_request_that_changes_nothing_else() {
     let server =
         Loopback::start([Reply::json(set("one", 5)).header("azure-asyncoperation", &format!("{{base}}{OPERATION}"))])
             .await;
@@ -141,7 +141,7 @@ async fn without_an_etag_a_capacity_is_set_without_a_precondition() {
 }
 
 #[tokio::test]
-async fn a_write_is_sent_once_whatever_is_answered() {
+async fn a_write_is_sent_once_whatever_the_response() {
     let answers = [
         (202, ""),
         (200, "{}"),
@@ -241,7 +241,7 @@ async fn an_operation_is_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_none_only_where_azure_says_so() {
+async fn a_404_means_none_only_if_azure_sent_it() {
     let server = Loopback::start([
         Reply::new(404, error("ResourceNotFound", "no such set")),
         Reply::new(404, "<html>not found</html>"),
@@ -294,7 +294,7 @@ async fn lists_ask_for_what_is_needed_and_spell_spaces_as_percent_20() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_unreachable() {
+async fn a_closed_port_is_unreachable() {
     let server = Loopback::start([]).await;
     let settings = server.settings();
     drop(server);
@@ -304,7 +304,7 @@ async fn nobody_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn autoscale_settings_are_read_on_all_pages_and_odd_ones_passed_over() {
+async fn autoscale_settings_are_read_from_all_pages_and_invalid_ones_skipped() {
     const PATH: &str = "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Insights/autoscalesettings";
     let setting = |name: &str, properties: Value| json!({ "name": name, "properties": properties });
     let next = format!("{{base}}{PATH}?api-version=2022-10-01&page=2");

@@ -44,7 +44,7 @@ async fn an_assertion_names_client_audience_and_certificate() {
 }
 
 #[test]
-fn a_file_that_will_not_do_is_told_at_the_start() {
+fn an_unusable_certificate_is_reported_at_the_start() {
     let error = certificate(&file("not pem"), false).expect_err("no certificate");
     assert!(error.to_string().contains("openssl pkcs12"), "{error}");
     certificate(&file(&pem()), true).expect_err("a password means a form that is not read");

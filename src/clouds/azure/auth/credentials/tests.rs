@@ -26,7 +26,7 @@ impl HttpClient for Rerouted {
 }
 
 #[tokio::test]
-async fn a_managed_identity_asks_the_machine_it_is_on() {
+async fn a_managed_identity_uses_the_metadata_service() {
     let token = |text: &str| json!({ "access_token": text, "expires_on": "4102444800", "resource": "r", "token_type": "Bearer" });
     for (user_assigned, expected) in [
         (None, ""),

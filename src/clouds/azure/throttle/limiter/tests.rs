@@ -33,7 +33,7 @@ fn left(headers: &[(&'static str, &str)]) -> ThrottleInfo {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_closes_its_budget_until_its_time_has_passed() {
+async fn a_refusal_suspends_its_budget_until_its_time_has_passed() {
     let limiter = CallLimiter::default();
     limiter.record(Bucket::MachineList, "one", refusal(&[("retry-after", "120")], None));
     assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(120 * SECOND));
@@ -46,7 +46,7 @@ async fn a_refusal_closes_its_budget_until_its_time_has_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_refusal_never_opens_earlier() {
+async fn a_later_refusal_never_shortens_a_suspension() {
     let limiter = CallLimiter::default();
     limiter.record(Bucket::Update, "one", refusal(&[("retry-after", "100")], None));
     limiter.record(Bucket::Update, "one", refusal(&[("retry-after", "1")], None));
@@ -56,7 +56,7 @@ async fn a_later_refusal_never_opens_earlier() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_of_each_set_closes_that_set_alone() {
+async fn a_policy_of_one_set_suspends_that_set_alone() {
     let limiter = CallLimiter::default();
     limiter.record(Bucket::Update, "one", refusal(&[("retry-after", "15")], Some("UpdateVMScaleSetResource")));
     assert_eq!(limiter.admit(Bucket::Update, "one"), Err(15 * SECOND));
@@ -65,7 +65,7 @@ async fn a_policy_of_each_set_closes_that_set_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_closes_all_calls_that_are_charged_to_it() {
+async fn a_policy_suspends_all_calls_that_are_charged_to_it() {
     let limiter = CallLimiter::default();
     let shared = [("x-ms-ratelimit-remaining-resource", "Microsoft.Compute/HighCostGet30Min;700")];
     limiter.record(Bucket::SetList, "rg", left(&shared));
@@ -83,7 +83,7 @@ async fn a_policy_closes_all_calls_that_are_charged_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resource_manager_itself_closes_all_reads_or_all_writes() {
+async fn resource_manager_suspends_all_reads_or_all_writes() {
     let limiter = CallLimiter::default();
     let refused = info(429, &[("retry-after", "9"), ("x-ms-failure-cause", "gateway")], &json!({}));
     limiter.record(Bucket::Poll, "op", refused);
@@ -107,7 +107,7 @@ async fn the_last_of_a_budget_is_kept_for_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_budgets_of_single_sets_do_not_hold_up_others() {
+async fn small_budgets_of_single_sets_do_not_delay_others() {
     let limiter = CallLimiter::default();
     let header = "x-ms-ratelimit-remaining-resource";
     limiter.record(
@@ -127,7 +127,7 @@ async fn small_budgets_of_single_sets_do_not_hold_up_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_says_when_it_is_back_is_believed() {
+async fn a_503_with_retry_after_suspends_calls() {
     let limiter = CallLimiter::default();
     limiter.record(Bucket::SetList, "rg", info(503, &[("retry-after", "5")], &json!({})));
     assert_eq!(limiter.admit(Bucket::SetList, "rg"), Err(5 * SECOND));
@@ -136,7 +136,7 @@ async fn a_service_that_says_when_it_is_back_is_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscriptions_and_locations_have_gates_of_their_own() {
+async fn each_subscription_and_location_has_its_own_limiter() {
     let one = CallLimiter::shared("https://test.invalid/", "sub", "westus");
     one.record(Bucket::SetList, "rg", refusal(&[("retry-after", "9")], None));
     let same = CallLimiter::shared("https://test.invalid/", "SUB", "WestUS");
@@ -186,7 +186,7 @@ async fn budgets_of_the_subscription_are_known_by_both_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_queued_operations_is_no_spent_budget() {
+async fn an_empty_queue_is_not_an_exhausted_budget() {
     let limiter = CallLimiter::default();
     let policies = |queued: u32| {
         format!("Microsoft.Compute/DeleteVMScaleSetResource;11,Microsoft.Compute/VmssQueuedVMOperations;{queued}")

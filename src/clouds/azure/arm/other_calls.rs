@@ -1,0 +1,76 @@
+//! The calls that azure_mgmt_compute cannot build: polls of operations, and Azure Monitor.
+
+use std::time::SystemTime;
+
+use hyper::Method;
+use hyper::body::Bytes;
+
+use super::api::AutoscaleSetting;
+use super::client::ArmCall;
+use super::decode::{self, RawAutoscaleSetting};
+use super::errors::ErrorContext;
+use super::scale_sets::{ArmScaleSets, path_segment};
+use super::{lro, operations};
+use crate::cloud::{CloudError, OperationHandle, Progress};
+use crate::clouds::azure::throttle::Bucket;
+
+/// Far more pages than the autoscale settings of a resource group can fill.
+const AUTOSCALE_PAGES_MAX: usize = 20;
+/// The ID of no operation.
+const NO_OPERATION: &str = "00000000-0000-0000-0000-000000000000";
+
+impl ArmScaleSets {
+    /// Reads the state of an operation once.
+    pub(super) async fn poll_once(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        let unknown = || {
+            ErrorContext { operation: operations::GET_OPERATION, name: &handle.0 }
+                .refused("the operation does not belong to this source")
+        };
+        let (kind, url) = lro::parse(handle).filter(|(_, url)| self.client.is_on_endpoint(url)).ok_or_else(unknown)?;
+        let call = ArmCall::new(operations::GET_OPERATION, lro::short_name(&url), Bucket::Poll);
+        let polled = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await;
+        lro::progress(kind, call.context(), polled, SystemTime::now())
+    }
+
+    /// Reads an operation that does not exist, to learn whether operations in this location may be read.
+    pub(super) async fn poll_nothing(&self, location: &str) -> Result<(), CloudError> {
+        let call = ArmCall::new(operations::GET_OPERATION, location, Bucket::Poll);
+        let location = path_segment(&call, location)?;
+        let path = format!(
+            "/subscriptions/{}/providers/Microsoft.Compute/locations/{location}/operations/{NO_OPERATION}\
+             ?api-version=2024-07-01",
+            self.subscription
+        );
+        let url = self.client.endpoint().join(&path).map_err(|error| call.context().refused(&error.to_string()))?;
+        match self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await {
+            Ok(_) | Err(CloudError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lists the autoscale settings of the resource group.
+    pub(super) async fn all_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
+        // Azure Monitor has its own budgets. Only a command makes this call, once, so the bucket does not matter.
+        let call = ArmCall::new(operations::LIST_AUTOSCALE_SETTINGS, &self.resource_group, Bucket::Sizes);
+        let context = call.context();
+        let Self { subscription, resource_group, .. } = self;
+        let path = format!(
+            "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/Microsoft.Insights/\
+             autoscalesettings?api-version=2022-10-01"
+        );
+        let invalid = |error: &dyn std::fmt::Display| context.unintelligible(&error.to_string());
+        let mut next = Some(self.client.endpoint().join(&path).map_err(|error| invalid(&error))?);
+        let mut pages = Vec::new();
+        while let Some(url) = next {
+            if pages.len() >= AUTOSCALE_PAGES_MAX {
+                return Err(context.unintelligible("the list has too many pages"));
+            }
+            let response = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await?;
+            let link = decode::next_link(context, &response)?;
+            next = link.map(|link| url.join(&link)).transpose().map_err(|error| invalid(&error))?;
+            pages.push(response);
+        }
+        let items = decode::items(context, pages)?.into_iter();
+        Ok(items.filter_map(|item| decode::item::<_, RawAutoscaleSetting>(item).ok()).collect())
+    }
+}
