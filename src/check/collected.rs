@@ -1,6 +1,6 @@
-//! What the clouds and the cluster say.
+//! What the clouds and the cluster report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use futures_util::future::join_all;
 use futures_util::stream::iter;
 use tokio::time::timeout;
 
-use super::CheckInput;
-use crate::cloud::{AdverseSettings, CloudError, Family, GroupName, GroupReading, Listing, ReadOnlyCloud};
+use super::{Autoscaler, CheckInput};
+use crate::cloud::{AdverseSettings, CloudError, Family, GroupName, GroupReading, Listing, ProviderId, ReadOnlyCloud};
 use crate::fleet::TemplateBuilder;
 use crate::template::NodeTemplate;
 
-/// How long anything may take that one source or the cluster is asked.
+/// How long one source or the cluster may take to respond.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Templates built at a time per source, as when serving.
 const TEMPLATE_BUILDS: usize = 4;
 
-/// All there is to decide on.
+/// What findings are made from.
 #[derive(Default)]
 pub(super) struct Collected {
     pub(super) warnings: Vec<String>,
@@ -27,9 +27,15 @@ pub(super) struct Collected {
     pub(super) gpu_label: bool,
     /// What is wrong with learning; `None` where nothing is to be learned.
     pub(super) kubernetes: Option<Result<(), String>>,
+    /// The provider IDs of the cluster's nodes, where they can be read.
+    pub(super) nodes: Option<BTreeSet<ProviderId>>,
+    /// What is known of the Cluster Autoscaler.
+    pub(super) autoscaler: Option<Autoscaler>,
+    /// A webhook that did not do its work, and what to do.
+    pub(super) webhook: Option<(String, &'static str)>,
 }
 
-/// What there is to a source.
+/// A source.
 pub(super) struct CollectedSource {
     pub(super) name: Arc<str>,
     pub(super) family: Family,
@@ -54,7 +60,7 @@ pub(super) struct CollectedListing {
     pub(super) denied_calls: Vec<CloudError>,
 }
 
-/// What there is to a group.
+/// A group.
 pub(super) struct CollectedGroup {
     /// As served.
     pub(super) id: String,
@@ -64,7 +70,7 @@ pub(super) struct CollectedGroup {
     pub(super) template: Result<NodeTemplate, String>,
 }
 
-/// Asks everyone.
+/// Reads everything.
 pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
     let listings = join_all(input.sources.iter().map(|(_, cloud)| listing(cloud))).await;
     let mut names: BTreeMap<GroupName, usize> = BTreeMap::new();
@@ -83,6 +89,9 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
         sources: join_all(sources).await,
         gpu_label: input.gpu_label,
         kubernetes: kubernetes(input).await,
+        nodes: nodes(input).await,
+        autoscaler: input.autoscaler.cloned(),
+        webhook: webhook(input),
     }
 }
 
@@ -120,7 +129,36 @@ async fn listed(
     CollectedListing { groups, broken, absent, warnings: cloud.warnings(), adverse_settings, denied_calls }
 }
 
-/// Whether what learning reads can be read. Whether the ConfigMap can be written is not tried.
+/// The provider IDs of the cluster's nodes. A cluster without nodes says nothing.
+async fn nodes(input: &CheckInput<'_>) -> Option<BTreeSet<ProviderId>> {
+    let api = input.kubernetes.as_ref()?.as_ref().ok()?;
+    let nodes = timeout(PATIENCE, api.list_nodes()).await.ok()?.ok()?;
+    let ids: BTreeSet<ProviderId> = nodes.into_iter().map(|node| ProviderId::from(node.provider_id)).collect();
+    (!ids.is_empty()).then_some(ids)
+}
+
+/// Whether the pod runs without the variables that the webhook of a cloud identity should have injected. Azure's webhook was seen
+/// to lose the race with the pod (azure-workload-identity #540, #790).
+fn webhook(input: &CheckInput<'_>) -> Option<(String, &'static str)> {
+    let is_set = |name| (input.environment)(name).is_some_and(|value| !value.is_empty());
+    if !is_set("KUBERNETES_SERVICE_HOST") {
+        return None;
+    }
+    let (found, missing) =
+        [("AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_ID"), ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")]
+            .into_iter()
+            .find_map(|(file, id)| match (is_set(file), is_set(id)) {
+                (true, false) => Some((file, id)),
+                (false, true) => Some((id, file)),
+                _ => None,
+            })?;
+    let what = format!(
+        "{found} is set, but {missing} is not: the webhook of the cloud identity did not run for this container"
+    );
+    Some((what, "check the annotations and labels of the pod and its ServiceAccount, then delete the pod"))
+}
+
+/// Whether learning can read what it needs. It is not tried whether the ConfigMap can be written.
 async fn kubernetes(input: &CheckInput<'_>) -> Option<Result<(), String>> {
     let api = match input.kubernetes? {
         Ok(api) => api,
@@ -132,5 +170,5 @@ async fn kubernetes(input: &CheckInput<'_>) -> Option<Result<(), String>> {
         Ok(())
     };
     let read = timeout(PATIENCE, read).await;
-    Some(read.unwrap_or_else(|_elapsed| Err("no answer in time".to_owned())))
+    Some(read.unwrap_or_else(|_elapsed| Err("no response in time".to_owned())))
 }

@@ -1,20 +1,24 @@
-//! What to say of the collected.
+//! Decides what to report of what was collected.
 
-use super::collected::{Collected, CollectedListing, CollectedSource, ListingFailure};
+use super::code::Code;
+use super::collected::{Collected, CollectedGroup, CollectedListing, CollectedSource, ListingFailure};
 use super::finding::Finding;
-use super::finding::Severity::{Error, Ok as Fine, Warning};
-use super::groups;
-use crate::cloud::{CloudError, Family};
+use super::{autoscaler, groups};
+use crate::cloud::{CloudError, Family, InstanceState, ProviderId};
 
-/// Everything, source by source, the worst of each first.
+/// All findings, source by source, the worst of each first.
 pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(collected.warnings.iter().map(|warning| Finding::of(Warning, "config", warning, "")));
+    findings.extend(collected.warnings.iter().map(|warning| Finding::warning(Code::CONFIG, "config", warning, "")));
     findings.extend(gpu_labels(collected));
+    findings.extend(
+        collected.webhook.as_ref().map(|(what, advice)| Finding::warning(Code::WEBHOOK, "config", what, *advice)),
+    );
+    findings.extend(collected.autoscaler.iter().flat_map(|autoscaler| autoscaler::findings(autoscaler, collected)));
     findings.extend(kubernetes(collected));
     for source in &collected.sources {
         let mut of_source = match &source.listed {
-            Ok(listed) => of_listed(source, listed),
+            Ok(listed) => of_listed(collected, source, listed),
             Err(failure) => vec![of_failed_listing(source, failure)],
         };
         of_source.sort_by_key(|finding| finding.severity);
@@ -26,11 +30,11 @@ pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
 fn of_failed_listing(source: &CollectedSource, failure: &ListingFailure) -> Finding {
     match failure {
         ListingFailure::Failed(error) => {
-            Finding::of(Error, &source.name, format!("it cannot be read: {error}"), remedy(error, source.family))
+            Finding::error(Code::SOURCE, &source.name, format!("cannot be read: {error}"), remedy(error, source.family))
         }
         ListingFailure::TimedOut => {
             let advice = "check the network and the endpoint, or split the source";
-            Finding::of(Error, &source.name, "it cannot be read: no answer in time", advice)
+            Finding::error(Code::SOURCE, &source.name, "cannot be read: no response in time", advice)
         }
     }
 }
@@ -42,54 +46,88 @@ fn remedy(error: &CloudError, family: Family) -> String {
         Family::Azure => "deploy/azure-role.json",
     };
     match error {
-        CloudError::Denied(_) => format!("check the credentials, and that they are allowed what {rights} lists"),
+        CloudError::Denied(_) => format!("check the credentials, and grant them what {rights} lists"),
         CloudError::Throttled { .. } => {
-            "others use the budget of calls too; try again, or set a longer refreshInterval".to_owned()
+            "other clients use the same budget of calls; try again, or set a longer refreshInterval".to_owned()
         }
-        CloudError::Unreachable(_) => "check the network, the proxy, and region or endpoint".to_owned(),
+        CloudError::Unreachable(_) => "check the network, the proxy, and the region or endpoint".to_owned(),
         CloudError::NotFound(_) => "check the names in the source's configuration".to_owned(),
-        _ => "the message is the cloud's own".to_owned(),
+        _ => "the message is that of the cloud; see its documentation".to_owned(),
     }
 }
 
-fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding> {
+fn of_listed(collected: &Collected, source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, reason) in &listed.broken {
-        let advice = "mend the group; a running server serves it as last read";
-        findings.push(Finding::of(Error, name.as_str(), format!("it cannot be understood: {reason}"), advice));
+        let advice = "fix the group; a running server serves it as it was last read";
+        findings.push(Finding::error(Code::GROUP, name.as_str(), format!("cannot be understood: {reason}"), advice));
     }
     for name in &listed.absent {
         let advice = "create it, or correct the name; it is served as soon as it exists";
-        findings.push(Finding::of(Warning, name.as_str(), "named in the configuration, and does not exist", advice));
+        findings.push(Finding::warning(
+            Code::ABSENT,
+            name.as_str(),
+            "is in the configuration but does not exist",
+            advice,
+        ));
     }
     for (group, warning) in &listed.warnings {
-        findings.push(Finding::of(Warning, id(listed, group.as_str()), warning, ""));
+        findings.push(Finding::warning(Code::GROUP_WARNING, id(listed, group.as_str()), warning, ""));
     }
     for setting in &listed.adverse_settings.found {
         let id = id(listed, setting.group.as_str());
-        findings.push(Finding::of(Warning, id, &setting.effect, &setting.advice));
+        findings.push(Finding::warning(Code::ADVERSE, id, &setting.effect, &setting.advice));
     }
+    for (group, clusters) in &listed.adverse_settings.shared {
+        let what = format!("is tagged for several clusters: {}", clusters.join(", "));
+        let advice = "remove the tags of the others: each cluster's autoscaler would delete the nodes of the others";
+        findings.push(Finding::error(Code::FOREIGN_GROUP, id(listed, group.as_str()), what, advice));
+    }
+    findings.extend(foreign(collected, listed));
     for error in &listed.adverse_settings.unread {
-        let what = format!("whether something else scales the groups cannot be read: {error}");
-        findings.push(Finding::of(Warning, &source.name, what, remedy(error, source.family)));
+        let what = format!("cannot be checked for settings that conflict with the Cluster Autoscaler: {error}");
+        findings.push(Finding::warning(Code::ADVERSE_UNREAD, &source.name, what, remedy(error, source.family)));
     }
     for error in &listed.denied_calls {
         let what = format!("a call that serving needs is not permitted: {error}");
-        findings.push(Finding::of(Error, &source.name, what, remedy(error, source.family)));
+        findings.push(Finding::error(Code::PERMISSION, &source.name, what, remedy(error, source.family)));
     }
     findings.extend(listed.groups.iter().flat_map(groups::findings));
     findings.push(served(source, listed));
     findings
 }
 
+/// Groups none of whose running instances is a node of the cluster.
+fn foreign(collected: &Collected, listed: &CollectedListing) -> Vec<Finding> {
+    let Some(nodes) = &collected.nodes else { return Vec::new() };
+    let running = |group: &CollectedGroup| -> Vec<ProviderId> {
+        let instances = group.reading.instances.iter().flat_map(|instances| instances.iter());
+        instances
+            .filter(|instance| instance.state == InstanceState::Running)
+            .map(|instance| instance.id.clone())
+            .collect()
+    };
+    let finding = |group: &CollectedGroup| {
+        let running = running(group);
+        if running.is_empty() || running.iter().any(|id| nodes.contains(id)) {
+            return None;
+        }
+        let what = format!("none of its {} running instances is a node of this cluster", running.len());
+        let advice = "unless they have just started, the group belongs to another cluster or its nodes cannot join: the \
+                      Cluster Autoscaler deletes instances that do not register within 15 minutes";
+        Some(Finding::warning(Code::FOREIGN_GROUP, &group.id, what, advice))
+    };
+    listed.groups.iter().filter_map(finding).collect()
+}
+
 fn served(source: &CollectedSource, listed: &CollectedListing) -> Finding {
     match listed.groups.len() {
         0 => {
-            let advice = "name groups under nodeGroups, or check that theirs are the tags that autoDiscovery asks for";
-            Finding::of(Warning, &source.name, "no group is found", advice)
+            let advice = "name groups under nodeGroups, or check that they have the tags in autoDiscovery";
+            Finding::warning(Code::NO_GROUPS, &source.name, "has no node group", advice)
         }
-        1 => Finding::of(Fine, &source.name, "it can be read; 1 group", ""),
-        groups => Finding::of(Fine, &source.name, format!("it can be read; {groups} groups"), ""),
+        1 => Finding::ok(Code::SOURCE, &source.name, "can be read; 1 group", ""),
+        groups => Finding::ok(Code::SOURCE, &source.name, format!("can be read; {groups} groups"), ""),
     }
 }
 
@@ -99,33 +137,38 @@ fn id<'a>(listed: &'a CollectedListing, name: &'a str) -> &'a str {
     known.map_or(name, |group| group.id.as_str())
 }
 
-/// One label is all that the Cluster Autoscaler takes for GPU nodes.
+/// The Cluster Autoscaler knows one label for GPU nodes.
 fn gpu_labels(collected: &Collected) -> Option<Finding> {
     let has_gpus = |family: Family| {
         let of_family = collected.sources.iter().filter(|source| source.family == family);
         of_family.flat_map(|source| source.listed.iter()).flat_map(|listed| &listed.groups).any(groups::has_gpus)
     };
     (has_gpus(Family::Aws) && has_gpus(Family::Azure) && !collected.gpu_label).then(|| {
-        let what = "there are groups with GPUs in both clouds, whose nodes have different labels, and the Cluster \
-                    Autoscaler takes one";
-        let advice = "label the GPU nodes of both alike, and name that label as gpuLabel";
-        Finding::of(Warning, "config", what, advice)
+        let what = "both clouds have GPU groups, their nodes have different GPU labels, and the Cluster Autoscaler knows \
+                    only one";
+        let advice = "give the GPU nodes of both clouds the same label, and set it as gpuLabel";
+        Finding::warning(Code::GPU_LABEL, "config", what, advice)
     })
 }
 
 fn kubernetes(collected: &Collected) -> Option<Finding> {
     Some(match collected.kubernetes.as_ref()? {
-        Ok(()) => Finding::of(Fine, "kubernetes", "nodes and the ConfigMap can be read", ""),
+        Ok(()) => Finding::ok(Code::KUBERNETES, "kubernetes", "nodes and the ConfigMap can be read", ""),
         Err(reason) => {
-            let advice = "the templates go without it; deploy/kubernetes-rbac.yaml is what it needs";
-            Finding::of(Warning, "kubernetes", format!("nothing can be learned from nodes: {reason}"), advice)
+            let advice = "templates do without it; deploy/kubernetes-rbac.yaml has the permissions that it needs";
+            Finding::warning(
+                Code::KUBERNETES,
+                "kubernetes",
+                format!("nothing can be learned from nodes: {reason}"),
+                advice,
+            )
         }
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Severity;
+    use super::super::finding::Severity::{self, Error, Warning};
     use super::*;
     use crate::cloud::{AdverseSetting, AdverseSettings, Fault, GroupName};
 
@@ -137,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worst_of_a_source_comes_first() {
+    fn the_worst_findings_of_a_source_come_first() {
         let setting = AdverseSetting {
             group: GroupName::from("web"),
             effect: "it shrinks".to_owned(),
@@ -146,14 +189,14 @@ mod tests {
         let listed = CollectedListing {
             broken: vec![("odd".into(), "no desired capacity".to_owned())],
             warnings: vec![("web".into(), "overprovision is on".to_owned())],
-            adverse_settings: AdverseSettings { found: vec![setting], unread: Vec::new() },
+            adverse_settings: AdverseSettings { found: vec![setting], ..AdverseSettings::default() },
             ..CollectedListing::default()
         };
         let row = |severity, subject: &str, sentence: &str| (severity, subject.to_owned(), sentence.to_owned());
         let broken =
-            "it cannot be understood: no desired capacity — mend the group; a running server serves it as last read";
-        let nothing = "no group is found — name groups under nodeGroups, or check that theirs are the tags that \
-                       autoDiscovery asks for";
+            "cannot be understood: no desired capacity — fix the group; a running server serves it as it was last read";
+        let nothing =
+            "has no node group — name groups under nodeGroups, or check that they have the tags in autoDiscovery";
         assert_eq!(
             found(Ok(listed)),
             [
@@ -166,17 +209,17 @@ mod tests {
     }
 
     #[test]
-    fn why_a_source_cannot_be_read_decides_on_the_advice() {
+    fn the_reason_why_a_source_cannot_be_read_decides_the_advice() {
         let fault = || {
             let (code, message, subject) = (None, "no".to_owned(), "all".to_owned());
             Box::new(Fault { operation: "List", subject, code, message, source: None })
         };
         for (error, advice) in [
-            (CloudError::Denied(fault()), "check the credentials, and that they are allowed what deploy/aws-iam"),
+            (CloudError::Denied(fault()), "check the credentials, and grant them what deploy/aws-iam"),
             (CloudError::Unreachable(fault()), "check the network"),
             (CloudError::Throttled { retry_after: None, fault: fault() }, "set a longer refreshInterval"),
             (CloudError::NotFound(fault()), "check the names"),
-            (CloudError::Refused(fault()), "the message is the cloud's own"),
+            (CloudError::Refused(fault()), "the message is that of the cloud; see its documentation"),
         ] {
             let found = found(Err(ListingFailure::Failed(error)));
             assert!(found[0].0 == Error && found[0].2.contains(advice), "{found:?}");

@@ -1,8 +1,8 @@
-//! What to say of one group.
+//! Decides what to report of one group.
 
+use super::code::Code;
 use super::collected::CollectedGroup;
 use super::finding::Finding;
-use super::finding::Severity::{Error, Ok as Fine, Warning};
 use crate::cloud::Permit;
 use crate::instance_types::Provenance;
 use crate::template::spread::complaint;
@@ -12,13 +12,13 @@ const MEMORY: &str = "capacity.memory";
 /// Resources that are GPUs.
 const GPUS: [&str; 2] = ["capacity.nvidia.com/gpu", "capacity.amd.com/gpu"];
 
-/// What is to be said of a group.
+/// The findings of a group.
 pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(shared_name(group));
     findings.extend(withheld(group));
     findings.extend(out_of_bounds(group));
-    findings.extend(uneven(group));
+    findings.extend(mixed_types(group));
     findings.push(template(group));
     findings
 }
@@ -31,22 +31,27 @@ pub(super) fn has_gpus(group: &CollectedGroup) -> bool {
 fn shared_name(group: &CollectedGroup) -> Option<Finding> {
     group.shares_name.then(|| {
         let what =
-            format!("another source has a group named {} too, so each is served as source/name", group.reading.name);
-        Finding::of(Warning, &group.id, what, "use this ID in groups: and in expander configuration")
+            format!("another source also has a group named {}, so each is served as source/name", group.reading.name);
+        Finding::warning(
+            Code::SHARED_NAME,
+            &group.id,
+            what,
+            "use this ID under groups and in the expander configuration",
+        )
     })
 }
 
 fn withheld(group: &CollectedGroup) -> Vec<Finding> {
-    let warning = |what: String| Finding::of(Warning, &group.id, what, "");
+    let warning = |what: String| Finding::warning(Code::WITHHELD, &group.id, what, "");
     match (&group.reading.growth, &group.reading.removal) {
         (Permit::Withheld(growth), Permit::Withheld(removal)) if growth == removal => {
-            vec![warning(format!("it can neither grow nor shrink: {growth}"))]
+            vec![warning(format!("can neither grow nor shrink: {growth}"))]
         }
         (growth, removal) => [("grow", growth), ("shrink", removal)]
             .into_iter()
             .filter_map(|(what, permit)| match permit {
                 Permit::Granted => None,
-                Permit::Withheld(reason) => Some(warning(format!("it cannot {what}: {reason}"))),
+                Permit::Withheld(reason) => Some(warning(format!("cannot {what}: {reason}"))),
             })
             .collect(),
     }
@@ -58,22 +63,23 @@ fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {
     if (min..=max).contains(&desired) {
         return None;
     }
-    let what = format!("its capacity of {desired} is not within its bounds {min}:{max}");
-    let advice = "the Cluster Autoscaler does not mend that by itself (--enforce-node-group-min-size does, below min)";
-    Some(Finding::of(Warning, &group.id, what, advice))
+    let what = format!("the capacity of {desired} is outside of its bounds {min}:{max}");
+    let advice =
+        "the Cluster Autoscaler does not correct this by itself; below min, --enforce-node-group-min-size does";
+    Some(Finding::warning(Code::OUT_OF_BOUNDS, &group.id, what, advice))
 }
 
-/// A group whose instance types are far apart.
-fn uneven(group: &CollectedGroup) -> Option<Finding> {
+/// A group whose instance types differ in size.
+fn mixed_types(group: &CollectedGroup) -> Option<Finding> {
     let template = group.template.as_ref().ok()?;
-    complaint(&template.spreads).map(|what| Finding::of(Warning, &group.id, what, ""))
+    complaint(&template.spreads).map(|what| Finding::warning(Code::MIXED_TYPES, &group.id, what, ""))
 }
 
 fn template(group: &CollectedGroup) -> Finding {
     let template = match &group.template {
         Err(reason) => {
             let what = format!("no template can be built, so it cannot grow from zero: {reason}");
-            return Finding::of(Error, &group.id, what, "");
+            return Finding::error(Code::TEMPLATE, &group.id, what, "");
         }
         Ok(template) => template,
     };
@@ -81,8 +87,11 @@ fn template(group: &CollectedGroup) -> Finding {
     let shown = |path: &str| value(template, path).map_or("?", |value| value.value.as_str());
     let estimated = value(template, MEMORY).is_some_and(|memory| is_estimate(&memory.provenance));
     let provenance = value(template, MEMORY).map(|memory| memory.provenance.to_string()).unwrap_or_default();
-    let (estimate, advice) =
-        if estimated { (", an estimate", "learn:, a table's `memory` or a tag makes it exact") } else { ("", "") };
+    let (estimate, advice) = if estimated {
+        (", an estimate", "to make it exact, set learn, memory in a table, or a tag")
+    } else {
+        ("", "")
+    };
     let what = format!(
         "size {} in {}:{}; a new node has {} cpu and {} memory ({provenance}{estimate})",
         reading.desired,
@@ -91,10 +100,10 @@ fn template(group: &CollectedGroup) -> Finding {
         shown("capacity.cpu"),
         shown(MEMORY)
     );
-    Finding::of(Fine, &group.id, what, advice)
+    Finding::ok(Code::TEMPLATE, &group.id, what, advice)
 }
 
-/// Whether memory from there is what the cloud sells less what nodes of that size keep at most.
+/// Whether memory of this provenance is what the cloud sells, less what nodes of that size keep at most.
 fn is_estimate(provenance: &Provenance) -> bool {
     matches!(provenance, Provenance::LiveDiscovery | Provenance::Shipped { .. })
 }

@@ -1,16 +1,23 @@
-//! What is wrong, or works against the Cluster Autoscaler, in the configuration, the credentials and the groups, and what to
-//! do about it.
+//! Finds what is wrong in the configuration, the credentials and the groups, or conflicts with the Cluster Autoscaler, and says
+//! what to do about it.
 //!
-//! `collected` asks the clouds, each for itself, and writes nothing; `findings` decides what to say of it, and is pure.
+//! `collected` reads the clouds, each independently, and writes nothing; `findings` decides what to report, and is pure.
 
+mod autoscaler;
+mod code;
 mod collected;
+pub mod compare;
 mod finding;
 mod findings;
 mod groups;
+mod similar;
 
 use std::sync::Arc;
 
-pub use finding::{Finding, Severity};
+pub use autoscaler::{Autoscaler, AutoscalerError};
+pub use code::Code;
+pub use finding::{Finding, Severity, summary};
+pub use similar::{Similar, similar};
 
 use crate::cloud::ReadOnlyCloud;
 use crate::fleet::Policies;
@@ -21,19 +28,23 @@ use crate::kubernetes::KubernetesApi;
 pub struct CheckInput<'a> {
     /// The sources, by name.
     pub sources: &'a [(Arc<str>, ReadOnlyCloud)],
-    /// LaunchSpec types.
+    /// Instance types.
     pub catalog: &'a Arc<Catalog>,
-    /// The configuration's say on groups.
+    /// What the configuration sets for groups.
     pub policies: &'a Arc<Policies>,
-    /// What reading the configuration found odd.
+    /// Probable mistakes in the configuration.
     pub warnings: &'a [String],
     /// Whether the configuration names the label of GPU nodes.
     pub gpu_label: bool,
     /// The cluster to learn from, or why there is none; `None` where nothing is to be learned.
     pub kubernetes: Option<Result<&'a dyn KubernetesApi, &'a str>>,
+    /// What is known of the Cluster Autoscaler.
+    pub autoscaler: Option<&'a Autoscaler>,
+    /// The environment of this process.
+    pub environment: &'a (dyn Fn(&str) -> Option<String> + Sync),
 }
 
-/// Checks everything. Sources come in their order, and what is worst of each first.
+/// Checks everything. Sources come in their order, the worst findings of each first.
 pub async fn check(input: &CheckInput<'_>) -> Vec<Finding> {
     findings::findings(&collected::collect(input).await)
 }

@@ -1,9 +1,19 @@
 //! `headcount check`
 
-use super::output::{Output, columns};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tokio::time::{Instant, sleep};
+
+use super::output::{Output, columns, print};
 use super::{CommandError, clouds};
-use crate::check::Finding;
+use crate::check::{Autoscaler, Code, Finding, Severity, summary};
+use crate::cloud::text::shell_word;
 use crate::config::{self, Config};
+
+/// The pause between two checks with --wait.
+const WAIT_PAUSE: Duration = Duration::from_secs(2);
 
 /// Check credentials, permissions, node groups and templates, and say how to fix what is wrong.
 ///
@@ -13,27 +23,100 @@ pub(super) struct Check {
     #[command(flatten)]
     configuration: config::Arguments,
     /// The output format.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// The least severity that makes the command fail.
+    #[arg(long, value_enum, default_value_t = FailOn::Error)]
+    fail_on: FailOn,
+    /// Repeat the check until it passes, for this long at most.
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    wait: Option<Duration>,
+    /// List the codes of all checks, and check nothing.
+    #[arg(long)]
+    list: bool,
+    /// The release of the Cluster Autoscaler, such as 1.34.
+    #[arg(long, value_name = "RELEASE")]
+    ca_version: Option<String>,
+    /// The manifest of the Cluster Autoscaler's Deployment; its release and flags are checked too.
+    #[arg(long, value_name = "FILE")]
+    ca_deployment: Option<PathBuf>,
 }
 
-impl Check {
-    pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { configuration, output } = self;
-        let config = Config::load(&configuration)?;
-        let prepared = clouds::prepare(&config).await?;
-        prepared.recall().await;
-        let findings = prepared.check(&config).await;
-        output.print(&findings, || table(&findings))?;
-        match findings.iter().filter(|finding| finding.severity.is_error()).count() {
-            0 => Ok(()),
-            1 => Err(CommandError::Failed("1 error".to_owned())),
-            errors => Err(CommandError::Failed(format!("{errors} errors"))),
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Aligned columns.
+    Table,
+    /// Aligned columns, without what is fine.
+    Short,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Only errors.
+    Error,
+    /// Errors and warnings.
+    Warning,
+}
+
+impl FailOn {
+    fn is_failure(self, finding: &Finding) -> bool {
+        match self {
+            Self::Error => finding.severity == Severity::Error,
+            Self::Warning => finding.severity != Severity::Ok,
         }
     }
 }
 
-fn table(findings: &[Finding]) -> String {
-    let row = |finding: &Finding| vec![finding.severity.to_string(), finding.subject.clone(), finding.sentence()];
-    columns(&findings.iter().map(row).collect::<Vec<_>>())
+impl Check {
+    pub(super) async fn run(self) -> Result<(), CommandError> {
+        if self.list {
+            let rows: Vec<_> = Code::ALL
+                .iter()
+                .map(|(code, title)| vec![code.to_string(), (*title).to_owned(), code.link()])
+                .collect();
+            return print(&columns(&rows));
+        }
+        let autoscaler = Autoscaler::from_arguments(self.ca_version.as_deref(), self.ca_deployment.as_deref());
+        let autoscaler = autoscaler.map_err(|error| CommandError::Usage(error.to_string()))?;
+        let config = Config::load(&self.configuration)?;
+        let until = Instant::now() + self.wait.unwrap_or_default();
+        let findings = loop {
+            // Connected anew each time: the credentials may be what changes.
+            let prepared = clouds::prepare(&config).await?;
+            prepared.recall().await;
+            let findings = prepared.check(&config, autoscaler.as_ref()).await;
+            let has_failed = findings.iter().any(|finding| self.fail_on.is_failure(finding));
+            if !has_failed || Instant::now() + WAIT_PAUSE > until {
+                break findings;
+            }
+            tracing::info!(found = %summary(&findings), "checking again until it passes");
+            sleep(WAIT_PAUSE).await;
+        };
+        match self.output {
+            Format::Table => print(&table(&findings, |_| true))?,
+            Format::Short => print(&table(&findings, |finding| finding.severity != Severity::Ok))?,
+            Format::Json => Output::Json.print(&findings, String::new)?,
+            Format::Yaml => Output::Yaml.print(&findings, String::new)?,
+        }
+        if findings.iter().any(|finding| self.fail_on.is_failure(finding)) {
+            return Err(CommandError::Failed(summary(&findings)));
+        }
+        Ok(())
+    }
+}
+
+fn table(findings: &[Finding], is_shown: impl Fn(&Finding) -> bool) -> String {
+    let row = |finding: &Finding| {
+        let mut sentence = finding.sentence();
+        if finding.severity != Severity::Ok {
+            sentence.push_str(&format!(" ({})", finding.link));
+        }
+        vec![finding.severity.to_string(), finding.code.to_string(), shell_word(&finding.subject), sentence]
+    };
+    let rows: Vec<_> = findings.iter().filter(|finding| is_shown(finding)).map(row).collect();
+    format!("{}{}\n", columns(&rows), summary(findings))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::CommandError;
-use crate::check::{self, CheckInput, Finding};
+use crate::check::{self, Autoscaler, CheckInput, Finding};
 use crate::cloud::{CallMeter, CallMetrics, Family, ReadOnlyCloud, SharedCloud};
 use crate::clouds::simulated;
 use crate::config::{CloudSettings, Config, Source};
@@ -93,7 +93,7 @@ impl Prepared {
     }
 
     /// Checks the sources without starting the fleet.
-    pub(super) async fn check(&self, config: &Config) -> Vec<Finding> {
+    pub(super) async fn check(&self, config: &Config, autoscaler: Option<&Autoscaler>) -> Vec<Finding> {
         let input = CheckInput {
             sources: &self.settings.sources,
             catalog: &self.settings.catalog,
@@ -101,6 +101,8 @@ impl Prepared {
             warnings: &config.warnings,
             gpu_label: config.gpu_label.is_some(),
             kubernetes: self.kubernetes.as_ref().map(|found| found.as_deref().map_err(String::as_str)),
+            autoscaler,
+            environment: &|name| std::env::var(name).ok(),
         };
         check::check(&input).await
     }

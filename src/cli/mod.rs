@@ -2,12 +2,14 @@
 
 mod check;
 mod clouds;
+mod compare;
 mod groups;
 mod instance_types;
 mod migrate;
 mod output;
 mod patience;
 mod serve;
+mod server;
 pub mod shutdown;
 mod template;
 
@@ -43,6 +45,8 @@ enum Command {
     Serve(serve::Serve),
     /// Check credentials, permissions, node groups and templates, and say how to fix what is wrong.
     Check(check::Check),
+    /// Compare what the cloud, Headcount, the Cluster Autoscaler and Kubernetes each believe of every node group.
+    Compare(compare::Compare),
     /// List the node groups and their sizes as the Cluster Autoscaler would see them.
     Groups(groups::Groups),
     /// Show the node that the Cluster Autoscaler will expect from a scale-up of a group.
@@ -84,6 +88,7 @@ pub fn run() -> ExitCode {
             match command {
                 Command::Serve(serve) => serve.run().await,
                 Command::Check(check) => check.run().await,
+                Command::Compare(compare) => compare.run().await,
                 Command::Groups(groups) => groups.run().await,
                 Command::Template(template) => template.run().await,
                 Command::Migrate(migrate) => migrate.run(),

@@ -16,6 +16,16 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
     line
 }
 
+/// A text as one word of a shell command. Names of clouds may contain spaces, quotes and worse.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@%+=,".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    let visible = text.replace(char::is_control, "\u{fffd}");
+    format!("'{}'", visible.replace('\'', "'\\''"))
+}
+
 /// An error and its causes, from the outside in, separated by colons. A cause that the text before it already ends with is
 /// left out.
 pub fn error_chain(error: &(dyn StdError + 'static)) -> String {
@@ -61,5 +71,14 @@ mod tests {
         let repeated = link("cannot connect: connection refused", Some(root));
         let error = link("DescribeAutoScalingGroups failed", Some(repeated));
         assert_eq!(error_chain(&error), "DescribeAutoScalingGroups failed: cannot connect: connection refused");
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_word_in_a_shell() {
+        assert_eq!(shell_word("web-1.blue"), "web-1.blue");
+        assert_eq!(shell_word("my group"), "'my group'");
+        assert_eq!(shell_word("a'; rm -rf $HOME #"), "'a'\\''; rm -rf $HOME #'");
+        assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("a\u{1b}[2J"), "'a\u{fffd}[2J'");
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use super::deadline::Deadline;
 use super::error::FleetError;
 use super::plan::NamedNode;
+use super::request_id::RequestId;
 
 /// What a request changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(super) struct Request {
     pub mutation: Mutation,
     /// The time it has.
     pub deadline: Deadline,
+    /// The call that it came with.
+    pub id: Option<RequestId>,
     stage: Arc<AtomicU8>,
     reply: oneshot::Sender<Result<(), FleetError>>,
 }
@@ -52,7 +55,10 @@ impl Request {
     pub(super) fn new(mutation: Mutation, deadline: Deadline) -> (Self, Pending) {
         let stage = Arc::new(AtomicU8::new(WAITING));
         let (reply, outcome) = oneshot::channel();
-        (Self { mutation, deadline, stage: Arc::clone(&stage), reply }, Pending { deadline, stage, outcome })
+        (
+            Self { mutation, deadline, id: RequestId::current(), stage: Arc::clone(&stage), reply },
+            Pending { deadline, stage, outcome },
+        )
     }
 
     /// Whether it may be sent now; from then on its caller no longer can call it off.

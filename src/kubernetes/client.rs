@@ -10,10 +10,13 @@ use super::cluster_config::{ClusterConfig, ClusterConfigError, Credentials, Iden
 use super::endpoint::Endpoint;
 use super::node_watch::NodeWatch;
 use super::transport::Transport;
-use super::{ConfigMap, KubernetesApi, KubernetesError, NAMESPACE_DEFAULT, Settings};
+use super::{ConfigMap, KubernetesApi, KubernetesError, NAMESPACE_DEFAULT, Node, Settings};
 
 /// The one key of the ConfigMap that is Headcount's.
 const KEY: &str = "learned.json";
+
+/// Nodes in one page of a list, as kubectl reads them.
+const NODES_PAGE: u32 = 500;
 
 /// The API server of one cluster.
 #[derive(Clone)]
@@ -42,6 +45,11 @@ impl Client {
         Ok(Self { transport, client, namespace, config_map })
     }
 
+    /// For calls that are not part of [`KubernetesApi`].
+    pub(super) fn kube(&self) -> kube::Client {
+        self.client.clone()
+    }
+
     fn nodes(&self) -> Api<ApiNode> {
         Api::all(self.client.clone())
     }
@@ -65,6 +73,22 @@ fn config_map(
 impl KubernetesApi for Client {
     fn watch_nodes(&self) -> NodeWatch {
         NodeWatch::start(self.nodes(), self.transport.clone())
+    }
+
+    async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError> {
+        let nodes = self.nodes();
+        let (mut found, mut token) = (Vec::new(), None::<String>);
+        loop {
+            let mut parameters = ListParams::default().limit(NODES_PAGE);
+            parameters.continue_token = token;
+            let page = nodes.list(&parameters).await;
+            let page = page.map_err(|error| KubernetesError::of_call("list nodes", error))?;
+            found.extend(page.items.into_iter().map(Node::from));
+            token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(found);
+            }
+        }
     }
 
     async fn check_nodes(&self) -> Result<(), KubernetesError> {

@@ -7,6 +7,7 @@
 //! [`NODE_VERBS`], [`CONFIG_MAP_VERBS`] and [`CONFIG_MAP_CREATION_VERBS`] are the manifest `deploy/kubernetes-rbac.yaml`;
 //! a test holds them equal, another one what the client really sends.
 
+mod autoscaler_status;
 mod client;
 mod cluster_config;
 mod endpoint;
@@ -21,6 +22,9 @@ mod transport;
 
 use async_trait::async_trait;
 
+pub use autoscaler_status::{
+    AutoscalerGroup, AutoscalerStatus, BackoffInfo, GroupHealth, NodeCounts, Registered, ScaleUp,
+};
 pub use client::Client;
 pub use cluster_config::{ClusterConfig, ClusterConfigError};
 pub use error::KubernetesError;
@@ -50,6 +54,9 @@ pub const NAMESPACE_DEFAULT: &str = "kube-system";
 pub trait KubernetesApi: Send + Sync {
     /// Watches all nodes until the value returned is dropped. Failures are retried, with a growing pause.
     fn watch_nodes(&self) -> NodeWatch;
+
+    /// All nodes, as they are now.
+    async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError>;
 
     /// Whether nodes can be listed and watched.
     async fn check_nodes(&self) -> Result<(), KubernetesError>;
@@ -84,4 +91,10 @@ pub struct Settings {
     pub namespace: Option<String>,
     /// The name of the ConfigMap.
     pub config_map: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { kubeconfig: None, allow_exec: false, namespace: None, config_map: CONFIG_MAP_DEFAULT.to_owned() }
+    }
 }

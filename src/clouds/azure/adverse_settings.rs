@@ -2,6 +2,7 @@
 
 use super::Azure;
 use super::arm::AutoscaleSetting;
+use crate::cloud::text::shell_word;
 use crate::cloud::{AdverseSetting, AdverseSettings, GroupName};
 
 impl Azure {
@@ -10,9 +11,9 @@ impl Azure {
         match self.api.list_autoscale_settings().await {
             Ok(settings) => {
                 let found = settings.iter().filter_map(|setting| self.scaled_by(setting)).collect();
-                AdverseSettings { found, unread: Vec::new() }
+                AdverseSettings { found, ..AdverseSettings::default() }
             }
-            Err(error) => AdverseSettings { found: Vec::new(), unread: vec![error] },
+            Err(error) => AdverseSettings { unread: vec![error], ..AdverseSettings::default() },
         }
     }
 
@@ -23,8 +24,9 @@ impl Azure {
             group,
             effect: format!("its size is also set by the autoscale setting {name}"),
             advice: format!(
-                "switch it off: az monitor autoscale update --resource-group {} --name {name} --enabled false",
-                self.settings.resource_group
+                "switch it off: az monitor autoscale update --resource-group {} --name {} --enabled false",
+                shell_word(&self.settings.resource_group),
+                shell_word(name)
             ),
         })
     }

@@ -5,6 +5,7 @@
 //! came before any of them got a response, so no order between them was promised; this one writes least.
 
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument as _;
 
 use super::Keeper;
 use super::attempts::Attempts;
@@ -19,6 +20,13 @@ impl Keeper {
     /// Serves a request, together with those that wait already.
     pub(super) async fn serve(&mut self, first: Request) {
         let batch = self.collect(first).await;
+        // Ties the cloud calls, and what they log, to the calls of the Cluster Autoscaler.
+        let ids: Vec<String> = batch.iter().filter_map(|request| request.id).map(|id| id.to_string()).collect();
+        let span = tracing::info_span!("write", group = %self.group_id(), request_id = ids.join(","));
+        self.carry_out(batch).instrument(span).await;
+    }
+
+    async fn carry_out(&mut self, batch: Vec<Request>) {
         let until = batch.iter().map(|request| request.deadline.send_by).max().unwrap_or_else(Instant::now);
         // The response comes a moment before the caller's time is up, so that the caller sees the reason.
         let mut attempts = Attempts::until(until - RESPOND_EARLY);

@@ -1,7 +1,7 @@
 //! What is done after every observation: raising back a group that our own write left too low (law 11), lowering what CA
 //! cancelled as soon as that is safe, and planning when to look again.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
@@ -11,6 +11,7 @@ use super::capacity::CapacityOutcome;
 use super::fresh::FreshInstances;
 use crate::cloud::{CloudError, Shortfall};
 use crate::fleet::error::FleetError;
+use crate::fleet::journal::Decision;
 use crate::fleet::limits::{HEAL_READ_EVERY, LAUNCH_BEGINS, LOOK_SOON, LOWER_LIMIT, OWN_WRITE_LIMIT};
 use crate::fleet::plan;
 use crate::fleet::state::WriteReason;
@@ -40,14 +41,26 @@ impl Keeper {
         let Some(to) = plan::healed_capacity(&self.state) else { return };
         tracing::warn!(group = %self.group_id(), to, "more instances live than our own write left room for; raising the capacity back");
         match self.write_capacity(fresh, to, WriteReason::Heal, &mut attempts).await {
-            CapacityOutcome::Accepted => {}
+            CapacityOutcome::Accepted => self.note_raised_back(to, "ok"),
             CapacityOutcome::Retry(error) => {
                 tracing::warn!(group = %self.group_id(), to, %error, "capacity not raised back yet");
             }
             CapacityOutcome::Failed(error) => {
+                self.note_raised_back(to, "failed");
                 tracing::error!(group = %self.group_id(), to, %error, "the capacity could not be raised back");
             }
         }
+    }
+
+    fn note_raised_back(&self, to: u32, result: &'static str) {
+        self.context.journal.decide(Decision {
+            at: SystemTime::now(),
+            group: self.group_id().to_string(),
+            action: format!("raise the capacity back to {to}"),
+            result,
+            reason: "more instances live than our own write left room for".to_owned(),
+            request_id: None,
+        });
     }
 
     /// Writes a reduction that was unsafe when it was requested, once it is safe.

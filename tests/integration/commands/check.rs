@@ -17,15 +17,24 @@ use crate::peers::moto::Moto;
 /// What is found, a line each without its columns' spaces, and the exit code.
 struct Found {
     lines: Vec<String>,
+    summary: String,
     code: Option<i32>,
 }
 
 fn check(config: &ConfigFile) -> Found {
     let output = run(&["check", "--config", &config.path()]);
     let (table, complaint) = texts(&output);
-    let lines: Vec<String> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    assert!(!lines.is_empty(), "{complaint}");
-    Found { lines, code: output.status.code() }
+    let mut lines: Vec<String> = table.lines().map(without_code).collect();
+    let summary = lines.pop().unwrap_or_else(|| panic!("{complaint}"));
+    assert!(summary.contains(" check"), "{summary}");
+    Found { lines, summary, code: output.status.code() }
+}
+
+/// A line with single spaces, without the code and the link to it.
+fn without_code(line: &str) -> String {
+    let words =
+        line.split_whitespace().filter(|word| !word.starts_with("HC") && !word.starts_with("(docs/check.md#hc"));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 impl Found {
@@ -56,9 +65,12 @@ fn aws(plans: impl IntoIterator<Item = GroupPlan>) -> Aws {
 async fn where_all_is_well_every_line_says_so_and_the_exit_code_is_0() {
     let emulator = aws([plan("web")]);
     let found = check(&config(&emulator, &["0:10:web"], ""));
-    found.has("ok here it can be read; 1 group", &[]);
-    found.has("ok web size 2 in 0:10; a new node has 2 cpu and ", &["(live discovery, an estimate) — learn:, a table"]);
-    assert_eq!((found.lines.len(), found.code), (2, Some(0)));
+    found.has("ok here can be read; 1 group", &[]);
+    found.has(
+        "ok web size 2 in 0:10; a new node has 2 cpu and ",
+        &["(live discovery, an estimate) — to make it exact, set learn"],
+    );
+    assert_eq!((found.lines.len(), found.summary.as_str(), found.code), (2, "2 checks: nothing is wrong", Some(0)));
 }
 
 #[tokio::test]
@@ -80,15 +92,15 @@ async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
     let groups = ["0:10:spread", "0:10:stuck", "0:10:weighted", "0:10:scaled", "1:5:bounds", "0:1:gone"];
     let found = check(&config(&emulator, &groups, "learn: {configMap: mine}"));
     found.has("warning spread it spans 2 zones", &["(AZRebalance) — aws autoscaling suspend-processes"]);
-    found.has("warning spread it cannot shrink: the group's Terminate process is suspended", &["resume-processes"]);
-    found.has("warning stuck it cannot grow: the group's Launch process is suspended", &["resume-processes"]);
-    found.has("warning weighted it cannot grow: ", &["different weights", "give its instance types the same weight"]);
+    found.has("warning spread cannot shrink: the group's Terminate process is suspended", &["resume-processes"]);
+    found.has("warning stuck cannot grow: the group's Launch process is suspended", &["resume-processes"]);
+    found.has("warning weighted cannot grow: ", &["different weights", "give its instance types the same weight"]);
     found.has(
         "warning scaled its size is also set by scaling policies: cpu-50 — delete them",
         &["--policy-name cpu-50"],
     );
     found.has("warning bounds configured as 1:5, but the Auto Scaling group has 0:10; 1:5 is used", &[]);
-    found.has("warning gone named in the configuration, and does not exist — create it, or correct the name", &[]);
+    found.has("warning gone is in the configuration but does not exist — create it, or correct the name", &[]);
     found.has("warning config", &["nothing is learned without learn.kubernetes: true"]);
     found.has("ok scaled size 2 in 0:10", &[]);
     found.has_no("error");
@@ -116,10 +128,10 @@ async fn a_source_that_cannot_be_read_is_an_error_and_the_others_are_checked_all
     let sources = [source("gone", "http://127.0.0.1:1"), source("there", &emulator.url())].join(", ");
     let found = check(&ConfigFile::new(&format!("sources: [{sources}]\n")));
     found.has(
-        "error gone it cannot be read: unreachable: DescribeAutoScalingGroups",
-        &["— check the network, the proxy, and region or endpoint"],
+        "error gone cannot be read: unreachable: DescribeAutoScalingGroups",
+        &["— check the network, the proxy, and the region or endpoint"],
     );
-    found.has("ok there it can be read; 1 group", &[]);
+    found.has("ok there can be read; 1 group", &[]);
     found.has("ok web", &[]);
     assert_eq!(found.code, Some(1));
 }
@@ -130,11 +142,11 @@ async fn missing_permissions_are_named_with_the_policy_that_grants_them() {
     let emulator = aws([plan("web")]);
     emulator.script("POST", "Action=DescribePolicies", 99, denied());
     let found = check(&config(&emulator, &["0:10:web"], ""));
-    found.has("warning here whether something else scales the groups cannot be read: denied: DescribePolicies", &[]);
+    found.has("warning here cannot be checked for settings that conflict with the Cluster Autoscaler: denied: DescribePolicies", &[]);
     assert_eq!(found.code, Some(0), "serving does not need it");
     emulator.script("POST", "Action=DescribeAutoScalingGroups", 99, denied());
     let found = check(&config(&emulator, &["0:10:web"], ""));
-    found.has("error here it cannot be read: denied: ", &["check the credentials", "deploy/aws-iam-policy.json"]);
+    found.has("error here cannot be read: denied: ", &["check the credentials", "deploy/aws-iam-policy.json"]);
     assert_eq!(found.code, Some(1));
 }
 
@@ -153,9 +165,9 @@ async fn names_that_two_sources_share_and_gpus_in_both_clouds_are_warned_of() {
     let sources = settings("us", &|| (one.cloud().to_owned(), one.settings()))
         + &settings("eu", &|| (two.cloud().to_owned(), two.settings()));
     let both = check(&ConfigFile::new(&format!("sources:\n{sources}")));
-    both.has("warning us/web another source has a group named web too, so each is served as source/name — use", &[]);
-    both.has("warning eu/web another source has", &[]);
-    both.has("warning config there are groups with GPUs in both clouds", &["name that label as gpuLabel"]);
+    both.has("warning us/web another source also has a group named web, so each is served as source/name — use", &[]);
+    both.has("warning eu/web another source also has", &[]);
+    both.has("warning config both clouds have GPU groups", &["set it as gpuLabel"]);
     both.has("ok eu/web", &[]);
     let labelled = check(&ConfigFile::new(&format!("gpuLabel: team/gpu\nsources:\n{sources}")));
     labelled.has_no("warning config");
@@ -196,7 +208,7 @@ async fn a_source_without_groups_is_warned_of() {
     let lines: String = emulator.settings().iter().map(|line| format!("      {line}\n")).collect();
     let discovery = "      autoDiscovery: [\"asg:tag=nobody\"]\n";
     let found = check(&ConfigFile::new(&format!("sources:\n  - name: here\n    aws:\n{lines}{discovery}")));
-    found.has("warning here no group is found — name groups under nodeGroups", &[]);
+    found.has("warning here has no node group — name groups under nodeGroups", &[]);
     assert_eq!(found.code, Some(0));
 }
 
@@ -208,7 +220,8 @@ async fn findings_are_printed_as_json_and_yaml_too() {
     let found: Vec<Value> = serde_json::from_str(&print("json")).expect("JSON");
     assert_eq!(found[0]["severity"], "warning");
     assert_eq!(found[0]["subject"], "gone");
-    assert_eq!(found[0]["what"], "named in the configuration, and does not exist");
+    assert_eq!((&found[0]["code"], &found[0]["link"]), (&"HC402".into(), &"docs/check.md#hc402".into()));
+    assert_eq!(found[0]["what"], "is in the configuration but does not exist");
     assert_eq!(found[0]["advice"], "create it, or correct the name; it is served as soon as it exists");
     let yaml: Vec<Value> = serde_saphyr::from_str(&print("yaml")).expect("YAML");
     assert_eq!(yaml, found);
@@ -220,7 +233,7 @@ async fn groups_in_moto_are_checked() {
     moto.group("by-name", "m5.large", (0, 20, 1), &[]).await;
     let source = format!("{{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:20:by-name\"]}}", moto.url());
     let found = check(&ConfigFile::new(&format!("sources: [{{name: us, aws: {source}}}]\n")));
-    found.has("ok us it can be read; 1 group", &[]);
+    found.has("ok us can be read; 1 group", &[]);
     found.has("ok by-name size 1 in 0:20; a new node has 2 cpu and ", &[]);
     assert_eq!(found.code, Some(0));
 }
@@ -235,4 +248,68 @@ fn nothing_is_written_and_a_configuration_that_cannot_be_used_is_exit_code_2() {
     let reads = |action: &&String| action.starts_with("Describe") || action.starts_with("Get");
     assert_eq!(actions.iter().filter(reads).count(), actions.len(), "{actions:?}");
     assert!(actions.iter().any(|action| action == "DescribePolicies"));
+}
+
+#[tokio::test]
+async fn warnings_fail_the_command_only_if_asked_and_the_short_form_leaves_out_what_is_fine() {
+    let emulator = aws([plan("web")]);
+    let config = config(&emulator, &["0:10:web", "0:1:gone"], "");
+    let run = |more: &[&str]| run(&[&["check", "--config", &config.path()], more].concat());
+    assert_eq!(run(&[]).status.code(), Some(0));
+    let strict = run(&["--fail-on", "warning", "-o", "short"]);
+    let (table, complaint) = texts(&strict);
+    assert_eq!(strict.status.code(), Some(1), "{complaint}");
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!((lines.len(), lines[1]), (2, "3 checks: 1 warning"), "{table}");
+    assert!(lines[0].starts_with("warning   HC402   gone") && lines[0].ends_with("(docs/check.md#hc402)"), "{table}");
+}
+
+#[tokio::test]
+async fn waiting_ends_as_soon_as_the_check_passes() {
+    let emulator = aws([plan("web")]);
+    let denied = error(403, "AccessDenied", "User: me is not authorized to perform this");
+    emulator.script("POST", "Action=DescribeAutoScalingGroups", 1, denied);
+    let config = config(&emulator, &["0:10:web"], "");
+    let output = run(&["check", "--wait", "60s", "--config", &config.path()]);
+    let (table, complaint) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{table}{complaint}");
+    assert!(complaint.contains("checking again until it passes"), "{complaint}");
+}
+
+#[test]
+fn all_codes_are_listed_without_a_configuration() {
+    let (list, _) = texts(&run(&["check", "--list"]));
+    assert!(list.lines().count() > 15 && list.contains("HC409   The template of a new node can be built"), "{list}");
+}
+
+#[tokio::test]
+async fn commands_in_the_output_quote_names_with_spaces() {
+    let name = "my $(reboot) group";
+    let mut spaced = GroupPlan::aws(name).sized(0, 10, 2);
+    spaced.removal = Permit::Withheld("suspended".to_owned());
+    let emulator = aws([spaced]);
+    let (table, _) = texts(&run(&["check", "--config", &config(&emulator, &[&format!("0:10:{name}")], "").path()]));
+    let commands: Vec<&str> = table.lines().filter(|line| line.contains("aws autoscaling")).collect();
+    assert!(commands.len() >= 2, "{table}");
+    assert!(commands.iter().all(|line| line.contains("--auto-scaling-group-name 'my $(reboot) group'")), "{table}");
+}
+
+#[tokio::test]
+async fn the_flags_of_the_autoscaler_are_read_from_its_deployment() {
+    let emulator = aws([plan("web")]);
+    let manifest = "
+kind: Deployment
+spec: {template: {spec: {containers: [{name: ca, image: 'registry.k8s.io/autoscaling/cluster-autoscaler:v1.34.2',
+  command: [./cluster-autoscaler, --cloud-provider=aws, --balance-similar-node-groups]}]}}}
+";
+    let config = config(&emulator, &["0:10:web"], "").beside("ca.yaml", manifest);
+    let output =
+        run(&["check", "-o", "json", "--config", &config.path(), "--ca-deployment", &config.path_of("ca.yaml")]);
+    let found: Vec<Value> = serde_json::from_str(&texts(&output).0).expect("JSON");
+    let codes: Vec<_> = found.iter().map(|finding| (finding["code"].as_str(), finding["severity"].as_str())).collect();
+    assert!(
+        codes.contains(&(Some("HC501"), Some("error"))) && codes.contains(&(Some("HC503"), Some("warning"))),
+        "{codes:?}"
+    );
+    assert_eq!(output.status.code(), Some(1));
 }

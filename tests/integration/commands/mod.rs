@@ -1,6 +1,7 @@
 //! The commands that answer a question and end.
 
 mod check;
+mod compare;
 mod export;
 
 use std::process::Output;

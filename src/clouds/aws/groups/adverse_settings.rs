@@ -1,12 +1,13 @@
 //! Settings of Auto Scaling groups that work against the Cluster Autoscaler: scaling policies, and the process by which a
 //! group terminates instances of its own choice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
 use super::Groups;
-use crate::cloud::{AdverseSetting, AdverseSettings, CloudError};
+use crate::cloud::text::shell_word;
+use crate::cloud::{AdverseSetting, AdverseSettings, CloudError, GroupName};
 
 /// Most pages of policies: 10,000 policies, a few dozen for each group that an account may have by default.
 const PAGES_MAX: usize = 100;
@@ -28,6 +29,9 @@ impl Groups {
             let name = group.auto_scaling_group_name().unwrap_or_default();
             settings.found.extend(policies.get(name).map(|policies| scaled_by(name, policies)));
             settings.found.extend(rebalanced(name, group));
+            settings.found.extend(replaced_before_interruption(name, group));
+            settings.found.extend(maintained(name, group));
+            settings.shared.extend(shared(name, group));
         }
         settings
     }
@@ -57,8 +61,9 @@ fn scaled_by(name: &str, policies: &[String]) -> AdverseSetting {
         group: name.into(),
         effect: format!("its size is also set by scaling policies: {}", policies.join(", ")),
         advice: format!(
-            "delete them: aws autoscaling delete-policy --auto-scaling-group-name {name} --policy-name {}",
-            policies.first().map_or("", String::as_str)
+            "delete them: aws autoscaling delete-policy --auto-scaling-group-name {} --policy-name {}",
+            shell_word(name),
+            shell_word(policies.first().map_or("", String::as_str))
         ),
     }
 }
@@ -76,10 +81,51 @@ fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
         group: name.into(),
         effect: format!("it spans {zones} zones and terminates instances in use to rebalance them ({PROCESS})"),
         advice: format!(
-            "aws autoscaling suspend-processes --auto-scaling-group-name {name} --scaling-processes {PROCESS}, or \
-             protect new instances from scale-in"
+            "aws autoscaling suspend-processes --auto-scaling-group-name {} --scaling-processes {PROCESS}, or \
+             protect new instances from scale-in",
+            shell_word(name)
         ),
     })
+}
+
+/// Capacity rebalancing launches a replacement for each Spot instance at risk, and terminates the old one without draining its node.
+fn replaced_before_interruption(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
+    (group.capacity_rebalance() == Some(true)).then(|| AdverseSetting {
+        group: name.into(),
+        effect: "replaces Spot instances at risk by itself (capacity rebalancing), beyond its size for a while"
+            .to_owned(),
+        advice: format!(
+            "drain such nodes with a termination handler instead: aws autoscaling update-auto-scaling-group \
+             --auto-scaling-group-name {} --no-capacity-rebalance",
+            shell_word(name)
+        ),
+    })
+}
+
+/// A maintenance policy lets the group exceed or undercut its size while it replaces instances.
+fn maintained(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
+    let policy = group.instance_maintenance_policy()?;
+    let (least, most) = (policy.min_healthy_percentage()?, policy.max_healthy_percentage()?);
+    (most > 100 || (0..100).contains(&least)).then(|| AdverseSetting {
+        group: name.into(),
+        effect: format!("replaces unhealthy and old instances by itself, between {least} % and {most} % of its size"),
+        advice: format!(
+            "the surplus is listed and does no harm; to end it: aws autoscaling update-auto-scaling-group \
+             --auto-scaling-group-name {} --instance-maintenance-policy MinHealthyPercentage=-1,MaxHealthyPercentage=-1",
+            shell_word(name)
+        ),
+    })
+}
+
+/// The clusters that the group's tags name, if they name several (autoscaler #8084: tags were copied from another cluster's group).
+fn shared(name: &str, group: &AutoScalingGroup) -> Option<(GroupName, Vec<String>)> {
+    const PREFIXES: [&str; 2] = ["k8s.io/cluster-autoscaler/", "kubernetes.io/cluster/"];
+    let keys = group.tags().iter().filter_map(|tag| tag.key());
+    let clusters: BTreeSet<&str> = keys
+        .filter_map(|key| PREFIXES.iter().find_map(|prefix| key.strip_prefix(prefix)))
+        .filter(|cluster| !cluster.contains('/') && *cluster != "enabled" && *cluster != "disabled")
+        .collect();
+    (clusters.len() > 1).then(|| (name.into(), clusters.into_iter().map(str::to_owned).collect()))
 }
 
 #[cfg(test)]
@@ -104,7 +150,7 @@ mod tests {
     async fn adverse_settings(fake: &Fake) -> (Vec<String>, Vec<String>) {
         let names = ["a", "b"].map(|name| NodeGroupSpec { min: 0, max: 9, name: name.to_owned() });
         let aws = fake.aws(Settings { node_groups: names.to_vec(), ..Settings::default() });
-        let AdverseSettings { found, unread } = aws.adverse_settings().await;
+        let AdverseSettings { found, unread, .. } = aws.adverse_settings().await;
         let found = found.into_iter().map(|setting| format!("{}: {}", setting.group, setting.effect));
         (found.collect(), unread.iter().map(ToString::to_string).collect())
     }
@@ -148,5 +194,35 @@ mod tests {
         let (found, unread) = adverse_settings(&fake).await;
         assert_eq!(found.len(), 1);
         assert!(unread[0].starts_with("denied: DescribePolicies"), "{unread:?}");
+    }
+
+    #[test]
+    fn a_group_that_is_tagged_for_two_clusters_is_found() {
+        let tagged = |keys: &[&str]| {
+            let tags = keys.iter().map(|key| aws_sdk_autoscaling::types::TagDescription::builder().key(*key).build());
+            shared("web", &group("web", &["z1"]).set_tags(Some(tags.collect())).build()).map(|(_, clusters)| clusters)
+        };
+        let node_template = "k8s.io/cluster-autoscaler/node-template/label/team";
+        let own = ["k8s.io/cluster-autoscaler/enabled", "k8s.io/cluster-autoscaler/prod", "kubernetes.io/cluster/prod"];
+        assert_eq!(tagged(&[own[0], own[1], own[2], node_template]), None);
+        let clusters = tagged(&[own[1], "kubernetes.io/cluster/staging"]);
+        assert_eq!(clusters, Some(vec!["prod".to_owned(), "staging".to_owned()]));
+    }
+
+    #[test]
+    fn settings_that_replace_instances_are_found() {
+        let policy = |least, most| {
+            let policy = aws_sdk_autoscaling::types::InstanceMaintenancePolicy::builder();
+            policy.min_healthy_percentage(least).max_healthy_percentage(most).build()
+        };
+        let with = |least, most| {
+            maintained("web", &group("web", &["z1"]).instance_maintenance_policy(policy(least, most)).build())
+        };
+        assert!(with(-1, -1).is_none() && with(100, 100).is_none());
+        assert!(with(90, 120).is_some_and(|found| found.effect.contains("between 90 % and 120 %")));
+        let spot =
+            |on| replaced_before_interruption("my web", &group("my web", &["z1"]).capacity_rebalance(on).build());
+        assert!(spot(true).is_some_and(|found| found.advice.contains("--auto-scaling-group-name 'my web'")));
+        assert!(spot(false).is_none());
     }
 }

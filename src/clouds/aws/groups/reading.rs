@@ -8,6 +8,7 @@ use super::super::launch::{launch_fingerprint, tags};
 use super::lifecycle;
 use super::sizes::Sizes;
 use super::weights::CapacityUnit;
+use crate::cloud::text::shell_word;
 use crate::cloud::{CAPACITY_MAX, GroupReading, NodeGroupSpec, Permit};
 
 /// A reading, and warnings about the group's settings.
@@ -63,7 +64,7 @@ fn suspended(group: &AutoScalingGroup, process: &str) -> Option<String> {
     Some(format!(
         "the group's {process} process is suspended{because}; resume it with: aws autoscaling resume-processes \
          --auto-scaling-group-name {} --scaling-processes {process}",
-        group.auto_scaling_group_name().unwrap_or_default()
+        shell_word(group.auto_scaling_group_name().unwrap_or_default())
     ))
 }
 

@@ -62,7 +62,15 @@ impl Intercept for Metering {
         let actions = READ_ACTIONS.into_iter().chain(WRITE_ACTIONS).chain(CHECK_ACTIONS);
         let mut apis = actions.map(|action| action.rsplit(':').next().unwrap_or(action));
         let api = apis.find(|api| *api == metadata.name()).unwrap_or("other");
-        match context.response() {
+        let http = context.response();
+        tracing::debug!(
+            api,
+            milliseconds = took.as_millis(),
+            status = http.map(|response| response.status().as_u16()),
+            cloud_request_id = http.and_then(|response| response.headers().get("x-amzn-requestid")),
+            "AWS responded"
+        );
+        match http {
             None => self.0.observe(api, took, CallStatus::NoResponse),
             Some(response) if response.status().is_success() => {
                 let succeeded = context.output_or_error().is_none_or(|outcome| outcome.is_ok());

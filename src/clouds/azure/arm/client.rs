@@ -200,10 +200,10 @@ impl ArmClient {
         self.measure(call, sent.elapsed(), exchanged.as_ref().ok());
         let response = exchanged.map_err(|error| context.unreachable(&error))?;
         tracing::debug!(
-            operation = call.operation,
+            api = call.operation,
             name = call.name,
             status = response.status.as_u16(),
-            request_id = response.header("x-ms-request-id"),
+            cloud_request_id = response.header("x-ms-request-id"),
             "Azure responded"
         );
         self.limiter.record(call.bucket, &call.name, ThrottleInfo::read(&response, SystemTime::now()));

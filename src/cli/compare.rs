@@ -1,0 +1,118 @@
+//! `headcount compare`
+
+use std::collections::BTreeMap;
+
+use super::output::{Output, columns};
+use super::patience::Patience;
+use super::{CommandError, clouds, server};
+use crate::admin::statusz::Document;
+use crate::check::compare::{Comparison, Row, Sides, compare};
+use crate::config::{self, Config};
+use crate::fleet::Fleet;
+use crate::kubernetes::{self, AutoscalerStatus, KubernetesApi as _};
+
+/// Compare what the cloud, Headcount, the Cluster Autoscaler and Kubernetes each believe of every node group.
+///
+/// Reads the clouds, a running server if --server names one, the Cluster Autoscaler's status ConfigMap and the nodes; nothing is
+/// written. Exits with 1 if they differ.
+#[derive(Debug, clap::Args)]
+pub(super) struct Compare {
+    #[command(flatten)]
+    configuration: config::Arguments,
+    /// The output format.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    /// The admin port of the running server, such as http://127.0.0.1:8087. Without it, Headcount's view is computed.
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// The namespace of the Cluster Autoscaler.
+    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
+    ca_namespace: String,
+    /// The ConfigMap with the Cluster Autoscaler's status.
+    #[arg(long, value_name = "NAME", default_value = "cluster-autoscaler-status")]
+    ca_status: String,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+impl Compare {
+    pub(super) async fn run(self) -> Result<(), CommandError> {
+        let config = Config::load(&self.configuration)?;
+        let fleet = clouds::prepare(&config).await?.start();
+        let ready = self.patience.wait_ready(&fleet);
+        let server = async {
+            match &self.server {
+                Some(url) => Some(server::status(url).await),
+                None => None,
+            }
+        };
+        let (ready, server, (autoscaler, nodes)) = tokio::join!(ready, server, self.cluster(&config));
+        ready?;
+        let nodes = nodes.map(|nodes| by_group(&fleet, &nodes));
+        let comparison = compare(&Sides { cloud: Document::of(&fleet), server, autoscaler, nodes });
+        self.output.print(&comparison, || table(&comparison))?;
+        if comparison.agrees() {
+            return Ok(());
+        }
+        let differing = comparison.groups.iter().filter(|row| !row.differences.is_empty()).count();
+        Err(CommandError::Failed(format!("{differing} of {} node groups differ", comparison.groups.len())))
+    }
+
+    /// What the Cluster Autoscaler wrote, and the provider IDs of all nodes.
+    async fn cluster(&self, config: &Config) -> (Result<AutoscalerStatus, String>, Result<Vec<String>, String>) {
+        let settings = config.learn.clone().unwrap_or_default();
+        let client = match kubernetes::Client::new(settings, &|name| std::env::var(name).ok()) {
+            Ok(client) => client,
+            Err(error) => return (Err(error.to_string()), Err(error.to_string())),
+        };
+        let status = async {
+            let text = client.autoscaler_status(&self.ca_namespace, &self.ca_status).await;
+            let text = text.map_err(|error| error.to_string())?;
+            let missing = || format!("there is no ConfigMap {}/{}", self.ca_namespace, self.ca_status);
+            AutoscalerStatus::parse(&text.ok_or_else(missing)?)
+        };
+        let nodes = async {
+            let nodes = client.list_nodes().await.map_err(|error| error.to_string())?;
+            Ok(nodes.into_iter().map(|node| node.provider_id).collect())
+        };
+        tokio::join!(status, nodes)
+    }
+}
+
+fn by_group(fleet: &Fleet, provider_ids: &[String]) -> BTreeMap<String, u32> {
+    let snapshot = fleet.snapshot();
+    let mut nodes = BTreeMap::new();
+    for (group, _) in provider_ids.iter().filter_map(|id| snapshot.group_of(id)) {
+        *nodes.entry(group.to_string()).or_default() += 1;
+    }
+    nodes
+}
+
+const COLUMNS: [&str; 7] = ["ID", "CLOUD", "LIVE", "HEADCOUNT", "AUTOSCALER", "NODES", "DIFFERENCES"];
+
+fn table(comparison: &Comparison) -> String {
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let size = |size: Option<u32>| shown(size.map(|size| size.to_string()));
+    let row = |row: &Row| {
+        vec![
+            row.id.clone(),
+            size(row.cloud_desired),
+            size(row.cloud_live),
+            size(row.headcount_target),
+            shown(row.autoscaler_target.map(|target| target.to_string())),
+            size(row.nodes),
+            row.differences.first().cloned().unwrap_or_default(),
+        ]
+    };
+    let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
+    for group in &comparison.groups {
+        rows.push(row(group));
+        for difference in group.differences.iter().skip(1) {
+            let mut more = vec![String::new(); COLUMNS.len() - 1];
+            more.push(difference.clone());
+            rows.push(more);
+        }
+    }
+    let notes: String = comparison.notes.iter().map(|note| format!("note: {note}\n")).collect();
+    columns(&rows) + &notes
+}

@@ -1,0 +1,52 @@
+//! Reads the status of a running server.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT, HOST};
+use hyper::{Request, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::admin::statusz::Document;
+
+/// The server responds from memory.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Thousands of groups with notes.
+const BYTES_MAX: usize = 64 << 20;
+
+/// The status of the server at this address of its admin port, such as `http://127.0.0.1:8087`. The error is a reason for people.
+pub(super) async fn status(server: &str) -> Result<Document, String> {
+    let read = timeout(LIMIT, read(server)).await;
+    read.unwrap_or_else(|_elapsed| Err(format!("{server} did not respond within {} s", LIMIT.as_secs())))
+}
+
+async fn read(server: &str) -> Result<Document, String> {
+    let uri: Uri = server.parse().map_err(|error| format!("{server} is not a URL: {error}"))?;
+    let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else {
+        return Err(format!("{server} is not an address of the form http://HOST:PORT"));
+    };
+    let port = uri.port_u16().unwrap_or(80);
+    let failed = |error: &dyn std::fmt::Display| {
+        format!("{server}: {error}; is the server running, and is its admin port forwarded?")
+    };
+    let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await.map_err(|error| failed(&error))?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
+    tokio::spawn(connection);
+    let request = Request::get("/statusz?format=json")
+        .header(HOST, format!("{host}:{port}"))
+        .header(ACCEPT, "application/json")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| failed(&error))?;
+    let response = sender.send_request(request).await.map_err(|error| failed(&error))?;
+    let code = response.status();
+    let body =
+        Limited::new(response.into_body(), BYTES_MAX).collect().await.map_err(|error| failed(&error))?.to_bytes();
+    if code != StatusCode::OK {
+        return Err(format!("{server} responded with {code}: {}", String::from_utf8_lossy(&body).trim()));
+    }
+    serde_json::from_slice(&body).map_err(|error| format!("{server} returned no status of this version: {error}"))
+}
