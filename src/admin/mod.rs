@@ -15,7 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-pub use metrics::{CertificateExpiry, Metrics};
+pub use metrics::{CertificateExpiry, Exposition, Metrics};
 use statusz::Statusz;
 
 /// Whether the server is ready, and if not, why.

@@ -3,6 +3,7 @@
 mod check;
 mod clouds;
 mod compare;
+mod events;
 mod groups;
 mod instance_types;
 mod migrate;

@@ -16,7 +16,7 @@ use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
 use crate::fleet::{Fleet, LEARN_EVERY};
 use crate::grpc::tls::LiveTls;
-use crate::grpc::{self, Gpu, GrpcMetrics, Listen, Listener};
+use crate::grpc::{self, Gpu, GrpcMetrics, Listen, Listener, RejectedClients};
 
 /// Serve the node groups to the Cluster Autoscaler.
 #[derive(Debug, clap::Args)]
@@ -68,6 +68,7 @@ impl Serve {
         let Connected { fleet, families, simulated, kubernetes, prices, calls } = clouds::connect(&config).await?;
         simulated.iter().for_each(print_events);
         let _learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
+        super::events::start(&config, &fleet);
         let settings = grpc::Settings {
             fleet: Arc::clone(&fleet),
             gpu: Gpu::new(config.gpu_label.clone(), &families),
@@ -80,6 +81,7 @@ impl Serve {
         let mut registry = Registry::default();
         calls.register(&mut registry);
         settings.metrics.register(&mut registry);
+        registry.register_collector(Box::new(RejectedClients(Arc::clone(&settings.refusals))));
         let expiry = Arc::new(move || tls.as_ref().map(|tls| tls.expiry()).unwrap_or_default());
         let metrics = Arc::new(Metrics::new(registry, Arc::clone(&fleet), expiry));
         let statusz = Some(Statusz { fleet: Arc::clone(&fleet), audience: config.admin.statusz });

@@ -56,6 +56,7 @@ pub(super) struct Admin {
 pub(super) struct Kubernetes {
     pub(super) kubeconfig: Option<Text>,
     pub(super) allow_exec: Option<Spanned<bool>>,
+    pub(super) events: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]

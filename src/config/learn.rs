@@ -13,13 +13,21 @@ use crate::kubernetes::{CONFIG_MAP_DEFAULT, Settings};
 const NAMESPACE_LETTERS_MAX: usize = 63;
 const CONFIG_MAP_LETTERS_MAX: usize = 253;
 
-/// Checks `kubernetes:` and `learn:`. `None` where nothing is to be learned.
+/// What the Kubernetes API is called for.
+pub(super) struct Access {
+    /// To learn from nodes.
+    pub(super) learn: Option<Settings>,
+    /// To write Events.
+    pub(super) events: Option<Settings>,
+}
+
+/// Checks `kubernetes:` and `learn:`.
 pub(super) fn settings(
     kubernetes: &file::Kubernetes,
     learn: &file::Learn,
     path: &Path,
     context: &mut SourceContext<'_>,
-) -> Result<Option<Settings>, ConfigError> {
+) -> Result<Access, ConfigError> {
     if let (Some(_), Some(twice)) = (&kubernetes.kubeconfig, &learn.kubeconfig) {
         checked(twice, path, |_| Err::<(), _>("kubernetes.kubeconfig is set too; remove learn.kubeconfig".to_owned()))?;
     }
@@ -38,7 +46,7 @@ pub(super) fn settings(
         name(text, "a ConfigMap's name", CONFIG_MAP_LETTERS_MAX, CONFIG_MAP_DEFAULT, true)
     })?;
     let allow_exec = kubernetes.allow_exec.as_ref().is_some_and(|allow| allow.value);
-    if !learn.kubernetes {
+    if !learn.kubernetes && !kubernetes.events {
         let unused = [&learn.kubeconfig, &learn.namespace, &learn.config_map].into_iter().flatten().next();
         let unused = unused.map(|unused| (place(unused, path), "nothing is learned"));
         let unused = unused.or_else(|| {
@@ -48,7 +56,7 @@ pub(super) fn settings(
         });
         let warning = unused.map(|(place, what)| format!("{place}: {what} without learn.kubernetes: true"));
         context.warnings.extend(warning);
-        return Ok(None);
+        return Ok(Access { learn: None, events: None });
     }
     if allow_exec && kubeconfig.is_none() {
         let place = kubernetes.allow_exec.as_ref().map(|allow| place(allow, path));
@@ -56,7 +64,8 @@ pub(super) fn settings(
         context.warnings.extend(warning);
     }
     let config_map = config_map.unwrap_or_else(|| CONFIG_MAP_DEFAULT.to_owned());
-    Ok(Some(Settings { kubeconfig, allow_exec, namespace, config_map }))
+    let settings = Settings { kubeconfig, allow_exec, namespace, config_map };
+    Ok(Access { learn: learn.kubernetes.then(|| settings.clone()), events: kubernetes.events.then_some(settings) })
 }
 
 /// A name as Kubernetes takes it (RFC 1123).

@@ -65,6 +65,8 @@ pub struct Config {
     pub instance_types: Vec<Table>,
     /// How to learn from the cluster's own nodes; `None` to learn nothing.
     pub learn: Option<kubernetes::Settings>,
+    /// How to write Kubernetes Events; `None` to write none.
+    pub events: Option<kubernetes::Settings>,
     /// The sources; never empty, with unique names.
     pub sources: Vec<Source>,
     /// Settings for single node groups.
@@ -141,6 +143,7 @@ impl Config {
             gpu_label: None,
             instance_types: Vec::new(),
             learn: None,
+            events: None,
             sources,
             groups: Policies::default(),
             warnings,

@@ -48,7 +48,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
     });
     let instance_types = instance_types.collect::<Result<_, _>>()?;
     let mut context = SourceContext { environment, warnings: Vec::new() };
-    let learn = learn::settings(&file.kubernetes, &file.learn, path, &mut context)?;
+    let learn::Access { learn, events } = learn::settings(&file.kubernetes, &file.learn, path, &mut context)?;
     let sources = source::all(file.sources, path, &mut context)?;
     let groups =
         file.groups.into_iter().map(|group| groups::policy(group, path)).collect::<Result<_, _>>().map(Policies)?;
@@ -61,6 +61,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
         gpu_label,
         instance_types,
         learn,
+        events,
         sources,
         groups,
         warnings: context.into_warnings(),

@@ -50,7 +50,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub use contact::LastCall;
 pub use deadline::Deadline;
 pub use error::{FleetError, Refusal};
-pub use journal::{Decision, JOURNAL_FAMILIES, Journal, RequestKind, RequestResult, UnfinishedOperation};
+pub use journal::{Decision, JOURNAL_FAMILIES, Journal, Notice, RequestKind, RequestResult, UnfinishedOperation};
 use learning::LearnedState;
 pub use learning::{Learner, recall};
 pub use limits::LEARN_EVERY;

@@ -160,6 +160,11 @@ impl Watcher {
                     source = %self.name, error = %problem, retry_in_seconds = pause.as_secs_f64(),
                     "source cannot be listed; serving the last readings"
                 );
+                if self.failures == 1 {
+                    self.context.journal.notify("SourcePaused", || {
+                        format!("source {}: not called for {} s: {problem}", self.name, pause.as_secs())
+                    });
+                }
                 self.report(|health| {
                     health.problem = Some(problem);
                     health.paused_until = Some(Instant::now() + pause);

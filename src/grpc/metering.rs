@@ -1,11 +1,14 @@
 //! A layer around the gRPC port that counts and times every call, by method and status code, and gives it a request ID.
 
+use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http_body::{Body, Frame, SizeHint};
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
@@ -16,8 +19,9 @@ use tower_layer::Layer;
 use tower_service::Service;
 use tracing::Instrument as _;
 
+use super::listener::Refusals;
 use crate::fleet::RequestId;
-use crate::metrics::FamilySpec;
+use crate::metrics::{FamilySpec, samples};
 
 const REQUESTS: FamilySpec = FamilySpec::counter(
     "headcount_grpc_requests",
@@ -30,8 +34,14 @@ const SECONDS: FamilySpec = FamilySpec::histogram(
     "Duration of calls on the gRPC port, by method",
 );
 
+static REJECTED: FamilySpec = FamilySpec::counter(
+    "headcount_grpc_rejected_clients",
+    &[],
+    "Connections on the gRPC port that were turned away: a failed handshake, a name that is not allowed, too many at once",
+);
+
 /// The families of this module.
-pub const GRPC_FAMILIES: [FamilySpec; 2] = [REQUESTS, SECONDS];
+pub const GRPC_FAMILIES: [FamilySpec; 3] = [REQUESTS, SECONDS, REJECTED];
 
 /// From a read out of memory to the longest deadline in use.
 const BUCKETS: [f64; 13] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
@@ -117,6 +127,18 @@ impl GrpcMetrics {
     pub fn register(&self, registry: &mut Registry) {
         REQUESTS.register(registry, self.requests.clone());
         SECONDS.register(registry, self.seconds.clone());
+    }
+}
+
+/// Serves the count of the clients that were turned away.
+#[derive(Debug)]
+pub struct RejectedClients(pub Arc<Refusals>);
+
+impl Collector for RejectedClients {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        // Exact up to 2^32.
+        let total = u32::try_from(self.0.total()).unwrap_or(u32::MAX);
+        samples(&mut encoder, &REJECTED, &mut String::new())?.write(&[], total.into())
     }
 }
 

@@ -4,7 +4,7 @@
 //! transport of Headcount's own (`transport.rs`): that one reads address and credentials again for each request and sets a
 //! time limit on everything, exec plugins included.
 //!
-//! [`NODE_VERBS`], [`CONFIG_MAP_VERBS`] and [`CONFIG_MAP_CREATION_VERBS`] are the manifest `deploy/kubernetes-rbac.yaml`;
+//! [`NODE_VERBS`], [`CONFIG_MAP_VERBS`], [`CONFIG_MAP_CREATION_VERBS`] and [`EVENT_VERBS`] are the manifest `deploy/kubernetes-rbac.yaml`;
 //! a test holds them equal, another one what the client really sends.
 
 mod autoscaler_status;
@@ -12,6 +12,7 @@ mod client;
 mod cluster_config;
 mod endpoint;
 mod error;
+mod events;
 mod exec;
 mod kubeconfig;
 mod node;
@@ -28,6 +29,7 @@ pub use autoscaler_status::{
 pub use client::Client;
 pub use cluster_config::{ClusterConfig, ClusterConfigError};
 pub use error::KubernetesError;
+pub use events::{EVENT_VERBS, EventWriter, OwnPod};
 pub use exec::ExecError;
 pub use node::Node;
 pub use node_watch::{NODES_MAX, NodeWatch};

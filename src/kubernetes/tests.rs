@@ -43,6 +43,7 @@ fn the_manifest_allows_exactly_the_calls_made() {
             rule("ClusterRole", "nodes", "", &NODE_VERBS),
             rule("Role", "configmaps", CONFIG_MAP_DEFAULT, &CONFIG_MAP_VERBS),
             rule("Role", "configmaps", "", &CONFIG_MAP_CREATION_VERBS),
+            rule("Role", "events", "", &EVENT_VERBS),
         ]
     );
 }

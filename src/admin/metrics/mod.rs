@@ -29,9 +29,11 @@ pub type CertificateExpiry = Arc<dyn Fn() -> Vec<(&'static str, f64)> + Send + S
 pub struct Metrics(Registry);
 
 /// One exposition.
-pub(super) struct Exposition {
-    pub(super) content_type: &'static str,
-    pub(super) text: String,
+pub struct Exposition {
+    /// Its content type.
+    pub content_type: &'static str,
+    /// Its text.
+    pub text: String,
 }
 
 impl Metrics {
@@ -50,7 +52,11 @@ impl Metrics {
     }
 
     /// Writes all metrics in the format that the `Accept` header asks for.
-    pub(super) fn render(&self, accept: &str) -> Result<Exposition, fmt::Error> {
+    ///
+    /// # Errors
+    ///
+    /// If a collector fails.
+    pub fn render(&self, accept: &str) -> Result<Exposition, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.0)?;
         Ok(if classic::wants_open_metrics(accept) {

@@ -11,7 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::lock;
-use crate::cloud::{FailureClass, ProviderId};
+use crate::cloud::{Failure, FailureClass, ProviderId};
 use crate::fleet::status::GroupStatus;
 use crate::metrics::FamilySpec;
 
@@ -230,23 +230,30 @@ impl Counts {
         self.seconds.get_or_create(&KindLabel { operation }).observe(took.as_secs_f64());
     }
 
-    /// Counts the instances that failed since the status before.
-    pub(super) fn launches(&self, group: &str, before: Option<&GroupStatus>, now: &GroupStatus) {
+    /// Counts the instances that failed since the status before, and returns one failure for each code.
+    pub(super) fn launches<'a>(
+        &self,
+        group: &str,
+        before: Option<&GroupStatus>,
+        now: &'a GroupStatus,
+    ) -> Vec<&'a Failure> {
         if now.instances.iter().all(|listed| listed.failure.is_none()) {
-            return;
+            return Vec::new();
         }
         let failed_before: BTreeMap<&ProviderId, &str> = before
             .into_iter()
             .flat_map(|status| &status.instances)
             .filter_map(|listed| Some((&listed.id, listed.failure.as_ref()?.code.as_str())))
             .collect();
-        let mut counted = BTreeSet::new();
+        let (mut counted, mut failures) = (BTreeSet::new(), BTreeMap::new());
         for listed in &now.instances {
             let Some(failure) = &listed.failure else { continue };
             if !failed_before.contains_key(&listed.id) && counted.insert(&listed.id) {
                 self.launch_failed(group, failure.class, &failure.code);
+                failures.entry(failure.code.as_str()).or_insert(failure);
             }
         }
+        failures.into_values().collect()
     }
 
     fn launch_failed(&self, group: &str, class: FailureClass, code: &str) {

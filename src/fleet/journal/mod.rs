@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use prometheus_client::registry::Registry;
 use serde::Serialize;
+use tokio::sync::broadcast;
 
 use counts::Counts;
 pub(super) use counts::SIDE_TASK;
@@ -48,12 +49,34 @@ fn rfc3339<S: serde::Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok
     serializer.collect_str(&humantime::format_rfc3339_seconds(*at))
 }
 
+/// Something that a person who looks at the cluster should see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// What happened, in one word.
+    pub reason: &'static str,
+    /// To which group or source, and why.
+    pub note: String,
+}
+
+/// Notices that wait for a subscriber; a slower one misses the oldest.
+const NOTICES_WAITING_MAX: usize = 64;
+
+#[derive(Debug)]
+struct Notices(broadcast::Sender<Notice>);
+
+impl Default for Notices {
+    fn default() -> Self {
+        Self(broadcast::channel(NOTICES_WAITING_MAX).0)
+    }
+}
+
 /// The only owner of what it records.
 #[derive(Debug, Default)]
 pub struct Journal {
     decisions: Mutex<VecDeque<Decision>>,
     underway: Mutex<BTreeMap<String, Underway>>,
     counts: Counts,
+    notices: Notices,
 }
 
 impl Journal {
@@ -65,6 +88,18 @@ impl Journal {
     /// Counts a task that ended unexpectedly and is started again.
     pub fn count_restart(&self, task: &'static str) {
         self.counts.restarted(task);
+    }
+
+    /// Notices from now on.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.0.subscribe()
+    }
+
+    /// Notifies whoever listens.
+    pub(super) fn notify(&self, reason: &'static str, note: impl FnOnce() -> String) {
+        if self.notices.0.receiver_count() > 0 {
+            let _all_gone = self.notices.0.send(Notice { reason, note: note() });
+        }
     }
 
     /// The last decisions, newest first.
@@ -79,6 +114,12 @@ impl Journal {
 
     /// Records a decision.
     pub(super) fn decide(&self, decision: Decision) {
+        if decision.result != RequestResult::Ok.as_str() {
+            self.notify("WriteFailed", || {
+                let Decision { group, action, result, reason, .. } = &decision;
+                format!("node group {group}: {action}: {result}: {reason}")
+            });
+        }
         let mut decisions = lock(&self.decisions);
         if decisions.len() >= DECISIONS {
             decisions.pop_front();
@@ -94,7 +135,9 @@ impl Journal {
     /// Compares what is published of a group with what was published before.
     pub(super) fn published(&self, group: &str, before: Option<&GroupView>, now: &GroupView, in_flight: &InFlight) {
         self.counts.expect(group);
-        self.counts.launches(group, before.map(|view| view.status.as_ref()), &now.status);
+        for failure in self.counts.launches(group, before.map(|view| view.status.as_ref()), &now.status) {
+            self.notify("LaunchFailed", || format!("node group {group}: {}: {}", failure.code, failure.message));
+        }
         let mut underway = lock(&self.underway);
         let is_idle = in_flight.operations().is_empty();
         if is_idle && !underway.contains_key(group) {

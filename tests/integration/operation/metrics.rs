@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::document::families;
 use super::tools::{promtool, python};
-use crate::peers::headcount::Server;
+use crate::peers::headcount::{ConfigFile, Server};
 
 const OPEN_METRICS: &str =
     "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n";
@@ -120,4 +120,21 @@ async fn a_request_shows_in_the_counts_of_calls_and_operations_and_in_the_sizes(
     assert_eq!(f64::from(server.client().await.target("web").await), target);
     assert!(value(&text, "headcount_last_ca_call_timestamp_seconds").is_some_and(|at| at > 1.6e9));
     assert_eq!(value(&text, "headcount_standby"), Some(0.0));
+}
+
+#[tokio::test]
+async fn the_metrics_of_a_thousand_groups_fit_into_5_mb() {
+    let config = ConfigFile::new("sources: [{name: large, simulated: {groups: 1000, instances: 3}}]\n");
+    let server = Server::with_config(&config);
+    let mut client = server.client().await;
+    client.until("all groups are served", async |client| client.node_groups().await.len() == 1000).await;
+    for headers in ["", OPEN_METRICS] {
+        let text = body(&server.probe_with("/metrics", headers));
+        assert!(
+            text.lines().count() > 39_000 && text.len() < 5_000_000,
+            "{} lines, {} bytes",
+            text.lines().count(),
+            text.len()
+        );
+    }
 }

@@ -2,6 +2,8 @@
 
 mod browser;
 mod document;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod events;
 mod metrics;
 mod monitoring;
 mod statusz;

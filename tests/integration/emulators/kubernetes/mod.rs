@@ -319,6 +319,7 @@ impl Cluster {
                     None => refused(404, "configmaps not found"),
                 }
             }
+            ("POST", ["api", "v1", "namespaces", _, "events"]) => HttpResponse::json(201, &request.json()),
             ("POST", ["api", "v1", "namespaces", namespace, "configmaps"]) => self.create(namespace, request.json()),
             ("PATCH", ["api", "v1", "namespaces", namespace, "configmaps", name])
                 if request.header("content-type") == Some("application/merge-patch+json") =>
