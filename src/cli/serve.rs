@@ -16,7 +16,7 @@ use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
 use crate::fleet::{Fleet, LEARN_EVERY};
 use crate::grpc::tls::LiveTls;
-use crate::grpc::{self, Gpu, GrpcMetrics, Listen, Listener, RejectedClients};
+use crate::grpc::{self, Gpu, GrpcMetrics, Listen, Listener, ServiceTotals};
 
 /// Serve the node groups to the Cluster Autoscaler.
 #[derive(Debug, clap::Args)]
@@ -81,7 +81,8 @@ impl Serve {
         let mut registry = Registry::default();
         calls.register(&mut registry);
         settings.metrics.register(&mut registry);
-        registry.register_collector(Box::new(RejectedClients(Arc::clone(&settings.refusals))));
+        let (refusals, prices) = (Arc::clone(&settings.refusals), Arc::clone(&settings.prices));
+        registry.register_collector(Box::new(ServiceTotals { refusals, prices }));
         let expiry = Arc::new(move || tls.as_ref().map(|tls| tls.expiry()).unwrap_or_default());
         let metrics = Arc::new(Metrics::new(registry, Arc::clone(&fleet), expiry));
         let statusz = Some(Statusz { fleet: Arc::clone(&fleet), audience: config.admin.statusz });

@@ -22,6 +22,7 @@ use tracing::Instrument as _;
 use super::listener::Refusals;
 use crate::fleet::RequestId;
 use crate::metrics::{FamilySpec, samples};
+use crate::prices::Prices;
 
 const REQUESTS: FamilySpec = FamilySpec::counter(
     "headcount_grpc_requests",
@@ -40,8 +41,14 @@ static REJECTED: FamilySpec = FamilySpec::counter(
     "Connections on the gRPC port that were turned away: a failed handshake, a name that is not allowed, too many at once",
 );
 
+static ESTIMATES: FamilySpec = FamilySpec::counter(
+    "headcount_price_estimates",
+    &[],
+    "Prices that the Cluster Autoscaler got and that are estimates from the vCPUs and the memory of the instance type",
+);
+
 /// The families of this module.
-pub const GRPC_FAMILIES: [FamilySpec; 3] = [REQUESTS, SECONDS, REJECTED];
+pub const GRPC_FAMILIES: [FamilySpec; 4] = [REQUESTS, SECONDS, REJECTED, ESTIMATES];
 
 /// From a read out of memory to the longest deadline in use.
 const BUCKETS: [f64; 13] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
@@ -130,15 +137,28 @@ impl GrpcMetrics {
     }
 }
 
-/// Serves the count of the clients that were turned away.
-#[derive(Debug)]
-pub struct RejectedClients(pub Arc<Refusals>);
+/// Serves what the service and its listener count themselves.
+pub struct ServiceTotals {
+    /// The clients that were turned away.
+    pub refusals: Arc<Refusals>,
+    /// The prices.
+    pub prices: Arc<Prices>,
+}
 
-impl Collector for RejectedClients {
+impl fmt::Debug for ServiceTotals {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ServiceTotals")
+    }
+}
+
+impl Collector for ServiceTotals {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         // Exact up to 2^32.
-        let total = u32::try_from(self.0.total()).unwrap_or(u32::MAX);
-        samples(&mut encoder, &REJECTED, &mut String::new())?.write(&[], total.into())
+        let exact = |total: u64| f64::from(u32::try_from(total).unwrap_or(u32::MAX));
+        for (spec, total) in [(&REJECTED, self.refusals.total()), (&ESTIMATES, self.prices.estimates())] {
+            samples(&mut encoder, spec, &mut String::new())?.write(&[], exact(total))?;
+        }
+        Ok(())
     }
 }
 

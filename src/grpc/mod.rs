@@ -19,5 +19,5 @@ pub mod tls;
 pub use gpu::Gpu;
 pub use listen::{Listen, ListenError};
 pub use listener::{Listener, Refusals};
-pub use metering::{GRPC_FAMILIES, GrpcMetrics, RejectedClients};
+pub use metering::{GRPC_FAMILIES, GrpcMetrics, ServiceTotals};
 pub use server::{Settings, serve, service};
