@@ -6,6 +6,7 @@ mod compare;
 mod events;
 mod groups;
 mod instance_types;
+pub mod log;
 mod migrate;
 mod output;
 mod patience;
@@ -14,13 +15,15 @@ mod server;
 pub mod shutdown;
 mod template;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use thiserror::Error;
-use tracing_subscriber::EnvFilter;
 
+use log::LogFormat;
+
+use crate::cloud::text::printable;
 use crate::config::ConfigError;
 
 /// An external cloud provider for the Kubernetes Cluster Autoscaler.
@@ -58,14 +61,6 @@ enum Command {
     InstanceTypes(instance_types::InstanceTypes),
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormat {
-    /// One line for each decision.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
 /// Why a command failed.
 #[derive(Debug, Error)]
 enum CommandError {
@@ -84,7 +79,7 @@ enum CommandError {
 /// command line.
 pub fn run() -> ExitCode {
     let Arguments { command, log, log_format } = Arguments::parse();
-    let outcome = start_logs(&log, log_format).and_then(|()| runtime()).and_then(|runtime| {
+    let outcome = log::start(&log, log_format).and_then(|()| runtime()).and_then(|runtime| {
         let outcome = runtime.block_on(async {
             match command {
                 Command::Serve(serve) => serve.run().await,
@@ -100,11 +95,12 @@ pub fn run() -> ExitCode {
         runtime.shutdown_background();
         outcome
     });
+    log::flush();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Not a log line: it is part of the command's output.
-            let _ignored = writeln!(io::stderr(), "headcount: {error}");
+            let _ignored = writeln!(io::stderr(), "headcount: {}", printable(&error.to_string()));
             match error {
                 CommandError::Configuration(_) | CommandError::Usage(_) => ExitCode::from(2),
                 CommandError::Failed(_) => ExitCode::FAILURE,
@@ -118,18 +114,6 @@ fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
         .enable_all()
         .build()
         .map_err(|error| CommandError::Failed(format!("cannot start threads: {error}")))
-}
-
-fn start_logs(filter: &str, format: LogFormat) -> Result<(), CommandError> {
-    let bad = |error| CommandError::Usage(format!("--log {filter:?} is not a valid filter: {error}; try --log info"));
-    // What kube logs about each failed request, src/fleet/learning.rs logs once.
-    let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    match format {
-        LogFormat::Text => logs.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => logs.json().flatten_event(true).init(),
-    }
-    Ok(())
 }
 
 #[cfg(test)]

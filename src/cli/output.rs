@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::CommandError;
+use crate::cloud::text::printable;
 
 /// The format of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -41,9 +42,10 @@ pub(super) fn print(text: &str) -> Result<(), CommandError> {
 
 /// Lays out rows in aligned columns. The first row is the heading.
 pub(super) fn columns(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             let width = width(column).unwrap_or_default();
@@ -74,5 +76,6 @@ mod tests {
     fn columns_line_up() {
         let rows = [vec!["ID".to_owned(), "MIN".to_owned()], vec!["web".to_owned(), "1".to_owned()]];
         assert_eq!(columns(&rows), "ID    MIN\nweb   1\n");
+        assert_eq!(columns(&[vec!["a\nerror".to_owned(), "\u{1b}[2J".to_owned()]]), "a\\nerror   \\u001b[2J\n");
     }
 }

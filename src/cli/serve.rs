@@ -1,6 +1,5 @@
 //! `headcount serve`
 
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use tokio::net::TcpListener;
 
 use super::CommandError;
 use super::clouds::{self, Connected};
+use super::log;
 use super::shutdown::Shutdown;
 use crate::admin::statusz::Statusz;
 use crate::admin::{self, Metrics, Pages, Readiness, ReadinessCheck};
@@ -154,9 +154,7 @@ fn print_events(cloud: &Arc<Simulated>) {
     tokio::spawn(async move {
         loop {
             match events.recv().await {
-                Ok(event) => {
-                    let _ignored = writeln!(io::stderr(), "demo | {event}");
-                }
+                Ok(event) => log::print(&format!("demo | {event}")),
                 Err(tokio::sync::broadcast::error::RecvError::Lagged(missed)) => {
                     tracing::debug!(missed, "demo events were dropped");
                 }

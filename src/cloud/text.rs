@@ -1,13 +1,50 @@
 //! Texts from a cloud, made fit for a log line, an event or a gRPC status.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 
 /// Longest message kept of an error or of a failed launch. The Cluster Autoscaler repeats it in events and in its status.
 pub const MESSAGE_CHARS_MAX: usize = 200;
 
-/// Puts a text on one line and cuts it to `chars_max` characters. A text that was cut ends in `…`.
+/// Replaces what a terminal or a log reader might obey: control characters, line breaks, escapes, and characters that change the
+/// direction of text or are invisible. Each becomes `\n`, `\r`, `\t` or `\uXXXX`, which JSON reads as the same character.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unprintable) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '\n' => safe.push_str("\\n"),
+            '\r' => safe.push_str("\\r"),
+            '\t' => safe.push_str("\\t"),
+            _ if is_unprintable(character) => {
+                let units =
+                    character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+                safe.push_str(&units);
+            }
+            _ => safe.push(character),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+fn is_unprintable(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            // Soft hyphen, Arabic letter mark, zero-width characters and directional marks.
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+            // Line and paragraph separators, directional embeddings and overrides.
+            | '\u{2028}'..='\u{202e}'
+            // Invisible operators and directional isolates.
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            // Invisible tags.
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Puts a text on one line, replaces what is not printable, and cuts it to `chars_max` characters. A text that was cut ends in `…`.
 pub fn shorten(text: &str, chars_max: usize) -> String {
-    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut line = printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned();
     if line.char_indices().nth(chars_max).is_some() {
         let kept = line.char_indices().nth(chars_max.saturating_sub(1)).map_or(0, |(start, _)| start);
         line.truncate(kept);
@@ -54,6 +91,17 @@ mod tests {
         assert_eq!(shorten(&"ä".repeat(200), 200), "ä".repeat(200));
         let long = shorten(&"ä".repeat(201), 200);
         assert_eq!((long.chars().count(), long.chars().next_back()), (200, Some('…')));
+    }
+
+    #[test]
+    fn no_text_can_command_a_terminal_or_forge_a_line() {
+        assert_eq!(printable("plain ä 🕴 text"), "plain ä 🕴 text");
+        let evil = "a\n\r\t\u{1b}[2J\u{7}\u{7f}\u{85}\u{9b}31m\u{202e}\u{2066}\u{2028}\u{feff}\u{e0041}z";
+        let expected = "a\\n\\r\\t\\u001b[2J\\u0007\\u007f\\u0085\\u009b31m\\u202e\\u2066\\u2028\\ufeff\\udb40\\udc41z";
+        assert_eq!(printable(evil), expected);
+        let json: String = serde_json::from_str(&format!("\"{expected}\"")).expect("JSON");
+        assert_eq!(json, evil);
+        assert!(!shorten(evil, 200).contains(is_unprintable));
     }
 
     #[derive(Debug, Error)]

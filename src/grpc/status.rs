@@ -6,7 +6,7 @@
 use tonic::{Code, Status};
 
 use crate::cloud::CloudError;
-use crate::cloud::text::shorten;
+use crate::cloud::text::{printable, shorten};
 use crate::fleet::FleetError;
 
 /// The longest message of a status, in bytes. A message quotes the request, which may have megabytes, and travels in a
@@ -24,9 +24,10 @@ pub(super) fn invalid(message: &str) -> Status {
     Status::invalid_argument(fit(message))
 }
 
-/// Shortens a message that does not fit into a header.
+/// Shortens a message that does not fit into a header, and replaces what is not printable: CA logs it.
 fn fit(message: &str) -> String {
     const ELLIPSIS: char = '…';
+    let message = &*printable(message);
     if message.len() <= MESSAGE_BYTES_MAX {
         return message.to_owned();
     }

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::Notify;
+
 /// The most bytes that one connection may make the process hold: one request of the largest size.
 pub(crate) const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The most bytes that all connections may make it hold, beside what every connection is granted.
@@ -14,6 +16,14 @@ const GRANTED_BYTES: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     shared: Mutex<usize>,
+    freed: Notify,
+}
+
+impl Budget {
+    /// Waits until bytes are freed.
+    pub(crate) async fn freed(&self) {
+        self.freed.notified().await;
+    }
 }
 
 /// What one connection holds.
@@ -65,6 +75,7 @@ impl Drop for Charge {
         *held = after;
         let mut shared = self.account.budget.shared.lock().unwrap_or_else(PoisonError::into_inner);
         *shared = shared.saturating_sub(less);
+        self.account.budget.freed.notify_waiters();
     }
 }
 

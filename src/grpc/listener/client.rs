@@ -111,6 +111,11 @@ impl ClientState {
         Some(Unread { client: Arc::clone(self), _charge: self.responses.charge(bytes)? })
     }
 
+    /// How many bytes of responses it has not read.
+    pub(super) fn unread(&self) -> usize {
+        self.responses.held()
+    }
+
     /// Notes that a call is under way.
     pub(crate) fn begin_call(self: &Arc<Self>) -> CallUnderWay {
         self.calls.fetch_add(1, Ordering::Relaxed);

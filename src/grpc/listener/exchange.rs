@@ -9,12 +9,12 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::{Request, Response};
-use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 use tonic::Status;
 use tonic::body::Body;
-use tonic::service::Routes;
 use tower_service::Service as _;
 
+use super::Port;
 use super::budget::Charge;
 use super::client::{ClientState, Unread};
 use super::frames::BODY_LIMIT;
@@ -26,9 +26,12 @@ const CALLS: &str = "/clusterautoscaler.cloudprovider.";
 /// No call takes longer, whatever timeout its caller sets.
 const CALL_LIMIT: Duration = Duration::from_secs(10 * 60);
 
+/// A connection that is closed frees its bytes at once.
+const MAKING_ROOM_LIMIT: Duration = Duration::from_millis(100);
+
 /// Responds to one request.
 pub(super) async fn respond(
-    mut routes: Routes,
+    port: Arc<Port>,
     client: Arc<ClientState>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
@@ -42,8 +45,8 @@ pub(super) async fn respond(
     });
     request.extensions_mut().insert(Arrival(arrival));
     let responding = async {
-        let response = routes.call(request).await.unwrap_or_else(|never: Infallible| match never {});
-        if is_call { held(&client, response).await } else { response }
+        let response = port.routes.clone().call(request).await.unwrap_or_else(|never: Infallible| match never {});
+        if is_call { held(&port, &client, response).await } else { response }
     };
     Ok(timeout_at(until, responding).await.unwrap_or_else(|_elapsed| {
         Status::deadline_exceeded("the call was not finished within its deadline").into_http()
@@ -51,20 +54,34 @@ pub(super) async fn respond(
 }
 
 /// Holds a whole response until the client has read it. It counts from now on, and not only when the client makes room for it.
-async fn held(client: &Arc<ClientState>, response: Response<Body>) -> Response<Body> {
+async fn held(port: &Port, client: &Arc<ClientState>, response: Response<Body>) -> Response<Body> {
     let (head, body) = response.into_parts();
     let Ok(whole) = body.collect().await else {
         return Status::internal("the response cannot be encoded").into_http();
     };
     let trailers = whole.trailers().cloned();
     let bytes = whole.to_bytes();
-    let Some(unread) = client.hold_response(bytes.len()) else {
+    let Some(unread) = room_for(port, client, bytes.len()).await else {
         let message = "too many responses on this connection have not been read; read them, then try again";
         return Status::resource_exhausted(message).into_http();
     };
     let bytes = Bytes::from_owner(Held { bytes, _unread: unread });
     let body = Full::new(bytes).with_trailers(async { trailers.map(Ok) });
     Response::from_parts(head, Body::new(body))
+}
+
+/// Makes room for a response, if need be at the expense of the client that has left the most unread.
+async fn room_for(port: &Port, client: &Arc<ClientState>, bytes: usize) -> Option<Unread> {
+    loop {
+        let freed = port.responses.freed();
+        if let Some(unread) = client.hold_response(bytes) {
+            return Some(unread);
+        }
+        if !port.places.spare_slowest_reader(client.unread().saturating_add(bytes)) {
+            return None;
+        }
+        let _freed_or_tried_again = timeout(MAKING_ROOM_LIMIT, freed).await;
+    }
 }
 
 /// Bytes that count as unread until the HTTP library drops them.

@@ -61,6 +61,17 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).spare_one()
     }
 
+    /// Closes the connection that has left the most bytes of responses unread, if those are more than so many.
+    pub(super) fn spare_slowest_reader(&self, more_than: usize) -> bool {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let slowest = taken.clients.iter().map(|(id, client)| (client.unread(), *id)).max();
+        let Some((_, id)) = slowest.filter(|(unread, _)| *unread > more_than) else { return false };
+        if let Some(client) = taken.clients.remove(&id) {
+            client.close();
+        }
+        true
+    }
+
     /// How many connections there are.
     pub(super) fn len(&self) -> usize {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).clients.len()

@@ -52,10 +52,10 @@ impl Session {
         client.expect_preface();
         let connection = Connection { transport, client: Arc::clone(&client) };
         let service = {
-            let (routes, client) = (port.routes.clone(), Arc::clone(&client));
+            let (port, client) = (Arc::clone(&port), Arc::clone(&client));
             service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
                 request.extensions_mut().insert(peer.clone());
-                exchange::respond(routes.clone(), Arc::clone(&client), request)
+                exchange::respond(Arc::clone(&port), Arc::clone(&client), request)
             })
         };
         let mut http = std::pin::pin!(server().serve_connection(TokioIo::new(connection), service));

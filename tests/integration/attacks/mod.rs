@@ -3,4 +3,5 @@
 mod admin;
 mod certificates;
 mod grpc;
+mod log;
 mod strangers;

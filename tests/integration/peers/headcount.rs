@@ -158,6 +158,20 @@ impl Server {
         Client { stub: CloudProviderClient::new(channel) }
     }
 
+    /// A client of a server whose log is not read. It may still be starting.
+    pub(crate) async fn client_at(address: SocketAddr) -> Client {
+        let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address");
+        let connecting = async {
+            loop {
+                match endpoint.connect().await {
+                    Ok(channel) => return Client { stub: CloudProviderClient::new(channel) },
+                    Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, connecting).await.expect("connects")
+    }
+
     /// Its process ID.
     pub(crate) fn process_id(&self) -> u32 {
         self.process.id()
@@ -174,16 +188,21 @@ impl Server {
 
     /// The same, with these header lines in the request.
     pub(crate) fn probe_with(&self, path: &str, headers: &str) -> String {
-        self.ask(path, "headcount", headers)
+        Self::ask(self.admin, path, "headcount", headers)
     }
 
     /// The same, with this host in the request.
     pub(crate) fn probe_as(&self, path: &str, host: &str) -> String {
-        self.ask(path, host, "")
+        Self::ask(self.admin, path, host, "")
     }
 
-    fn ask(&self, path: &str, host: &str, headers: &str) -> String {
-        let mut stream = TcpStream::connect(self.admin).expect("connects");
+    /// The response of an admin port.
+    pub(crate) fn probe_at(address: SocketAddr, path: &str) -> String {
+        Self::ask(address, path, "headcount", "")
+    }
+
+    fn ask(address: SocketAddr, path: &str, host: &str, headers: &str) -> String {
+        let mut stream = TcpStream::connect(address).expect("connects");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n").expect("written");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
@@ -215,28 +234,32 @@ impl Server {
 
     /// Sends a signal.
     pub(crate) fn signal(&self, name: &str) {
-        let signal = format!("-{name}");
-        let sent = Command::new("kill").args([&signal, &self.process.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success());
+        signal(&self.process, name);
     }
 
     /// Sends SIGTERM and waits for the end.
     pub(crate) fn terminate(mut self) -> ExitStatus {
-        self.signal("TERM");
-        self.ended()
+        Self::terminate_process(&mut self.process)
     }
 
-    /// Waits for the end.
-    pub(crate) fn ended(&mut self) -> ExitStatus {
+    /// Sends SIGTERM to a process and waits for its end.
+    pub(crate) fn terminate_process(process: &mut Child) -> ExitStatus {
+        signal(process, "TERM");
         let began = std::time::Instant::now();
         while began.elapsed() < PATIENCE {
-            if let Some(status) = self.process.try_wait().expect("it can be waited for") {
+            if let Some(status) = process.try_wait().expect("it can be waited for") {
                 return status;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        let _killed = process.kill();
         panic!("it does not end");
     }
+}
+
+fn signal(process: &Child, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &process.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
 }
 
 impl Drop for Server {

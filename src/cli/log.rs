@@ -1,0 +1,255 @@
+//! The log. Whatever becomes of stderr, no task waits for it: lines go through a bounded queue to a thread of their own, and those
+//! that do not fit are counted and dropped.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::CommandError;
+use crate::cloud::text::printable;
+
+/// Lines that wait for the thread that writes them.
+const QUEUE_LINES: usize = 4096;
+/// The longest line, in bytes. With the queue full of such lines, the process holds 32 MiB.
+const LINE_BYTES_MAX: usize = 8 * 1024;
+/// How long the end of the process waits for the queue.
+const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+/// How often dropped lines are reported.
+const REPORT_EVERY: Duration = Duration::from_secs(10);
+
+/// The log format.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum LogFormat {
+    /// One line for each decision.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// What became of the log's lines.
+#[derive(Debug, Default)]
+struct Counts {
+    waiting: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+static QUEUE: OnceLock<Queue> = OnceLock::new();
+
+/// How many lines have been dropped since the start.
+pub fn dropped_lines() -> u64 {
+    QUEUE.get().map_or(0, |queue| queue.counts.dropped.load(Ordering::Relaxed))
+}
+
+/// Writes a line that is not a log line, as the demo does.
+pub(super) fn print(line: &str) {
+    if let Some(queue) = QUEUE.get() {
+        queue.put(printable(line).into_owned() + "\n");
+    }
+}
+
+/// Starts logging to stderr.
+pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError> {
+    let bad = |error| CommandError::Usage(format!("--log {filter:?} is not a valid filter: {error}; try --log info"));
+    // What kube logs about each failed request, src/fleet/learning.rs logs once.
+    let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
+    let queue = Queue::start(io::stderr(), Arc::default())?;
+    let queue = QUEUE.get_or_init(|| queue).clone();
+    // Colours are escape sequences, and the filter of foreign text lets none pass. An error while writing the log must not be
+    // logged: the library would panic where stderr is closed.
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(queue)
+        .with_ansi(false)
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Text => logs.init(),
+        LogFormat::Json => logs.json().flatten_event(true).init(),
+    }
+    Ok(())
+}
+
+/// Waits until all lines are written, but not for long: stderr may be blocked.
+pub(super) fn flush() {
+    let Some(Queue { counts, .. }) = QUEUE.get() else { return };
+    let until = Instant::now() + FLUSH_LIMIT;
+    while counts.waiting.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Where the log's lines wait.
+#[derive(Clone, Debug)]
+struct Queue {
+    lines: SyncSender<String>,
+    counts: Arc<Counts>,
+}
+
+impl Queue {
+    /// Starts the thread that writes.
+    fn start(target: impl Write + Send + 'static, counts: Arc<Counts>) -> Result<Self, CommandError> {
+        let (lines, queued) = sync_channel(QUEUE_LINES);
+        let shared = Arc::clone(&counts);
+        std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || write_all(target, &queued, &shared))
+            .map_err(|error| CommandError::Failed(format!("cannot start the thread of the log: {error}")))?;
+        Ok(Self { lines, counts })
+    }
+
+    fn put(&self, line: String) {
+        self.counts.waiting.fetch_add(1, Ordering::AcqRel);
+        if self.lines.try_send(line).is_err() {
+            self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Writes lines until the process ends. A line that cannot be written is dropped.
+fn write_all(mut target: impl Write, queued: &Receiver<String>, counts: &Counts) {
+    let (mut reported, mut reported_at) = (0, None::<Instant>);
+    while let Ok(line) = queued.recv() {
+        if target.write_all(line.as_bytes()).is_err() {
+            counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        counts.waiting.fetch_sub(1, Ordering::AcqRel);
+        let dropped = counts.dropped.load(Ordering::Relaxed);
+        if dropped > reported && reported_at.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
+            tracing::warn!(
+                lines = dropped - reported,
+                "log lines were dropped, because stderr could not be written in time"
+            );
+            (reported, reported_at) = (dropped, Some(Instant::now()));
+        }
+    }
+}
+
+impl<'a> MakeWriter<'a> for Queue {
+    type Writer = Line;
+
+    fn make_writer(&'a self) -> Line {
+        Line { text: Vec::new(), queue: self.clone() }
+    }
+}
+
+/// A line that is being written.
+struct Line {
+    text: Vec<u8>,
+    queue: Queue,
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = LINE_BYTES_MAX.saturating_sub(self.text.len());
+        self.text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let text = String::from_utf8_lossy(&self.text);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        if !line.is_empty() {
+            self.queue.put(printable(line).into_owned() + "\n");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    /// A stderr that writes nothing until it is told to.
+    struct Blocked {
+        released: Receiver<()>,
+        written: Arc<Mutex<String>>,
+    }
+
+    impl Write for Blocked {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _released_for_good = self.released.recv();
+            self.written.lock().expect("no panic").push_str(&String::from_utf8_lossy(bytes));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn mk_blocked() -> (Queue, Sender<()>, Arc<Mutex<String>>) {
+        let (release, released) = channel();
+        let written = Arc::new(Mutex::new(String::new()));
+        let target = Blocked { released, written: Arc::clone(&written) };
+        let queue = Queue::start(target, Arc::default()).unwrap_or_else(|error| panic!("{error}"));
+        (queue, release, written)
+    }
+
+    fn write(queue: &Queue, text: &str) {
+        queue.make_writer().write_all(text.as_bytes()).expect("never fails");
+    }
+
+    fn drained(queue: &Queue) {
+        while queue.counts.waiting.load(Ordering::Acquire) > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_blocked_stderr_blocks_nobody_and_dropped_lines_are_counted() {
+        let (queue, release, written) = mk_blocked();
+        let lines = QUEUE_LINES + 100;
+        (0..lines).for_each(|number| write(&queue, &format!("{number}\n")));
+        let dropped = queue.counts.dropped.load(Ordering::Relaxed);
+        assert!((99..=100).contains(&dropped), "{dropped}: the thread holds one line, or none yet");
+        drop(release);
+        drained(&queue);
+        assert_eq!(written.lock().expect("no panic").lines().count() as u64 + dropped, lines as u64);
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_a_limited_length() {
+        let (queue, release, written) = mk_blocked();
+        drop(release);
+        write(&queue, "first\n");
+        write(&queue, "a forged\nline \u{1b}[31m\u{202e}\n");
+        write(&queue, &"x".repeat(2 * LINE_BYTES_MAX));
+        drained(&queue);
+        let written = written.lock().expect("no panic");
+        let lines: Vec<_> = written.lines().collect();
+        assert_eq!(lines[..2], ["first", r"a forged\nline \u001b[31m\u202e"]);
+        assert_eq!((lines[2].len(), lines.len()), (LINE_BYTES_MAX, 3));
+    }
+
+    #[test]
+    fn a_closed_stderr_only_costs_lines() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let queue = Queue::start(Closed, Arc::default()).unwrap_or_else(|error| panic!("{error}"));
+        (0..10).for_each(|_| write(&queue, "text\n"));
+        drained(&queue);
+        assert_eq!(queue.counts.dropped.load(Ordering::Relaxed), 10);
+    }
+}

@@ -1,0 +1,109 @@
+//! Attacks on the log, and through it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+
+use std::sync::Arc;
+
+use headcount::clouds::simulated::{GroupPlan, Simulated};
+
+use crate::emulators::aws::Aws;
+use crate::emulators::setup::Setup;
+use crate::peers::headcount::{ConfigFile, Server, command, run};
+
+/// What a tag value may hold in both clouds: a forged line, a terminal's escape sequence, and text that reads backwards.
+const EVIL: &str = "x\n2026-01-01T00:00:00Z INFO forged\u{9b}31m\u{202e}";
+
+/// A server whose standard error goes there. It logs everything, all the time.
+fn serve_into(stderr: Stdio, config: &ConfigFile) -> Child {
+    let mut serve = command(&["serve", "--config", &config.path(), "--log", "trace"]);
+    serve.stderr(stderr).spawn().expect("the binary runs")
+}
+
+/// A configuration with ports that nobody else has.
+fn mk_config() -> (ConfigFile, Vec<std::net::SocketAddr>) {
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a free port");
+    let ports = vec![free(), free()];
+    let text = format!(
+        "grpc: {{listen: \"{}\"}}\nadmin: {{listen: \"{}\"}}\nrefreshInterval: 1s\nsources: [{{name: demo, simulated: {{}}}}]\n",
+        ports[0], ports[1]
+    );
+    (ConfigFile::new(&text), ports)
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_written_stops_nothing() {
+    for stderr in ["full", "closed", "blocked"] {
+        let (config, ports) = mk_config();
+        let mut kept = None;
+        let mut process = match stderr {
+            "full" => serve_into(File::create("/dev/full").expect("it exists").into(), &config),
+            "closed" => {
+                let mut process = serve_into(Stdio::piped(), &config);
+                drop(process.stderr.take());
+                process
+            }
+            _ => {
+                let mut process = serve_into(Stdio::piped(), &config);
+                kept = process.stderr.take();
+                process
+            }
+        };
+        let mut client = Server::client_at(ports[0]).await;
+        assert!(!client.node_groups().await.is_empty(), "{stderr}");
+        // A pipe holds 64 KiB; this logs more.
+        for _ in 0..300 {
+            client.refresh().await.unwrap_or_else(|status| panic!("{stderr}: {status}"));
+        }
+        client.increase("web", 1).await.unwrap_or_else(|status| panic!("{stderr}: {status}"));
+        assert!(Server::probe_at(ports[1], "/readyz").starts_with("HTTP/1.1 200"), "{stderr}");
+        assert!(Server::terminate_process(&mut process).success(), "{stderr}");
+        drop(kept);
+    }
+}
+
+#[tokio::test]
+async fn a_tag_forges_no_line_and_commands_no_terminal() {
+    let mut plan = GroupPlan::aws("web").sized(0, 5, 1);
+    for tag in ["autoscaling-options/scaledownunneededtime", "resources/memory"] {
+        plan.tags.insert(format!("k8s.io/cluster-autoscaler/node-template/{tag}"), EVIL.to_owned());
+    }
+    let setup = Setup::open(Aws::start(Arc::new(Simulated::with_groups(1, [plan])))).await;
+    let mut client = setup.client.clone();
+    assert_eq!(client.node_groups().await.len(), 1);
+    let config = setup.config();
+    let mut serve =
+        command(&["serve", "--config", &config, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    let mut process = serve.stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut lines = BufReader::new(process.stderr.take().expect("piped")).split(b'\n');
+    let mut log = String::new();
+    while !log.contains("autoscaling option tag has an invalid value") {
+        log.push_str(&String::from_utf8(lines.next().expect("more lines").expect("read")).expect("UTF-8"));
+        log.push('\n');
+    }
+    assert!(process.kill().is_ok() && process.wait().is_ok());
+    assert!(log.contains("forged"), "the tag is in the log: {log}");
+    is_clean(&log);
+    for command in [&["check", "--config", &config][..], &["template", "web", "--config", &config]] {
+        let output = run(command);
+        is_clean(&String::from_utf8(output.stdout).expect("UTF-8"));
+        is_clean(&String::from_utf8(output.stderr).expect("UTF-8"));
+    }
+}
+
+fn is_clean(text: &str) {
+    assert!(!text.lines().any(|line| line.starts_with("2026-01-01")), "a forged line: {text}");
+    let evil = |character: char| character != '\n' && (character.is_control() || character == '\u{202e}');
+    assert!(!text.contains(evil), "{text:?}");
+}
+
+#[test]
+fn an_error_about_a_value_with_control_characters_is_printable() {
+    let config = ConfigFile::new("sources: [{name: demo, simulated: {}}]\nrefreshInterval: \"\\e[2J\\nforged\"\n");
+    let output = run(&["serve", "--config", &config.path()]);
+    let mut text = String::new();
+    (&output.stderr[..]).read_to_string(&mut text).expect("UTF-8");
+    assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
+    is_clean(&text);
+}
