@@ -23,7 +23,7 @@ use statusz::Statusz;
 pub struct Readiness {
     /// Whether it is ready.
     pub ready: bool,
-    /// What is not ready, or delayed although all is ready: one short line for each.
+    /// What is wrong, one short line for each.
     pub reasons: Vec<String>,
 }
 
@@ -149,6 +149,8 @@ mod tests {
         *served.readiness.lock().expect("no panic") = Readiness { ready: false, reasons };
         let body = "source us: not observed yet\nsource eu: throttled\n";
         assert_eq!(ask(served.address, "/readyz").await, (unavailable.into(), body.into()));
+        *served.readiness.lock().expect("no panic") = Readiness { ready: true, reasons: vec!["tls: old".into()] };
+        assert_eq!(ask(served.address, "/readyz").await, ("HTTP/1.1 200 OK".into(), "ok\ntls: old".into()));
         *served.readiness.lock().expect("no panic") = Readiness { ready: true, reasons: Vec::new() };
         assert_eq!(ask(served.address, "/readyz").await, ("HTTP/1.1 200 OK".into(), "ok".into()));
         let reasons = vec!["us: slow, a listing takes 1m 5s".into()];

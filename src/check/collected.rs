@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{Autoscaler, CheckInput};
 use crate::cloud::{AdverseSettings, CloudError, Family, GroupName, GroupReading, Listing, ProviderId, ReadOnlyCloud};
-use crate::fleet::TemplateBuilder;
+use crate::fleet::{LivePolicies, TemplateBuilder};
 use crate::template::NodeTemplate;
 
 /// How long one source or the cluster may take to respond.
@@ -113,7 +113,7 @@ async fn listed(
         source: Arc::clone(source),
         cloud: Arc::clone(cloud),
         catalog: Arc::clone(input.catalog),
-        policies: Arc::clone(input.policies),
+        policies: Arc::new(LivePolicies::new(Arc::clone(input.policies))),
         is_lookup_failing: Arc::default(),
     };
     let group = |reading: GroupReading| async {

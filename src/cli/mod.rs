@@ -10,6 +10,7 @@ pub mod log;
 mod migrate;
 mod output;
 mod patience;
+mod reload;
 mod serve;
 mod server;
 pub mod shutdown;

@@ -9,13 +9,14 @@ use tokio::net::TcpListener;
 use super::CommandError;
 use super::clouds::{self, Connected};
 use super::log;
+use super::reload::Reload;
 use super::shutdown::Shutdown;
 use crate::admin::statusz::Statusz;
 use crate::admin::{self, Metrics, Pages, Readiness, ReadinessCheck};
 use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
 use crate::fleet::{Fleet, LEARN_EVERY};
-use crate::grpc::tls::LiveTls;
+use crate::grpc::tls::{LiveTls, TlsSettings};
 use crate::grpc::{self, Gpu, GrpcMetrics, Listen, Listener, ServiceTotals};
 
 /// Serve the node groups to the Cluster Autoscaler.
@@ -35,6 +36,9 @@ pub(super) struct Serve {
     /// Allow plaintext gRPC on an address other than loopback. Anyone who can connect can then delete nodes.
     #[arg(long)]
     insecure_plaintext: bool,
+    /// Allow TLS without grpc.tls.clientCa on an address other than loopback. Anyone who can connect can then delete nodes.
+    #[arg(long)]
+    insecure_no_client_auth: bool,
     /// Refuse every write with FAILED_PRECONDITION, and log what it would have been.
     #[arg(long)]
     read_only: bool,
@@ -42,17 +46,14 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { configuration, demo, listen, admin_listen, insecure_plaintext, read_only } = self;
+        let Self { configuration, demo, listen, admin_listen, insecure_plaintext, insecure_no_client_auth, read_only } =
+            self;
         let mut config = if demo { Config::demo() } else { Config::load(&configuration)? };
         config.read_only |= read_only;
         let listen = listen.unwrap_or_else(|| config.grpc.listen.clone());
         let admin_listen = admin_listen.unwrap_or(config.admin.listen);
-        if config.grpc.tls.is_none() && !listen.is_local() && !insecure_plaintext {
-            return Err(CommandError::Usage(format!(
-                "refusing to serve plaintext gRPC on {listen}, because anyone who can connect could delete nodes: configure \
-                 grpc.tls, listen on 127.0.0.1 or a Unix socket, or pass --insecure-plaintext"
-            )));
-        }
+        let switches = Switches { insecure_plaintext, insecure_no_client_auth };
+        check_access(config.grpc.tls.as_ref(), &listen, switches)?;
         let tls = match &config.grpc.tls {
             None => None,
             Some(settings) => {
@@ -64,10 +65,13 @@ impl Serve {
         };
         let shutdown =
             Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
+        let reload = Reload::on_hangup((!demo).then_some(configuration), config.clone())
+            .map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
         let Connected { fleet, families, simulated, kubernetes, prices, calls } = clouds::connect(&config).await?;
         simulated.iter().for_each(print_events);
-        let _learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
+        let learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
+        tokio::spawn(reload.run(Arc::clone(&fleet), tls.clone(), learner));
         super::events::start(&config, &fleet);
         let settings = grpc::Settings {
             fleet: Arc::clone(&fleet),
@@ -83,10 +87,11 @@ impl Serve {
         settings.metrics.register(&mut registry);
         let (refusals, prices) = (Arc::clone(&settings.refusals), Arc::clone(&settings.prices));
         registry.register_collector(Box::new(ServiceTotals { refusals, prices }));
-        let expiry = Arc::new(move || tls.as_ref().map(|tls| tls.expiry()).unwrap_or_default());
+        let live = tls.clone();
+        let expiry = Arc::new(move || live.as_ref().map(|tls| tls.expiry()).unwrap_or_default());
         let metrics = Arc::new(Metrics::new(registry, Arc::clone(&fleet), expiry));
         let statusz = Some(Statusz { fleet: Arc::clone(&fleet), audience: config.admin.statusz });
-        let pages = Pages { readiness: readiness(&fleet, &shutdown), metrics, statusz };
+        let pages = Pages { readiness: readiness(&fleet, tls, &shutdown), metrics, statusz };
         tracing::info!(
             grpc = %grpc_port.address(), admin = %local(&admin_port), sources = config.sources.len(),
             refresh_interval = %humantime::format_duration(config.refresh_interval),
@@ -106,6 +111,44 @@ impl Serve {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// What the command line allows although it is dangerous.
+#[derive(Clone, Copy)]
+struct Switches {
+    insecure_plaintext: bool,
+    insecure_no_client_auth: bool,
+}
+
+/// Refuses to let in everyone who can connect from elsewhere, unless the command line allows it.
+fn check_access(tls: Option<&TlsSettings>, listen: &Listen, switches: Switches) -> Result<(), CommandError> {
+    let is_local = listen.is_local();
+    match tls {
+        _ if is_local => {}
+        None if !switches.insecure_plaintext => {
+            return Err(CommandError::Usage(format!(
+                "refusing to serve plaintext gRPC on {listen}, because anyone who can connect could delete nodes: configure \
+                 grpc.tls, listen on 127.0.0.1 or a Unix socket, or pass --insecure-plaintext"
+            )));
+        }
+        Some(tls) if tls.client_ca.is_none() && !switches.insecure_no_client_auth => {
+            return Err(CommandError::Usage(format!(
+                "refusing to serve gRPC on {listen} to clients without a certificate, because anyone who can connect could \
+                 delete nodes: configure grpc.tls.clientCa, listen on 127.0.0.1, or pass --insecure-no-client-auth"
+            )));
+        }
+        None => tracing::warn!(%listen, "gRPC is served in plaintext; anyone who can connect can delete nodes"),
+        Some(tls) if tls.client_ca.is_none() => {
+            tracing::warn!(%listen, "gRPC is served to clients without a certificate; anyone who can connect can delete nodes");
+        }
+        Some(_) => {}
+    }
+    if tls.is_some_and(|tls| tls.client_ca.is_some() && tls.allowed_clients.is_empty()) {
+        tracing::warn!(
+            "every client with a certificate of clientCa can delete nodes; name the Cluster Autoscaler in grpc.tls.allowedClients"
+        );
+    }
+    Ok(())
 }
 
 async fn bind(listen: &Listen, socket_mode: u32) -> Result<Listener, CommandError> {
@@ -129,14 +172,19 @@ fn local(listener: &TcpListener) -> String {
 }
 
 /// Ready after the first successful listing of every source, until shutdown begins.
-fn readiness(fleet: &Arc<Fleet>, shutdown: &Shutdown) -> ReadinessCheck {
+fn readiness(fleet: &Arc<Fleet>, tls: Option<Arc<LiveTls>>, shutdown: &Shutdown) -> ReadinessCheck {
     let (fleet, shutdown) = (Arc::clone(fleet), shutdown.clone());
     Arc::new(move || {
         if shutdown.has_begun() {
             return Readiness { ready: false, reasons: vec!["shutting down".to_owned()] };
         }
         let ready = fleet.is_ready();
-        Readiness { ready, reasons: if ready { fleet.delays() } else { fleet.problems() } }
+        let mut reasons = if ready { fleet.delays() } else { fleet.problems() };
+        if let Some(error) = tls.as_ref().and_then(|tls| tls.reload_error()) {
+            let since = humantime::format_rfc3339_seconds(error.since);
+            reasons.push(format!("tls: the files cannot be used since {since}; the log says why"));
+        }
+        Readiness { ready, reasons }
     })
 }
 

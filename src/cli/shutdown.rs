@@ -26,6 +26,10 @@ impl Shutdown {
     /// Fails if signal handlers cannot be installed. Must be called inside a Tokio runtime.
     pub fn on_signals() -> io::Result<Self> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        // A handler that nobody waits for: without one, these signals would end the process at once.
+        for ignored in [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::alarm()] {
+            drop(signal(ignored)?);
+        }
         let (received, signals) = mpsc::channel(2);
         tokio::spawn(async move {
             loop {

@@ -55,7 +55,7 @@ use learning::LearnedState;
 pub use learning::{Learner, recall};
 pub use limits::LEARN_EVERY;
 pub use plan::NamedNode;
-pub use policy::{Policies, Policy};
+pub use policy::{LivePolicies, Policies, Policy};
 pub use request::Mutation;
 pub use request_id::RequestId;
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
@@ -64,7 +64,7 @@ pub use status::{GroupStatus, ReportedInstance};
 pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
 use crate::cloud::{Budget, ProviderId, ReadOnlyCloud, Recognition, SharedCloud};
-use crate::instance_types::Catalog;
+use crate::instance_types::{Catalog, Table};
 use crate::kubernetes::KubernetesApi;
 use crate::template::NodeTemplate;
 use contact::Contact;
@@ -96,6 +96,7 @@ pub struct Fleet {
     sources: Vec<Source>,
     clouds: HashMap<Arc<str>, ReadOnlyCloud>,
     catalog: Arc<Catalog>,
+    policies: Arc<LivePolicies>,
     interval: Duration,
     read_only: bool,
     ready: watch::Receiver<bool>,
@@ -118,6 +119,7 @@ impl Fleet {
         let store = Arc::new(Store::default());
         let operation_ids = Arc::new(AtomicU64::new(1));
         let journal = Arc::new(Journal::default());
+        let policies = Arc::new(LivePolicies::new(settings.policies));
         let sources: Vec<Source> = settings
             .sources
             .iter()
@@ -127,7 +129,7 @@ impl Fleet {
                     source: Arc::clone(name),
                     cloud: Arc::clone(&cloud),
                     catalog: Arc::clone(&settings.catalog),
-                    policies: Arc::clone(&settings.policies),
+                    policies: Arc::clone(&policies),
                     is_lookup_failing: Arc::default(),
                 };
                 let read_only = settings.read_only || writer.is_none();
@@ -135,7 +137,7 @@ impl Fleet {
                     cloud,
                     writer,
                     store: Arc::clone(&store),
-                    policies: Arc::clone(&settings.policies),
+                    policies: Arc::clone(&policies),
                     operation_ids: Arc::clone(&operation_ids),
                     journal: Arc::clone(&journal),
                     templates: builder.start(),
@@ -151,6 +153,7 @@ impl Fleet {
             sources,
             clouds: settings.sources.iter().map(|(name, cloud)| (Arc::clone(name), access(cloud).0)).collect(),
             catalog: settings.catalog,
+            policies,
             interval: settings.refresh_interval,
             read_only: settings.read_only,
             ready,
@@ -355,6 +358,13 @@ impl Fleet {
     pub fn learn(&self, api: Arc<dyn KubernetesApi>, every: Duration) -> Learner {
         let learned = LearnedState { catalog: Arc::clone(&self.catalog), is_saved: !self.read_only };
         Learner::start(api, Arc::clone(&self.store), learned, self.readiness(), every)
+    }
+
+    /// Puts other policies and tables in force. Each group shows them after its next reading, which is asked for at once.
+    pub fn reconfigure(&self, policies: Policies, tables: Vec<Table>) {
+        self.catalog.replace_tables(tables);
+        self.policies.replace(policies);
+        self.sources.iter().for_each(Source::ask);
     }
 
     /// The node a group would grow by; waits for it only while it is being built for the first time.

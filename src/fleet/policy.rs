@@ -1,5 +1,9 @@
 //! The configuration's say on groups, by the ID they are served under.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
 use wildmatch::WildMatch;
 
 use super::options::Options;
@@ -38,5 +42,35 @@ impl Policies {
             all.options = policy.options.merge(&all.options);
         }
         all
+    }
+}
+
+/// The policies that are in force, which can be replaced while the fleet runs.
+#[derive(Debug)]
+pub struct LivePolicies {
+    current: ArcSwap<Policies>,
+    revision: AtomicU64,
+}
+
+impl LivePolicies {
+    /// Starts with these.
+    pub fn new(policies: Arc<Policies>) -> Self {
+        Self { current: ArcSwap::new(policies), revision: AtomicU64::new(0) }
+    }
+
+    /// What the policies in force say of a group.
+    pub fn of(&self, id: &str) -> GroupPolicy {
+        self.current.load().of(id)
+    }
+
+    /// Puts others in force.
+    pub(super) fn replace(&self, policies: Policies) {
+        self.current.store(Arc::new(policies));
+        self.revision.fetch_add(1, Ordering::Release);
+    }
+
+    /// Grows with each replacement: templates that were built before it are built again.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
-use super::policy::Policies;
+use super::policy::LivePolicies;
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud};
 use crate::instance_types::Catalog;
@@ -46,7 +46,7 @@ pub struct TemplateBuilder {
     /// Instance types.
     pub catalog: Arc<Catalog>,
     /// What the configuration sets for groups.
-    pub policies: Arc<Policies>,
+    pub policies: Arc<LivePolicies>,
     /// Whether the last lookup of instance types failed: a thousand groups do not report that a thousand times.
     pub is_lookup_failing: Arc<AtomicBool>,
 }

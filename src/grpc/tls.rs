@@ -7,12 +7,16 @@
 mod files;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use files::Files;
 pub use files::{TlsError, TlsSettings};
@@ -25,13 +29,31 @@ const RELOAD_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct LiveTls {
     settings: TlsSettings,
-    config: ArcSwap<ServerConfig>,
-    /// Why the current files are not in use.
-    reload_error: ArcSwapOption<String>,
+    current: ArcSwap<Current>,
+    reload_error: ArcSwapOption<ReloadError>,
     /// The end of each certificate's validity, by its role.
     expiry: ArcSwap<Vec<(&'static str, f64)>>,
-    /// The files that `config` was made from; [`LiveTls::watch`] compares with them.
+    /// The files that it started with; [`LiveTls::watch`] compares with them.
     loaded: Files,
+    reload_failures: AtomicU64,
+    /// Grows with each reload.
+    reloads: watch::Sender<u64>,
+    wanted: Notify,
+}
+
+#[derive(Debug)]
+struct Current {
+    config: Arc<ServerConfig>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+/// Why the current files are not in use.
+#[derive(Clone, Debug)]
+pub struct ReloadError {
+    /// The reason.
+    pub reason: String,
+    /// Since when.
+    pub since: SystemTime,
 }
 
 impl LiveTls {
@@ -41,14 +63,26 @@ impl LiveTls {
             return Err(TlsError::AllowedWithoutClientCa);
         }
         let loaded = Files::read(&settings)?;
-        let config = ArcSwap::new(loaded.server_config(&settings)?);
+        let current = Current::of(&loaded, &settings)?;
+        if let Err(error) = loaded.check_validity(&settings) {
+            warn!(%error, "clients will reject the server's certificate");
+        }
         let expiry = ArcSwap::from_pointee(loaded.expiry());
-        Ok(Self { settings, config, reload_error: ArcSwapOption::empty(), expiry, loaded })
+        Ok(Self {
+            settings,
+            current: ArcSwap::from_pointee(current),
+            reload_error: ArcSwapOption::empty(),
+            expiry,
+            loaded,
+            reload_failures: AtomicU64::new(0),
+            reloads: watch::channel(0).0,
+            wanted: Notify::new(),
+        })
     }
 
     /// Returns the configuration for the next connection.
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.config.load_full()
+        Arc::clone(&self.current.load().config)
     }
 
     /// The names of which a client's certificate must have one. If empty, every client with a valid certificate may connect.
@@ -62,9 +96,33 @@ impl LiveTls {
         self.expiry.load().to_vec()
     }
 
+    /// Whether a client that presented these certificates would be let in again.
+    pub(super) fn still_trusts(&self, certificates: &[CertificateDer<'_>]) -> bool {
+        match (&self.current.load().verifier, certificates.split_first()) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(verifier), Some((leaf, rest))) => verifier.verify_client_cert(leaf, rest, UnixTime::now()).is_ok(),
+        }
+    }
+
+    /// Changes with each reload.
+    pub(super) fn reloads(&self) -> watch::Receiver<u64> {
+        self.reloads.subscribe()
+    }
+
     /// Why the current files cannot be used; `None` while they are in use.
-    pub fn reload_error(&self) -> Option<Arc<String>> {
+    pub fn reload_error(&self) -> Option<Arc<ReloadError>> {
         self.reload_error.load_full()
+    }
+
+    /// How many versions of the files could not be used.
+    pub fn reload_failures(&self) -> u64 {
+        self.reload_failures.load(Ordering::Relaxed)
+    }
+
+    /// Reads the files now.
+    pub fn reload(&self) {
+        self.wanted.notify_one();
     }
 
     /// Reloads the files whenever they change, forever.
@@ -79,12 +137,16 @@ impl LiveTls {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last = Ok(self.loaded.clone());
         loop {
-            ticks.tick().await;
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = self.wanted.notified() => {}
+            }
             let settings = self.settings.clone();
             // The text of a failed read is kept, so that it too is logged only once.
             let read = tokio::task::spawn_blocking(move || Files::read(&settings).map_err(|error| error.to_string()));
             let Ok(found) = read.await else { continue };
-            if found != last {
+            // A certificate that was not valid yet becomes valid without a change of the file.
+            if found != last || self.reload_error.load().is_some() {
                 self.replace(&found);
                 last = found;
             }
@@ -92,21 +154,36 @@ impl LiveTls {
     }
 
     fn replace(&self, found: &Result<Files, String>) {
-        let config = match found {
-            Ok(files) => files.server_config(&self.settings).map_err(|error| error.to_string()),
+        let usable = |files: &Files| {
+            let current = Current::of(files, &self.settings)?;
+            files.check_validity(&self.settings).map(|()| current)
+        };
+        let current = match found {
+            Ok(files) => usable(files).map_err(|error| error.to_string()),
             Err(error) => Err(error.clone()),
         };
-        match config {
-            Ok(config) => {
-                self.config.store(config);
+        match current {
+            Ok(current) => {
+                self.current.store(Arc::new(current));
                 self.expiry.store(Arc::new(found.as_ref().map(Files::expiry).unwrap_or_default()));
                 self.reload_error.store(None);
+                self.reloads.send_modify(|reloads| *reloads += 1);
                 info!("TLS files reloaded; new connections use them");
             }
-            Err(error) => {
-                error!(%error, "TLS files have changed but cannot be used; continuing with the previous ones");
-                self.reload_error.store(Some(Arc::new(error)));
+            Err(reason) => {
+                if self.reload_error.load().as_ref().is_some_and(|known| known.reason == reason) {
+                    return;
+                }
+                error!(error = %reason, "TLS files have changed but cannot be used; continuing with the previous ones");
+                self.reload_failures.fetch_add(1, Ordering::Relaxed);
+                self.reload_error.store(Some(Arc::new(ReloadError { reason, since: SystemTime::now() })));
             }
         }
+    }
+}
+
+impl Current {
+    fn of(files: &Files, settings: &TlsSettings) -> Result<Self, TlsError> {
+        Ok(Self { config: files.server_config(settings)?, verifier: files.verifier()? })
     }
 }

@@ -26,7 +26,7 @@ type LiveTypes = HashMap<(Family, String), Arc<Entry>>;
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// In the order the configuration names them: later ones win.
-    tables: Arc<[Table]>,
+    tables: Arc<ArcSwap<Vec<Table>>>,
     live: Arc<ArcSwap<LiveTypes>>,
     /// By group.
     learned: Arc<ArcSwap<HashMap<String, Arc<LearnedTypes>>>>,
@@ -98,7 +98,12 @@ impl TypeCapacity {
 impl Catalog {
     /// The shipped tables and the user's, in the order the configuration names them.
     pub fn new(tables: Vec<Table>) -> Self {
-        Self { tables: tables.into(), ..Self::default() }
+        Self { tables: Arc::new(ArcSwap::from_pointee(tables)), ..Self::default() }
+    }
+
+    /// Replaces the user's tables.
+    pub fn replace_tables(&self, tables: Vec<Table>) {
+        self.tables.store(Arc::new(tables));
     }
 
     /// Replaces what nodes were seen to hold.
@@ -166,8 +171,8 @@ impl Catalog {
             live.get(&(family, fold(family, name).into_owned())).map(|entry| (Provenance::LiveDiscovery, &**entry));
         let shipped = shipped(family, name).map(|entry| (Table::shipped(family).provenance().clone(), entry));
         let network_pods = [&live, &shipped].into_iter().flatten().find_map(|(_, entry)| entry.pods);
-        let user =
-            self.tables.iter().rev().filter_map(|table| Some((table.provenance().clone(), table.get(family, name)?)));
+        let tables = self.tables.load();
+        let user = tables.iter().rev().filter_map(|table| Some((table.provenance().clone(), table.get(family, name)?)));
         let learned = self.seen.as_ref().and_then(|types| types.get(&*fold(family, name)));
         let seen = learned.map(|learned| (learned.provenance.clone(), &learned.entry));
         let layers: Vec<(Provenance, &Entry)> = user.chain(seen).chain(live).chain(shipped).collect();

@@ -34,7 +34,7 @@ use super::mailbox::{Adoption, Mailbox, Message};
 use super::observation::Observation;
 use super::operation::OperationId;
 use super::options::Options;
-use super::policy::Policies;
+use super::policy::LivePolicies;
 use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
 use super::template_builder::TemplateJob;
@@ -58,7 +58,7 @@ pub(super) struct KeeperContext {
     /// Where to publish.
     pub store: Arc<Store>,
     /// What the configuration sets for groups.
-    pub policies: Arc<Policies>,
+    pub policies: Arc<LivePolicies>,
     /// Names operations.
     pub operation_ids: Arc<AtomicU64>,
     /// What the fleet did lately.

@@ -17,6 +17,8 @@ use crate::template::spread::complaint;
 /// What the template was last requested from, and when.
 pub(super) struct TemplateRequest {
     launch_fingerprint: u64,
+    /// The revision of the configuration.
+    revision: u64,
     learned: Option<Arc<LearnedTypes>>,
     at: Instant,
     /// Whether the cloud could not be read at that time.
@@ -28,6 +30,7 @@ pub(super) struct TemplateRequest {
 impl Keeper {
     pub(super) fn request_template(&mut self, reading: &GroupReading) {
         let learned = self.context.catalog.learned(&self.key.to_string());
+        let revision = self.context.policies.revision();
         let due = self.template_request.as_ref().is_none_or(|last| {
             let life = match (&self.template, last.retry_soon) {
                 (TemplateState::Ready(_), false) if last.is_floating => FLOATING_TEMPLATE_LIFE,
@@ -35,7 +38,10 @@ impl Keeper {
                 (TemplateState::Ready(_), true) | (_, false) => TEMPLATE_RETRY,
                 (_, true) => TEMPLATE_RETRY_SOON,
             };
-            last.launch_fingerprint != reading.launch_fingerprint || last.learned != learned || last.at.elapsed() > life
+            last.launch_fingerprint != reading.launch_fingerprint
+                || last.revision != revision
+                || last.learned != learned
+                || last.at.elapsed() > life
         });
         if !due {
             return;
@@ -47,7 +53,7 @@ impl Keeper {
             let is_floating = self.template_request.as_ref().is_some_and(|last| last.is_floating);
             let at = Instant::now();
             self.template_request =
-                Some(TemplateRequest { launch_fingerprint, learned, at, retry_soon: false, is_floating });
+                Some(TemplateRequest { launch_fingerprint, revision, learned, at, retry_soon: false, is_floating });
             self.side.await_template(built);
         }
     }

@@ -5,24 +5,33 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tracing::{debug, field, warn};
 
 use super::connection::Transport;
 use super::refusals::Refusals;
 use super::socket::Socket;
-use crate::grpc::peer::{self, Peer};
+use crate::grpc::peer::{self, CertifiedName, Peer};
 use crate::grpc::tls::LiveTls;
 
 /// The longest a handshake may take. It needs only a few round trips.
 pub(super) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 
+/// A client that may connect.
+pub(super) struct Admitted {
+    pub(super) transport: Transport,
+    pub(super) peer: Peer,
+    /// The certificates that it presented, its own first.
+    pub(super) certificates: Vec<CertificateDer<'static>>,
+}
+
 /// Performs the TLS handshake and checks the client's names. A rejected client is counted, and its connection is closed.
-pub(super) async fn admit(socket: Socket, tls: Option<&LiveTls>, refusals: &Refusals) -> Option<(Transport, Peer)> {
+pub(super) async fn admit(socket: Socket, tls: Option<&LiveTls>, refusals: &Refusals) -> Option<Admitted> {
     let address = socket.peer();
     let Some(tls) = tls else {
-        return Some((Transport::Plain(socket), Peer { address, names: Arc::from([]) }));
+        let peer = Peer { address, names: Arc::from([]) };
+        return Some(Admitted { transport: Transport::Plain(socket), peer, certificates: Vec::new() });
     };
     let handshake = TlsAcceptor::from(tls.config()).accept(socket);
     let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await {
@@ -41,18 +50,20 @@ pub(super) async fn admit(socket: Socket, tls: Option<&LiveTls>, refusals: &Refu
             return None;
         }
     };
-    let names = certified_names(&stream, address);
+    let certificates = stream.get_ref().1.peer_certificates().map(<[_]>::to_vec).unwrap_or_default();
+    let names = certified_names(&certificates, address);
     if !peer::is_allowed(&names, tls.allowed_clients()) {
+        let names: Vec<_> = names.iter().map(CertifiedName::text).collect();
         refusals.note(address, format_args!("none of its names is in allowedClients: {names:?}"));
         return None;
     }
-    Some((Transport::Tls(Box::new(stream)), Peer { address, names: names.into() }))
+    let names = names.iter().map(|name| name.text().to_owned()).collect();
+    Some(Admitted { transport: Transport::Tls(Box::new(stream)), peer: Peer { address, names }, certificates })
 }
 
 /// Returns the names in the client's certificate; none if it presented no certificate or an unreadable one.
-fn certified_names(stream: &TlsStream<Socket>, address: Option<SocketAddr>) -> Vec<String> {
-    let (_, session) = stream.get_ref();
-    let Some(leaf) = session.peer_certificates().and_then(<[_]>::first) else { return Vec::new() };
+fn certified_names(certificates: &[CertificateDer<'_>], address: Option<SocketAddr>) -> Vec<CertifiedName> {
+    let Some(leaf) = certificates.first() else { return Vec::new() };
     peer::certified_names(leaf).unwrap_or_else(|error| {
         warn!(client = address.map(field::display), %error, "names in the client certificate cannot be read; treating the client as one without names");
         Vec::new()

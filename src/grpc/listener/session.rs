@@ -6,11 +6,12 @@ use std::time::Duration;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tracing::debug;
 
 use super::Port;
-use super::admission::admit;
+use super::admission::{Admitted, admit};
 use super::client::ClientState;
 use super::connection::Connection;
 use super::exchange;
@@ -28,6 +29,8 @@ const STREAMS_MAX: u32 = 100;
 /// A connection that is to end, and has no call under way, is closed after this time. Clients close it themselves within
 /// milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(5);
+/// A connection that is to end is closed after this time, whatever its client does. Calls take 5 s.
+const LAST_CALL_LIMIT: Duration = Duration::from_secs(30);
 /// How often the time limits of a connection are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -48,7 +51,8 @@ impl Session {
             () = client.closed() => None,
             _ = stopping.wait_for(|stopping| *stopping) => None,
         };
-        let Some((transport, peer)) = admitted else { return };
+        let Some(Admitted { transport, peer, certificates }) = admitted else { return };
+        let mut reloads = port.tls.as_ref().map(|tls| tls.reloads());
         client.expect_preface();
         let connection = Connection { transport, client: Arc::clone(&client) };
         let service = {
@@ -79,12 +83,20 @@ impl Session {
                     ending = Some(Instant::now());
                     http.as_mut().graceful_shutdown();
                 }
+                () = reloaded(&mut reloads), if ending.is_none() => {
+                    if port.tls.as_ref().is_some_and(|tls| !tls.still_trusts(&certificates)) {
+                        port.refusals.note(client.address(), "clientCa no longer verifies its certificate");
+                        ending = Some(Instant::now());
+                        http.as_mut().graceful_shutdown();
+                    }
+                }
                 now = looks.tick() => {
                     if client.is_overdue() {
                         port.refusals.note(client.address(), "it did not send or read in time what it began");
                         break;
                     }
-                    if ending.is_some_and(|since| now.saturating_duration_since(since) > END_LIMIT) && client.calls() == 0 {
+                    let waited = ending.map(|since| now.saturating_duration_since(since)).unwrap_or_default();
+                    if waited > END_LIMIT && (client.calls() == 0 || waited > LAST_CALL_LIMIT) {
                         break;
                     }
                 }
@@ -92,6 +104,16 @@ impl Session {
         }
         drop(place);
     }
+}
+
+/// Waits until the TLS files have been reloaded.
+async fn reloaded(reloads: &mut Option<watch::Receiver<u64>>) {
+    if let Some(reloads) = reloads
+        && reloads.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 fn server() -> http2::Builder<TokioExecutor> {

@@ -1,15 +1,20 @@
 //! The files that TLS is configured from, and the errors they can have.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use thiserror::Error;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// The largest file. A bundle of all public CAs has 250 KiB.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The files that TLS is configured from, and the clients that may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +41,22 @@ pub enum TlsError {
         /// The reason.
         #[source]
         source: io::Error,
+    },
+    /// A file is something that could block or exhaust the process.
+    #[error("TLS file {path} is not a regular file of at most {FILE_BYTES_MAX} bytes")]
+    NotAFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The server's certificate is not valid now.
+    #[error("TLS certificate {cert} is valid from {from} to {to}, and not now; renew it, or check the clock")]
+    NotValidNow {
+        /// The certificate's file.
+        cert: PathBuf,
+        /// The begin of its validity.
+        from: String,
+        /// The end of its validity.
+        to: String,
     },
     /// A file is not PEM.
     #[error("TLS file {path} is not valid PEM: {source}")]
@@ -124,8 +145,6 @@ impl std::fmt::Debug for Files {
 
 impl Files {
     pub(super) fn read(settings: &TlsSettings) -> Result<Self, TlsError> {
-        let read =
-            |path: &Path| std::fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source });
         let client_ca = match &settings.client_ca {
             Some(path) => Some((path.clone(), read(path)?)),
             None => None,
@@ -141,14 +160,35 @@ impl Files {
         cert.into_iter().chain(client_ca.map(|at| ("clientCa", at))).collect()
     }
 
+    /// Fails if the server's certificate has expired, or is not valid yet.
+    pub(super) fn check_validity(&self, settings: &TlsSettings) -> Result<(), TlsError> {
+        let chain = certificates(&settings.cert, &self.cert)?;
+        // A certificate that cannot be parsed fails elsewhere, with a better reason.
+        let parsed = chain.first().and_then(|leaf| X509Certificate::from_der(leaf).ok());
+        match parsed.map(|(_, leaf)| leaf.validity().clone()) {
+            Some(validity) if !validity.is_valid() => Err(TlsError::NotValidNow {
+                cert: settings.cert.clone(),
+                from: validity.not_before.to_string(),
+                to: validity.not_after.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What verifies the certificates of clients.
+    pub(super) fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+        let Some((path, ca)) = &self.client_ca else { return Ok(None) };
+        client_verifier(path, ca, Arc::new(aws_lc_rs::default_provider())).map(Some)
+    }
+
     pub(super) fn server_config(&self, settings: &TlsSettings) -> Result<Arc<ServerConfig>, TlsError> {
         // Explicit, so that nothing depends on the process-wide default.
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        let builder = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Versions)?;
-        let builder = match &self.client_ca {
-            Some((path, ca)) => builder.with_client_cert_verifier(client_verifier(path, ca, provider)?),
+        let builder = match self.verifier()? {
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
             None => builder.with_no_client_auth(),
         };
         let chain = certificates(&settings.cert, &self.cert)?;
@@ -186,7 +226,7 @@ fn client_verifier(
     path: &Path,
     ca: &[u8],
     provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, TlsError> {
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path, ca)? {
         roots.add(certificate).map_err(|source| TlsError::BadRoot { path: path.to_owned(), source })?;
@@ -194,6 +234,20 @@ fn client_verifier(
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
         .map_err(|source| TlsError::BadClientCa { path: path.to_owned(), source })
+}
+
+/// Reads a file, unless it is one that could block (a FIFO) or has no end (a device).
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let unreadable = |source| TlsError::Unreadable { path: path.to_owned(), source };
+    let found = std::fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() || found.len() > FILE_BYTES_MAX {
+        return Err(TlsError::NotAFile { path: path.to_owned() });
+    }
+    let mut content = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut content))
+        .map_err(unreadable)?;
+    Ok(content)
 }
 
 /// Returns the certificates in a PEM file, at least one.
