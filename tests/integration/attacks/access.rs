@@ -1,6 +1,7 @@
 //! Who gets in: what is refused at the start, what certificates are worth, and what a reload changes.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use rcgen::SanType;
 
@@ -32,10 +33,17 @@ fn tls_without_client_certificates_is_refused_on_an_open_address() {
     let message = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{message}");
     assert!(message.contains("--insecure-no-client-auth") && message.contains("clientCa"), "{message}");
-    let allowed = Server::start(&["--config", &config.path(), "--listen", "0.0.0.0:0", "--insecure-no-client-auth"]);
-    allowed.logged("to clients without a certificate");
-    let plaintext = Server::start(&["--demo", "--listen", "0.0.0.0:0", "--insecure-plaintext"]);
-    plaintext.logged("gRPC is served in plaintext");
+    warns(&["--config", &config.path(), "--insecure-no-client-auth"], "to clients without a certificate");
+    warns(&["--demo", "--insecure-plaintext"], "gRPC is served in plaintext");
+}
+
+/// A server on an open address that warns of this.
+fn warns(arguments: &[&str], of: &str) {
+    let mut serve = command(&["serve", "--listen", "0.0.0.0:0", "--admin-listen", "127.0.0.1:0"]);
+    let mut process = serve.args(arguments).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut lines = BufReader::new(process.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("WARN") && line.contains(of)), "{arguments:?}");
+    assert!(process.kill().is_ok() && process.wait().is_ok());
 }
 
 #[tokio::test]
