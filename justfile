@@ -27,9 +27,9 @@ demo:
 ci:
     .ci/run
 
-# Check dependencies: duplicates, banned crates, licences, sources. Needs: cargo install cargo-deny --locked
+# Check dependencies: duplicates, banned crates, licences, sources, advisories. Needs: cargo install cargo-deny --locked
 deny:
-    cargo deny --locked check bans licenses sources
+    cargo deny --locked check advisories bans licenses sources
 
 # Build every combination of the manifests, and check them and the values for the official chart
 manifests:

@@ -6,11 +6,12 @@ pub mod statusz;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
@@ -25,6 +26,8 @@ pub struct Readiness {
     pub ready: bool,
     /// What is wrong, one short line for each.
     pub reasons: Vec<String>,
+    /// For how long no source at all has been read.
+    pub unread_for: Duration,
 }
 
 /// Returns the readiness of the server from memory.
@@ -44,7 +47,7 @@ pub struct Pages {
 /// Returns the routes of this port.
 pub fn router(pages: Pages) -> Router {
     let Pages { readiness, metrics, statusz } = pages;
-    let probes = Router::new().route("/livez", get(async || "ok")).route("/readyz", get(readyz)).with_state(readiness);
+    let probes = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz)).with_state(readiness);
     let routes = probes.merge(Router::new().route("/metrics", get(exposition)).with_state(metrics));
     match statusz {
         Some(statusz) => routes.merge(statusz::router(statusz)),
@@ -54,29 +57,47 @@ pub fn router(pages: Pages) -> Router {
 
 /// Serves this port until `shutdown` completes.
 pub async fn serve(
-    listener: TcpListener,
+    listener: &TcpListener,
     pages: Pages,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let router = router(pages);
-    let serving = connections::serve(&listener, &router);
+    let serving = connections::serve(listener, &router);
     tokio::select! {
         served = serving => served,
         () = shutdown => Ok(()),
     }
 }
 
-async fn readyz(State(check): State<ReadinessCheck>) -> (StatusCode, String) {
-    let Readiness { ready, reasons } = check();
-    if ready {
-        return (StatusCode::OK, [vec!["ok".to_owned()], reasons].concat().join("\n"));
+/// Whether the process runs. With `?max-age=15m`, also whether any source has been read within that time: a restart may help then,
+/// and nothing else does.
+async fn livez(State(check): State<ReadinessCheck>, uri: Uri) -> (StatusCode, String) {
+    let mut parameters = uri.query().unwrap_or_default().split('&');
+    let Some(max_age) = parameters.find_map(|parameter| parameter.strip_prefix("max-age=")) else {
+        return (StatusCode::OK, "ok".to_owned());
+    };
+    let Ok(max_age) = humantime::parse_duration(max_age) else {
+        return (StatusCode::BAD_REQUEST, "max-age is not a duration; write 15m, for example\n".to_owned());
+    };
+    let unread_for = Duration::from_secs(check().unread_for.as_secs());
+    if unread_for <= max_age {
+        return (StatusCode::OK, "ok".to_owned());
     }
-    let mut text = reasons.join("\n");
-    if text.is_empty() {
-        text.push_str("not ready");
-    }
-    text.push('\n');
+    let text = format!("no source has been read for {}\n", humantime::format_duration(unread_for));
     (StatusCode::SERVICE_UNAVAILABLE, text)
+}
+
+async fn readyz(State(check): State<ReadinessCheck>) -> (StatusCode, String) {
+    let Readiness { ready, reasons, .. } = check();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let verdict = if ready { "ok" } else { "not ready" };
+    let text = match (ready, reasons.as_slice()) {
+        (true, []) => verdict.to_owned(),
+        (false, []) => format!("{verdict}\n"),
+        (true, reasons) => format!("{verdict}\n{}", reasons.join("\n")),
+        (false, reasons) => format!("{}\n", reasons.join("\n")),
+    };
+    (status, text)
 }
 
 /// Renders beside the other tasks: thousands of groups take some milliseconds.
@@ -92,7 +113,6 @@ async fn exposition(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> 
 mod tests {
     use std::net::SocketAddr;
     use std::sync::Mutex;
-    use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
@@ -116,9 +136,12 @@ mod tests {
         let shared = Arc::clone(&readiness);
         let check: ReadinessCheck = Arc::new(move || shared.lock().expect("no panic").clone());
         let pages = Pages { readiness: check, metrics: Arc::default(), statusz: None };
-        let serving = tokio::spawn(serve(listener, pages, async {
-            let _ = stopped.await;
-        }));
+        let serving = tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            serve(&listener, pages, stopped).await
+        });
         Served { address, readiness, stop, serving }
     }
 
@@ -141,20 +164,37 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn livez_fails_where_no_source_was_read_within_the_age_that_it_is_asked_for() {
+        let served = mk_served().await;
+        served.readiness.lock().expect("no panic").unread_for = Duration::from_millis(900_500);
+        for (query, expected) in [
+            ("", "HTTP/1.1 200 OK"),
+            ("?max-age=15m", "HTTP/1.1 200 OK"),
+            ("?max-age=14m", "HTTP/1.1 503 Service Unavailable"),
+            ("?x=1&max-age=1s", "HTTP/1.1 503 Service Unavailable"),
+            ("?max-age=soon", "HTTP/1.1 400 Bad Request"),
+        ] {
+            assert_eq!(ask(served.address, &format!("/livez{query}")).await.0, expected, "{query}");
+        }
+    }
+
+    #[tokio::test]
     async fn readyz_lists_what_is_not_ready() {
         let served = mk_served().await;
         let unavailable = "HTTP/1.1 503 Service Unavailable";
         assert_eq!(ask(served.address, "/readyz").await, (unavailable.into(), "not ready\n".into()));
         let reasons = vec!["source us: not observed yet".into(), "source eu: throttled".into()];
-        *served.readiness.lock().expect("no panic") = Readiness { ready: false, reasons };
+        *served.readiness.lock().expect("no panic") = Readiness { ready: false, reasons, ..Readiness::default() };
         let body = "source us: not observed yet\nsource eu: throttled\n";
         assert_eq!(ask(served.address, "/readyz").await, (unavailable.into(), body.into()));
-        *served.readiness.lock().expect("no panic") = Readiness { ready: true, reasons: vec!["tls: old".into()] };
+        *served.readiness.lock().expect("no panic") =
+            Readiness { ready: true, reasons: vec!["tls: old".into()], ..Readiness::default() };
         assert_eq!(ask(served.address, "/readyz").await, ("HTTP/1.1 200 OK".into(), "ok\ntls: old".into()));
-        *served.readiness.lock().expect("no panic") = Readiness { ready: true, reasons: Vec::new() };
+        *served.readiness.lock().expect("no panic") =
+            Readiness { ready: true, reasons: Vec::new(), ..Readiness::default() };
         assert_eq!(ask(served.address, "/readyz").await, ("HTTP/1.1 200 OK".into(), "ok".into()));
         let reasons = vec!["us: slow, a listing takes 1m 5s".into()];
-        *served.readiness.lock().expect("no panic") = Readiness { ready: true, reasons };
+        *served.readiness.lock().expect("no panic") = Readiness { ready: true, reasons, ..Readiness::default() };
         let body = "ok\nus: slow, a listing takes 1m 5s";
         assert_eq!(ask(served.address, "/readyz").await, ("HTTP/1.1 200 OK".into(), body.into()));
     }

@@ -71,6 +71,11 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
         LogFormat::Text => logs.init(),
         LogFormat::Json => logs.json().flatten_event(true).init(),
     }
+    // The library's own report of a panic would wait for stderr.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, panic = panic.payload_as_str(), "a panic: this is a defect of Headcount");
+    }));
     Ok(())
 }
 

@@ -20,6 +20,13 @@ pub(super) struct Reload {
     config: Config,
 }
 
+/// What takes on the new version.
+pub(super) struct Target {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) tls: Option<Arc<LiveTls>>,
+    pub(super) learner: Option<Learner>,
+}
+
 impl Reload {
     /// From now on, SIGHUP no longer ends the process.
     pub(super) fn on_hangup(arguments: Option<Arguments>, config: Config) -> io::Result<Self> {
@@ -27,9 +34,10 @@ impl Reload {
     }
 
     /// Reloads forever.
-    pub(super) async fn run(mut self, fleet: Arc<Fleet>, tls: Option<Arc<LiveTls>>, mut learner: Option<Learner>) {
+    pub(super) async fn run(&mut self, target: &mut Target) {
+        let Target { fleet, tls, learner } = target;
         while self.hangups.recv().await.is_some() {
-            if let Some(tls) = &tls {
+            if let Some(tls) = tls {
                 tls.reload();
             }
             let Some(new) = self.read().await else { continue };
@@ -40,7 +48,7 @@ impl Reload {
                     {
                         Ok(client) => {
                             drop(learner.take());
-                            learner = Some(fleet.learn(Arc::new(client), LEARN_EVERY));
+                            *learner = Some(fleet.learn(Arc::new(client), LEARN_EVERY));
                         }
                         Err(error) => {
                             error!(%error, "learn: cannot be changed; continuing as before");
@@ -59,8 +67,9 @@ impl Reload {
             if !restart.is_empty() {
                 warn!(keys = restart.join(", "), "changed keys need a restart; the earlier values stay in force");
             }
-            self.config =
-                Config { groups: new.groups, instance_types: new.instance_types, learn: new.learn, ..self.config };
+            self.config.groups = new.groups;
+            self.config.instance_types = new.instance_types;
+            self.config.learn = new.learn;
         }
     }
 

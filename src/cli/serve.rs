@@ -1,15 +1,17 @@
 //! `headcount serve`
 
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use super::CommandError;
 use super::clouds::{self, Connected};
 use super::log;
-use super::reload::Reload;
+use super::reload::{Reload, Target};
 use super::shutdown::Shutdown;
 use crate::admin::statusz::Statusz;
 use crate::admin::{self, Metrics, Pages, Readiness, ReadinessCheck};
@@ -58,20 +60,28 @@ impl Serve {
             None => None,
             Some(settings) => {
                 let live = LiveTls::load(settings.clone()).map_err(|error| CommandError::Usage(error.to_string()))?;
-                let live = Arc::new(live);
-                tokio::spawn(Arc::clone(&live).watch());
-                Some(live)
+                Some(Arc::new(live))
             }
         };
         let shutdown =
             Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
-        let reload = Reload::on_hangup((!demo).then_some(configuration), config.clone())
+        let mut reload = Reload::on_hangup((!demo).then_some(configuration), config.clone())
             .map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
         let Connected { fleet, families, simulated, kubernetes, prices, calls } = clouds::connect(&config).await?;
         simulated.iter().for_each(print_events);
         let learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
-        tokio::spawn(reload.run(Arc::clone(&fleet), tls.clone(), learner));
+        let mut target = Target { fleet: Arc::clone(&fleet), tls: tls.clone(), learner };
+        let mut restarts = fleet.tasks().supervise("reload");
+        tokio::spawn(async move {
+            while restarts.again(AssertUnwindSafe(reload.run(&mut target)).catch_unwind().await).await {}
+        });
+        if let Some(tls) = tls.clone() {
+            let mut restarts = fleet.tasks().supervise("TLS files");
+            tokio::spawn(async move {
+                while restarts.again(AssertUnwindSafe(Arc::clone(&tls).watch()).catch_unwind().await).await {}
+            });
+        }
         super::events::start(&config, &fleet);
         let settings = grpc::Settings {
             fleet: Arc::clone(&fleet),
@@ -97,7 +107,15 @@ impl Serve {
             refresh_interval = %humantime::format_duration(config.refresh_interval),
             read_only = config.read_only, "serving"
         );
-        let probes = tokio::spawn(admin::serve(admin_port, pages, std::future::pending()));
+        let mut restarts = fleet.tasks().supervise("admin port");
+        let probes = tokio::spawn(async move {
+            loop {
+                let serving = admin::serve(&admin_port, pages.clone(), std::future::pending());
+                if !restarts.again(AssertUnwindSafe(serving).catch_unwind().await).await {
+                    return;
+                }
+            }
+        });
         tokio::spawn(log_when_ready(Arc::clone(&fleet)));
         let serving = grpc::serve(grpc_port, settings, shutdown.begun());
         let limit = config.drain_timeout;
@@ -176,15 +194,16 @@ fn readiness(fleet: &Arc<Fleet>, tls: Option<Arc<LiveTls>>, shutdown: &Shutdown)
     let (fleet, shutdown) = (Arc::clone(fleet), shutdown.clone());
     Arc::new(move || {
         if shutdown.has_begun() {
-            return Readiness { ready: false, reasons: vec!["shutting down".to_owned()] };
+            let reasons = vec!["shutting down".to_owned()];
+            return Readiness { ready: false, reasons, unread_for: fleet.unread_for() };
         }
         let ready = fleet.is_ready();
-        let mut reasons = if ready { fleet.delays() } else { fleet.problems() };
+        let mut reasons = [fleet.complaints(), fleet.delays()].concat();
         if let Some(error) = tls.as_ref().and_then(|tls| tls.reload_error()) {
             let since = humantime::format_rfc3339_seconds(error.since);
             reasons.push(format!("tls: the files cannot be used since {since}; the log says why"));
         }
-        Readiness { ready, reasons }
+        Readiness { ready, reasons, unread_for: fleet.unread_for() }
     })
 }
 

@@ -13,6 +13,7 @@ mod instance_type;
 mod launch_spec;
 mod price;
 mod reading;
+pub mod secrets;
 mod spec;
 mod taint;
 pub mod text;

@@ -3,14 +3,19 @@
 use std::borrow::Cow;
 use std::error::Error as StdError;
 
+use super::secrets::redacted;
+
 /// Longest message kept of an error or of a failed launch. The Cluster Autoscaler repeats it in events and in its status.
 pub const MESSAGE_CHARS_MAX: usize = 200;
 
 /// Replaces what a terminal or a log reader might obey: control characters, line breaks, escapes, and characters that change the
 /// direction of text or are invisible. Each becomes `\n`, `\r`, `\t` or `\uXXXX`, which JSON reads as the same character.
+///
+/// Our own secrets are taken out, too.
 pub fn printable(text: &str) -> Cow<'_, str> {
+    let text = redacted(text);
     if !text.contains(is_unprintable) {
-        return Cow::Borrowed(text);
+        return text;
     }
     let mut safe = String::with_capacity(text.len() + 16);
     for character in text.chars() {

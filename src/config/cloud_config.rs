@@ -11,6 +11,7 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use super::error::{ConfigError, Located, Place, read_file};
 use super::scalar;
 use super::source::SourceContext;
+use super::yaml::kind_of;
 
 /// A value of the in-tree configuration that Headcount uses.
 struct Key {
@@ -147,6 +148,15 @@ pub(super) fn from_file(path: &Path, place: &Place, context: &mut SourceContext<
     Ok(values.into_iter().map(located).collect())
 }
 
+/// Takes the value out of an error: it may be a secret under the wrong key. The parser quotes it between what it found and what it
+/// expected.
+fn without_value(error: &str) -> String {
+    match error.rsplit_once(", expected ") {
+        Some((found, expected)) => format!("{}, expected {expected}", kind_of(found)),
+        None => error.to_owned(),
+    }
+}
+
 /// Collects the values that Headcount uses, and the keys that it does not.
 struct FileVisitor;
 
@@ -172,7 +182,8 @@ impl<'de> Visitor<'de> for FileVisitor {
                 ValueType::Switch => map.next_value::<Option<bool>>().map(|value| value.map(|value| value.to_string())),
             };
             // serde_json appends the place to the message.
-            let value = value.map_err(|error| A::Error::custom(format_args!("{name}: {error}")))?;
+            let value = value
+                .map_err(|error| A::Error::custom(format_args!("{name}: {}", without_value(&error.to_string()))))?;
             if let Some(value) = value {
                 if key.legacy.is_some_and(same) { &mut legacy } else { &mut values }.insert(key.name, value);
             }

@@ -59,7 +59,9 @@ fn fault(error: &Error, path: &Path) -> ConfigError {
         Error::DuplicateMappingKey { key: Some(key), .. } => {
             format!("the key {key:?} is written twice; keep one of them")
         }
-        Error::SerdeInvalidType { unexpected, expected, .. } => format!("expected {expected}, found {unexpected}"),
+        Error::SerdeInvalidType { unexpected, expected, .. } => {
+            format!("expected {expected}, found {}", kind_of(unexpected))
+        }
         Error::InvalidScalar { ty: name, .. } | Error::Unexpected { expected: name, .. } => {
             format!("expected {}", plain_name(name))
         }
@@ -71,6 +73,11 @@ fn fault(error: &Error, path: &Path) -> ConfigError {
         None => Place::File(path.to_owned()),
     };
     ConfigError::at(&place, message)
+}
+
+/// What kind of value was found, without the value: it may be a secret under the wrong key.
+pub(super) fn kind_of(unexpected: &str) -> &str {
+    unexpected.split(['"', '`']).next().unwrap_or_default().trim_end()
 }
 
 /// Translates the parser's name for a type into plain words.

@@ -5,9 +5,11 @@
 //! logged once, and once more when it is over.
 
 use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -15,6 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use super::limits::{NODES_LIMIT, RECALL_LIMIT};
 use super::snapshot::{Snapshot, Store};
+use super::tasks::Tasks;
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
 use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch};
 
@@ -55,8 +58,9 @@ impl Learner {
         LearnedState { catalog, is_saved }: LearnedState,
         ready: watch::Receiver<bool>,
         every: Duration,
+        tasks: &Tasks,
     ) -> Self {
-        let learning = Learning {
+        let mut learning = Learning {
             api,
             store,
             catalog,
@@ -73,7 +77,10 @@ impl Learner {
                 "what was learned from nodes can be saved again",
             ),
         };
-        Self(tokio::spawn(learning.run(ready, every)))
+        let mut restarts = tasks.supervise("learning from nodes");
+        Self(tokio::spawn(async move {
+            while restarts.again(AssertUnwindSafe(learning.run(ready.clone(), every)).catch_unwind().await).await {}
+        }))
     }
 }
 
@@ -122,7 +129,7 @@ struct Learning {
 }
 
 impl Learning {
-    async fn run(mut self, mut ready: watch::Receiver<bool>, every: Duration) {
+    async fn run(&mut self, mut ready: watch::Receiver<bool>, every: Duration) {
         self.remember().await;
         // Nodes cannot be assigned to groups before the groups are known.
         if ready.wait_for(|ready| *ready).await.is_err() {

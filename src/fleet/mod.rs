@@ -34,6 +34,7 @@ mod source;
 mod state;
 mod status;
 mod surplus;
+mod tasks;
 mod template_builder;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,7 @@ pub use request_id::RequestId;
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
 pub use source::Health;
 pub use status::{GroupStatus, ReportedInstance};
+pub use tasks::{Restarts, TaskHealth, Tasks};
 pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
 use crate::cloud::{Budget, ProviderId, ReadOnlyCloud, Recognition, SharedCloud};
@@ -97,6 +99,8 @@ pub struct Fleet {
     clouds: HashMap<Arc<str>, ReadOnlyCloud>,
     catalog: Arc<Catalog>,
     policies: Arc<LivePolicies>,
+    tasks: Tasks,
+    started: Instant,
     interval: Duration,
     read_only: bool,
     ready: watch::Receiver<bool>,
@@ -120,6 +124,7 @@ impl Fleet {
         let operation_ids = Arc::new(AtomicU64::new(1));
         let journal = Arc::new(Journal::default());
         let policies = Arc::new(LivePolicies::new(settings.policies));
+        let tasks = Tasks::default();
         let sources: Vec<Source> = settings
             .sources
             .iter()
@@ -138,6 +143,7 @@ impl Fleet {
                     writer,
                     store: Arc::clone(&store),
                     policies: Arc::clone(&policies),
+                    tasks: tasks.clone(),
                     operation_ids: Arc::clone(&operation_ids),
                     journal: Arc::clone(&journal),
                     templates: builder.start(),
@@ -154,6 +160,8 @@ impl Fleet {
             clouds: settings.sources.iter().map(|(name, cloud)| (Arc::clone(name), access(cloud).0)).collect(),
             catalog: settings.catalog,
             policies,
+            tasks,
+            started: Instant::now(),
             interval: settings.refresh_interval,
             read_only: settings.read_only,
             ready,
@@ -240,6 +248,33 @@ impl Fleet {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => Err(FleetError::NotReady { reasons: self.problems().join("; ") }),
         }
+    }
+
+    /// The tasks of the process, for whoever has one to be supervised.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// For how long no source at all has been read.
+    pub fn unread_for(&self) -> Duration {
+        let last = self.sources().filter_map(|(_, health)| health.good).max();
+        last.unwrap_or(self.started).elapsed()
+    }
+
+    /// What is wrong with each source that something is wrong with, in one word, and since when. The log has the texts.
+    pub fn complaints(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (name, health) in self.sources() {
+            let since = match (health.problem.is_some(), health.good) {
+                (false, Some(_)) => continue,
+                (_, Some(good)) => format!("for {}s", good.elapsed().as_secs()),
+                (_, None) => "since the start".to_owned(),
+            };
+            complaints.push(format!("source {name}: {}, not read {since}", health.why.unwrap_or("waiting")));
+        }
+        let failing = self.tasks.panicked().into_iter().filter(|(_, health)| health.is_failing());
+        complaints.extend(failing.map(|(name, health)| format!("{name}: panicked, {} times", health.panics)));
+        complaints
     }
 
     /// What is wrong with each source that something is wrong with.
@@ -357,7 +392,7 @@ impl Fleet {
     /// costs a warning and nothing else. A fleet that is read-only does not write the ConfigMap either.
     pub fn learn(&self, api: Arc<dyn KubernetesApi>, every: Duration) -> Learner {
         let learned = LearnedState { catalog: Arc::clone(&self.catalog), is_saved: !self.read_only };
-        Learner::start(api, Arc::clone(&self.store), learned, self.readiness(), every)
+        Learner::start(api, Arc::clone(&self.store), learned, self.readiness(), every, &self.tasks)
     }
 
     /// Puts other policies and tables in force. Each group shows them after its next reading, which is asked for at once.
@@ -417,6 +452,9 @@ fn watch_readiness(mut sources: Vec<watch::Receiver<Health>>) -> watch::Receiver
     seen
 }
 
+/// Waits for a source's first good listing. One that is gone never has one.
 async fn good(source: &mut watch::Receiver<Health>) {
-    let _source_gone = source.wait_for(|health| health.good.is_some()).await;
+    if source.wait_for(|health| health.good.is_some()).await.is_err() {
+        std::future::pending().await
+    }
 }

@@ -3,10 +3,12 @@
 //! be read changes no response for another one, and keeps serving what it has.
 
 use std::collections::{BTreeMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -27,6 +29,8 @@ pub struct Health {
     pub found: usize,
     /// What is wrong since.
     pub problem: Option<String>,
+    /// The same in one word.
+    pub why: Option<&'static str>,
     /// Until when it is left alone, because the cloud asked for a pause or does not respond.
     pub paused_until: Option<Instant>,
     /// Listings finished, good or not.
@@ -48,7 +52,7 @@ impl Source {
     pub(super) fn start(name: Arc<str>, context: KeeperContext, interval: Duration) -> Self {
         let (health, health_seen) = watch::channel(Health::default());
         let (wanted, wishes) = watch::channel(0);
-        let watcher = Watcher {
+        let mut watcher = Watcher {
             name: Arc::clone(&name),
             context,
             interval,
@@ -60,7 +64,15 @@ impl Source {
             is_slow: false,
             failures: 0,
         };
-        tokio::spawn(watcher.run());
+        let mut restarts = watcher.context.tasks.supervise(format!("source {}", watcher.name));
+        tokio::spawn(async move {
+            while restarts.again(AssertUnwindSafe(watcher.run()).catch_unwind().await).await {
+                watcher.report(|health| {
+                    health.problem = Some("the source's task panicked".to_owned());
+                    health.why = Some("panicked");
+                });
+            }
+        });
         Self { name, health: health_seen, wanted }
     }
 
@@ -110,7 +122,7 @@ struct Listed {
 }
 
 impl Watcher {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         // Ends when the fleet is dropped: then no more requests come.
         loop {
             let pause = self.list().await;
@@ -149,11 +161,12 @@ impl Watcher {
                     health.good = oldest;
                     health.took = Some(took);
                     health.problem = None;
+                    health.why = None;
                     health.paused_until = None;
                 });
                 None
             }
-            Err((problem, wait)) => {
+            Err((problem, why, wait)) => {
                 self.failures = self.failures.saturating_add(1);
                 let pause = wait.unwrap_or_else(|| self.backoff());
                 tracing::warn!(
@@ -167,6 +180,7 @@ impl Watcher {
                 }
                 self.report(|health| {
                     health.problem = Some(problem);
+                    health.why = Some(why);
                     health.paused_until = Some(Instant::now() + pause);
                 });
                 Some(pause)
@@ -175,7 +189,7 @@ impl Watcher {
     }
 
     /// Hands out the pages of a listing as they arrive. An error also says how long the cloud asked to wait.
-    async fn receive_pages(&mut self, listed: &mut Listed) -> Result<(), (String, Option<Duration>)> {
+    async fn receive_pages(&mut self, listed: &mut Listed) -> Result<(), (String, &'static str, Option<Duration>)> {
         let (sender, mut pages) = mpsc::unbounded_channel();
         let cloud = Arc::clone(&self.context.cloud);
         let mut listing = pin!(cloud.list_pages(sender));
@@ -185,14 +199,14 @@ impl Watcher {
                 Some(page) = pages.recv() => self.hand_out(page, listed),
                 rest = &mut listing => break rest,
                 () = sleep_until(listed.page_begun + PAGE_LIMIT) => {
-                    return Err(("the listing took too long".to_owned(), None));
+                    return Err(("the listing took too long".to_owned(), "slow", None));
                 }
             }
         };
         while let Ok(page) = pages.try_recv() {
             self.hand_out(page, listed);
         }
-        let rest = rest.map_err(|error| (error.to_string(), retry_after(&error)))?;
+        let rest = rest.map_err(|error| (error.to_string(), word_for(&error), retry_after(&error)))?;
         self.hand_out(rest, listed);
         Ok(())
     }
@@ -312,6 +326,17 @@ impl Watcher {
             }
         };
         let _busy_keepers_read_again_themselves = keeper.try_send(message);
+    }
+}
+
+/// One word for what went wrong. The probes show it to anyone, so it holds nothing that the cloud wrote.
+fn word_for(error: &CloudError) -> &'static str {
+    match error {
+        CloudError::Throttled { .. } => "throttled",
+        CloudError::Unreachable(_) => "unreachable",
+        CloudError::Denied(_) => "denied",
+        CloudError::Unintelligible(_) => "unintelligible",
+        _ => "refused",
     }
 }
 

@@ -1,15 +1,18 @@
 //! Building templates, off the read path: the cloud reports what a new instance is made from, instance types are looked up
 //! once and remembered, and the finished node goes to the group's keeper, which publishes it.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::FutureExt;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
 use super::policy::LivePolicies;
 use super::snapshot::GroupKey;
+use super::tasks::message_of;
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud};
 use crate::instance_types::Catalog;
 use crate::template::{self, NodeTemplate, TemplateError};
@@ -65,7 +68,17 @@ impl TemplateBuilder {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let builder = self.clone();
             tokio::spawn(async move {
-                let built = builder.build_one(&job.id, &job.reading).await;
+                let building = AssertUnwindSafe(builder.build_one(&job.id, &job.reading)).catch_unwind().await;
+                let built = building.unwrap_or_else(|panic| {
+                    let panic = message_of(&*panic);
+                    tracing::error!(
+                        group = &*job.id,
+                        panic,
+                        "building the node template panicked; it will be tried again"
+                    );
+                    let reason = "building it failed because of a defect of Headcount; the log has more".to_owned();
+                    BuiltTemplate { template: Err(reason), retry_soon: true, is_floating: false }
+                });
                 let _keeper_ended = job.reply.send(built);
                 drop(place);
             });

@@ -8,6 +8,7 @@ mod gpu;
 mod listen;
 mod listener;
 mod metering;
+mod nodes;
 pub mod peer;
 mod pricing;
 pub mod proto;

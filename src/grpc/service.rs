@@ -9,6 +9,7 @@ use tonic::{Request, Response, Status};
 use super::deadline::deadline_of;
 use super::dialect::{self, Dialect, SendPolicy};
 use super::gpu::Gpu;
+use super::nodes;
 use super::pricing;
 use super::proto::cloud_provider_server::CloudProvider;
 use super::proto::instance_status::InstanceState as ProtoState;
@@ -105,9 +106,10 @@ impl CloudProvider for Service {
 
     async fn node_group_nodes(&self, request: Request<NodeGroupNodesRequest>) -> Answer<NodeGroupNodesResponse> {
         self.ready(&request).await?;
-        let view = self.view(&request.into_inner().id)?;
+        let id = request.into_inner().id;
+        let view = self.view(&id)?;
         let instances = view.status.instances.iter().map(instance).collect();
-        Ok(Response::new(NodeGroupNodesResponse { instances }))
+        nodes::fitting(&id, NodeGroupNodesResponse { instances }).map(Response::new)
     }
 
     async fn node_group_template_node_info(

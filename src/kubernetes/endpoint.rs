@@ -10,6 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::cluster_config::{ClusterConfigError, ConnectionSettings, Identity};
+use crate::cloud::secrets::keep_secret;
 
 /// Everything that one request needs.
 #[derive(Debug)]
@@ -65,6 +66,7 @@ fn bearer(token: &str) -> Result<HeaderValue, ClusterConfigError> {
     if token.is_empty() {
         return Err(ClusterConfigError::Token("is empty"));
     }
+    keep_secret(token);
     let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
         .map_err(|_| ClusterConfigError::Token("holds characters that cannot be sent"))?;
     header.set_sensitive(true);

@@ -9,6 +9,7 @@ mod documents;
 mod log_lines;
 mod paths;
 mod source;
+mod supply_chain;
 
 use std::fmt;
 use std::fs;

@@ -20,9 +20,11 @@ mod side;
 mod templates;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -37,6 +39,7 @@ use super::options::Options;
 use super::policy::LivePolicies;
 use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
+use super::tasks::{Tasks, message_of};
 use super::template_builder::TemplateJob;
 use crate::cloud::{
     Acceptance, CloudError, Deletion, GroupHints, GroupReading, Permit, ProviderId, ReadOnlyCloud, SharedCloud,
@@ -67,6 +70,8 @@ pub(super) struct KeeperContext {
     pub templates: mpsc::Sender<TemplateJob>,
     /// Instance types, and what nodes were seen to hold.
     pub catalog: Arc<Catalog>,
+    /// Supervises tasks.
+    pub tasks: Tasks,
     /// Whether everything that needs a write is refused.
     pub read_only: bool,
 }
@@ -131,9 +136,22 @@ pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Messa
     let reader = GroupReader::new(&context.cloud, &key.name);
     let weak = Mailbox::new(&mailbox);
     let mut newcomer = Newcomer { key, context, inbox, reader, mailbox: weak };
+    let (tasks, name) = (newcomer.context.tasks.clone(), Arc::<str>::from(format!("node group {}", newcomer.key)));
     tokio::spawn(async move {
-        if let Some((observation, adoption)) = newcomer.observe().await {
-            newcomer.into_keeper(observation).run(adoption).await;
+        let keeping = async move {
+            if let Some((observation, adoption)) = newcomer.observe().await {
+                newcomer.into_keeper(observation).run(adoption).await;
+            }
+        };
+        // What a keeper knew when it panicked may be wrong. The next listing starts another one, which derives everything again
+        // from the cloud; until then the last status is served, and writes are refused.
+        if let Err(panic) = AssertUnwindSafe(keeping).catch_unwind().await {
+            tasks.note(&name);
+            tracing::error!(
+                task = &*name,
+                panic = message_of(&*panic),
+                "a task panicked; the next listing starts it again"
+            );
         }
     });
     mailbox
@@ -218,6 +236,11 @@ impl Keeper {
             Finding::Template(Some(built)) => self.adopt_template(built),
             // The builder ends only with the fleet.
             Finding::Template(None) => {}
+            Finding::Panicked(work) => {
+                let name = format!("{work} of node group {}", self.key).into();
+                self.context.tasks.note(&name);
+                tracing::error!(group = %self.group_id(), work, "work beside the node group panicked; the next reading starts it again");
+            }
         }
     }
 

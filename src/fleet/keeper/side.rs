@@ -1,9 +1,11 @@
 //! Work beside the keeper, so that none of it delays a write (law 12): reads that no write waits for, launch activity, polls
 //! of operations, and the template. Each is a task of its own, and what it finds comes back to the keeper's loop.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -25,6 +27,18 @@ pub(super) enum Finding {
     Polled(OperationId, PollEnd),
     /// The template was built, or could not be. `None` where the builder has ended.
     Template(Option<BuiltTemplate>),
+    /// This work panicked.
+    Panicked(&'static str),
+}
+
+/// A read of the group, as logs and `/readyz` call it.
+const READ: &str = "read";
+/// A read of its launch activity.
+const ACTIVITY: &str = "launch activity";
+
+/// Carries work out; a panic in it is a finding.
+async fn guarded(work: &'static str, finding: impl Future<Output = Finding>) -> Finding {
+    AssertUnwindSafe(finding).catch_unwind().await.unwrap_or(Finding::Panicked(work))
 }
 
 /// How the polls of an operation end.
@@ -59,7 +73,8 @@ impl SideTasks {
         self.is_reading = true;
         self.is_read_wanted = false;
         let reader = reader.clone();
-        self.tasks.spawn(async move { Finding::Read(reader.instances_or_gone_twice().await, adoption) });
+        let read = async move { Finding::Read(reader.instances_or_gone_twice().await, adoption) };
+        self.tasks.spawn(guarded(READ, read));
     }
 
     /// Reads the launch activity, unless it is being read.
@@ -69,7 +84,8 @@ impl SideTasks {
         }
         self.is_reading_activity = true;
         let reader = reader.clone();
-        self.tasks.spawn(async move { Finding::Activity(reader.launch_activity(shortfall, READ_LIMIT).await) });
+        let read = async move { Finding::Activity(reader.launch_activity(shortfall, READ_LIMIT).await) };
+        self.tasks.spawn(guarded(ACTIVITY, read));
     }
 
     /// Polls an operation to its end.
@@ -82,7 +98,14 @@ impl SideTasks {
     ) {
         let cloud = Arc::clone(cloud);
         self.tasks.spawn(async move {
-            let end = poll_to_end(&cloud, &group, operation, &handle).await;
+            let polling = AssertUnwindSafe(poll_to_end(&cloud, &group, operation, &handle)).catch_unwind().await;
+            let end = polling.unwrap_or_else(|_panic| {
+                tracing::error!(
+                    group = &*group, %operation,
+                    "the poll of an operation panicked; observations alone show what becomes of it"
+                );
+                PollEnd::Unpollable
+            });
             Finding::Polled(operation, end)
         });
     }
@@ -103,7 +126,9 @@ impl SideTasks {
         match &next {
             Some(Ok(Finding::Read(..))) => self.is_reading = false,
             Some(Ok(Finding::Activity(_))) => self.is_reading_activity = false,
-            // Which one panicked is not known: both may be started again.
+            Some(Ok(Finding::Panicked(READ))) => self.is_reading = false,
+            Some(Ok(Finding::Panicked(ACTIVITY))) => self.is_reading_activity = false,
+            // Tasks are cancelled only with the keeper.
             Some(Err(_)) => (self.is_reading, self.is_reading_activity) = (false, false),
             _ => {}
         }

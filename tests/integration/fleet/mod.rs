@@ -4,6 +4,7 @@ mod deadline;
 mod fixture;
 mod growth;
 mod missing;
+mod panics;
 mod reading;
 mod removal;
 mod template;

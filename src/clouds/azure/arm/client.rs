@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::api::ReadPurpose;
 use super::errors::{ErrorContext, classify};
 use super::operations;
+use crate::cloud::secrets::keep_secret;
 use crate::cloud::{CallMeter, CallStatus, CloudError};
 use crate::clouds::azure::http::{HttpResponse, Transport};
 use crate::clouds::azure::throttle::{Bucket, CallLimiter, ThrottleInfo};
@@ -269,6 +270,7 @@ impl ArmClient {
             .await
             .map_err(|_| CloudError::Unreachable(context.fault(None, &format!("no token within {TOKEN_TIMEOUT:?}"))))?;
         let token = token.map_err(|error| context.no_token(&error))?;
+        keep_secret(token.token.secret());
         let header = HeaderValue::from_str(&format!("Bearer {}", token.token.secret()));
         let mut header =
             header.map_err(|_| context.refused("the token contains characters that a header cannot hold"))?;

@@ -13,6 +13,7 @@ use azure_identity::{
 
 use super::certificate::{Certificate, CertificateError};
 use super::federated::{FederatedError, TokenFile};
+use crate::cloud::secrets::keep_secret;
 use crate::config::settings::azure::{AzureCloud, Credential};
 
 /// Overrides the address of the sign-in service; the workload identity webhook sets it.
@@ -45,6 +46,7 @@ pub(in crate::clouds::azure) fn credential(
     Ok(match settings {
         Credential::ClientSecret { tenant_id, client_id, secret } => {
             let options = ClientSecretCredentialOptions { client_options };
+            keep_secret(&secret.0);
             let secret = Secret::new(secret.0.clone());
             ClientSecretCredential::new(tenant_id, client_id.clone(), secret, Some(options))?
         }

@@ -1,0 +1,233 @@
+//! A panic in a task, as a defect of Headcount or of a library would cause it: it is counted and shown, the task starts again, and
+//! no other group's responses change.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use headcount::cloud::*;
+use headcount::clouds::simulated::{Accounting, GroupPlan, Simulated};
+use headcount::fleet::{Fleet, Mutation, Policies, Settings};
+use headcount::instance_types::Catalog;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::fixture::{limit, named};
+
+/// A cloud that panics in the calls that are named, for one group or, where a call is about none, always.
+struct Defective {
+    cloud: Simulated,
+    calls: Mutex<BTreeSet<&'static str>>,
+}
+
+impl Defective {
+    fn panic_in(&self, call: &'static str, group: Option<&GroupName>) {
+        let is_named = self.calls.lock().expect("not poisoned").contains(call);
+        assert!(!is_named || group.is_some_and(|group| group.as_str() != "g"), "a defect in {call}");
+    }
+}
+
+#[async_trait]
+impl Cloud for Defective {
+    async fn list(&self) -> Result<Listing, CloudError> {
+        self.panic_in("list", None);
+        self.cloud.list().await
+    }
+
+    async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.panic_in("observe", Some(group));
+        self.cloud.observe(group).await
+    }
+
+    async fn read_capacity(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.panic_in("read_capacity", Some(group));
+        self.cloud.read_capacity(group).await
+    }
+
+    async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
+        self.panic_in("launch_activity", Some(group));
+        self.cloud.launch_activity(group, shortfall).await
+    }
+
+    async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        self.panic_in("follow", None);
+        self.cloud.follow(handle).await
+    }
+
+    async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
+        self.panic_in("launch_spec", Some(&reading.name));
+        self.cloud.launch_spec(reading).await
+    }
+
+    async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+        self.cloud.instance_types(names).await
+    }
+
+    async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
+        self.cloud.all_instance_types().await
+    }
+
+    fn recognise(&self, id: &str) -> Recognition {
+        self.cloud.recognise(id)
+    }
+
+    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
+        self.cloud.placeholder(reading, label)
+    }
+
+    fn family(&self) -> Family {
+        self.cloud.family()
+    }
+
+    fn now(&self) -> SystemTime {
+        self.cloud.now()
+    }
+}
+
+#[async_trait]
+impl WritableCloud for Defective {
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.panic_in("set_capacity", Some(&basis.name));
+        self.cloud.set_capacity(basis, to).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.panic_in("delete_instances", Some(&basis.name));
+        self.cloud.delete_instances(basis, ids).await
+    }
+}
+
+struct Fixture {
+    fleet: Fleet,
+    defective: Arc<Defective>,
+}
+
+impl Fixture {
+    /// The groups `g` and `h` of a cloud that is defective in these calls, and `other` of a sound one.
+    fn start(calls: &[&'static str]) -> Self {
+        let plans = ["g", "h"].map(|name| GroupPlan::azure(name).sized(0, 9, 3).accounting(Accounting::WhenGone));
+        let cloud = Simulated::with_groups(3, plans);
+        let defective = Arc::new(Defective { cloud, calls: Mutex::new(calls.iter().copied().collect()) });
+        let sound = Arc::new(Simulated::with_groups(4, [GroupPlan::aws("other").sized(0, 9, 2)]));
+        let fleet = Fleet::start(Settings {
+            sources: vec![
+                ("defective".into(), Arc::clone(&defective) as SharedCloud),
+                ("sound".into(), sound as SharedCloud),
+            ],
+            refresh_interval: Duration::from_secs(5),
+            catalog: Arc::new(Catalog::new(Vec::new())),
+            policies: Arc::new(Policies::default()),
+            read_only: false,
+        });
+        Self { fleet, defective }
+    }
+
+    fn break_down(&self, call: &'static str) {
+        self.defective.calls.lock().expect("not poisoned").insert(call);
+    }
+
+    fn mend(&self) {
+        self.defective.calls.lock().expect("not poisoned").clear();
+    }
+
+    fn target(&self, group: &str) -> Option<u32> {
+        self.fleet.snapshot().group(group).map(|(_, view)| view.status.target)
+    }
+
+    fn panics(&self) -> u64 {
+        self.fleet.tasks().panicked().iter().map(|(_, health)| health.panics).sum()
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let wait = async {
+            while !holds(self) {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        timeout(Duration::from_secs(600), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+    }
+
+    /// The groups that have nothing to do with the defect are served, and can be written.
+    async fn others_are_well(&self) {
+        for group in ["h", "other"] {
+            let before = self.target(group).expect("served");
+            self.fleet.mutate(group, Mutation::Increase(1), limit(5)).await.expect(group);
+            assert_eq!(self.target(group), Some(before + 1));
+        }
+        assert!(self.fleet.refresh(Instant::now() + Duration::from_secs(5)).await.is_ok());
+    }
+
+    async fn grow(&self) -> Result<(), headcount::fleet::FleetError> {
+        self.fleet.mutate("g", Mutation::Increase(1), limit(5)).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_is_never_ready_with_an_empty_list() {
+    let fixture = Fixture::start(&["list"]);
+    fixture.until("the panics are counted", |fixture| fixture.panics() > 2).await;
+    assert!(!fixture.fleet.is_ready());
+    assert!(fixture.fleet.complaints().iter().any(|line| line.starts_with("source defective: panicked")));
+    sleep(Duration::from_secs(90)).await;
+    assert!(fixture.fleet.is_ready(), "the other source is served after a minute");
+    assert_eq!((fixture.target("g"), fixture.target("other")), (None, Some(2)));
+    fixture.mend();
+    fixture.until("it is listed again", |fixture| fixture.target("g") == Some(3)).await;
+    fixture.others_are_well().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_panics_later_keeps_its_groups() {
+    let fixture = Fixture::start(&[]);
+    fixture.until("it is ready", |fixture| fixture.fleet.is_ready()).await;
+    fixture.break_down("list");
+    fixture.until("the panics are counted", |fixture| fixture.panics() > 3).await;
+    assert_eq!(fixture.target("g"), Some(3));
+    fixture.grow().await.expect("writes read for themselves");
+    fixture.others_are_well().await;
+    fixture.mend();
+    let panics = fixture.panics();
+    sleep(Duration::from_secs(300)).await;
+    assert!(fixture.panics() <= panics + 1);
+    assert!(fixture.fleet.complaints().is_empty(), "{:?}", fixture.fleet.complaints());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_panics_starts_again_and_its_last_status_is_served_meanwhile() {
+    for call in ["read_capacity", "set_capacity"] {
+        let fixture = Fixture::start(&[]);
+        fixture.until("it is ready", |fixture| fixture.fleet.is_ready()).await;
+        fixture.break_down(call);
+        assert!(fixture.grow().await.is_err(), "{call}");
+        assert_eq!((fixture.target("g"), fixture.panics()), (Some(3), 1), "{call}");
+        fixture.others_are_well().await;
+        fixture.mend();
+        fixture.fleet.refresh(Instant::now() + Duration::from_secs(5)).await.expect("refreshed");
+        sleep(Duration::from_secs(20)).await;
+        fixture.grow().await.unwrap_or_else(|error| panic!("{call}: {error}"));
+        assert_eq!(fixture.target("g"), Some(4), "{call}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_beside_a_keeper_that_panics_changes_nothing_else() {
+    for call in ["observe", "launch_activity", "launch_spec", "follow"] {
+        let fixture = Fixture::start(&[call]);
+        fixture.until("it is ready", |fixture| fixture.fleet.is_ready()).await;
+        if fixture.target("g").is_some() {
+            fixture.grow().await.unwrap_or_else(|error| panic!("{call}: {error}"));
+            let doomed = {
+                let snapshot = fixture.fleet.snapshot();
+                snapshot.group("g").expect("served").1.status.instances[0].id.clone()
+            };
+            fixture.fleet.mutate("g", Mutation::Delete(named(&[doomed])), limit(5)).await.expect(call);
+        }
+        sleep(Duration::from_secs(120)).await;
+        fixture.others_are_well().await;
+        fixture.mend();
+        sleep(Duration::from_secs(1200)).await;
+        fixture.until("it is served as before", |fixture| fixture.target("g").is_some()).await;
+        fixture.grow().await.unwrap_or_else(|error| panic!("{call}: {error}"));
+        assert!(fixture.defective.cloud.killed_unnamed().is_empty());
+    }
+}
