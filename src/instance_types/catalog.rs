@@ -156,12 +156,14 @@ impl Catalog {
     }
 
     /// The prices per hour that the user's tables give a type, on demand or spot, the most trusted one first.
-    pub fn user_prices(&self, family: Family, name: &str, is_spot: bool) -> impl Iterator<Item = (f64, &Provenance)> {
-        self.tables.iter().rev().filter_map(move |table| {
+    pub fn user_prices(&self, family: Family, name: &str, is_spot: bool) -> Vec<(f64, Provenance)> {
+        let tables = self.tables.load();
+        let price = |table: &Table| {
             let entry = table.get(family, name)?;
             let price = if is_spot { entry.spot_price } else { entry.price };
-            Some((price?.as_f64(), table.provenance()))
-        })
+            Some((price?.as_f64(), table.provenance().clone()))
+        };
+        tables.iter().rev().filter_map(price).collect()
     }
 
     /// What is known of a type; `None` where nothing is.

@@ -147,7 +147,7 @@ impl Prices {
     }
 
     fn of_user(&self, offer: &Offer, is_spot: bool) -> impl Iterator<Item = (f64, PriceProvenance)> {
-        self.catalog.user_prices(offer.family, &offer.type_name, is_spot).map(|(price, provenance)| {
+        self.catalog.user_prices(offer.family, &offer.type_name, is_spot).into_iter().map(|(price, provenance)| {
             let file = match provenance {
                 Provenance::UserTable { file } => file.to_string(),
                 other => other.to_string(),
