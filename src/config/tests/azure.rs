@@ -162,13 +162,21 @@ fn unused_keys_and_variables_are_warnings() {
 }
 
 #[test]
+fn a_secret_under_a_wrong_key_is_not_repeated() {
+    for key in ["useManagedIdentityExtension", "enableForceDelete"] {
+        let error = in_tree(&format!("{{\"{key}\": \"s3cret, expected x\"}}"), &[]).expect_err(key);
+        assert!(error.contains(key) && !error.contains("s3cret"), "{error}");
+    }
+}
+
+#[test]
 fn errors_in_the_cloud_config_have_a_place() {
     for (file, start, words) in [
-        ("{\n  \"cloud\": 5\n}", "azure.json:2:12: ", "cloud: invalid type: integer `5`, expected a string"),
+        ("{\n  \"cloud\": 5\n}", "azure.json:2:12: ", "cloud: invalid type: integer, expected a string"),
         (
             "{\n  \"enableForceDelete\": \"yes\"\n}",
             "azure.json:2:28: ",
-            "enableForceDelete: invalid type: string \"yes\"",
+            "enableForceDelete: invalid type: string, expected a boolean",
         ),
         ("{\n  \"cloud\": \"a\"\n  \"x\": 1}", "azure.json:3:3: ", "expected `,` or `}`"),
         ("{} x", "azure.json:1:4: ", "trailing characters"),
