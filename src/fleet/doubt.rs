@@ -94,8 +94,11 @@ fn has_halved(before: u32, after: u32) -> bool {
     before > after && after <= before / 2 && (after == 0 || before - after > 1)
 }
 
+/// Listed instances that a read has to show again. Those of a deletion without a response are among them: one wrong read must
+/// not settle it.
 fn staying(observation: &Observation, in_flight: &InFlight) -> u32 {
-    count(observation.instances.iter().filter(|instance| !in_flight.is_leaving(instance)).count())
+    let stays = |instance: &&Instance| !in_flight.is_leaving(instance) || in_flight.may_live_on(instance);
+    count(observation.instances.iter().filter(stays).count())
 }
 
 impl Doubt {

@@ -168,6 +168,11 @@ impl InFlight {
         unsettled.filter_map(Operation::deletes).any(|ids| ids.contains(id))
     }
 
+    /// Whether an instance counts as being deleted only because its deletion got no response: it may live on.
+    pub(super) fn may_live_on(&self, instance: &Instance) -> bool {
+        instance.state != InstanceState::Deleting && self.is_unsettled(&instance.id)
+    }
+
     /// Whether the outcome of any deletion is unknown.
     pub(super) fn has_unsettled(&self) -> bool {
         self.operations.iter().any(|operation| operation.phase == Phase::Unsettled)

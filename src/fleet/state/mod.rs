@@ -150,6 +150,12 @@ impl GroupState {
         lost
     }
 
+    /// Instances that are not in the target because of a deletion without a response, and that may live on.
+    pub(super) fn may_live_on(&self) -> u32 {
+        let instances = self.observation.instances.iter();
+        count(instances.filter(|instance| self.in_flight.may_live_on(instance)).count())
+    }
+
     /// How live instances came to exceed the capacity, if they do.
     pub(super) fn surplus(&self) -> Option<Surplus> {
         self.surplus

@@ -369,3 +369,22 @@ fn the_target_is_derived_again_from_each_observation() {
     }
     assert_eq!(census(group.observation(), group.state.in_flight()).shortfall, 0);
 }
+
+#[test]
+fn one_empty_list_does_not_settle_a_deletion_without_a_response() {
+    let mut group = Group::new(1, running(0..1));
+    let ended = group.now;
+    group.state.lose_deletion(OperationId(9), ids(0..1).into_iter().collect(), ended);
+    assert_eq!((group.target(), group.state.may_live_on()), (0, 1));
+    group.now += Duration::from_secs(1);
+    let empty = group.reading(1, vec![]);
+    let doubted = doubt(&group.state, &empty);
+    assert_eq!(
+        doubted,
+        Some(Doubt::InstancesGone { before: 1, after: 0 }),
+        "the list may be wrong, and the instance live"
+    );
+    group.see(0, deleting(0..1, Counts::UntilDeleted));
+    let empty = group.reading(0, vec![]);
+    assert_eq!(doubt(&group.state, &empty), None, "it was seen being deleted");
+}

@@ -246,3 +246,23 @@ async fn a_start_during_a_surplus_writes_nothing_and_serves_the_group() {
         fixture.no_instance_was_killed();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn deletions_without_a_response_are_no_room_for_a_scale_up() {
+    for (kind, plan) in kinds() {
+        let fixture = Fixture::with([plan.sized(0, 8, 6)]).await;
+        let victims = fixture.instances("g", InstanceState::Running)[..4].to_vec();
+        fixture
+            .cloud()
+            .faults(|faults| faults.script(Some(CallKind::DeleteInstances), None, 1, CallFault::Unreachable));
+        let error = fixture.delete("g", &victims).await.expect_err("no response");
+        assert!(matches!(error, FleetError::OutcomeUnknown { .. }), "{kind}: {error}");
+        assert_eq!(fixture.target("g"), 2, "{kind}: they count as being deleted");
+        let error = fixture.increase("g", 4).await.expect_err("they may live on");
+        assert!(matches!(error, FleetError::OutcomeUnknown { .. }), "{kind}: {error}");
+        fixture.increase("g", 2).await.expect("room for them and for all others");
+        fixture.until("a read shows that they live on", |fixture| fixture.target("g") == 8).await;
+        assert_eq!(fixture.capacity("g"), 8, "{kind}");
+        fixture.no_instance_was_killed();
+    }
+}
