@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use super::deadline::deadline_of;
@@ -17,7 +18,7 @@ use super::proto::{self, *};
 use super::status::{invalid, status};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{FailureClass, InstanceState, ProviderId};
-use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, ReportedInstance};
+use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, NodeKind, ReportedInstance};
 use crate::prices::{Prices, hours};
 
 /// The annotation in which CA says why it deletes a node.
@@ -108,7 +109,7 @@ impl CloudProvider for Service {
         self.ready(&request).await?;
         let id = request.into_inner().id;
         let view = self.view(&id)?;
-        let instances = view.status.instances.iter().map(instance).collect();
+        let instances = view.listed(Instant::now()).map(instance).collect();
         nodes::fitting(&id, NodeGroupNodesResponse { instances }).map(Response::new)
     }
 
@@ -257,10 +258,12 @@ fn instance(reported: &ReportedInstance) -> proto::Instance {
 }
 
 fn named(node: ExternalGrpcNode) -> NamedNode {
-    NamedNode {
-        create_error: node.annotations.get(REASON_ANNOTATION).is_some_and(|reason| reason == CREATE_ERROR),
-        id: ProviderId::from(node.provider_id),
-    }
+    let kind = match node.annotations.get(REASON_ANNOTATION) {
+        None => NodeKind::Registered,
+        Some(reason) if reason == CREATE_ERROR => NodeKind::CreateError,
+        Some(_) => NodeKind::Unregistered,
+    };
+    NamedNode { id: ProviderId::from(node.provider_id), kind }
 }
 
 /// Converts a size to int32, which the protocol uses. No group is near the limit.

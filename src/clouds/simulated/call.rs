@@ -9,8 +9,10 @@ use super::chance::Span;
 pub enum CallKind {
     /// `Cloud::list`
     List,
-    /// `Cloud::observe`
+    /// `Cloud::observe` and `Cloud::read_capacity`
     Observe,
+    /// The part of `Cloud::observe` that lists the instances of a scale set
+    ListInstances,
     /// `Cloud::launch_activity`
     LaunchActivity,
     /// `Cloud::set_capacity`
@@ -43,6 +45,7 @@ impl CallKind {
         match self {
             Self::List => "List",
             Self::Observe => "Observe",
+            Self::ListInstances => "ListInstances",
             Self::LaunchActivity => "LaunchActivity",
             Self::SetCapacity => "SetCapacity",
             Self::DeleteInstances => "DeleteInstances",
@@ -97,6 +100,8 @@ pub enum CallFault {
     Refused,
     /// Arrives this much later.
     Slow(Duration),
+    /// The client gives up first; a write takes effect all the same, this much later.
+    Late(Duration),
 }
 
 /// A fault in what a response shows of a group.
@@ -131,6 +136,8 @@ pub struct FaultRates {
     pub stale: f64,
     /// How long ago.
     pub stale_by: Span,
+    /// For how long after a write without a response reads may show the group as it was before it.
+    pub lag_after_loss: Duration,
     /// How long a request takes, and how long its response takes.
     pub latency: Span,
 }
@@ -146,6 +153,7 @@ impl Default for FaultRates {
             conflict: 0.0,
             stale: 0.0,
             stale_by: none.clone(),
+            lag_after_loss: Duration::ZERO,
             latency: none,
         }
     }

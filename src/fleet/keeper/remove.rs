@@ -134,13 +134,13 @@ impl Keeper {
                 Err(error) => return respond_all(requests(deletions), &error),
             };
             match outcome {
-                Ok(deletion) => {
+                Ok((operation, deletion)) => {
                     let lost = deletion.refused.iter().find(|(_, error)| error.outcome_unknown());
                     if let Some((_, error)) = lost {
                         // The response below says what this read shows.
                         let _seen = self.see_deleted(&ids, error, attempts).await;
                     }
-                    return self.respond_deleted(deletions, &deletion);
+                    return self.respond_deleted(deletions, operation, &deletion);
                 }
                 Err(error) if error.outcome_unknown() => {
                     let outcome = self.see_deleted(&ids, &error, attempts).await;
@@ -193,7 +193,7 @@ impl Keeper {
         ids.filter(stays).cloned().collect()
     }
 
-    fn respond_deleted(&self, deletions: Vec<Removal>, deletion: &Deletion) {
+    fn respond_deleted(&mut self, deletions: Vec<Removal>, operation: OperationId, deletion: &Deletion) {
         for removal in deletions {
             let named = |(id, _): &&(ProviderId, CloudError)| removal.plan.instances.contains(id);
             let settled = |(id, error): &&(ProviderId, CloudError)| {
@@ -205,7 +205,15 @@ impl Keeper {
                 Some((id, error)) => {
                     Err(FleetError::OutcomeUnknown { group: self.group_id(), reason: format!("{id}: {error}") })
                 }
-                None if refused.is_empty() => Ok(()),
+                None if refused.is_empty() => {
+                    let is_accepted = removal.plan.instances.iter().any(|id| deletion.accepted.contains(id));
+                    if is_accepted {
+                        self.respond_accepted(operation, removal.request);
+                    } else {
+                        removal.request.respond(Ok(()));
+                    }
+                    continue;
+                }
                 None => Err(FleetError::PartlyRefused { group: self.group_id(), refused }),
             };
             removal.request.respond(outcome);
@@ -218,7 +226,7 @@ impl Keeper {
         fresh: Fresh,
         ids: &[ProviderId],
         is_resubmitted: bool,
-    ) -> Result<Deletion, CloudError> {
+    ) -> Result<(OperationId, Deletion), CloudError> {
         // The cloud gets the instances that this was decided on: AWS's call for one instance does not name the group.
         let instances = self.state.observation().instances.clone();
         let basis = GroupReading { instances: Some(instances), ..fresh.basis };
@@ -244,7 +252,7 @@ impl Keeper {
         }
         self.publish();
         self.look_soon();
-        outcome
+        outcome.map(|deletion| (operation, deletion))
     }
 
     fn record_deletion(&mut self, operation: OperationId, deletion: &Deletion, ended: Instant, is_resubmitted: bool) {

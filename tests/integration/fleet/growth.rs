@@ -266,3 +266,44 @@ async fn deletions_without_a_response_are_no_room_for_a_scale_up() {
         fixture.no_instance_was_killed();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_surplus_right_after_a_scale_up_raises_nothing() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 30, 10)]).await;
+    fixture.increase("g", 2).await.expect("accepted");
+    sleep(Duration::from_secs(4)).await;
+    fixture.cloud().launch_surplus("g", 3, Duration::from_secs(300)).expect("exists");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (12, 12), "the cloud launched it for reasons of its own");
+    assert_eq!(fixture.calls(CallKind::SetCapacity), 1);
+    fixture.no_instance_was_killed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_takes_effect_after_a_later_one_kills_no_instance() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 40, 22).launch_time(seconds(3))]).await;
+    let late = CallFault::Late(Duration::from_secs(8));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, late));
+    let error = fixture.increase("g", 1).await.expect_err("no response");
+    assert!(matches!(error, FleetError::StillRunning { .. } | FleetError::OutcomeUnknown { .. }), "{error}");
+    sleep(Duration::from_secs(6)).await;
+    fixture.increase("g", 7).await.expect("accepted");
+    fixture.until("the first one takes effect", |fixture| fixture.capacity("g") == 23).await;
+    fixture.until("it is undone", |fixture| fixture.capacity("g") == 29).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (29, 29));
+    fixture.no_instance_was_killed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_after_a_scale_up_is_not_undone_for_a_surplus() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 30, 10)]).await;
+    fixture.increase("g", 2).await.expect("accepted");
+    sleep(Duration::from_secs(4)).await;
+    fixture.cloud().launch_surplus("g", 3, Duration::from_secs(300)).expect("exists");
+    let victim = fixture.instances("g", InstanceState::Running)[..1].to_vec();
+    fixture.delete("g", &victim).await.expect("accepted");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11));
+    fixture.no_instance_was_killed();
+}
