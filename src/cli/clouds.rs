@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::CommandError;
 use crate::check::{self, Autoscaler, CheckInput, Finding};
-use crate::cloud::{CallMeter, CallMetrics, Family, ReadOnlyCloud, SharedCloud};
+use crate::cloud::{CallMeter, CallMetrics, Cloud, Family, ReadOnlyCloud, SharedCloud};
 use crate::clouds::simulated;
 use crate::config::{CloudSettings, Config, Source};
 use crate::fleet::{self, Fleet, Settings};
@@ -43,8 +43,7 @@ pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> 
     let families = sources.iter().map(|(_, cloud)| cloud.family()).collect();
     let kubernetes = kubernetes(config)?.and_then(Result::ok);
     let settings = settings(config, sources);
-    let markets: Vec<_> = settings.sources.iter().map(|(_, cloud)| (cloud.family(), cloud.market())).collect();
-    let prices = Arc::new(Prices::new(Arc::clone(&settings.catalog), &markets));
+    let prices = Arc::new(prices(&settings, |cloud| &**cloud));
     Ok(Connected { fleet: Arc::new(Fleet::start(settings)), families, simulated, kubernetes, prices, calls })
 }
 
@@ -63,6 +62,12 @@ fn settings<C>(config: &Config, sources: Vec<(Arc<str>, C)>) -> Settings<C> {
         policies: Arc::new(config.groups.clone()),
         read_only: config.read_only,
     }
+}
+
+fn prices<C>(settings: &Settings<C>, as_cloud: impl Fn(&C) -> &dyn Cloud) -> Prices {
+    let clouds = settings.sources.iter().map(|(_, cloud)| as_cloud(cloud));
+    let markets: Vec<_> = clouds.map(|cloud| (cloud.family(), cloud.market())).collect();
+    Prices::new(Arc::clone(&settings.catalog), &markets)
 }
 
 /// Connects every source. Each one that cannot be connected has a line in the error.
@@ -105,6 +110,11 @@ impl Prepared {
             environment: &|name| std::env::var(name).ok(),
         };
         check::check(&input).await
+    }
+
+    /// What nodes and pods cost.
+    pub(super) fn prices(&self) -> Prices {
+        prices(&self.settings, |cloud| &**cloud)
     }
 
     /// Starts the fleet. It has no way to write.

@@ -10,6 +10,7 @@ pub mod log;
 mod migrate;
 mod output;
 mod patience;
+mod prices;
 mod reload;
 mod serve;
 mod server;
@@ -58,6 +59,8 @@ enum Command {
     Template(template::Template),
     /// Show what to use instead of an in-tree provider.
     Migrate(migrate::Migrate),
+    /// Show what a node of each group costs per hour, and where the price comes from.
+    Prices(prices::PricesOfGroups),
     /// Work with tables of instance types.
     InstanceTypes(instance_types::InstanceTypes),
 }
@@ -89,6 +92,7 @@ pub fn run() -> ExitCode {
                 Command::Groups(groups) => groups.run().await,
                 Command::Template(template) => template.run().await,
                 Command::Migrate(migrate) => migrate.run(),
+                Command::Prices(prices) => prices.run().await,
                 Command::InstanceTypes(instance_types) => instance_types.run().await,
             }
         });

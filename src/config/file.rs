@@ -18,6 +18,7 @@ pub(super) struct File {
     pub(super) read_only: bool,
     pub(super) drain_timeout: Option<Text>,
     pub(super) gpu_label: Option<Text>,
+    pub(super) prices: Prices,
     pub(super) instance_types: Vec<Text>,
     pub(super) kubernetes: Kubernetes,
     pub(super) learn: Learn,
@@ -49,6 +50,12 @@ pub(super) struct Tls {
 pub(super) struct Admin {
     pub(super) listen: Option<Text>,
     pub(super) statusz: Option<Text>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(super) struct Prices {
+    pub(super) live: Option<Spanned<bool>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -49,6 +49,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
     let instance_types = instance_types.collect::<Result<_, _>>()?;
     let mut context = SourceContext { environment, warnings: Vec::new() };
     let learn::Access { learn, events } = learn::settings(&file.kubernetes, &file.learn, path, &mut context)?;
+    context.warnings.extend(live_prices(&file.prices, path));
     let sources = source::all(file.sources, path, &mut context)?;
     let groups =
         file.groups.into_iter().map(|group| groups::policy(group, path)).collect::<Result<_, _>>().map(Policies)?;
@@ -66,6 +67,15 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
         groups,
         warnings: context.into_warnings(),
     })
+}
+
+/// Prices are not fetched from the clouds in this release.
+fn live_prices(prices: &file::Prices, path: &Path) -> Option<String> {
+    let live = prices.live.as_ref().filter(|live| live.value)?;
+    let place = place(live, path);
+    Some(format!(
+        "{place}: this release does not fetch prices from the clouds; it uses your tables, the shipped tables and estimates"
+    ))
 }
 
 fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {

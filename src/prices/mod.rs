@@ -20,7 +20,7 @@ use self::shipped::{PriceTable, currency_of};
 use crate::cloud::{Currency, Family, Market};
 use crate::instance_types::{Catalog, MemorySize, Provenance};
 
-pub use self::offer::{Offer, is_spot};
+pub use self::offer::{Offer, family_of, is_spot};
 pub use self::period::hours;
 pub use self::quote::{Estimate, PriceProvenance, Quote};
 pub use self::rates::Rates;
@@ -135,14 +135,16 @@ impl Prices {
         candidates
     }
 
-    /// Every known price, the most trusted one first, and the first of all estimates. Never empty.
+    /// Every known price, the most trusted one first; an estimate where the price list is not known. Never empty.
     fn on_demand(&self, offer: &Offer) -> Vec<(f64, PriceProvenance)> {
         let mut candidates: Vec<_> = self.of_user(offer, false).collect();
         let region = self.region_of(offer);
         let shipped = region.filter(|region| currency_of(region) == self.currency);
         let shipped = shipped.and_then(|region| PriceTable::shipped(offer.family).price(region, &offer.type_name));
-        candidates.extend(shipped.map(|(price, date)| (price, PriceProvenance::Shipped { date })));
-        candidates.push(self.estimate(offer));
+        candidates.push(match shipped {
+            Some((price, date)) => (price, PriceProvenance::Shipped { date }),
+            None => self.estimate(offer),
+        });
         candidates
     }
 

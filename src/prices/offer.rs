@@ -55,7 +55,7 @@ impl Offer {
 }
 
 /// The cloud that an instance type belongs to: `Standard_D2s_v3` or `m5.large`.
-fn family_of(type_name: &str) -> Option<Family> {
+pub fn family_of(type_name: &str) -> Option<Family> {
     let is_azure = ["standard_", "basic_"]
         .iter()
         .any(|prefix| type_name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix)));

@@ -15,7 +15,7 @@ use super::reserved::profile_name;
 use super::spread::Spreads;
 use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
 use crate::instance_types::{self, Catalog, Provenance, WithProvenance};
-use crate::prices::{Offer, is_spot};
+use crate::prices::{Offer, family_of, is_spot};
 
 /// A label's value, as the hostname is one, has 63 characters at most; the suffix needs 18 of them.
 const NAME_STEM_MAX: usize = 45;
@@ -107,9 +107,11 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
 
 fn offer(input: &Input<'_>, labels: &Labels) -> Offer {
     let label = |key: &str| labels.get(key).map(|label| label.value.as_str());
+    let type_name = input.launch.types.first().cloned().unwrap_or_default();
     Offer {
-        family: input.family,
-        type_name: input.launch.types.first().cloned().unwrap_or_default(),
+        // A simulated source has groups of both clouds.
+        family: family_of(&type_name).unwrap_or(input.family),
+        type_name,
         region: Some(input.launch.region.clone()).filter(|region| !region.is_empty()),
         zone: label("topology.kubernetes.io/zone").map(str::to_owned),
         is_spot: input.launch.is_spot || is_spot(label),

@@ -53,9 +53,9 @@ fn unknown_keys() {
         &["unknown key \"lisen\"", "did you mean \"listen\"?", "listen, socketMode, tls"],
     );
     assert_general_fault(
-        "prices: {}",
+        "costs: {}",
         "1:1",
-        &["unknown key \"prices\"; the known keys are grpc, admin, refreshInterval"],
+        &["unknown key \"costs\"; the known keys are grpc, admin, refreshInterval"],
     );
     assert_general_fault("learn: {kubernets: true}", "1:9", &["did you mean \"kubernetes\"?", "configMap"]);
     assert_fault("sources:\n  - name: a\n    aws:\n      zone: x\n", "4:7", &["unknown key \"zone\"", "nodeGroups"]);

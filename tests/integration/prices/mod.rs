@@ -1,5 +1,6 @@
 //! The two pricing calls, through the real binary, as the Cluster Autoscaler's price expander makes them.
 
+mod command;
 mod errors_of_estimates;
 mod expander;
 
