@@ -256,7 +256,7 @@ spec:
         let mut autoscaler = Autoscaler::from_manifest(manifest, "ca.yaml").expect("a manifest");
         autoscaler.version = version.or(autoscaler.version);
         let listed = Ok(CollectedListing::default());
-        let source = CollectedSource { name: "us".into(), family: Family::Aws, listed };
+        let source = CollectedSource { name: "us".into(), family: Family::Aws, identity: None, listed };
         let collected = Collected { sources: vec![source], ..Collected::default() };
         let line = |finding: Finding| format!("{} {} {}", finding.severity, finding.code, finding.sentence());
         findings(&autoscaler, &collected).into_iter().map(line).collect()

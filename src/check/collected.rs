@@ -39,6 +39,8 @@ pub(super) struct Collected {
 pub(super) struct CollectedSource {
     pub(super) name: Arc<str>,
     pub(super) family: Family,
+    /// Who its credentials are, if the cloud says so.
+    pub(super) identity: Option<String>,
     pub(super) listed: Result<CollectedListing, ListingFailure>,
 }
 
@@ -82,7 +84,9 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
             Ok(listing) => Ok(listed(input, name, cloud, listing, &names).await),
             Err(failure) => Err(failure),
         };
-        CollectedSource { name: Arc::clone(name), family: cloud.family(), listed }
+        // Where nobody can be named, the listing shows what is wrong with the credentials.
+        let identity = timeout(PATIENCE, cloud.identity()).await.ok().and_then(Result::ok).flatten();
+        CollectedSource { name: Arc::clone(name), family: cloud.family(), identity, listed }
     });
     Collected {
         warnings: input.warnings.to_vec(),

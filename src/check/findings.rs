@@ -21,6 +21,8 @@ pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
             Ok(listed) => of_listed(collected, source, listed),
             Err(failure) => vec![of_failed_listing(source, failure)],
         };
+        let identity = source.identity.as_ref().map(|identity| format!("its calls are signed by {identity}"));
+        of_source.extend(identity.map(|identity| Finding::of(Fine, &source.name, identity, "")));
         of_source.sort_by_key(|finding| finding.severity);
         findings.extend(of_source);
     }
@@ -173,7 +175,7 @@ mod tests {
     use crate::cloud::{AdverseSetting, AdverseSettings, Fault, GroupName};
 
     fn found(listed: Result<CollectedListing, ListingFailure>) -> Vec<(Severity, String, String)> {
-        let source = CollectedSource { name: "us".into(), family: Family::Aws, listed };
+        let source = CollectedSource { name: "us".into(), family: Family::Aws, identity: None, listed };
         let collected = Collected { sources: vec![source], ..Collected::default() };
         let row = |finding: Finding| (finding.severity, finding.subject.clone(), finding.sentence());
         findings(&collected).into_iter().map(row).collect()

@@ -104,6 +104,11 @@ pub trait Cloud: Send + Sync {
         Vec::new()
     }
 
+    /// Who the source's credentials are, in the cloud's words. Only `headcount check` asks for it.
+    async fn identity(&self) -> Result<Option<String>, CloudError> {
+        Ok(None)
+    }
+
     /// Whether an ID has the form of this source's instances, and the group that it names, if any.
     fn recognise(&self, id: &str) -> Recognition;
 

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::error::{ConfigError, Located, Place, read_file};
 use super::source::{SourceContext, each, located, node_groups, warn_if_idle};
-use super::yaml::optional;
+use super::yaml::{checked, optional};
 use super::{discovery, file, scalar};
-use crate::config::settings::aws::Settings;
+use crate::config::settings::aws::{AssumeRole, Settings};
 
 /// Validates `aws:` in headcount.yaml.
 pub(super) fn from_file(
@@ -24,7 +24,38 @@ pub(super) fn from_file(
     })?;
     let endpoint = optional(aws.endpoint.as_ref(), path, |text| scalar::endpoint(text))?;
     let groups = groups(&located(&aws.node_groups, path), &located(&aws.auto_discovery, path), source, context)?;
-    Ok(Settings { region, endpoint, ..groups })
+    let profile = optional(aws.profile.as_ref(), path, |profile| match profile.trim() {
+        "" => Err("the profile is empty; write the name of a profile in the shared AWS files".to_owned()),
+        profile => Ok(profile.to_owned()),
+    })?;
+    let assume_role = aws.assume_role.as_ref().map(|role| assume_role(role, path)).transpose()?;
+    Ok(Settings { region, endpoint, profile, assume_role, ..groups })
+}
+
+/// The session's name where none is configured.
+const SESSION_NAME: &str = "headcount";
+
+fn assume_role(role: &file::AssumeRole, path: &Path) -> Result<AssumeRole, ConfigError> {
+    let arn = checked(&role.arn, path, |arn| match arn.trim() {
+        arn if arn.starts_with("arn:") && arn.contains(":role/") => Ok(arn.to_owned()),
+        _ => Err(format!(
+            "{arn:?} is not the ARN of a role; write, for example, arn:aws:iam::123456789012:role/headcount"
+        )),
+    })?;
+    // AWS's own limits for both.
+    let allowed = |text: &str, more: &str, letters: std::ops::RangeInclusive<usize>| {
+        let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || more.contains(letter);
+        letters.contains(&text.len()) && text.chars().all(is_allowed)
+    };
+    let external_id = optional(role.external_id.as_ref(), path, |id| match id.as_str() {
+        id if allowed(id, "_+=,.@:/-", 2..=1224) => Ok(id.to_owned()),
+        _ => Err(format!("{id:?} is not an external ID; write 2 to 1224 of a-z, A-Z, 0-9 and _+=,.@:/-")),
+    })?;
+    let session_name = optional(role.session_name.as_ref(), path, |name| match name.as_str() {
+        name if allowed(name, "_+=,.@-", 2..=64) => Ok(name.to_owned()),
+        _ => Err(format!("{name:?} is not a session name; write 2 to 64 of a-z, A-Z, 0-9 and _+=,.@-")),
+    })?;
+    Ok(AssumeRole { arn, external_id, session_name: session_name.unwrap_or_else(|| SESSION_NAME.to_owned()) })
 }
 
 /// Parses the groups of a source, from the file or from flags.

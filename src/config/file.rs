@@ -89,8 +89,18 @@ pub(super) struct Source {
 pub(super) struct Aws {
     pub(super) region: Option<Text>,
     pub(super) endpoint: Option<Text>,
+    pub(super) profile: Option<Text>,
+    pub(super) assume_role: Option<AssumeRole>,
     pub(super) node_groups: Vec<Text>,
     pub(super) auto_discovery: Vec<Text>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct AssumeRole {
+    pub(super) arn: Text,
+    pub(super) external_id: Option<Text>,
+    pub(super) session_name: Option<Text>,
 }
 
 /// The keys after the first four are those of the in-tree cloud-config file, and override it.

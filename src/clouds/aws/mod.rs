@@ -23,6 +23,7 @@ use self::groups::{Groups, ids};
 use self::launch::Launches;
 use self::sdk::clock::CloudClock;
 use self::sdk::connect::Clients;
+use self::sdk::identity::StsApi;
 use crate::cloud::{
     Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Currency, Deletion, Family, GroupName, GroupReading,
     InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, Progress, ProviderId, Recognition,
@@ -39,6 +40,7 @@ pub struct Aws {
     clock: Arc<CloudClock>,
     groups: Groups,
     launches: Launches,
+    sts: Arc<dyn StsApi>,
 }
 
 impl Aws {
@@ -49,11 +51,13 @@ impl Aws {
     }
 
     fn over(settings: Settings, clients: Clients) -> Self {
+        let sts = Arc::clone(&clients.sts);
         Self {
             region: clients.region.clone(),
             clock: Arc::clone(&clients.clock),
             groups: Groups::new(settings, clients.scaling.clone()),
             launches: Launches::new(clients),
+            sts,
         }
     }
 }
@@ -103,6 +107,10 @@ impl Cloud for Aws {
 
     async fn adverse_settings(&self) -> AdverseSettings {
         self.groups.adverse_settings().await
+    }
+
+    async fn identity(&self) -> Result<Option<String>, CloudError> {
+        self.sts.caller().await
     }
 
     fn recognise(&self, id: &str) -> Recognition {

@@ -144,6 +144,10 @@ impl Cloud for Azure {
         self.denied_polls().await
     }
 
+    async fn identity(&self) -> Result<Option<String>, CloudError> {
+        Ok(self.settings.credential.as_ref().map(Credential::description))
+    }
+
     fn recognise(&self, id: &str) -> Recognition {
         match ids::parse(id).filter(|parsed| self.is_ours(parsed)).map(|parsed| parsed.machine) {
             Some(MachineName::Uniform(set, _)) => {

@@ -13,10 +13,25 @@ pub struct Settings {
     pub region: Option<String>,
     /// One endpoint for all AWS services, for tests; by default, `AWS_ENDPOINT_URL*` apply.
     pub endpoint: Option<String>,
+    /// The profile of the shared files; by default, that of `AWS_PROFILE`, or `default`.
+    pub profile: Option<String>,
+    /// The role to assume with the credentials that the default chain finds.
+    pub assume_role: Option<AssumeRole>,
     /// Groups listed by name.
     pub node_groups: Vec<NodeGroupSpec>,
     /// Groups found by tags. A group matches an entry if it has all of its tags; one matching entry is enough.
     pub auto_discovery: Vec<TagQuery>,
+}
+
+/// A role, usually of another account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssumeRole {
+    /// Its ARN.
+    pub arn: String,
+    /// What the role's trust policy asks for, if it does.
+    pub external_id: Option<String>,
+    /// The name of the session, which CloudTrail shows.
+    pub session_name: String,
 }
 
 /// The tags of one `asg:tag=…` specification; a group must have all of them.

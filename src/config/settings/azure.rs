@@ -97,6 +97,28 @@ pub enum Credential {
     Cli,
 }
 
+impl Credential {
+    /// Who signs in, for people.
+    pub fn description(&self) -> String {
+        let or = |id: &Option<String>, otherwise: &str| id.clone().unwrap_or_else(|| otherwise.to_owned());
+        match self {
+            Self::ClientSecret { tenant_id, client_id, .. } => {
+                format!("application {client_id} of tenant {tenant_id}, with a secret")
+            }
+            Self::ClientCertificate { tenant_id, client_id, .. } => {
+                format!("application {client_id} of tenant {tenant_id}, with a certificate")
+            }
+            Self::ManagedIdentity { user_assigned } => {
+                format!("managed identity {}", or(user_assigned, "of the system"))
+            }
+            Self::WorkloadIdentity { client_id, .. } => {
+                format!("workload identity {}", or(client_id, "of AZURE_CLIENT_ID"))
+            }
+            Self::Cli => "the account of the Azure CLI".to_owned(),
+        }
+    }
+}
+
 /// A text that never appears in logs or errors.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);

@@ -102,6 +102,15 @@ fn broken_yaml() {
 }
 
 #[test]
+fn roles() {
+    let source = |role: &str| format!("sources: [{{name: a, aws: {{assumeRole: {{{role}}}}}}}]");
+    let arn = "arn: \"arn:aws:iam::123456789012:role/headcount\"";
+    assert_fault(&source("arn: headcount"), "1:45", &["not the ARN of a role", "arn:aws:iam::"]);
+    assert_fault(&source(&format!("{arn}, externalId: a")), "1:101", &["\"a\" is not an external ID"]);
+    assert_fault(&source(&format!("{arn}, sessionName: \"a b\"")), "1:102", &["\"a b\" is not a session name"]);
+}
+
+#[test]
 fn durations() {
     assert_general_fault("refreshInterval: soon", "1:18", &["\"soon\" is not a duration", "20m"]);
     assert_general_fault("refreshInterval: 15", "1:18", &["\"15\" is not a duration", "90s"]);

@@ -28,6 +28,8 @@ sources:
     aws:
       region: us-east-1
       endpoint: http://127.0.0.1:5000
+      profile: prod
+      assumeRole: {arn: "arn:aws:iam::123456789012:role/headcount", externalId: my-id}
       nodeGroups: ["1:10:my-asg"]
       autoDiscovery: ["asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/prod"]
   - name: eu
@@ -99,6 +101,12 @@ fn the_example_is_read_completely() {
         CloudSettings::Aws(aws::Settings {
             region: Some("us-east-1".into()),
             endpoint: Some("http://127.0.0.1:5000".into()),
+            profile: Some("prod".into()),
+            assume_role: Some(aws::AssumeRole {
+                arn: "arn:aws:iam::123456789012:role/headcount".into(),
+                external_id: Some("my-id".into()),
+                session_name: "headcount".into(),
+            }),
             node_groups: vec![NodeGroupSpec { min: 1, max: 10, name: "my-asg".into() }],
             auto_discovery: vec![aws::TagQuery { tags: vec![tag("enabled"), tag("prod")] }],
         })

@@ -1,5 +1,6 @@
 //! What installing Headcount and moving to it rest on.
 
+mod accounts;
 mod migrate;
 mod read_only;
 mod unix_socket;

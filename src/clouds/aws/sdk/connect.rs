@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_config::profile::ProfileFileCredentialsProvider;
 use aws_config::retry::RetryConfig;
+use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use aws_sdk_autoscaling::config::{IdentityCache, SharedCredentialsProvider};
@@ -17,11 +19,12 @@ use thiserror::Error;
 use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi};
 use super::clock::CloudClock;
 use super::credentials::ReloadedCredentials;
+use super::identity::{Sts, StsApi};
 use super::metering::Metering;
 use super::responses::Responses;
 use crate::cloud::CallMeter;
 use crate::clouds::roots::{self, NoRoots};
-use crate::config::settings::aws::Settings;
+use crate::config::settings::aws::{AssumeRole, Settings};
 
 /// Long enough for a TLS handshake across a continent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -53,6 +56,7 @@ pub(in crate::clouds::aws) struct Clients {
     pub(in crate::clouds::aws) scaling: Arc<dyn AutoScalingApi>,
     pub(in crate::clouds::aws) ec2: Arc<dyn Ec2Api>,
     pub(in crate::clouds::aws) eks: Arc<dyn EksApi>,
+    pub(in crate::clouds::aws) sts: Arc<dyn StsApi>,
 }
 
 impl Clients {
@@ -95,12 +99,13 @@ impl Clients {
             lists: aws_sdk_autoscaling::Client::from_conf(lists),
             writes: aws_sdk_autoscaling::Client::from_conf(scaling().retry_config(RetryConfig::disabled()).build()),
         };
+        let sts = Sts(aws_sdk_sts::Client::new(&config));
         let ec2 =
             aws_sdk_ec2::config::Builder::from(&config).interceptor(responses.clone()).interceptor(metering.clone());
         let eks = aws_sdk_eks::config::Builder::from(&config).interceptor(responses).interceptor(metering);
         let ec2 = Ec2(aws_sdk_ec2::Client::from_conf(ec2.build()));
         let eks = Eks(aws_sdk_eks::Client::from_conf(eks.build()));
-        Self { region, clock, scaling: Arc::new(scaling), ec2: Arc::new(ec2), eks: Arc::new(eks) }
+        Self { region, clock, scaling: Arc::new(scaling), ec2: Arc::new(ec2), eks: Arc::new(eks), sts: Arc::new(sts) }
     }
 }
 
@@ -124,7 +129,26 @@ pub(super) async fn sdk_config(settings: &Settings) -> SdkConfig {
     {
         loader = loader.http_client(client);
     }
-    loader.load().await
+    if let Some(profile) = &settings.profile {
+        // Named here, it takes precedence over credentials in the environment.
+        let provider = ProfileFileCredentialsProvider::builder().profile_name(profile).build();
+        loader = loader.profile_name(profile).credentials_provider(provider);
+    }
+    let config = loader.load().await;
+    match &settings.assume_role {
+        None => config,
+        Some(role) => assume(config, role).await,
+    }
+}
+
+/// The same configuration with the credentials of a role, which the found ones may assume.
+async fn assume(config: SdkConfig, role: &AssumeRole) -> SdkConfig {
+    let mut provider = AssumeRoleProvider::builder(&role.arn).session_name(&role.session_name).configure(&config);
+    if let Some(id) = &role.external_id {
+        provider = provider.external_id(id);
+    }
+    let provider = SharedCredentialsProvider::new(provider.build().await);
+    config.into_builder().credentials_provider(provider).build()
 }
 
 /// A client for plain HTTP.

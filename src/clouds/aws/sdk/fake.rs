@@ -18,6 +18,7 @@ use aws_sdk_eks::types::Nodegroup;
 
 use super::api::{AutoScalingApi, Ec2Api, EksApi, GroupQuery, TemplateKey};
 use super::errors::{FailedCall, classify};
+use super::identity::StsApi;
 use crate::cloud::CloudError;
 
 /// The fake's groups and other resources, and the calls it received.
@@ -251,5 +252,12 @@ impl EksApi for Fake {
     async fn describe_nodegroup(&self, cluster: &str, nodegroup: &str) -> Result<Option<Nodegroup>, CloudError> {
         let key = format!("{cluster}/{nodegroup}");
         self.call("DescribeNodegroup", &key, |state| state.nodegroups.get(&key).cloned())
+    }
+}
+
+#[async_trait]
+impl StsApi for Fake {
+    async fn caller(&self) -> Result<Option<String>, CloudError> {
+        self.call("GetCallerIdentity", "", |_| Some("arn:aws:iam::123456789012:user/headcount".to_owned()))
     }
 }

@@ -8,6 +8,7 @@ mod credentials;
 pub(super) mod errors;
 #[cfg(test)]
 pub(super) mod fake;
+pub(super) mod identity;
 mod metering;
 mod responses;
 mod xml;

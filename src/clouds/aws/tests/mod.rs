@@ -38,6 +38,7 @@ impl Fake {
             scaling: Arc::new(self.clone()),
             ec2: Arc::new(self.clone()),
             eks: Arc::new(self.clone()),
+            sts: Arc::new(self.clone()),
         };
         Aws::over(settings, clients)
     }

@@ -17,6 +17,8 @@ pub(crate) struct Behavior {
     pub(crate) clock_behind: Duration,
     /// The only access key that it accepts; `None` for any.
     pub(crate) access_key: Option<String>,
+    /// The external ID that every role asks for.
+    pub(crate) external_id: Option<String>,
 }
 
 impl Default for Behavior {
@@ -27,6 +29,7 @@ impl Default for Behavior {
             busy: Busy::ScalingActivityInProgress,
             clock_behind: Duration::ZERO,
             access_key: None,
+            external_id: None,
         }
     }
 }

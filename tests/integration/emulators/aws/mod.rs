@@ -9,6 +9,7 @@ mod groups;
 mod launch;
 mod policies;
 mod router;
+mod sts;
 mod tests;
 mod types;
 mod writes;

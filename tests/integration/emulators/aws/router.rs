@@ -105,6 +105,8 @@ impl AwsApi {
             "DescribePolicies" => Ok(self.describe_policies()),
             "SetDesiredCapacity" => self.set_desired_capacity(request).await,
             "TerminateInstanceInAutoScalingGroup" => self.terminate(request).await,
+            "AssumeRole" => Ok(self.assume_role(request)),
+            "GetCallerIdentity" => Ok(self.caller_identity(request)),
             "DescribeImages" => self.describe_images(request).await,
             "DescribeInstanceTypes" => self.describe_types(request).await,
             "DescribeLaunchTemplateVersions" => self.describe_launch_template_versions(request).await,
