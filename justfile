@@ -35,6 +35,10 @@ deny:
 manifests:
     tests/deploy/run
 
+# Make all files of a release in the directory `dist`
+release:
+    deploy/release/build dist
+
 # Write the container image to the directory `image`, without a container engine
 image:
     deploy/image/build image

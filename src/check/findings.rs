@@ -21,8 +21,6 @@ pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
             Ok(listed) => of_listed(collected, source, listed),
             Err(failure) => vec![of_failed_listing(source, failure)],
         };
-        let identity = source.identity.as_ref().map(|identity| format!("its calls are signed by {identity}"));
-        of_source.extend(identity.map(|identity| Finding::of(Fine, &source.name, identity, "")));
         of_source.sort_by_key(|finding| finding.severity);
         findings.extend(of_source);
     }
@@ -128,8 +126,12 @@ fn served(source: &CollectedSource, listed: &CollectedListing) -> Finding {
             let advice = "name groups under nodeGroups, or check that they have the tags in autoDiscovery";
             Finding::warning(Code::NO_GROUPS, &source.name, "has no node group", advice)
         }
-        1 => Finding::ok(Code::SOURCE, &source.name, "can be read; 1 group", ""),
-        groups => Finding::ok(Code::SOURCE, &source.name, format!("can be read; {groups} groups"), ""),
+        groups => {
+            let plural = if groups == 1 { "" } else { "s" };
+            let identity = source.identity.as_ref().map(|identity| format!("; signed in as {identity}"));
+            let what = format!("can be read; {groups} group{plural}{}", identity.unwrap_or_default());
+            Finding::ok(Code::SOURCE, &source.name, what, "")
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod prices;
 mod reload;
 mod serve;
 mod server;
+mod shell;
 pub mod shutdown;
 mod template;
 
@@ -63,6 +64,10 @@ enum Command {
     Prices(prices::PricesOfGroups),
     /// Work with tables of instance types.
     InstanceTypes(instance_types::InstanceTypes),
+    /// Print the completions for a shell.
+    Completions(shell::Completions),
+    /// Print the manual page in roff.
+    Man(shell::Man),
 }
 
 /// Why a command failed.
@@ -94,6 +99,8 @@ pub fn run() -> ExitCode {
                 Command::Migrate(migrate) => migrate.run(),
                 Command::Prices(prices) => prices.run().await,
                 Command::InstanceTypes(instance_types) => instance_types.run().await,
+                Command::Completions(completions) => completions.run(),
+                Command::Man(man) => man.run(),
             }
         });
         // A file or name server that does not respond blocks a thread; the end does not wait for it.

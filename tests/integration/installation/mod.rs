@@ -3,4 +3,5 @@
 mod accounts;
 mod migrate;
 mod read_only;
+mod shell;
 mod unix_socket;
