@@ -68,8 +68,7 @@ impl PriceTable {
     /// The types with a price in a region.
     pub(super) fn types(&self, region: &str) -> impl Iterator<Item = (&str, f64)> {
         let column = self.regions.iter().position(|(name, _)| *name == region);
-        let priced = self.rows.iter().filter_map(move |(name, row)| Some((&**name, self.at(*row, column?)?)));
-        priced
+        self.rows.iter().filter_map(move |(name, row)| Some((&**name, self.at(*row, column?)?)))
     }
 
     /// The regions, the one whose figures stand in for regions without a table first.

@@ -12,6 +12,9 @@ use crate::cloud::{InstanceState, Permit};
 use crate::fleet::{Fleet, GroupView};
 use crate::metrics::{FamilySpec, Samples, samples};
 
+/// A family with one size of each group, and where the size comes from.
+type SizeFamily = (&'static FamilySpec, fn(&GroupView) -> u32);
+
 const GROUP: &[&str] = &["node_group", "source"];
 
 static MIN: FamilySpec =
@@ -134,7 +137,7 @@ impl Collector for FleetCollector {
         family(&BUILD, &mut |samples| samples.write(&[env!("CARGO_PKG_VERSION"), commit, PROTOCOL], 1.0))?;
         let snapshot = Arc::clone(&fleet.snapshot());
         let groups: Vec<(&str, &GroupView)> = snapshot.groups().map(|(id, view)| (&**id, view.as_ref())).collect();
-        let sizes: [(&'static FamilySpec, fn(&GroupView) -> u32); 4] = [
+        let sizes: [SizeFamily; 4] = [
             (&MIN, |view| view.min),
             (&MAX, |view| view.max),
             (&TARGET, |view| view.status.target),

@@ -84,7 +84,8 @@ fn age(seconds: u64) -> String {
 
 fn write_source(html: &mut String, source: &SourceStatus) -> fmt::Result {
     let (class, state) = if source.ready { ("good", "readable") } else { ("bad", "cannot be read") };
-    let read = source.age_seconds.map_or("never read".to_owned(), |seconds| format!("read {} ago", age(seconds)));
+    let read =
+        source.age_seconds.map_or_else(|| "never read".to_owned(), |seconds| format!("read {} ago", age(seconds)));
     write!(html, "<p><b>{}</b> <span class=\"{class}\">{state}</span>, {read}", Text(&source.name))?;
     if source.paused_seconds > 0 {
         write!(html, ", <span class=\"warn\">paused for {}</span>", age(source.paused_seconds))?;

@@ -59,7 +59,7 @@ impl Newcomer {
                 continue;
             };
             let (before, earlier) = doubted.take().map(|doubted| (doubted.why, doubted.adoption)).unzip();
-            let adoption = adoption.or(earlier.flatten());
+            let adoption = adoption.or_else(|| earlier.flatten());
             let Some(why) = doubt_first(&observation) else { return Some((observation, adoption)) };
             if before.is_some_and(|before| before.is_confirmed_by(&why)) {
                 tracing::warn!(group = %self.key, %why, "a second observation confirms the first");

@@ -224,7 +224,7 @@ pub(in crate::clouds::aws) fn class_of(code: &str) -> FailureClass {
 /// Whether a response of this status refuses the credentials, and not what was done with them.
 pub(in crate::clouds::aws) fn refuses_credentials(status: u16, body: &[u8]) -> bool {
     let contains = |code: &&str| body.windows(code.len()).any(|part| part == code.as_bytes());
-    matches!(status, 400 | 401 | 403) && REFUSED_CREDENTIALS.iter().any(|code| contains(code))
+    matches!(status, 400 | 401 | 403) && REFUSED_CREDENTIALS.iter().any(contains)
 }
 
 /// Whether a word of a message is a code in this file.
