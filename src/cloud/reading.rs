@@ -227,9 +227,6 @@ pub struct LaunchActivity {
     pub failures: Vec<Failure>,
     /// Launches under way whose instance is not listed yet.
     pub under_way: u32,
-    /// Launches since the shortfall began, under way or done, that were to close a gap between the capacity and the instances.
-    /// Those that the cloud makes for reasons of its own (instance refresh, rebalancing) are not among them.
-    pub requested: u32,
 }
 
 /// The missing instances that launch activity has to explain.

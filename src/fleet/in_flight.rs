@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::accounting::{Accounting, Baseline};
 use super::census::census;
 use super::limits::{OPERATION_LIFE, OPERATIONS, SETTLE};
-use super::observation::{Observation, count};
+use super::observation::Observation;
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use crate::cloud::{Instance, InstanceState, ProviderId};
 
@@ -24,35 +24,12 @@ pub(super) struct InFlight {
     baseline: Option<Baseline>,
     /// Instances whose deletion was sent after the last observation.
     unread: BTreeSet<ProviderId>,
-    /// Live instances beyond the capacity, as the last observation showed them.
-    surplus: u32,
 }
 
 impl InFlight {
     /// The operations, oldest first.
     pub(super) fn operations(&self) -> &[Operation] {
         &self.operations
-    }
-
-    /// Live instances beyond the capacity, as the last observation showed them.
-    pub(super) fn surplus(&self) -> u32 {
-        self.surplus
-    }
-
-    /// Notes how many live instances an observation shows beyond the capacity.
-    pub(super) fn note_surplus(&mut self, surplus: u32) {
-        self.surplus = surplus;
-    }
-
-    /// A cloud that removes its own surplus deletes instances that its capacity does not count.
-    fn note_surplus_leaving(&mut self, observation: &Observation) {
-        for instance in &observation.instances {
-            let is_new = instance.state == InstanceState::Deleting && !self.accounting.contains_key(&instance.id);
-            if self.surplus > 0 && is_new {
-                self.surplus -= 1;
-                self.accounting.insert(instance.id.clone(), Accounting::NotCounted);
-            }
-        }
     }
 
     /// Whether an accepted deletion names this instance.
@@ -94,24 +71,8 @@ impl InFlight {
             // Instances that were read before the deletion was accepted do not show which others have left since.
             next.baseline = Some(baseline).filter(|baseline| observation.detailed < baseline.accepted);
         }
-        next.note_surplus_leaving(observation);
         next.forget_accounting(observation);
         next
-    }
-
-    /// Deletions that are dropped in `next` although some of their instances live: nobody reported that they failed. Each with
-    /// the capacity before it.
-    pub(super) fn outlived(&self, next: &Self, observation: &Observation) -> Vec<(u32, BTreeSet<ProviderId>)> {
-        let is_dropped = |one: &&Operation| !next.operations.iter().any(|kept| kept.id == one.id);
-        let dropped = self.operations.iter().filter(is_dropped);
-        let deletions = dropped.filter_map(|one| match &one.request {
-            OperationRequest::Deletion { ids, before, .. } => Some((*before, ids.clone())),
-            OperationRequest::Capacity { .. } => None,
-        });
-        let lives = |id: &ProviderId| {
-            observation.instances.iter().any(|instance| instance.id == *id && !next.is_leaving(instance))
-        };
-        deletions.filter(|(_, ids)| ids.iter().any(lives)).collect()
     }
 
     /// Notes what an observation shows of the deletion that was computed on this baseline.
@@ -136,7 +97,7 @@ impl InFlight {
 
     /// Notes that the capacity counts none of the instances being deleted, where live instances alone account for all of it.
     pub(super) fn note_uncounted(&mut self, observation: &Observation) {
-        if observation.reading.desired > census(observation, self).live.saturating_sub(self.surplus) {
+        if observation.reading.desired > census(observation, self).live {
             return;
         }
         let deleting = observation.instances.iter().filter(|one| one.state == InstanceState::Deleting);
@@ -241,12 +202,8 @@ impl InFlight {
         phase: Phase,
     ) {
         for operation in &mut self.operations {
-            match &mut operation.request {
-                OperationRequest::Capacity { expected, .. } => {
-                    *expected = expected.saturating_add(to).saturating_sub(from);
-                }
-                // What the deletion would leave behind if it failed.
-                OperationRequest::Deletion { before, .. } => *before = before.saturating_add(to).saturating_sub(from),
+            if let OperationRequest::Capacity { expected, .. } = &mut operation.request {
+                *expected = expected.saturating_add(to).saturating_sub(from);
             }
         }
         let request = OperationRequest::Capacity { from, to, is_visible: false, expected };
@@ -260,11 +217,6 @@ impl InFlight {
         // From now on, this deletion can be why the capacity is what it was before a scale-up. A scale-up that has been
         // visible no longer explains such a read as lagging.
         self.operations.retain(|operation| !operation.is_visible_unpolled_growth());
-        for earlier in &mut self.operations {
-            if let OperationRequest::Deletion { before, .. } = &mut earlier.request {
-                *before = before.saturating_sub(count(ids.len()));
-            }
-        }
         self.unread.extend(ids.iter().cloned());
         self.expect_deletion(ids);
         self.push(operation);

@@ -13,12 +13,11 @@ use futures_util::FutureExt;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 
-use super::limits::{MARKS_EVERY, NODES_LIMIT, RECALL_LIMIT};
+use super::limits::{NODES_LIMIT, RECALL_LIMIT};
 use super::snapshot::{Snapshot, Store};
 use super::tasks::Tasks;
-use crate::cloud::ProviderId;
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
 use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch};
 
@@ -140,19 +139,8 @@ impl Learning {
         loop {
             self.look(&mut nodes).await;
             self.save().await;
-            let next = Instant::now() + every;
-            while timeout_at(next, nodes.changed()).await.is_ok() {
-                self.note_marked(&nodes);
-                sleep(MARKS_EVERY).await;
-            }
+            sleep(every).await;
         }
-    }
-
-    /// Notes which nodes CA has marked for deletion. Where nodes cannot be watched, the last that is known stays.
-    fn note_marked(&self, nodes: &NodeWatch) {
-        let Ok(nodes) = nodes.nodes() else { return };
-        let marked = nodes.iter().filter(|node| node.is_to_be_deleted);
-        self.store.set_marked(marked.map(|node| ProviderId::from(node.provider_id.as_str())).collect());
     }
 
     /// Reads the ConfigMap, unless that was done.

@@ -34,9 +34,6 @@ pub(crate) const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(crate) const LOWER_LIMIT: Duration = Duration::from_secs(2);
 /// A write that no caller waits for is attempted for this long.
 pub(crate) const OWN_WRITE_LIMIT: Duration = Duration::from_secs(5);
-/// The response to a deletion waits this long for its outcome where the cloud finishes it later: a failure that comes early is
-/// returned as one. Failures that were seen came within 3 s, and CA waits for 5 s by default.
-pub(crate) const HOLD_MAX: Duration = Duration::from_secs(5);
 /// An operation is polled this often where the cloud does not ask for another pause.
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(3);
 /// An operation is polled for the first time after this pause, and never more often.
@@ -64,8 +61,6 @@ pub(crate) const OPERATIONS: usize = 256;
 pub(crate) const ROLLED_BACK_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Instances are read again after this long even where nothing seems to have changed.
 pub(crate) const DETAIL_LIFE: Duration = Duration::from_secs(5 * 60);
-/// A new instance or placeholder without an error is not listed for this long: see [`super::snapshot::Newcomers`].
-pub(crate) const UNLISTED: Duration = Duration::from_secs(6);
 /// A node whose instance is gone keeps its group this long: the Node object lingers after the machine.
 pub(crate) const GONE_NODE_LIFE: Duration = Duration::from_secs(10 * 60);
 /// After this long, sources that are good are served although others never were.
@@ -100,8 +95,6 @@ pub(crate) const TEMPLATE_QUEUE: usize = 4096;
 /// How often the fleet learns from the watched nodes: a group has to have been empty for ten minutes before anybody asks what
 /// a node of it was like.
 pub const LEARN_EVERY: Duration = Duration::from_secs(60);
-/// How often at most the nodes that CA has marked for deletion are looked at: kubelets change their nodes all the time.
-pub(crate) const MARKS_EVERY: Duration = Duration::from_secs(1);
 /// How long the first list of all nodes may take.
 pub(crate) const NODES_LIMIT: Duration = Duration::from_secs(2 * 60);
 /// A command that only wants to know what was learned waits this long for it.

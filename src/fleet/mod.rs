@@ -10,7 +10,6 @@
 //! `keeper` and `source`. Clouds are seen only through [`crate::cloud::Cloud`].
 
 mod accounting;
-mod admission;
 mod census;
 mod contact;
 mod deadline;
@@ -56,11 +55,11 @@ pub use journal::{Decision, JOURNAL_FAMILIES, Journal, Notice, RequestKind, Requ
 use learning::LearnedState;
 pub use learning::{Learner, recall};
 pub use limits::LEARN_EVERY;
-pub use plan::{NamedNode, NodeKind};
+pub use plan::NamedNode;
 pub use policy::{LivePolicies, Policies, Policy};
 pub use request::Mutation;
 pub use request_id::RequestId;
-pub use snapshot::{GroupKey, GroupView, Newcomers, Snapshot, TemplateState};
+pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
 pub use source::Health;
 pub use status::{GroupStatus, ReportedInstance};
 pub use tasks::{Restarts, TaskHealth, Tasks};
@@ -73,7 +72,7 @@ use crate::template::NodeTemplate;
 use contact::Contact;
 use journal::RequestRecord;
 use keeper::KeeperContext;
-use limits::{REFRESH_WAIT, STALE_AFTER, WAIT_FOR_ALL_SOURCES};
+use limits::{NODES_PER_CALL, REFRESH_WAIT, STALE_AFTER, WAIT_FOR_ALL_SOURCES};
 use mailbox::{Mailbox, Undelivered};
 use request::Request;
 use snapshot::Store;
@@ -345,15 +344,48 @@ impl Fleet {
             };
             (Arc::clone(id), Arc::clone(view))
         };
-        if let Some(cloud) = self.clouds.get(&view.key.source) {
-            admission::check(&group, &view.key, &mutation, &self.snapshot(), cloud.as_ref())?;
-        }
+        self.check(&group, &view, &mutation)?;
         let (request, pending) = Request::new(mutation, deadline);
         view.mailbox.request(request).map_err(|undelivered| match undelivered {
             Undelivered::Full => FleetError::Busy { group: Arc::clone(&group) },
             Undelivered::Closed => FleetError::NotServed { group: Arc::clone(&group) },
         })?;
         pending.outcome(&group).await
+    }
+
+    /// Refuses what makes no sense before anything is done (and whole: a call that names one foreign node does nothing).
+    fn check(&self, group: &Arc<str>, view: &GroupView, mutation: &Mutation) -> Result<(), FleetError> {
+        let Mutation::Delete(nodes) = mutation else { return Ok(()) };
+        if nodes.len() > NODES_PER_CALL {
+            let named = nodes.len();
+            return Err(FleetError::Malformed(format!(
+                "{named} nodes in one call; at most {NODES_PER_CALL} can be named"
+            )));
+        }
+        let Some(cloud) = self.clouds.get(&view.key.source) else { return Ok(()) };
+        let snapshot = self.snapshot();
+        for node in nodes {
+            let id = node.id.as_str();
+            let complaint = match snapshot.group_of(id) {
+                Some((_, owner)) if owner.key == view.key => continue,
+                Some((owner, _)) => format!("node {id:?} belongs to node group {owner}, not to {group}"),
+                None => match cloud.recognise(id) {
+                    Recognition::Ours => continue,
+                    Recognition::OursInGroup(named) if named == view.key.name => continue,
+                    Recognition::OursInGroup(named) => {
+                        format!("node {id:?} belongs to {named}, not to node group {group}")
+                    }
+                    Recognition::Foreign if id.is_empty() => {
+                        format!("a node without a provider ID cannot be in node group {group}")
+                    }
+                    Recognition::Foreign => {
+                        format!("node {id:?} is not of the form that nodes of node group {group} have")
+                    }
+                },
+            };
+            return Err(FleetError::Malformed(format!("{complaint}; nothing was deleted")));
+        }
+        Ok(())
     }
 
     /// Learns from the cluster's nodes what instance types hold, until the answer is dropped. Whatever goes wrong with that

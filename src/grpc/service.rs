@@ -4,7 +4,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use super::deadline::deadline_of;
@@ -18,7 +17,7 @@ use super::proto::{self, *};
 use super::status::{invalid, status};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{FailureClass, InstanceState, ProviderId};
-use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, NodeKind, ReportedInstance};
+use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, ReportedInstance};
 use crate::prices::{Prices, hours};
 
 /// The annotation in which CA says why it deletes a node.
@@ -109,7 +108,7 @@ impl CloudProvider for Service {
         self.ready(&request).await?;
         let id = request.into_inner().id;
         let view = self.view(&id)?;
-        let instances = view.listed(Instant::now()).map(instance).collect();
+        let instances = view.status.instances.iter().map(instance).collect();
         nodes::fitting(&id, NodeGroupNodesResponse { instances }).map(Response::new)
     }
 
@@ -258,12 +257,10 @@ fn instance(reported: &ReportedInstance) -> proto::Instance {
 }
 
 fn named(node: ExternalGrpcNode) -> NamedNode {
-    let kind = match node.annotations.get(REASON_ANNOTATION) {
-        None => NodeKind::Registered,
-        Some(reason) if reason == CREATE_ERROR => NodeKind::CreateError,
-        Some(_) => NodeKind::Unregistered,
-    };
-    NamedNode { id: ProviderId::from(node.provider_id), kind }
+    NamedNode {
+        create_error: node.annotations.get(REASON_ANNOTATION).is_some_and(|reason| reason == CREATE_ERROR),
+        id: ProviderId::from(node.provider_id),
+    }
 }
 
 /// Converts a size to int32, which the protocol uses. No group is near the limit.

@@ -54,14 +54,6 @@ impl NodeWatch {
         let _ended = self.state.wait_for(|state| state.is_listed || state.failure.is_some()).await;
     }
 
-    /// Waits until something has changed since the last call.
-    pub async fn changed(&mut self) {
-        if self.state.changed().await.is_err() {
-            // The watch has ended, and nothing changes any more.
-            std::future::pending::<()>().await;
-        }
-    }
-
     /// All nodes, as far as they are known. Fails while they cannot be watched.
     pub fn nodes(&self) -> Result<Vec<Arc<Node>>, Arc<KubernetesError>> {
         let state = self.state.borrow();

@@ -9,10 +9,8 @@ use super::chance::Span;
 pub enum CallKind {
     /// `Cloud::list`
     List,
-    /// `Cloud::observe` and `Cloud::read_capacity`
+    /// `Cloud::observe`
     Observe,
-    /// The part of `Cloud::observe` that lists the instances of a scale set
-    ListInstances,
     /// `Cloud::launch_activity`
     LaunchActivity,
     /// `Cloud::set_capacity`
@@ -45,7 +43,6 @@ impl CallKind {
         match self {
             Self::List => "List",
             Self::Observe => "Observe",
-            Self::ListInstances => "ListInstances",
             Self::LaunchActivity => "LaunchActivity",
             Self::SetCapacity => "SetCapacity",
             Self::DeleteInstances => "DeleteInstances",
@@ -100,8 +97,6 @@ pub enum CallFault {
     Refused,
     /// Arrives this much later.
     Slow(Duration),
-    /// The client gives up first; a write takes effect all the same, this much later.
-    Late(Duration),
 }
 
 /// A fault in what a response shows of a group.
@@ -136,8 +131,6 @@ pub struct FaultRates {
     pub stale: f64,
     /// How long ago.
     pub stale_by: Span,
-    /// For how long after a write without a response reads may show the group as it was before it.
-    pub lag_after_loss: Duration,
     /// How long a request takes, and how long its response takes.
     pub latency: Span,
 }
@@ -153,7 +146,6 @@ impl Default for FaultRates {
             conflict: 0.0,
             stale: 0.0,
             stale_by: none.clone(),
-            lag_after_loss: Duration::ZERO,
             latency: none,
         }
     }

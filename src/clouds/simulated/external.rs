@@ -36,11 +36,6 @@ impl World {
         self.edit(now, group, |group, at| group.launch_surplus(at, count, lasts))
     }
 
-    /// Has the cloud list this many instances without an ID for this long.
-    pub fn hide_ids(&mut self, now: Duration, group: &str, count: usize, lasts: Duration) -> Result<(), Refusal> {
-        self.edit(now, group, |group, at| group.hide_ids(at, count, lasts))
-    }
-
     /// Sets the capacity as another client of the same API.
     pub fn set_desired_externally(&mut self, now: Duration, group: &str, to: u32) -> Result<(), Refusal> {
         self.edit(now, group, |group, at| match group.plan.style {

@@ -1,6 +1,6 @@
 //! Faults between a simulated cloud and its callers: random ones, and scripted ones.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -38,10 +38,6 @@ pub struct Faults {
     pub rates: FaultRates,
     /// Whether the cloud is unreachable.
     pub down: bool,
-    /// Calls that the caller is not permitted to make.
-    pub denied: BTreeSet<CallKind>,
-    /// When the last write to each group was sent that got no response.
-    lost: BTreeMap<String, Duration>,
     rng: Rng,
     call_faults: Vec<Scripted<CallFault>>,
     read_faults: Vec<Scripted<ReadFault>>,
@@ -54,8 +50,6 @@ impl Faults {
         Self {
             rates: FaultRates::default(),
             down: false,
-            denied: BTreeSet::new(),
-            lost: BTreeMap::new(),
             rng: Rng::with_seed(seed),
             call_faults: Vec::new(),
             read_faults: Vec::new(),
@@ -84,7 +78,6 @@ impl Faults {
         self.read_faults.clear();
         self.rates = FaultRates::default();
         self.down = false;
-        self.denied.clear();
     }
 
     /// The calls that are kept, oldest first.
@@ -105,9 +98,6 @@ impl Faults {
         if let Some(CallFault::Slow(longer)) = &call_fault {
             delay_before += *longer;
         }
-        if let Some(group) = group.filter(|_| kind.writes() && loses_response(call_fault.as_ref())) {
-            self.lost.insert(group.to_owned(), at);
-        }
         let call = Call { at, kind, group: group.map(str::to_owned), detail, call_fault: call_fault.clone() };
         if self.calls.len() >= CALLS_MAX {
             self.calls.pop_front();
@@ -117,15 +107,9 @@ impl Faults {
     }
 
     /// The next fault of a read of a group.
-    pub fn read_fault(&mut self, at: Duration, kind: CallKind, group: &str) -> Option<ReadFault> {
+    pub fn read_fault(&mut self, kind: CallKind, group: &str) -> Option<ReadFault> {
         if let Some(scripted) = take(&mut self.read_faults, kind, Some(group)) {
             return Some(scripted);
-        }
-        let since_lost = self.lost.get(group).map(|lost| at.saturating_sub(*lost));
-        if let Some(age) = since_lost.filter(|age| *age < self.rates.lag_after_loss)
-            && self.rng.bool()
-        {
-            return Some(ReadFault::Stale(age + Duration::from_millis(1)));
         }
         if self.rates.stale > 0.0 && self.rng.f64() < self.rates.stale {
             return Some(ReadFault::Stale(draw(&mut self.rng, &self.rates.stale_by)));
@@ -140,15 +124,12 @@ impl Faults {
             _ => None,
         });
         let by_chance = if self.rates.stale > 0.0 { *self.rates.stale_by.end() } else { Duration::ZERO };
-        scripted.max().unwrap_or_default().max(by_chance).max(self.rates.lag_after_loss)
+        scripted.max().unwrap_or_default().max(by_chance)
     }
 
     fn call_fault(&mut self, kind: CallKind, group: Option<&str>) -> Option<CallFault> {
         if self.down {
             return Some(CallFault::Unreachable);
-        }
-        if self.denied.contains(&kind) {
-            return Some(CallFault::Denied);
         }
         if let Some(scripted) = take(&mut self.call_faults, kind, group) {
             return Some(scripted);
@@ -169,10 +150,6 @@ impl Faults {
         }
         None
     }
-}
-
-fn loses_response(call_fault: Option<&CallFault>) -> bool {
-    matches!(call_fault, Some(CallFault::LostResponse | CallFault::Malformed | CallFault::Late(_)))
 }
 
 /// Takes the first scripted fault that matches.

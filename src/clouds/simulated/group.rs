@@ -29,8 +29,6 @@ pub struct Group {
     pub(super) rng: Rng,
     pub(super) launches: u32,
     pub(super) deletions: u32,
-    /// Instances that are gone because somebody named them.
-    pub(super) removed: u32,
     pub(super) reconcile_at: Option<Duration>,
     pub(super) scale_in_at: Option<Duration>,
     pub(super) lowered_by: Author,
@@ -64,8 +62,6 @@ pub(super) enum Due {
     Evict,
     /// The cloud removes this many instances of its own surplus.
     SurplusEnds(u32),
-    /// The cloud lists all instances with their IDs again.
-    IdsShow,
 }
 
 impl Group {
@@ -85,7 +81,6 @@ impl Group {
             rng,
             launches: 0,
             deletions: 0,
-            removed: 0,
             reconcile_at: None,
             scale_in_at: None,
             lowered_by: Author::External,
@@ -137,24 +132,15 @@ impl Group {
         self.count(|member| member.phase.lives())
     }
 
-    /// How many instances are gone because somebody named them, and were part of the capacity.
-    pub fn removed(&self) -> u32 {
-        self.removed
-    }
-
     /// Live instances that the cloud holds against the capacity: all but its own surplus.
     pub(super) fn live_without_surplus(&self) -> u32 {
         self.live().saturating_sub(self.surplus)
     }
 
     /// How many live instances the capacity allows for: after somebody else lowered it, a target as low as that is right.
-    /// None of a hidden group, and none that is listed without an ID.
+    /// None of a hidden group.
     fn remaining(&self) -> u32 {
-        if self.hidden {
-            return 0;
-        }
-        let going = self.count(|member| member.counts() && !member.phase.lives());
-        self.live().min(self.capacity.saturating_sub(going)).saturating_sub(self.without_id())
+        if self.hidden { 0 } else { self.live().min(self.capacity) }
     }
 
     /// Updates the low after any change.
@@ -214,10 +200,6 @@ impl Group {
                 self.scale_in(at);
             }
             Due::SurplusEnds(count) => self.end_surplus(at, count),
-            Due::IdsShow => {
-                self.members.values_mut().for_each(|member| member.lacks_id = false);
-                self.changed();
-            }
             Due::Evict => {
                 self.evict(at, 1);
                 self.schedule_eviction(at);
@@ -276,7 +258,6 @@ impl Group {
             resumes: phase,
             operation: None,
             activity: None,
-            lacks_id: false,
         };
         self.members.insert(serial, member);
         serial

@@ -60,15 +60,7 @@ impl Group {
     pub(super) fn open_activity(&mut self, at: Duration, kind: ActivityKind, instance: Option<String>) -> u64 {
         let number = self.next_serial();
         let status = ActivityStatus::InProgress;
-        self.activities.push_back(Activity {
-            number,
-            kind,
-            instance,
-            started: at,
-            ended: None,
-            status,
-            is_made_up_for: false,
-        });
+        self.activities.push_back(Activity { number, kind, instance, started: at, ended: None, status });
         if self.activities.len() > ACTIVITIES_MAX {
             self.activities.pop_front();
         }

@@ -6,7 +6,7 @@ use super::chance::draw;
 use super::group::{Due, Group};
 use super::member::{DeletionAccounting, Phase, Transition};
 use super::outcome::{DeleteOutcome, LaunchOutcome, PlannedFailure};
-use super::plan::{GroupStyle, Revival};
+use super::plan::GroupStyle;
 use super::record::{ActivityKind, ActivityStatus};
 use super::world::display_name;
 use crate::cloud::ProviderId;
@@ -23,9 +23,6 @@ impl Group {
         match outcome {
             Some(LaunchOutcome::Fails { failure, after, rollback }) => {
                 (draw(&mut self.rng, &after), Transition::LaunchFails { failure, rollback })
-            }
-            Some(LaunchOutcome::FailsInZone { failure, after }) => {
-                (draw(&mut self.rng, &after), Transition::ZoneFails(failure))
             }
             Some(LaunchOutcome::Breaks { failure, after }) => {
                 (draw(&mut self.rng, &after), Transition::Breaks(failure))
@@ -102,7 +99,6 @@ impl Group {
             }
             Transition::Running => self.now_runs(serial, at),
             Transition::LaunchFails { failure, rollback } => self.launch_failed(serial, at, &failure, rollback),
-            Transition::ZoneFails(failure) => self.zone_failed(serial, at, &failure),
             Transition::Breaks(failure) => self.broke(serial, at, failure),
             Transition::Gone => self.went(serial, at),
             Transition::DeletionFails(failure) => self.deletion_failed(serial, at, &failure),
@@ -135,21 +131,6 @@ impl Group {
         self.retry_later(at);
     }
 
-    /// A launch failed in one zone. The next one, in another zone, begins at once.
-    fn zone_failed(&mut self, serial: u64, at: Duration, failure: &PlannedFailure) {
-        if self.plan.style == GroupStyle::ScaleSet || self.plan.zones.len() < 2 {
-            return self.launch_failed(serial, at, failure, false);
-        }
-        let Some(member) = self.members.remove(&serial) else { return };
-        let failed = self.activities.iter_mut().find(|one| Some(one.number) == member.activity);
-        if let Some(activity) = failed {
-            activity.is_made_up_for = true;
-        }
-        self.close_activity(member.activity, at, ActivityStatus::Failed(failure.clone()));
-        self.narrate(at, format!("launch failed in {}: {}; trying another zone", member.zone, failure.code));
-        self.reconcile(at);
-    }
-
     fn broke(&mut self, serial: u64, at: Duration, failure: PlannedFailure) {
         let Some(member) = self.members.get_mut(&serial) else { return };
         let (activity, operation) = (member.activity.take(), member.operation.take());
@@ -167,7 +148,6 @@ impl Group {
 
     fn went(&mut self, serial: u64, at: Duration) {
         let Some(member) = self.members.remove(&serial) else { return };
-        self.removed += u32::from(member.accounting != DeletionAccounting::None);
         let mut afterwards = String::new();
         if member.accounting == DeletionAccounting::UntilGone {
             self.capacity = self.capacity.saturating_sub(1);
@@ -195,10 +175,8 @@ impl Group {
         member.transition = None;
         let taken = (display_name(&member.provider_id), member.activity.take(), member.operation.take());
         // A scale set counts an instance again if its deletion failed, whoever asked for it.
-        let uncounted = self.plan.style == GroupStyle::ScaleSet
-            && self.count(|member| member.counts()).saturating_sub(self.surplus) > self.capacity;
-        let is_revived = accounting == DeletionAccounting::Released && self.plan.revival == Revival::Uncounted;
-        if !is_revived && (accounting == DeletionAccounting::Released || uncounted) {
+        let uncounted = self.plan.style == GroupStyle::ScaleSet && self.count(|member| member.counts()) > self.capacity;
+        if accounting == DeletionAccounting::Released || uncounted {
             self.capacity = self.capacity.saturating_add(1);
             self.changed();
         }
@@ -248,10 +226,7 @@ impl Group {
     /// The cloud removes instances of its own surplus, the oldest first.
     pub(super) fn end_surplus(&mut self, at: Duration, count: u32) {
         self.surplus = self.surplus.saturating_sub(count);
-        // A capacity that counts instances until they are gone has no room for others before that, and launches under way fill it.
-        let counted = self.count(|member| member.phase == Phase::Requested || member.counts());
-        let counted = counted.saturating_sub(self.surplus);
-        let excess = counted.saturating_sub(self.capacity).min(count);
+        let excess = self.live_without_surplus().saturating_sub(self.capacity).min(count);
         let oldest = self.members.iter().filter(|(_, member)| member.phase.lives()).map(|(serial, _)| *serial);
         let oldest: Vec<u64> = oldest.take(usize::try_from(excess).unwrap_or(usize::MAX)).collect();
         for serial in oldest {
@@ -260,20 +235,6 @@ impl Group {
         self.changed();
         self.narrate(at, format!("{} of the cloud's own surplus removed", instances(excess)));
         self.replace_lost(at);
-    }
-
-    /// The cloud lists some instances without an ID for a while.
-    pub(super) fn hide_ids(&mut self, at: Duration, count: usize, lasts: Duration) {
-        let mut listed: Vec<u64> = self.members.keys().copied().collect();
-        self.rng.shuffle(&mut listed);
-        for serial in listed.into_iter().take(count) {
-            if let Some(member) = self.members.get_mut(&serial).filter(|member| member.phase != Phase::Requested) {
-                member.lacks_id = true;
-            }
-        }
-        self.changed();
-        self.narrate(at, format!("up to {count} instances are listed without an ID"));
-        self.schedule(at + lasts, Due::IdsShow);
     }
 
     /// Adds running instances on somebody else's behalf, and raises the capacity by their number.

@@ -25,15 +25,6 @@ pub enum Accounting {
     WhenGone,
 }
 
-/// What becomes of the capacity when instances that it no longer counts outlive their deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Revival {
-    /// It counts them again.
-    Counted,
-    /// It stays as low as the deletion made it.
-    Uncounted,
-}
-
 /// Which instances a cloud deletes when a write sets the capacity below the live ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victims {
@@ -98,8 +89,6 @@ pub struct GroupPlan {
     pub victims: Victims,
     /// What happens to overlapping writes (scale sets only).
     pub overlap: Overlap,
-    /// What becomes of the capacity when instances outlive their deletion (scale sets only).
-    pub revival: Revival,
     /// Whether it can grow. An Auto Scaling group that cannot grow accepts a new capacity and launches nothing.
     pub growth: Permit,
     /// Whether its instances can be deleted.
@@ -135,7 +124,6 @@ impl GroupPlan {
             scale_in_lag: seconds(18, 22),
             victims: Victims::Random,
             overlap: Overlap::Together,
-            revival: Revival::Counted,
             growth: Permit::Granted,
             removal: Permit::Granted,
             evictions: None,
@@ -213,12 +201,6 @@ impl GroupPlan {
     /// With this handling of overlapping writes.
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;
-        self
-    }
-
-    /// With this effect of deletions that fail or are preempted.
-    pub fn revival(mut self, revival: Revival) -> Self {
-        self.revival = revival;
         self
     }
 

@@ -1,13 +1,10 @@
 //! A simulated group in the terms of the [`Cloud`](crate::cloud::Cloud) trait.
 
-use std::time::SystemTime;
-
 use super::group::Group;
 use super::ids;
 use super::member::{Member, Phase};
 use super::plan::GroupStyle;
-use super::record::{Activity, ActivityKind, ActivityStatus};
-use super::world::wall_clock;
+use super::record::{ActivityKind, ActivityStatus};
 use crate::cloud::{
     Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, LaunchSpec, ProviderId, ReservedProfile,
 };
@@ -41,32 +38,22 @@ impl Group {
 
     /// Its listed instances.
     pub fn instances(&self) -> Vec<Instance> {
-        self.members().filter(|member| !member.lacks_id).map(|member| instance(self.plan.style, member)).collect()
-    }
-
-    /// How many listed instances lack an ID.
-    pub fn without_id(&self) -> u32 {
-        self.count(|member| member.lacks_id)
+        self.members().map(|member| instance(self.plan.style, member)).collect()
     }
 
     /// Recent launches. A scale set has none: its operations report them.
-    pub fn launch_activity(&self, since: SystemTime) -> LaunchActivity {
+    pub fn launch_activity(&self) -> LaunchActivity {
         if self.plan.style == GroupStyle::ScaleSet {
             return LaunchActivity::default();
         }
         let failures = self.activities().filter_map(|activity| match &activity.status {
-            ActivityStatus::Failed(failure) if activity.kind == ActivityKind::Launch && !activity.is_made_up_for => {
+            ActivityStatus::Failed(failure) if activity.kind == ActivityKind::Launch => {
                 // AWS's activities are distinguished by their start.
                 Some(failure.at(activity.started))
             }
             _ => None,
         });
-        let is_requested = |activity: &&Activity| {
-            let goes_on = matches!(activity.status, ActivityStatus::InProgress | ActivityStatus::Successful);
-            activity.kind == ActivityKind::Launch && goes_on && wall_clock(activity.started) >= since
-        };
-        let requested = u32::try_from(self.activities().filter(is_requested).count()).unwrap_or(u32::MAX);
-        LaunchActivity { failures: failures.collect(), under_way: self.launching(), requested }
+        LaunchActivity { failures: failures.collect(), under_way: self.launching() }
     }
 
     /// The launch spec of a new instance.

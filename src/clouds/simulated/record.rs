@@ -81,8 +81,6 @@ pub struct Activity {
     pub ended: Option<Duration>,
     /// Its status.
     pub status: ActivityStatus,
-    /// It failed, and a launch in another zone began at once.
-    pub is_made_up_for: bool,
 }
 
 impl Activity {

@@ -6,7 +6,7 @@ use super::group::Group;
 use super::lifecycle::instances;
 use super::member::{DeletionAccounting, Member, Phase};
 use super::outcome::DeleteOutcome;
-use super::plan::{Accounting, Overlap, Revival};
+use super::plan::{Accounting, Overlap};
 use super::record::{Author, DeletionResult, Ending, OperationKind, Refusal, RefusalKind};
 use crate::cloud::Permit;
 
@@ -41,16 +41,10 @@ impl Group {
                 return Err(Refusal::planned(&failure));
             }
         }
-        // What this operation revives was not part of the capacity that it was computed from.
-        let before = self.count(|member| member.counts());
         self.preempt_others(at);
-        let revived = match self.plan.revival {
-            Revival::Counted => 0,
-            Revival::Uncounted => self.count(|member| member.counts()).saturating_sub(before),
-        };
         self.take_capacity(at, to, author);
         let operation = self.open_operation(at, OperationKind::Resize);
-        let counted = self.count(|member| member.counts()).saturating_sub(self.surplus + revived);
+        let counted = self.count(|member| member.counts()).saturating_sub(self.surplus);
         for _ in counted..to {
             let (after, transition) = self.draw_launch();
             let serial = self.add_member(at, Phase::Creating);

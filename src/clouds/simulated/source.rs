@@ -1,6 +1,5 @@
 //! The simulated source: the world, its clock, and the faults between it and its callers.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,14 +11,11 @@ use super::errors;
 use super::faults::Faults;
 use super::plan::GroupPlan;
 use super::record::{Event, Killed, Refusal};
-use super::world::{LateWrite, World};
+use super::world::World;
 use crate::cloud::{CallMeter, CallStatus, CloudError, Family, ProviderId};
 
 /// The number of events that wait for a subscriber; a slower one misses the oldest.
 const EVENTS_WAITING_MAX: usize = 1024;
-
-/// How long the client of a call waits for the response: as long as the SDKs do.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A simulated source. Its time is tokio's, so it works with a paused clock; all randomness comes from its seed.
 ///
@@ -30,8 +26,6 @@ pub struct Simulated {
     faults: Mutex<Faults>,
     events: broadcast::Sender<Event>,
     began: Instant,
-    /// How many instances of each scale set the last list of them left out.
-    unnamed: Mutex<BTreeMap<String, u32>>,
     pub(super) family: Family,
     meter: CallMeter,
 }
@@ -45,7 +39,6 @@ impl Simulated {
             faults: Mutex::new(Faults::new(!seed)),
             events: broadcast::channel(EVENTS_WAITING_MAX).0,
             began: Instant::now(),
-            unnamed: Mutex::default(),
             family: Family::Aws,
             meter: CallMeter::default(),
         }
@@ -157,21 +150,6 @@ impl Simulated {
         self.world(|world, now| world.launch_surplus(now, group, count, lasts))
     }
 
-    /// Has the cloud list this many instances of a group without an ID for this long.
-    pub fn hide_ids(&self, group: &str, count: usize, lasts: Duration) -> Result<(), Refusal> {
-        self.world(|world, now| world.hide_ids(now, group, count, lasts))
-    }
-
-    /// Notes how many instances of a scale set a list left out.
-    pub(super) fn note_unnamed(&self, group: &str, count: u32) {
-        lock(&self.unnamed).insert(group.to_owned(), count);
-    }
-
-    /// How many instances of a scale set the last list left out.
-    pub(super) fn unnamed(&self, group: &str) -> u32 {
-        lock(&self.unnamed).get(group).copied().unwrap_or_default()
-    }
-
     /// Adds this many running instances, and raises the capacity by their number.
     pub fn add_instances(&self, group: &str, count: u32) -> Result<(), Refusal> {
         self.world(|world, now| world.add_instances(now, group, count))
@@ -190,31 +168,10 @@ impl Simulated {
         detail: String,
         act: impl FnOnce(&mut World, Duration) -> Result<R, CloudError>,
     ) -> Result<R, CloudError> {
-        self.call_or_late(kind, subject, detail, |_| None, act).await
-    }
-
-    /// The same; `late` is what takes effect if the client gives up first.
-    pub(super) async fn call_or_late<R>(
-        &self,
-        kind: CallKind,
-        subject: &str,
-        detail: String,
-        late: impl FnOnce(&World) -> Option<LateWrite>,
-        act: impl FnOnce(&mut World, Duration) -> Result<R, CloudError>,
-    ) -> Result<R, CloudError> {
         let group = (!subject.is_empty()).then_some(subject);
         let planned = lock(&self.faults).begin_call(self.elapsed(), kind, group, detail);
         let began = Instant::now();
         pause(planned.delay_before).await;
-        if let Some(CallFault::Late(later)) = planned.call_fault {
-            self.world(|world, now| {
-                if let Some(write) = late(world) {
-                    world.write_late(now + CLIENT_PATIENCE + later, write);
-                }
-            });
-            pause(CLIENT_PATIENCE).await;
-            return Err(errors::timed_out(kind, subject));
-        }
         let call_fault = |fails: fn(CallKind, &str, &CallFault) -> Option<CloudError>| {
             planned.call_fault.as_ref().and_then(|call_fault| fails(kind, subject, call_fault))
         };

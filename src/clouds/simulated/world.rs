@@ -20,27 +20,6 @@ const WORLD_BEGINS: Duration = Duration::from_secs(1_767_225_600);
 /// The number of events that a world keeps.
 const EVENTS_MAX: usize = 10_000;
 
-/// A write that takes effect after its client gave up.
-#[derive(Clone, Debug)]
-pub(super) enum LateWrite {
-    /// As [`World::set_capacity`].
-    SetCapacity {
-        /// The group.
-        group: String,
-        /// The capacity.
-        to: u32,
-        /// The precondition.
-        if_match: Option<String>,
-    },
-    /// As [`World::delete_instances`].
-    DeleteInstances {
-        /// The group.
-        group: String,
-        /// The cloud's IDs.
-        ids: Vec<String>,
-    },
-}
-
 /// The simulated world.
 #[derive(Debug)]
 pub struct World {
@@ -54,8 +33,6 @@ pub struct World {
     /// How many of the latest events have not been taken yet.
     unsent: usize,
     kills: Vec<Killed>,
-    /// Writes that take effect later, by when they do.
-    late_writes: BTreeMap<(Duration, u64), LateWrite>,
     pub(super) past_readings: Option<PastReadings>,
 }
 
@@ -71,23 +48,15 @@ impl World {
             events: VecDeque::new(),
             unsent: 0,
             kills: Vec::new(),
-            late_writes: BTreeMap::new(),
             past_readings: None,
         }
     }
 
     /// Applies all changes that are due by `now`. Time never runs backwards: an earlier `now` has no effect.
     pub fn advance(&mut self, now: Duration) {
-        loop {
-            let scheduled = self.agenda.peek().map(|Reverse((due, _))| *due);
-            let late = self.late_writes.first_key_value().map(|((due, _), _)| *due);
-            if let Some(due) = late.filter(|due| *due <= now && scheduled.is_none_or(|scheduled| *due < scheduled)) {
-                self.apply_late_write(due);
-                continue;
-            }
-            if scheduled.is_none_or(|due| due > now) {
-                break;
-            }
+        while let Some(Reverse((due, _))) = self.agenda.peek()
+            && *due <= now
+        {
             let Some(Reverse((due, name))) = self.agenda.pop() else { break };
             let Some(group) = self.groups.get_mut(&name) else { continue };
             if group.next_due() == Some(due) {
@@ -98,26 +67,6 @@ impl World {
             }
         }
         self.now = self.now.max(now);
-    }
-
-    /// Has a write take effect later, whether its client still waits or not.
-    pub(super) fn write_late(&mut self, due: Duration, write: LateWrite) {
-        self.generations += 1;
-        self.late_writes.insert((due, self.generations), write);
-    }
-
-    fn apply_late_write(&mut self, due: Duration) {
-        let Some((_, write)) = self.late_writes.pop_first() else { return };
-        // Nobody learns of a refusal.
-        let _client_gone = match write {
-            LateWrite::SetCapacity { group, to, if_match } => {
-                self.set_capacity(due, &group, to, if_match.as_deref()).map(drop)
-            }
-            LateWrite::DeleteInstances { group, ids } => {
-                let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-                self.delete_instances(due, &group, &ids).map(drop)
-            }
-        };
     }
 
     /// The current time of the world.

@@ -2,7 +2,7 @@
 //! the group's lock.
 //!
 //! `newcomer.rs` waits for the first observation; `observe.rs` adopts observations; `fresh.rs` reads for writes; `batch.rs`
-//! carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`; `held.rs` holds responses for the outcome; `operations.rs` sees operations to their end;
+//! carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`; `operations.rs` sees operations to their end;
 //! `settle.rs` raises back and lowers what is owed; `side.rs` holds the work beside the keeper; `templates.rs` keeps the template.
 
 mod attempts;
@@ -10,7 +10,6 @@ mod batch;
 mod capacity;
 mod fresh;
 mod grow;
-mod held;
 mod newcomer;
 mod observe;
 mod operations;
@@ -38,7 +37,7 @@ use super::observation::Observation;
 use super::operation::OperationId;
 use super::options::Options;
 use super::policy::LivePolicies;
-use super::snapshot::{GroupKey, GroupView, Newcomers, Store, TemplateState};
+use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
 use super::state::GroupState;
 use super::tasks::{Tasks, message_of};
 use super::template_builder::TemplateJob;
@@ -46,7 +45,6 @@ use crate::cloud::{
     Acceptance, CloudError, Deletion, GroupHints, GroupReading, Permit, ProviderId, ReadOnlyCloud, SharedCloud,
 };
 use crate::instance_types::Catalog;
-use held::HeldResponse;
 use newcomer::Newcomer;
 use operations::FailedOperation;
 use reader::GroupReader;
@@ -109,8 +107,6 @@ pub(super) struct Keeper {
     failed: Vec<FailedOperation>,
     /// Instances that a preempted deletion named, until they are deleted once more.
     to_resubmit: BTreeSet<ProviderId>,
-    /// Accepted deletions whose callers wait for the outcome.
-    held: Vec<HeldResponse>,
     /// When the last write ended. A read that began before that does not show it.
     written: Option<Instant>,
     /// When the last read beside the keeper began that was adopted.
@@ -119,8 +115,6 @@ pub(super) struct Keeper {
     look_at: Option<Instant>,
     /// Until when the outcome of a capacity write may still show.
     unsettled_until: Option<Instant>,
-    /// Whether the cloud has dropped one operation in favour of another.
-    has_preempted: bool,
     is_activity_denied: bool,
     /// What the group's tags set, read once for each time they change.
     tagged: Option<(Arc<GroupHints>, Options)>,
@@ -179,12 +173,10 @@ impl Keeper {
             doubted: None,
             failed: Vec::new(),
             to_resubmit: BTreeSet::new(),
-            held: Vec::new(),
             written: None,
             read_beside: None,
             look_at: None,
             unsettled_until: None,
-            has_preempted: false,
             is_activity_denied: false,
             tagged: None,
             template: TemplateState::Pending,
@@ -204,7 +196,7 @@ impl Keeper {
                 self.receive(message).await;
                 continue;
             }
-            let wake = [self.doubted.as_ref().map(|doubted| doubted.confirm_at), self.look_at, self.held_until()];
+            let wake = [self.doubted.as_ref().map(|doubted| doubted.confirm_at), self.look_at];
             let wake = wake.into_iter().flatten().min();
             tokio::select! {
                 biased; // so that a seed decides what a simulation does; waking plans the next time, so nothing starves
@@ -255,7 +247,6 @@ impl Keeper {
     /// Reads the group beside the keeper, because a doubt is to be confirmed or something is expected to show.
     fn wake(&mut self) {
         let now = Instant::now();
-        self.respond_overdue(now);
         if let Some(doubted) = self.doubted.as_mut().filter(|doubted| doubted.confirm_at <= now) {
             doubted.confirm_at = now + super::limits::READ_LIMIT;
             self.side.read(&self.reader, None);
@@ -298,8 +289,7 @@ impl Keeper {
     }
 
     fn publish(&self) {
-        let (observation, marked) = (self.state.observation(), self.context.store.marked());
-        let status = self.state.status_with_marked(&marked);
+        let (observation, status) = (self.state.observation(), self.state.status());
         let reading = &observation.reading;
         let max = match reading.growth {
             Permit::Granted => reading.max,
@@ -321,7 +311,6 @@ impl Keeper {
             removal: reading.removal.clone(),
             doubt: self.doubted.as_ref().map(|doubted| doubted.why.to_string().into()),
             mailbox: self.mailbox.clone(),
-            newcomers: Newcomers::default(),
         };
         let before = self.context.store.view(&self.key);
         let id = self.group_id();

@@ -32,7 +32,6 @@ impl Keeper {
 
     /// The polls of an operation have ended.
     pub(super) fn polled(&mut self, operation: OperationId, end: PollEnd) {
-        self.respond_held(operation, if let PollEnd::Failed(failure) = &end { Some(failure) } else { None });
         match end {
             PollEnd::Succeeded => {
                 tracing::info!(group = %self.group_id(), %operation, "operation finished");
@@ -54,7 +53,6 @@ impl Keeper {
     /// The cloud preferred another operation. A deletion is sent once more.
     fn preempted(&mut self, operation: OperationId) {
         tracing::warn!(group = %self.group_id(), %operation, "the cloud dropped the operation in favour of another one");
-        self.has_preempted = true;
         let operations = self.state.in_flight().operations();
         let resubmit = operations.iter().find(|candidate| candidate.id == operation).and_then(|preempted| {
             match &preempted.request {

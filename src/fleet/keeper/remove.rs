@@ -134,13 +134,13 @@ impl Keeper {
                 Err(error) => return respond_all(requests(deletions), &error),
             };
             match outcome {
-                Ok((operation, deletion)) => {
+                Ok(deletion) => {
                     let lost = deletion.refused.iter().find(|(_, error)| error.outcome_unknown());
                     if let Some((_, error)) = lost {
                         // The response below says what this read shows.
                         let _seen = self.see_deleted(&ids, error, attempts).await;
                     }
-                    return self.respond_deleted(deletions, operation, &deletion);
+                    return self.respond_deleted(deletions, &deletion);
                 }
                 Err(error) if error.outcome_unknown() => {
                     let outcome = self.see_deleted(&ids, &error, attempts).await;
@@ -193,7 +193,7 @@ impl Keeper {
         ids.filter(stays).cloned().collect()
     }
 
-    fn respond_deleted(&mut self, deletions: Vec<Removal>, operation: OperationId, deletion: &Deletion) {
+    fn respond_deleted(&self, deletions: Vec<Removal>, deletion: &Deletion) {
         for removal in deletions {
             let named = |(id, _): &&(ProviderId, CloudError)| removal.plan.instances.contains(id);
             let settled = |(id, error): &&(ProviderId, CloudError)| {
@@ -205,15 +205,7 @@ impl Keeper {
                 Some((id, error)) => {
                     Err(FleetError::OutcomeUnknown { group: self.group_id(), reason: format!("{id}: {error}") })
                 }
-                None if refused.is_empty() => {
-                    let is_accepted = removal.plan.instances.iter().any(|id| deletion.accepted.contains(id));
-                    if is_accepted {
-                        self.respond_accepted(operation, removal.request);
-                    } else {
-                        removal.request.respond(Ok(()));
-                    }
-                    continue;
-                }
+                None if refused.is_empty() => Ok(()),
                 None => Err(FleetError::PartlyRefused { group: self.group_id(), refused }),
             };
             removal.request.respond(outcome);
@@ -226,7 +218,7 @@ impl Keeper {
         fresh: Fresh,
         ids: &[ProviderId],
         is_resubmitted: bool,
-    ) -> Result<(OperationId, Deletion), CloudError> {
+    ) -> Result<Deletion, CloudError> {
         // The cloud gets the instances that this was decided on: AWS's call for one instance does not name the group.
         let instances = self.state.observation().instances.clone();
         let basis = GroupReading { instances: Some(instances), ..fresh.basis };
@@ -252,7 +244,7 @@ impl Keeper {
         }
         self.publish();
         self.look_soon();
-        outcome.map(|deletion| (operation, deletion))
+        outcome
     }
 
     fn record_deletion(&mut self, operation: OperationId, deletion: &Deletion, ended: Instant, is_resubmitted: bool) {

@@ -19,18 +19,15 @@ use crate::fleet::state::WriteReason;
 impl Keeper {
     /// Does what the last observation calls for.
     pub(super) async fn settle(&mut self) {
+        self.resubmit().await;
         self.heal().await;
-        // A deletion that is sent again lowers the capacity again.
-        if plan::healed_capacity(&self.state).is_none() || self.would_preempt_deletions() {
-            self.resubmit().await;
-        }
         self.lower_owed().await;
         self.plan_look();
     }
 
     /// Raises the capacity back where instances came up under our own reduction, or outlived our own deletion.
     async fn heal(&mut self) {
-        if plan::healed_capacity(&self.state).is_none() || self.would_preempt_deletions() {
+        if plan::healed_capacity(&self.state).is_none() {
             return;
         }
         let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
@@ -41,8 +38,7 @@ impl Keeper {
                 return;
             }
         };
-        let Some(most) = self.requested_capacity().await else { return };
-        let Some(to) = self.healed_to(most) else { return };
+        let Some(to) = plan::healed_capacity(&self.state) else { return };
         tracing::warn!(group = %self.group_id(), to, "more instances live than our own write left room for; raising the capacity back");
         match self.write_capacity(fresh, to, WriteReason::Heal, &mut attempts).await {
             CapacityOutcome::Accepted => self.note_raised_back(to, "ok"),
@@ -65,36 +61,6 @@ impl Keeper {
             reason: "more instances live than our own write left room for".to_owned(),
             request_id: None,
         });
-    }
-
-    /// Whether a write would make the cloud drop a deletion that runs: it has dropped one before. The heal waits for its end.
-    fn would_preempt_deletions(&self) -> bool {
-        let mut operations = self.state.in_flight().operations().iter();
-        self.has_preempted && operations.any(|one| one.running().is_some() && one.deletes().is_some())
-    }
-
-    fn healed_to(&self, most: u32) -> Option<u32> {
-        plan::healed_capacity(&self.state)
-            .map(|to| to.min(most))
-            .filter(|to| *to > self.state.observation().reading.desired)
-    }
-
-    /// The capacity that all requests together account for, ours and other clients'. After a scale-up, more instances than the
-    /// capacity has room for are either another client's, whose request our write undid unseen, or the cloud's own surplus
-    /// (instance refresh, rebalancing), for which nothing may be raised (law 11). The causes of the launches tell them apart. `None` where
-    /// they cannot be read at the moment; where that is not permitted, the live instances decide: they would be killed.
-    async fn requested_capacity(&mut self) -> Option<u32> {
-        let Some((from, since)) = self.state.raced() else { return Some(u32::MAX) };
-        match self.reader.launch_activity(Shortfall { missing: 0, since }, LOWER_LIMIT).await {
-            Ok(activity) => {
-                let all = from.saturating_add(i64::from(activity.requested)).max(0);
-                Some(u32::try_from(all).unwrap_or(u32::MAX))
-            }
-            Err(error) => {
-                self.activity_failed(&error);
-                matches!(error, CloudError::Denied(_)).then_some(u32::MAX)
-            }
-        }
     }
 
     /// Writes a reduction that was unsafe when it was requested, once it is safe.

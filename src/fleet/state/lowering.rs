@@ -4,8 +4,6 @@
 //! were launched meanwhile, or requested by somebody else, are then too many, and the cloud deletes as many as it likes. So
 //! nothing is lowered that may be growing, and each write is remembered until no surplus can come of it any more.
 
-use std::time::SystemTime;
-
 use tokio::time::Instant;
 
 use super::GroupState;
@@ -23,9 +21,6 @@ pub(super) struct Reduction {
     sent: Instant,
     /// Whether instances are so likely to come up under it that the group is read often.
     is_watched: bool,
-    /// A scale-up that somebody else's may have preceded unseen: the capacity that it was computed from, without what was deleted
-    /// since, and when that was read by the cloud's clock.
-    raced: Option<(i64, SystemTime)>,
 }
 
 /// Why a capacity is written.
@@ -51,22 +46,13 @@ impl GroupState {
         let recent = self.recent_reduction(now);
         if to < from {
             let ceiling = recent.map_or(from, |reduction| reduction.ceiling.max(from));
-            self.reduction = Some(Reduction {
-                lowest: to,
-                ceiling,
-                sent: now,
-                is_watched: true,
-                raced: recent.and_then(|recent| recent.raced),
-            });
+            self.reduction = Some(Reduction { lowest: to, ceiling, sent: now, is_watched: true });
         } else if let Some(recent) = recent.filter(|_| reason == WriteReason::Requested) {
             let ceiling = recent.ceiling.saturating_add(to - from);
-            // This one, too, may have been preceded unseen.
-            let sent = if is_conditional { recent.sent } else { now };
-            self.reduction = Some(Reduction { ceiling, sent, ..recent });
+            self.reduction = Some(Reduction { ceiling, ..recent });
         } else if recent.is_none() && !is_conditional && self.surplus.is_none() {
             // How far somebody else had raised it is not known. (A surplus that was there before is the cloud's own.)
-            let raced = Some((i64::from(from), self.observation.at));
-            self.reduction = Some(Reduction { lowest: to, ceiling: u32::MAX, sent: now, is_watched: false, raced });
+            self.reduction = Some(Reduction { lowest: to, ceiling: u32::MAX, sent: now, is_watched: false });
         }
     }
 
@@ -75,21 +61,7 @@ impl GroupState {
         if let Some(reduction) = &mut self.reduction {
             reduction.lowest = reduction.lowest.saturating_sub(count(number));
             reduction.ceiling = reduction.ceiling.saturating_sub(count(number));
-            reduction.raced = reduction.raced.map(|(from, since)| (from - i64::from(count(number)), since));
         }
-    }
-
-    /// Notes that a capacity write got no response. It may take effect later, and then undo what was written since.
-    pub(in crate::fleet) fn lose_capacity(&mut self, to: u32, now: Instant) {
-        let capacity = self.census().capacity;
-        let recent = self.recent_reduction(now);
-        let lost = Reduction { lowest: to, ceiling: capacity, sent: now, is_watched: true, raced: None };
-        self.reduction = Some(recent.map_or(lost, |recent| Reduction {
-            lowest: recent.lowest.min(to),
-            sent: now,
-            is_watched: true,
-            ..recent
-        }));
     }
 
     /// Notes that a deletion failed or was preempted, which was computed on a capacity of `before`. The cloud may have lowered
@@ -98,7 +70,7 @@ impl GroupState {
         let sent = self.observation.begun;
         let lowest = self.observation.reading.desired;
         let ceiling = self.recent_reduction(sent).map_or(before, |reduction| reduction.ceiling.max(before));
-        self.reduction = Some(Reduction { lowest, ceiling, sent, is_watched: true, raced: None });
+        self.reduction = Some(Reduction { lowest, ceiling, sent, is_watched: true });
     }
 
     /// Whether a reduction was sent so recently that an instance may still come up under it.
@@ -117,12 +89,6 @@ impl GroupState {
     pub(in crate::fleet) fn heal_ceiling(&self) -> Option<u32> {
         let recent = self.recent_reduction(self.observation.begun)?;
         self.has_lowered(&self.observation).then_some(recent.ceiling)
-    }
-
-    /// The scale-up of ours that another client's may have preceded unseen, if only that can explain more live instances than
-    /// the capacity has room for: the capacity that it was computed from, and when that was read.
-    pub(in crate::fleet) fn raced(&self) -> Option<(i64, SystemTime)> {
-        self.recent_reduction(self.observation.begun)?.raced
     }
 
     /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can have

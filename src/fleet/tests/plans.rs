@@ -2,11 +2,11 @@
 
 use super::super::doubt::{Doubt, doubt, doubt_first};
 use super::super::error::Refusal;
-use super::super::plan::{NamedNode, NodeKind};
+use super::super::plan::NamedNode;
 use super::*;
 
 fn named(numbers: std::ops::Range<u32>) -> Vec<NamedNode> {
-    ids(numbers).into_iter().map(|id| NamedNode { id, kind: NodeKind::Registered }).collect()
+    ids(numbers).into_iter().map(|id| NamedNode { id, create_error: false }).collect()
 }
 
 #[test]
@@ -36,14 +36,14 @@ fn failed_instances_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
     let judge = |nodes: &[NamedNode]| plan::delete(&group.state, nodes, &DeletePlan::default());
     assert_eq!(judge(&named(1..2)).map(|plan| plan.instances), Ok(ids(1..2)));
     assert_eq!(judge(&named(0..1)), Err(Refusal::BelowMin { asked: 1, room: 0, min: 1 }));
-    let create_error = [NamedNode { id: id(0), kind: NodeKind::CreateError }];
+    let create_error = [NamedNode { id: id(0), create_error: true }];
     assert_eq!(judge(&create_error).map(|plan| plan.instances), Ok(ids(0..1)));
 }
 
 #[test]
 fn ids_match_in_any_case_and_the_cloud_gets_its_own_spelling() {
     let group = Group::new(2, running(0..2));
-    let shouted = [NamedNode { id: ProviderId::from("I-1"), kind: NodeKind::Registered }];
+    let shouted = [NamedNode { id: ProviderId::from("I-1"), create_error: false }];
     let plan = plan::delete(&group.state, &shouted, &DeletePlan::default());
     assert_eq!(plan.map(|plan| plan.instances), Ok(vec![id(1)]));
 }

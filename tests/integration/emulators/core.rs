@@ -194,7 +194,7 @@ impl EmulatorCore {
     /// of a scale set is two requests.
     fn next_read_fault(&self, kind: CallKind, part: ReadScope, name: &str) -> Option<ReadFault> {
         self.simulated.faults(|faults| {
-            let read_fault = faults.read_fault(self.simulated.elapsed(), kind, name)?;
+            let read_fault = faults.read_fault(kind, name)?;
             let shown = match read_fault {
                 ReadFault::Capacity(_) => part != ReadScope::Instances,
                 ReadFault::NoInstances => part != ReadScope::Size,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{Accounting, CallKind, GroupPlan, PlannedFailure, Simulated};
-use headcount::fleet::{Deadline, Fleet, FleetError, Mutation, NamedNode, NodeKind, Policies, Settings};
+use headcount::fleet::{Deadline, Fleet, FleetError, Mutation, NamedNode, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -72,12 +72,6 @@ impl Fixture {
         self.fleet.mutate(group, Mutation::Delete(named(ids)), limit(5)).await
     }
 
-    /// As CA names nodes that never registered: the response does not wait for the outcome.
-    pub(super) async fn delete_unregistered(&self, group: &str, ids: &[ProviderId]) -> Result<(), FleetError> {
-        let nodes = ids.iter().map(|id| NamedNode { id: id.clone(), kind: NodeKind::Unregistered }).collect();
-        self.fleet.mutate(group, Mutation::Delete(nodes), limit(5)).await
-    }
-
     pub(super) fn calls(&self, kind: CallKind) -> usize {
         self.cloud().calls().iter().filter(|call| call.kind == kind).count()
     }
@@ -109,7 +103,7 @@ pub(super) fn limit(seconds: u64) -> Deadline {
 }
 
 pub(super) fn named(ids: &[ProviderId]) -> Vec<NamedNode> {
-    ids.iter().map(|id| NamedNode { id: id.clone(), kind: NodeKind::Registered }).collect()
+    ids.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect()
 }
 
 pub(super) fn no_capacity() -> PlannedFailure {

@@ -6,12 +6,11 @@ use std::time::Duration;
 use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{
     Accounting, CallFault, CallKind, DeleteOutcome, GroupPlan, LaunchOutcome, Overlap, Pick, PlannedFailure, ReadFault,
-    Revival,
 };
-use headcount::fleet::{Fleet, FleetError, Mutation, NamedNode, NodeKind, Policies, Refusal, Settings};
+use headcount::fleet::{Fleet, FleetError, Mutation, Policies, Refusal, Settings};
 use headcount::instance_types::Catalog;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::fixture::{Fixture, kinds, limit, named, no_capacity, seconds};
 
@@ -176,7 +175,7 @@ async fn preempted_deletions_are_sent_again_together() {
     let fixture = Fixture::with([plan]).await;
     let running = fixture.instances("g", InstanceState::Running);
     for victim in &running[..2] {
-        fixture.delete_unregistered("g", std::slice::from_ref(victim)).await.expect("accepted");
+        fixture.delete("g", std::slice::from_ref(victim)).await.expect("accepted");
     }
     // The second has made the first void, and this makes the second void.
     fixture.cloud().set_desired_externally("g", 7).expect("exists");
@@ -217,49 +216,4 @@ async fn the_accounting_is_learned_even_if_the_first_read_after_a_deletion_fails
             "{refused:?}"
         );
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deletion_that_fails_early_is_returned_as_an_error_and_one_that_takes_long_is_not() {
-    let failure = PlannedFailure::other("CannotDelete", "not now");
-    let plan = GroupPlan::azure("g").sized(0, 9, 6).delete_time(seconds(3));
-    let fixture = Fixture::with([plan.deletions(Pick::First(2), DeleteOutcome::FailsLater(failure))]).await;
-    let running = fixture.instances("g", InstanceState::Running);
-    let error = fixture.delete("g", &running[..1]).await.expect_err("it fails after 3 s");
-    assert!(error.to_string().contains("CannotDelete"), "{error}");
-    let unregistered = vec![NamedNode { id: running[1].clone(), kind: NodeKind::Unregistered }];
-    let began = Instant::now();
-    fixture.fleet.mutate("g", Mutation::Delete(unregistered), limit(5)).await.expect("CA's main loop waits for it");
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    fixture.until("both live", |fixture| fixture.target("g") == 6).await;
-
-    fixture.cloud().replan("g", |plan| plan.delete_time = seconds(30)).expect("exists");
-    let began = Instant::now();
-    fixture.delete("g", &running[2..3]).await.expect("accepted, and under way");
-    assert!(began.elapsed() <= Duration::from_millis(4500), "{:?}: 500 ms before the deadline", began.elapsed());
-    assert_eq!(fixture.target("g"), 5);
-}
-
-#[tokio::test(start_paused = true)]
-async fn instances_that_outlive_their_deletion_uncounted_are_made_room_for() {
-    let plan = || GroupPlan::azure("g").accounting(Accounting::OnAccept).revival(Revival::Uncounted).sized(0, 20, 8);
-    let failure = PlannedFailure::other("CannotDelete", "not now");
-    let failing = plan().deletions(Pick::Always, DeleteOutcome::FailsLater(failure)).delete_time(seconds(10));
-    let fixture = Fixture::with([failing]).await;
-    let victims = fixture.instances("g", InstanceState::Running)[..3].to_vec();
-    fixture.delete("g", &victims).await.expect("accepted");
-    fixture.increase("g", 2).await.expect("accepted");
-    fixture.until("they live on", |fixture| fixture.instances("g", InstanceState::Running).len() == 10).await;
-    fixture.until("the capacity has room for them", |fixture| fixture.capacity("g") == 10).await;
-    fixture.no_instance_was_killed();
-
-    let fixture = Fixture::with([plan().overlap(Overlap::Preempt).delete_time(seconds(10))]).await;
-    let victims = fixture.instances("g", InstanceState::Running)[..3].to_vec();
-    fixture.delete_unregistered("g", &victims).await.expect("accepted");
-    fixture.increase("g", 2).await.expect("it preempts the deletion, and the three live on");
-    fixture.until("they are deleted again", |fixture| fixture.calls(CallKind::DeleteInstances) == 2).await;
-    fixture.until("they are gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
-    fixture.until("the others run", |fixture| fixture.instances("g", InstanceState::Running).len() == 7).await;
-    assert_eq!((fixture.target("g"), fixture.capacity("g")), (7, 7));
-    fixture.no_instance_was_killed();
 }

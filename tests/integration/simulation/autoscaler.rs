@@ -6,7 +6,7 @@ use fastrand::Rng;
 use futures_util::future::join_all;
 use headcount::cloud::{CloudError, InstanceState, ProviderId};
 use headcount::clouds::simulated::{Call, CallKind, Overlap};
-use headcount::fleet::{Deadline, FleetError, Mutation, NamedNode, NodeKind, Refusal};
+use headcount::fleet::{Deadline, FleetError, Mutation, NamedNode, Refusal};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Violation;
@@ -73,10 +73,7 @@ impl Autoscaler {
     /// maximum.
     async fn grow(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let (delta, kept_before) = (self.rng.u32(1..8), kept(world, group));
-        // Before the call: a crash may cut it off.
-        world.note_growth(group, delta);
-        let answer = self.call(world, group, Mutation::Increase(delta)).await?;
-        let Some(answer) = answer else { return Ok(()) };
+        let Some(answer) = self.call(world, group, Mutation::Increase(delta)).await? else { return Ok(()) };
         if answer.is_err() {
             return Ok(());
         }
@@ -103,7 +100,7 @@ impl Autoscaler {
         victims.truncate(self.rng.usize(1..8));
         let (limit, kept_before, began) = (self.limit(), kept(world, group), world.cloud.elapsed());
         let delete = |victim: &ProviderId| {
-            let node = NamedNode { id: victim.clone(), kind: NodeKind::Registered };
+            let node = NamedNode { id: victim.clone(), create_error: false };
             world.fleet.mutate(group, Mutation::Delete(vec![node]), limit)
         };
         let outcomes = join_all(victims.iter().map(delete)).await;
@@ -151,7 +148,7 @@ impl Autoscaler {
         if going.is_empty() || is_preempted(world, group) || !self.is_exclusive || self.rng.bool() {
             return Ok(());
         }
-        let nodes = going.iter().map(|id| NamedNode { id: id.clone(), kind: NodeKind::Registered }).collect();
+        let nodes = going.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect();
         let before = deletions(world, group, &going);
         let answer = world.fleet.mutate(group, Mutation::Delete(nodes), self.limit()).await;
         // One that failed in the meantime lives again, and is rightly asked for again.
@@ -171,7 +168,7 @@ impl Autoscaler {
     async fn delete_coming(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let Some((_, mut coming)) = listed(world, group, InstanceState::Creating) else { return Ok(()) };
         coming.truncate(self.rng.usize(1..4));
-        let nodes: Vec<_> = coming.into_iter().map(|id| NamedNode { id, kind: NodeKind::Unregistered }).collect();
+        let nodes: Vec<_> = coming.into_iter().map(|id| NamedNode { id, create_error: false }).collect();
         if nodes.is_empty() {
             return Ok(());
         }
@@ -274,7 +271,6 @@ fn failed(world: &World, group: &str) -> Option<Vec<NamedNode>> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;
     let failed = view.status.instances.iter().filter(|reported| reported.failure.is_some());
-    let nodes: Vec<_> =
-        failed.map(|reported| NamedNode { id: reported.id.clone(), kind: NodeKind::CreateError }).collect();
+    let nodes: Vec<_> = failed.map(|reported| NamedNode { id: reported.id.clone(), create_error: true }).collect();
     (!nodes.is_empty()).then_some(nodes)
 }

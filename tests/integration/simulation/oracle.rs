@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::InstanceState;
-use headcount::clouds::simulated::{CallFault, CallKind};
 use tokio::time::Instant;
 
 use super::Violation;
@@ -13,10 +12,6 @@ use super::world::World;
 
 /// How old a reading may be: the slowest response with a stale reading.
 const BEHIND: Duration = Duration::from_secs(45);
-
-/// How long a deletion without a response may count: 10 s until its client gives up, 30 s until a read settles it, and the
-/// reads in between.
-const UNSETTLED: Duration = Duration::from_secs(75);
 
 /// The last few observations of the cloud.
 #[derive(Default)]
@@ -41,7 +36,7 @@ impl Oracle {
             let runs = view.status.in_state(InstanceState::Running) > 0;
             if instances > 0 && (target > 0 || !runs) {
                 filled.insert(id.to_string());
-            } else if spans && self.filled.contains(&**id) && self.least(id) > 0 && !has_lost_deletion(world, id) {
+            } else if spans && self.filled.contains(&**id) && self.least(id) > 0 {
                 let least = self.least(id);
                 let what = format!("{id} has a target of {target} and {instances} instances, while {least} live");
                 return Err(Violation::of("law 5", what));
@@ -64,19 +59,4 @@ impl Oracle {
             self.looks.pop_front();
         }
     }
-}
-
-/// Whether a deletion of this group got no response a short while ago: what it named counts as being deleted (law 7), even if
-/// it is all that the capacity has room for.
-fn has_lost_deletion(world: &World, group: &str) -> bool {
-    let since = world.cloud.elapsed().saturating_sub(UNSETTLED);
-    world.cloud.faults(|faults| {
-        faults.calls().any(|call| {
-            let is_lost = call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict));
-            call.kind == CallKind::DeleteInstances
-                && call.group.as_deref() == Some(group)
-                && is_lost
-                && call.at >= since
-        })
-    })
 }

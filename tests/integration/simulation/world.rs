@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::SharedCloud;
-use headcount::clouds::simulated::{CallFault, CallKind, Faults, Revival, Simulated};
+use headcount::clouds::simulated::{CallKind, Faults, Simulated};
 use headcount::fleet::{Fleet, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::sync::watch;
@@ -31,18 +31,13 @@ pub(super) struct World {
     connection: watch::Sender<bool>,
     /// When processes crashed, or a group was hidden from them and they dropped its state, since the beginning of the world.
     crashes: RefCell<Vec<Duration>>,
-    /// The most that each group may have: its capacity at the start, and all growth that was requested since.
-    requested: RefCell<BTreeMap<String, u32>>,
 }
 
 impl World {
     /// The first process starts.
     pub(super) fn start(cloud: Arc<Simulated>) -> Self {
         let (fleet, connection) = process(&cloud);
-        let capacities = cloud.world(|world, _| {
-            world.groups().map(|group| (group.name().to_owned(), group.capacity())).collect::<BTreeMap<_, _>>()
-        });
-        Self { cloud, fleet, connection, crashes: RefCell::default(), requested: RefCell::new(capacities) }
+        Self { cloud, fleet, connection, crashes: RefCell::default() }
     }
 
     /// Crashes the process and starts another one.
@@ -50,42 +45,6 @@ impl World {
         let _already_cut = self.connection.send(true);
         self.lost_state();
         (self.fleet, self.connection) = process(&self.cloud);
-    }
-
-    /// Records that growth was requested, whatever comes of it.
-    pub(super) fn note_growth(&self, group: &str, delta: u32) {
-        *self.requested.borrow_mut().entry(group.to_owned()).or_default() += delta;
-    }
-
-    /// Law 11: no capacity is above what was requested, whatever the cloud launched by itself. Exact only where nobody else
-    /// changes anything.
-    pub(super) fn check_nothing_unrequested(&self) -> Result<(), Violation> {
-        let requested = self.requested.borrow();
-        let above = self.cloud.world(|world, _| {
-            let mut groups = world.groups();
-            groups.find_map(|group| {
-                // Such a write sets its capacity again, over what was deleted in the meantime.
-                if self.had_late_write(group.name()) {
-                    return None;
-                }
-                let most = requested.get(group.name()).copied().unwrap_or_default().saturating_sub(group.removed());
-                (group.capacity() > most.max(group.plan().min)).then(|| {
-                    let (name, capacity) = (group.name(), group.capacity());
-                    format!("{name} has a capacity of {capacity}, and only {most} were requested")
-                })
-            })
-        });
-        above.map_or(Ok(()), |above| Err(Violation::of("law 11", above)))
-    }
-
-    /// Whether the capacity of a group was written without a response.
-    fn had_late_write(&self, group: &str) -> bool {
-        self.cloud.faults(|faults| {
-            faults.calls().any(|call| {
-                let is_write = call.kind == CallKind::SetCapacity && call.group.as_deref() == Some(group);
-                is_write && call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict))
-            })
-        })
     }
 
     /// Records that the state of a group, or of all groups, was lost.
@@ -175,11 +134,7 @@ impl World {
                 let listed: Vec<&str> = view.status.instances.iter().map(|reported| reported.id.as_str()).collect();
                 let unlisted = group.members().filter(|member| !listed.contains(&member.provider_id.as_str())).count();
                 // A shortfall that the minimum prevents lowering is not in the target until instances arrive.
-                // A new process cannot know of instances that outlived a deletion of the one before, uncounted.
-                let is_unknown = self.has_crashed() && group.plan().revival == Revival::Uncounted && capacity < live;
-                let is_right = target == live || (is_unknown && target == capacity);
-                let agrees =
-                    is_right && unlisted == 0 && (capacity == live || capacity <= group.plan().min || is_unknown);
+                let agrees = target == live && unlisted == 0 && (capacity == live || capacity <= group.plan().min);
                 (!agrees).then(|| format!("{}: target {target}, capacity {capacity}, live {live}", group.name()))
             })
         })

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use aws_sdk_autoscaling::types::{Activity, ScalingActivityStatusCode};
+use aws_sdk_autoscaling::types::Activity;
 
 use super::launch::{ended, failure, is_finished, is_launch, names_instance, seconds, started, zone};
 use crate::cloud::{LaunchActivity, Shortfall};
@@ -12,11 +12,6 @@ use crate::cloud::{LaunchActivity, Shortfall};
 /// In a group of several zones, AWS tries the next zone after a launch failed. A failure of some zones is final this long after
 /// the first one, if no launch is under way or done since (#5829).
 const ZONE_RETRY: Duration = Duration::from_secs(10);
-
-/// Why AWS launches what somebody requested: "At … a user request explicitly set group desired capacity changing the desired
-/// capacity from 10 to 15. At … an instance was started in response to a difference between desired and actual capacity,
-/// increasing the capacity from 10 to 15."
-const DIFFERENCE: &str = "difference between desired and actual capacity";
 
 /// What the newest activities of a group in these zones show. Ignores failed terminations: they do not show why capacity is
 /// missing.
@@ -34,22 +29,12 @@ pub(super) fn launches(
             _ if names_instance(launch) => {}
             _ => activity.under_way += 1,
         }
-        activity.requested += u32::from(is_requested(launch, shortfall.since));
     }
     if !is_final(activities, zones, shortfall.since, now) {
         activity.failures.clear();
     }
     activity.failures.sort_by_key(|failure| Reverse(failure.at));
     activity
-}
-
-/// Whether a launch since then closes a gap between the desired capacity and the instances, and did not fail. The causes of an
-/// instance refresh, of rebalancing and of maintenance read differently.
-fn is_requested(launch: &Activity, since: SystemTime) -> bool {
-    let is_recent = started(launch).is_some_and(|at| seconds(at) >= seconds(since));
-    let has_failed =
-        matches!(launch.status_code(), Some(ScalingActivityStatusCode::Failed | ScalingActivityStatusCode::Cancelled));
-    is_recent && !has_failed && launch.cause().is_some_and(|cause| cause.contains(DIFFERENCE))
 }
 
 /// Whether AWS has tried all that it tries in place of the launches that failed since the shortfall began.

@@ -239,26 +239,3 @@ fn only_launches_count_and_the_newest_failure_is_first() {
     assert_eq!(answer.failures[1].code, "InvalidAMIID.NotFound");
     assert_eq!(answer.failures[1].message, "The image id 'ami-1' does not exist");
 }
-
-#[test]
-fn launches_that_somebody_requested_are_told_from_those_that_aws_makes_by_itself() {
-    let launch = |status: &str, cause: &str, start| {
-        let launch = activity(status, "Launching a new EC2 instance: i-1", "", start);
-        let builder = Activity::builder().activity_id("a").auto_scaling_group_name("asg").cause(cause);
-        let builder = builder.set_description(launch.description).set_status_code(launch.status_code);
-        builder.set_start_time(launch.start_time).build()
-    };
-    let requested = "At 2026-01-01T00:00:00Z a user request explicitly set group desired capacity changing the desired capacity \
-                     from 10 to 15. At 2026-01-01T00:00:05Z an instance was started in response to a difference between desired \
-                     and actual capacity, increasing the capacity from 10 to 15.";
-    let own = "At 2026-01-01T00:00:05Z an instance was launched in response to an instance refresh.";
-    let activities = [
-        launch("InProgress", requested, 5),
-        launch("Successful", requested, 1),
-        launch("Successful", requested, 0),
-        launch("Failed", requested, 5),
-        launch("Cancelled", requested, 5),
-        launch("InProgress", own, 5),
-    ];
-    assert_eq!(shown(&activities, &[], 60).requested, 2);
-}
