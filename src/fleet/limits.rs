@@ -61,6 +61,8 @@ pub(crate) const OPERATIONS: usize = 256;
 pub(crate) const ROLLED_BACK_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Instances are read again after this long even where nothing seems to have changed.
 pub(crate) const DETAIL_LIFE: Duration = Duration::from_secs(5 * 60);
+/// A new instance or placeholder without an error is not listed for this long: see [`super::snapshot::Newcomers`].
+pub(crate) const UNLISTED: Duration = Duration::from_secs(6);
 /// A node whose instance is gone keeps its group this long: the Node object lingers after the machine.
 pub(crate) const GONE_NODE_LIFE: Duration = Duration::from_secs(10 * 60);
 /// After this long, sources that are good are served although others never were.

@@ -59,7 +59,7 @@ pub use plan::NamedNode;
 pub use policy::{LivePolicies, Policies, Policy};
 pub use request::Mutation;
 pub use request_id::RequestId;
-pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState};
+pub use snapshot::{GroupKey, GroupView, Newcomers, Snapshot, TemplateState};
 pub use source::Health;
 pub use status::{GroupStatus, ReportedInstance};
 pub use tasks::{Restarts, TaskHealth, Tasks};

@@ -2,7 +2,7 @@
 //!
 //! Publishing one group copies nothing of the others: both maps share their structure with the snapshot before.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,11 +11,11 @@ use imbl::{HashMap as SharedMap, OrdMap};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::limits::GONE_NODE_LIFE;
+use super::limits::{GONE_NODE_LIFE, UNLISTED};
 use super::mailbox::Mailbox;
 use super::options::Options;
 use super::status::{GroupStatus, ReportedInstance};
-use crate::cloud::{Family, GroupName, Permit, ProviderId};
+use crate::cloud::{Family, GroupName, InstanceState, Permit, ProviderId};
 use crate::template::NodeTemplate;
 
 /// Which group: the source and the name there.
@@ -61,6 +61,28 @@ pub struct GroupView {
     pub doubt: Option<Arc<str>>,
     /// Where its requests go.
     pub mailbox: Mailbox,
+    /// Instances and placeholders that appeared a moment ago, and until when they are not listed.
+    pub newcomers: Newcomers,
+}
+
+/// Instances and placeholders that are not listed yet.
+///
+/// CA 1.36 and later run a second loop some 10 ms after a scale-up. What is listed as Creating in that loop times out as "long
+/// unregistered" in the very loop in which the scale-up times out. Long unregistered instances count as provisioned, so CA takes
+/// the scale-up for a success and tries the same group forever, instead of backing it off. An instance that CA sees a whole scan
+/// interval or more after the scale-up times out in a later loop. With scan intervals of 10 s (CA's default), anything longer
+/// than the moment between the two loops does: the next loop is 10 s away. With 2 s, [`UNLISTED`] is three loops, so that one
+/// slow loop does not bring the two timeouts together again. The target size includes them all the while.
+pub type Newcomers = Arc<BTreeMap<ProviderId, Instant>>;
+
+impl GroupView {
+    /// The instances that CA is to see at this moment. A failed one is listed at once, so that CA backs the group off.
+    pub fn listed(&self, now: Instant) -> impl Iterator<Item = &ReportedInstance> {
+        let is_new = move |id: &ProviderId| self.newcomers.get(id).is_some_and(|until| now < *until);
+        self.status.instances.iter().filter(move |reported| {
+            reported.failure.is_some() || reported.state == InstanceState::Deleting || !is_new(&reported.id)
+        })
+    }
 }
 
 /// The state of a group's template.
@@ -184,16 +206,29 @@ impl Store {
 }
 
 impl Draft {
-    fn publish(&mut self, view: GroupView) {
+    fn publish(&mut self, mut view: GroupView) {
         self.forget_gone();
         let key = Arc::new(view.key.clone());
         let previous = self.snapshot.served(&key).map(|(_, view)| Arc::clone(view));
         if previous.is_none() {
             self.admit(&key);
         }
+        view.newcomers = self.newcomers(previous.as_deref(), &view.status);
         self.reindex(&key, previous.as_ref().map(|view| view.status.as_ref()), &view.status);
         let id = self.served_id(&key);
         self.snapshot.groups.insert(id, Arc::new(view));
+    }
+
+    /// What appeared a moment ago. Everything that a process finds at its start is listed at once, and so is what comes back.
+    fn newcomers(&self, previous: Option<&GroupView>, status: &GroupStatus) -> Newcomers {
+        let Some(previous) = previous else { return Newcomers::default() };
+        let now = Instant::now();
+        let until = |id: &ProviderId| match self.snapshot.index.contains_key(id) {
+            true => previous.newcomers.get(id).copied().filter(|until| now < *until),
+            false => Some(now + UNLISTED),
+        };
+        let listed_later = |reported: &ReportedInstance| Some((reported.id.clone(), until(&reported.id)?));
+        Arc::new(status.instances.iter().filter_map(listed_later).collect())
     }
 
     fn reindex(&mut self, key: &Arc<GroupKey>, before: Option<&GroupStatus>, after: &GroupStatus) {

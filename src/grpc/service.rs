@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use super::deadline::deadline_of;
@@ -108,7 +109,7 @@ impl CloudProvider for Service {
         self.ready(&request).await?;
         let id = request.into_inner().id;
         let view = self.view(&id)?;
-        let instances = view.status.instances.iter().map(instance).collect();
+        let instances = view.listed(Instant::now()).map(instance).collect();
         nodes::fitting(&id, NodeGroupNodesResponse { instances }).map(Response::new)
     }
 

@@ -17,7 +17,7 @@ async fn the_demo_grows_a_group_and_shows_the_target_at_once() {
     let before = client.target("web").await;
     client.increase("web", 3).await.expect("there is room");
     assert_eq!(client.target("web").await, before + 3);
-    assert_eq!(client.nodes_in("web", 2).await.len(), 3);
+    client.until("they are listed", async |client| client.nodes_in("web", 2).await.len() == 3).await;
     server.logged("demo | ");
     client.until("all run", async |client| client.nodes_in("web", 2).await.is_empty()).await;
     let template = client.template("gpu").await.expect("built");

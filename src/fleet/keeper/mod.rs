@@ -37,7 +37,7 @@ use super::observation::Observation;
 use super::operation::OperationId;
 use super::options::Options;
 use super::policy::LivePolicies;
-use super::snapshot::{GroupKey, GroupView, Store, TemplateState};
+use super::snapshot::{GroupKey, GroupView, Newcomers, Store, TemplateState};
 use super::state::GroupState;
 use super::tasks::{Tasks, message_of};
 use super::template_builder::TemplateJob;
@@ -311,6 +311,7 @@ impl Keeper {
             removal: reading.removal.clone(),
             doubt: self.doubted.as_ref().map(|doubted| doubted.why.to_string().into()),
             mailbox: self.mailbox.clone(),
+            newcomers: Newcomers::default(),
         };
         let before = self.context.store.view(&self.key);
         let id = self.group_id();

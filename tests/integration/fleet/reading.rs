@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use headcount::cloud::InstanceState;
-use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan, ReadFault, Simulated};
+use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan, LaunchOutcome, Pick, ReadFault, Simulated};
 use headcount::fleet::FleetError;
 use tokio::time::{Instant, sleep};
 
-use super::fixture::{Fixture, kinds};
+use super::fixture::{Fixture, kinds, no_capacity, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn a_capacity_read_as_zero_is_neither_published_nor_written_on() {
@@ -158,4 +158,40 @@ async fn not_found_responses_do_not_prevent_a_write_if_another_read_finds_the_gr
         fixture.increase("g", 1).await.expect("it exists");
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (3, 3));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_instances_are_in_the_target_at_once_and_listed_some_seconds_later() {
+    for (kind, plan) in kinds() {
+        let fixture = Fixture::with([plan.sized(0, 20, 2).launch_time(seconds(20))]).await;
+        let listed = |fixture: &Fixture| {
+            let snapshot = fixture.fleet.snapshot();
+            let (_, view) = snapshot.group("g").expect("served");
+            view.listed(Instant::now()).map(|reported| reported.id.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(listed(&fixture).len(), 2, "{kind}: what a process finds at its start is listed at once");
+        fixture.increase("g", 3).await.expect(kind);
+        assert_eq!((fixture.target("g"), listed(&fixture).len()), (5, 2), "{kind}");
+        let coming = fixture.instances("g", InstanceState::Creating)[0].clone();
+        assert!(fixture.fleet.snapshot().group_of(coming.as_str()).is_some(), "{kind}: a node of it has a group");
+        sleep(Duration::from_millis(5500)).await;
+        assert_eq!(listed(&fixture).len(), 2, "{kind}: not in three loops that are 2 s apart");
+        // An instance that replaces a placeholder is new again.
+        fixture.until("they are listed", |fixture| listed(fixture).len() == 5).await;
+        let victim = fixture.instances("g", InstanceState::Running)[0].clone();
+        fixture.delete("g", &[victim]).await.expect(kind);
+        fixture.until("it is gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
+        assert_eq!((fixture.target("g"), listed(&fixture).len()), (4, 4), "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_launch_is_listed_at_once() {
+    let outcome = LaunchOutcome::fails(no_capacity(), seconds(1));
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 9, 0).launches(Pick::Always, outcome)]).await;
+    fixture.increase("g", 1).await.expect("accepted");
+    fixture.until("the failure is known", |fixture| !fixture.failed("g").is_empty()).await;
+    let snapshot = fixture.fleet.snapshot();
+    let (_, view) = snapshot.group("g").expect("served");
+    assert_eq!(view.listed(Instant::now()).count(), 1, "CA backs the group off in its next loop");
 }

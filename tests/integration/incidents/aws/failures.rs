@@ -140,9 +140,9 @@ async fn asg_retry_backs_off_again() {
     let mut seen = BTreeSet::new();
     for round in 0..3 {
         client.increase("spot", 2).await.expect("accepted");
-        let asked = client.nodes_in("spot", 2).await;
         eventually("both have failed", || failures(&setup.emulator, "spot") == 2 * (round + 1)).await;
-        client.until("that is told", async |client| errors(client, "spot").await.len() == 2).await;
+        client.until("both are listed", async |client| errors(client, "spot").await.len() == 2).await;
+        let asked = client.nodes_in("spot", 2).await;
         for _ in 0..3 {
             client.refresh().await.expect("refreshed");
             assert_eq!(client.nodes_in("spot", 2).await, asked, "the same within one scale-up");

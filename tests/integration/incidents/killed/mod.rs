@@ -142,7 +142,7 @@ impl<F: Emulator> KillTest<F> {
         self.assert_true().await;
     }
 
-    /// What Headcount says is what the cloud has, and nobody has died unnamed.
+    /// Headcount reports what the cloud has, and no instance died that nobody named.
     async fn assert_true(&mut self) {
         let counted = |member: &&Member| member.phase == Phase::Deleting && member.counts();
         let going = self.pool(|group| group.members().filter(counted).count());
@@ -153,10 +153,12 @@ impl<F: Emulator> KillTest<F> {
         assert_eq!(numbers(client.nodes_in("pool", 1).await), running);
         assert_eq!(numbers(client.nodes_in("pool", 3).await), deleting);
         let missing = usize::try_from(target).expect("not negative") - running.len();
-        assert_eq!(client.nodes_in("pool", 2).await.len(), missing);
+        client
+            .until("what is missing is listed", async |client| client.nodes_in("pool", 2).await.len() == missing)
+            .await;
         assert!(self.setup.emulator.simulated().killed_unnamed().is_empty());
         let of_first = running.len() + deleting.len();
-        assert_eq!(of_first, self.first.len(), "nobody who ran is gone, as deletions take for ever");
+        assert_eq!(of_first, self.first.len(), "nobody who ran is gone, as deletions take forever");
     }
 
     /// Waits until Headcount tells that so many launches have failed.
