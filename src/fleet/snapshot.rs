@@ -71,7 +71,7 @@ pub struct GroupView {
 /// unregistered" in the very loop in which the scale-up times out. Long unregistered instances count as provisioned, so CA takes
 /// the scale-up for a success and tries the same group forever, instead of backing it off. An instance that CA sees a whole scan
 /// interval or more after the scale-up times out in a later loop. With scan intervals of 10 s (CA's default), anything longer
-/// than the moment between the two loops does: the next loop is 10 s away. With 2 s, [`UNLISTED`] is three loops, so that one
+/// than the moment between the two loops does: the next loop is 10 s away. With 2 s, the 6 s of `UNLISTED` are three loops, so that one
 /// slow loop does not bring the two timeouts together again. The target size includes them all the while.
 pub type Newcomers = Arc<BTreeMap<ProviderId, Instant>>;
 

@@ -234,13 +234,15 @@ impl Keeper {
                 for (id, error) in &deletion.refused {
                     tracing::warn!(group = %self.group_id(), %operation, instance = %id, %error, "instance not deleted");
                 }
+                let refused = deletion.refused.iter().filter(|(_, error)| !error.outcome_unknown());
+                self.state.refuse_deletion(refused.count());
                 self.record_deletion(operation, deletion, ended, is_resubmitted);
             }
             Err(error) if error.outcome_unknown() => {
                 tracing::warn!(group = %self.group_id(), %operation, %error, "response lost; the deletion is not sent again until its outcome shows");
                 self.state.lose_deletion(operation, ids.iter().cloned().collect(), ended);
             }
-            Err(_) => {}
+            Err(_) => self.state.refuse_deletion(ids.len()),
         }
         self.publish();
         self.look_soon();

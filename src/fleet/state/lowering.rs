@@ -64,6 +64,15 @@ impl GroupState {
         }
     }
 
+    /// Notes that the cloud refused part of a deletion that was sent. That part lowers nothing: instances that come up under
+    /// an earlier reduction are made room for as before.
+    pub(in crate::fleet) fn refuse_deletion(&mut self, number: usize) {
+        if let Some(reduction) = &mut self.reduction {
+            reduction.lowest = reduction.lowest.saturating_add(count(number));
+            reduction.ceiling = reduction.ceiling.saturating_add(count(number));
+        }
+    }
+
     /// Notes that a deletion failed or was preempted, which was computed on a capacity of `before`. The cloud may have lowered
     /// the capacity when it accepted the deletion, and its instances live.
     pub(super) fn undo_deletion(&mut self, before: u32) {
