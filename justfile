@@ -8,7 +8,7 @@ test *ARGS:
     cargo test --locked {{ ARGS }}
 
 # Run the simulation over a range of seeds, for example `just seeds 0..500000`, or one seed with `just seeds 42..43`
-seeds RANGE="0..20000":
+seeds RANGE="0..50000":
     HEADCOUNT_SEEDS={{ RANGE }} cargo test --locked --profile simulation --no-default-features --test integration simulation
 
 # Break one rule at a time and expect the tests to fail, for example `just mutations min if-match`
