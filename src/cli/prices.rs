@@ -5,9 +5,9 @@ use tokio::time::Instant;
 
 use super::CommandError;
 use super::clouds;
-use super::output::{Output, columns};
-use super::patience::Patience;
-use crate::config::{self, Config};
+use super::output::columns;
+use super::reading::Reading;
+use crate::config::Config;
 use crate::fleet::Fleet;
 use crate::prices::{Prices, Quote};
 use crate::template::NodeTemplate;
@@ -18,19 +18,14 @@ const DECIMALS: f64 = 1e6;
 
 /// Show what a node of each group costs per hour, as the Cluster Autoscaler's price expander is told.
 ///
-/// Shows where each price comes from, the date of its figures, and the price that it overrides. Reads the clouds directly; no
-/// server needs to run, and nothing is written.
+/// Shows where each price comes from, the date of its figures, and the price that it overrides. Reads the clouds directly, with
+/// their price lists unless prices: {live: false} is set; no server needs to run, and nothing is written.
 #[derive(Debug, clap::Args)]
 pub(super) struct PricesOfGroups {
     /// The ID of one node group, as shown by `headcount groups`; all groups by default.
     group: Option<String>,
     #[command(flatten)]
-    configuration: config::Arguments,
-    /// The output format.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
-    #[command(flatten)]
-    patience: Patience,
+    reading: Reading,
 }
 
 /// One group, with the keys of the JSON output.
@@ -60,11 +55,17 @@ struct Overridden {
 
 impl PricesOfGroups {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { group, configuration, output, patience } = self;
-        let prepared = clouds::prepare(&Config::load(&configuration)?).await?;
-        let prices = prepared.prices();
+        let Self { group, reading } = self;
+        let Reading { configuration, output, patience } = reading;
+        let config = Config::load(&configuration)?;
+        let prepared = clouds::prepare(&config).await?;
+        let (prices, refresh) = prepared.prices(&config);
         let fleet = prepared.start();
         let until = patience.wait_ready(&fleet).await?;
+        if let Some(refresh) = refresh {
+            // What cannot be fetched is logged, and its prices come from elsewhere.
+            let _logged = refresh.fetch(Some(until)).await;
+        }
         let ids = match group {
             Some(id) => vec![id],
             None => fleet.snapshot().groups().map(|(id, _)| id.to_string()).collect(),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::CloudError;
+
 /// The currency of all prices of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Currency {
@@ -30,7 +32,7 @@ pub struct Market {
     pub currency: Currency,
 }
 
-/// The price of an instance type, as the cloud lists it now.
+/// The price of an instance type, as the cloud lists it now, in the currency of the source's [`Market`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedPrice {
     /// The instance type.
@@ -41,4 +43,29 @@ pub struct ListedPrice {
     pub is_spot: bool,
     /// The price per hour, above zero.
     pub hourly: f64,
+}
+
+/// How much of a region's price list is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriceExtent {
+    /// All of it.
+    All,
+    /// As little as shows whether it may be read.
+    Sample,
+}
+
+/// The price list of a region. On-demand and spot prices come from different calls, each of which may fail by itself.
+#[derive(Debug, Default)]
+pub struct PriceList {
+    /// The prices.
+    pub prices: Vec<ListedPrice>,
+    /// The calls that failed.
+    pub problems: Vec<CloudError>,
+}
+
+/// Whether a figure can be a price per hour.
+pub fn is_price(hourly: f64) -> bool {
+    /// The dearest type costs a few hundred dollars.
+    const HOURLY_MAX: f64 = 1e6;
+    hourly > 0.0 && hourly < HOURLY_MAX
 }

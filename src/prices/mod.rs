@@ -1,29 +1,35 @@
 //! What nodes and pods cost: the answers for `--expander=price`, from memory.
 //!
-//! [`Prices`] quotes an [`Offer`] by the most trusted source that knows it: the user's tables, the cloud's price list, the
-//! table in the binary, or an estimate. A quote is always above zero: without a price, the Cluster Autoscaler would drop the
+//! [`Prices`] quotes an [`Offer`] by the most trusted source that knows it: the user's tables, the cloud's price list, which
+//! [`PriceRefresh`] fetches, the table in the binary, or an estimate. A quote is always above zero: without a price, the Cluster Autoscaler would drop the
 //! node group from a scale-up. `docs/prices.md` has the formulas.
 
+mod live;
 mod offer;
 mod period;
 mod pod;
 mod quote;
 mod rates;
+mod refresh;
 mod shipped;
 
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+
+use self::live::LivePrices;
 use self::rates::{Amounts, accelerators, gib, median, reference_region};
 use self::shipped::{PriceTable, currency_of};
-use crate::cloud::{Currency, Family, Market};
-use crate::instance_types::{Catalog, MemorySize, Provenance};
+use crate::cloud::{Currency, Family, ListedPrice, Market};
+use crate::instance_types::{Catalog, Day, MemorySize, Provenance};
 
 pub use self::offer::{Offer, family_of, is_spot};
 pub use self::period::hours;
 pub use self::quote::{Estimate, PriceProvenance, Quote};
 pub use self::rates::Rates;
+pub use self::refresh::PriceRefresh;
 
 /// Spot prices in relation to on-demand prices, where no spot price is known. Both clouds advertise discounts of up to 90 %;
 /// for most types and regions the discount is 50 to 70 %.
@@ -40,7 +46,23 @@ pub struct Prices {
     /// The region of the first source, once it is known.
     region: OnceLock<String>,
     currency: Currency,
+    live: ArcSwap<LivePrices>,
+    /// Whether the Cluster Autoscaler has asked for a price, and who waits for that.
+    is_asked: AtomicBool,
+    asked: Notify,
     estimates: AtomicU64,
+    warning: Mutex<Warning>,
+}
+
+/// The warning that prices are estimates, which is logged once.
+#[derive(Debug)]
+enum Warning {
+    /// The clouds' price lists are still to come. The first node that was priced by an estimate so far.
+    Held(Option<Offer>),
+    /// It is logged with the next estimate.
+    Due,
+    /// It was logged.
+    Given,
 }
 
 impl Prices {
@@ -60,7 +82,49 @@ impl Prices {
             family: first.map_or(Family::Aws, |(family, _)| *family),
             region,
             currency: if is_china { Currency::Cny } else { Currency::Usd },
+            live: ArcSwap::default(),
+            is_asked: AtomicBool::new(false),
+            asked: Notify::new(),
             estimates: AtomicU64::new(0),
+            warning: Mutex::new(Warning::Due),
+        }
+    }
+
+    /// Holds the warning back until the clouds' price lists have been asked for.
+    fn hold_warning(&self) {
+        *self.warning() = Warning::Held(None);
+    }
+
+    /// Logs the warning if it was held back and is still true.
+    fn release_warning(&self) {
+        let held = std::mem::replace(&mut *self.warning(), Warning::Due);
+        match held {
+            Warning::Held(Some(offer)) => self.warn_if_estimate(&offer, &self.quote(&offer)),
+            Warning::Held(None) | Warning::Due => {}
+            Warning::Given => *self.warning() = Warning::Given,
+        }
+    }
+
+    fn warning(&self) -> MutexGuard<'_, Warning> {
+        self.warning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the price list of a region. Its prices must be in [`Prices::currency`].
+    fn set_live(&self, family: Family, region: &str, list: &[ListedPrice], fetched: Day) {
+        self.live.rcu(|live| live.with(family, region, list, fetched));
+    }
+
+    /// Notes that the Cluster Autoscaler asks for prices.
+    fn note_asked(&self) {
+        if !self.is_asked.swap(true, Ordering::Relaxed) {
+            self.asked.notify_one();
+        }
+    }
+
+    /// Returns once the Cluster Autoscaler has asked for a price.
+    async fn asked(&self) {
+        while !self.is_asked.load(Ordering::Relaxed) {
+            self.asked.notified().await;
         }
     }
 
@@ -91,16 +155,32 @@ impl Prices {
 
     /// The price of a node for this many hours. Estimates are counted, and the first one is logged.
     pub fn node(&self, offer: &Offer, hours: f64) -> f64 {
+        self.note_asked();
         let quote = self.quote(offer);
-        if quote.provenance.is_estimate() && self.estimates.fetch_add(1, Ordering::Relaxed) == 0 {
-            tracing::warn!(
-                instance_type = %offer.type_name, region = offer.region.as_deref().unwrap_or_default(),
-                price = quote.hourly, provenance = %quote.provenance,
-                "the Cluster Autoscaler asks for prices, and some are estimates; `headcount prices` shows which; to replace them, \
-                 set price: and spotPrice: in a table of instance types"
-            );
+        if quote.provenance.is_estimate() {
+            self.estimates.fetch_add(1, Ordering::Relaxed);
+            self.warn_if_estimate(offer, &quote);
         }
         quote.hourly * hours
+    }
+
+    fn warn_if_estimate(&self, offer: &Offer, quote: &Quote) {
+        let mut warning = self.warning();
+        match &mut *warning {
+            _ if !quote.provenance.is_estimate() => {}
+            Warning::Held(first) => drop(first.get_or_insert_with(|| offer.clone())),
+            Warning::Due => {
+                *warning = Warning::Given;
+                drop(warning);
+                tracing::warn!(
+                    instance_type = %offer.type_name, region = offer.region.as_deref().unwrap_or_default(),
+                    price = quote.hourly, provenance = %quote.provenance,
+                    "the Cluster Autoscaler asks for prices, and some are estimates; `headcount prices` shows which; to replace \
+                     them, set price: and spotPrice: in a table of instance types"
+                );
+            }
+            Warning::Given => {}
+        }
     }
 
     /// The price of a pod (a v1.Pod in protobuf) for this many hours.
@@ -109,6 +189,7 @@ impl Prices {
     ///
     /// Fails if the bytes are no pod.
     pub fn pod(&self, bytes: &[u8], hours: f64) -> Result<f64, prost::DecodeError> {
+        self.note_asked();
         let rates = self.rates();
         let floor = rates.core * CORES_OF_EMPTY_POD;
         Ok(rates.price(pod::requests(bytes)?).max(floor) * hours)
@@ -128,16 +209,18 @@ impl Prices {
 
     fn spot(&self, offer: &Offer) -> Vec<(f64, PriceProvenance)> {
         let mut candidates: Vec<_> = self.of_user(offer, true).collect();
+        candidates.extend(self.listed(offer));
         let share = |(price, provenance): (f64, PriceProvenance)| {
             (price * SPOT_RATIO, PriceProvenance::Estimate(Estimate::SpotRatio(Box::new(provenance))))
         };
-        candidates.extend(self.on_demand(offer).into_iter().map(share));
+        candidates.extend(self.on_demand(&Offer { is_spot: false, ..offer.clone() }).into_iter().map(share));
         candidates
     }
 
     /// Every known price, the most trusted one first; an estimate where the price list is not known. Never empty.
     fn on_demand(&self, offer: &Offer) -> Vec<(f64, PriceProvenance)> {
         let mut candidates: Vec<_> = self.of_user(offer, false).collect();
+        candidates.extend(self.listed(offer));
         let region = self.region_of(offer);
         let shipped = region.filter(|region| currency_of(region) == self.currency);
         let shipped = shipped.and_then(|region| PriceTable::shipped(offer.family).price(region, &offer.type_name));
@@ -156,6 +239,17 @@ impl Prices {
             };
             (price, PriceProvenance::UserTable { file })
         })
+    }
+
+    /// The price in the list that was fetched from the cloud.
+    fn listed(&self, offer: &Offer) -> Option<(f64, PriceProvenance)> {
+        let (region, live) = (self.region_of(offer)?, self.live.load());
+        let (price, fetched) = if offer.is_spot {
+            live.spot(offer.family, region, offer.zone.as_deref(), &offer.type_name)?
+        } else {
+            live.on_demand(offer.family, region, &offer.type_name)?
+        };
+        Some((price, PriceProvenance::Live { fetched }))
     }
 
     fn estimate(&self, offer: &Offer) -> (f64, PriceProvenance) {

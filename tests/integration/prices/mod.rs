@@ -3,6 +3,8 @@
 mod command;
 mod errors_of_estimates;
 mod expander;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod live;
 
 use std::collections::HashMap;
 

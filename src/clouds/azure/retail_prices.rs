@@ -1,0 +1,263 @@
+//! The Azure Retail Prices API. It is public: no request carries a token, and none needs a permission.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use azure_core::http::Url;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::body::Bytes;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::arm::{ErrorContext, classify};
+use super::http::{HttpResponse, Transport};
+use crate::cloud::{CallMeter, CallStatus, CloudError, ListedPrice, PriceList, is_price};
+use crate::config::settings::azure::{AzureCloud, Settings};
+
+/// The name of the call in logs, errors and metrics.
+const OPERATION: &str = "RetailPrices_List";
+const PUBLIC_API: &str = "https://prices.azure.com";
+const PATH: &str = "/api/retail/prices";
+/// The version whose fields are used.
+const VERSION: &str = "2023-01-01-preview";
+/// The limit of one page. Pages of 1,000 items take a few seconds.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most bytes of a page. 1,000 items have about 700 kB.
+const BODY_MAX: usize = 8 << 20;
+/// Most pages of a region. The longest lists have about 20 pages of 1,000 items, or 200 of 100, the former size.
+const PAGES_MAX: usize = 400;
+/// Prices of more items are not kept.
+const ITEMS_MAX: usize = 100_000;
+
+/// A client of the API.
+pub(super) struct RetailPrices {
+    transport: Arc<Transport>,
+    base: Url,
+    meter: CallMeter,
+}
+
+/// A page of prices.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Page {
+    items: Vec<Item>,
+    next_page_link: Option<String>,
+}
+
+/// A price. Fields that Azure leaves out are empty.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Item {
+    currency_code: String,
+    tier_minimum_units: f64,
+    retail_price: f64,
+    arm_region_name: String,
+    meter_name: String,
+    sku_name: String,
+    product_name: String,
+    service_name: String,
+    unit_of_measure: String,
+    #[serde(rename = "type")]
+    price_type: String,
+    is_primary_meter_region: bool,
+    arm_sku_name: String,
+}
+
+impl RetailPrices {
+    /// The client for a source. `None` in sovereign clouds, whose prices the API does not have. A configured endpoint of Azure
+    /// Resource Manager is asked for prices too, because a user who configures one does not want other hosts to be called.
+    pub(super) fn new(
+        settings: &Settings,
+        endpoint: &Url,
+        transport: Arc<Transport>,
+        meter: CallMeter,
+    ) -> Option<Self> {
+        if settings.cloud != AzureCloud::Public {
+            return None;
+        }
+        let is_azure = endpoint.host_str() == Some("management.azure.com");
+        let base = if is_azure { Url::parse(PUBLIC_API).ok()? } else { endpoint.clone() };
+        meter.expect([OPERATION]);
+        Some(Self { transport, base, meter })
+    }
+
+    /// The prices of Linux VMs in a region.
+    pub(super) async fn read(&self, region: &str) -> PriceList {
+        match self.pages(region).await {
+            Ok(items) => PriceList { prices: prices(&items), problems: Vec::new() },
+            Err(error) => PriceList { prices: Vec::new(), problems: vec![error] },
+        }
+    }
+
+    async fn pages(&self, region: &str) -> Result<Vec<Item>, CloudError> {
+        let context = ErrorContext { operation: OPERATION, name: region };
+        // The region becomes part of a filter.
+        if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(context.refused("the region is no name of an Azure region"));
+        }
+        let mut first = self.base.clone();
+        first.set_path(PATH);
+        first.set_query(Some(&format!(
+            "api-version={VERSION}&$filter=serviceName eq 'Virtual Machines' and armRegionName eq '{region}' and priceType \
+             eq 'Consumption'"
+        )));
+        let (mut next, mut items) = (Some(first), Vec::new());
+        for _ in 0..PAGES_MAX {
+            let Some(url) = next else { return Ok(items) };
+            let response = self.get(context, &url).await?;
+            let page: Page = serde_json::from_slice(&response.body)
+                .map_err(|error| context.unintelligible(&format!("the page is no list of prices: {error}")))?;
+            items.extend(page.items.into_iter().filter(|item| is_linux_vm(item, region)));
+            if items.len() > ITEMS_MAX {
+                return Err(context.unintelligible("the list has too many items"));
+            }
+            next = match page.next_page_link.filter(|link| !link.is_empty()) {
+                None => None,
+                Some(link) => Some(self.next(context, &link)?),
+            };
+        }
+        if next.is_none() { Ok(items) } else { Err(context.unintelligible("the list has too many pages")) }
+    }
+
+    /// The address of the next page, which is followed only on the host that was asked.
+    fn next(&self, context: ErrorContext<'_>, link: &str) -> Result<Url, CloudError> {
+        let url = self.base.join(link).map_err(|error| context.unintelligible(&format!("the next page: {error}")))?;
+        let is_ours = url.origin() == self.base.origin() && url.username().is_empty() && url.password().is_none();
+        if is_ours { Ok(url) } else { Err(context.unintelligible("the next page is on another host")) }
+    }
+
+    async fn get(&self, context: ErrorContext<'_>, url: &Url) -> Result<HttpResponse, CloudError> {
+        let request = Request::get(url.as_str()).body(Full::new(Bytes::new()));
+        let request = request.map_err(|error| context.refused(&format!("the request is invalid: {error}")))?;
+        let sent = Instant::now();
+        let exchanged = self.transport.exchange_up_to(request, PAGE_TIMEOUT, BODY_MAX).await;
+        let took = sent.elapsed();
+        let response = exchanged.map_err(|error| {
+            self.meter.observe(OPERATION, took, CallStatus::NoResponse);
+            context.unreachable(&error)
+        })?;
+        if response.status.is_success() {
+            self.meter.observe(OPERATION, took, CallStatus::Success);
+            return Ok(response);
+        }
+        let error = classify(context, &response);
+        let code = error.fault().code.as_deref().unwrap_or(response.status.as_str());
+        let is_throttled = matches!(error, CloudError::Throttled { .. });
+        self.meter.observe(OPERATION, took, CallStatus::Failed { code, is_throttled });
+        Err(error)
+    }
+}
+
+/// Whether an item is what a Linux VM costs per hour, on demand or spot. The list has the licence of Windows in the product's
+/// name, Low Priority (the predecessor of spot, for other services) in the meter's, and reservations with the price of their
+/// whole term.
+fn is_linux_vm(item: &Item, region: &str) -> bool {
+    let Item { product_name, sku_name, meter_name, .. } = item;
+    let is_other = product_name.contains("Windows")
+        || product_name.contains("Cloud Services")
+        || product_name.contains("CloudServices")
+        || [sku_name, meter_name].iter().any(|name| name.contains("Low Priority") || name.ends_with(" Expired"));
+    item.price_type == "Consumption"
+        && item.service_name == "Virtual Machines"
+        && item.currency_code == "USD"
+        && item.unit_of_measure == "1 Hour"
+        && item.tier_minimum_units == 0.0
+        && item.arm_region_name.eq_ignore_ascii_case(region)
+        && !item.arm_sku_name.is_empty()
+        && is_price(item.retail_price)
+        && !is_other
+}
+
+/// One price for each size, on demand and spot: where there are several, that of the region's own meter, and the highest of
+/// those.
+fn prices(items: &[Item]) -> Vec<ListedPrice> {
+    let mut best: BTreeMap<(String, bool), (bool, f64)> = BTreeMap::new();
+    for item in items {
+        let is_spot = [&item.sku_name, &item.meter_name].iter().any(|name| name.ends_with(" Spot"));
+        let candidate = (item.is_primary_meter_region, item.retail_price);
+        let known = best.entry((item.arm_sku_name.clone(), is_spot)).or_insert(candidate);
+        if *known < candidate {
+            *known = candidate;
+        }
+    }
+    let price = |((type_name, is_spot), (_, hourly))| ListedPrice { type_name, zone: None, is_spot, hourly };
+    best.into_iter().map(price).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::clouds::azure::http::{Loopback, Reply};
+
+    fn item(size: &str, suffix: &str, price: f64) -> Value {
+        json!({
+            "currencyCode": "USD", "tierMinimumUnits": 0.0, "retailPrice": price, "armRegionName": "westus2",
+            "meterName": format!("D2s{suffix}"), "skuName": format!("D2s{suffix}"), "productName": "Virtual Machines DSv3 Series",
+            "serviceName": "Virtual Machines", "unitOfMeasure": "1 Hour", "type": "Consumption",
+            "isPrimaryMeterRegion": true, "armSkuName": size,
+        })
+    }
+
+    fn page(items: &[Value], next: Option<&str>) -> Reply {
+        Reply::json(json!({"Items": items, "NextPageLink": next, "Count": items.len()}))
+    }
+
+    async fn read(replies: Vec<Reply>) -> (PriceList, Loopback) {
+        let loopback = Loopback::start(replies).await;
+        let transport = Arc::new(Transport::plain().expect("a client"));
+        let base = Url::parse(&loopback.base()).expect("a URL");
+        let prices = RetailPrices { transport, base, meter: CallMeter::default() };
+        (prices.read("westus2").await, loopback)
+    }
+
+    #[tokio::test]
+    async fn pages_are_followed_on_the_same_host_only() {
+        let first = page(&[item("Standard_D2s_v3", "", 0.1)], Some("{base}/api/retail/prices?$skip=1"));
+        let (list, loopback) = read(vec![first, page(&[item("Standard_D2s_v3", " Spot", 0.02)], Some(""))]).await;
+        assert_eq!((list.prices.len(), list.problems.len()), (2, 0), "{list:?}");
+        assert!(loopback.received().iter().all(|request| !request.headers.contains_key("authorization")));
+        assert!(
+            loopback.received()[0].target.contains("armRegionName%20eq%20%27westus2%27"),
+            "{:?}",
+            loopback.received()[0]
+        );
+
+        let elsewhere = page(&[item("Standard_D2s_v3", "", 0.1)], Some("http://elsewhere.example/api/retail/prices"));
+        let (list, loopback) = read(vec![elsewhere]).await;
+        assert_eq!((list.prices.len(), loopback.received().len()), (0, 1));
+        assert!(list.problems[0].to_string().contains("another host"), "{:?}", list.problems);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_cannot_be_read_is_a_problem_and_no_price() {
+        for (reply, problem) in [
+            (Reply::new(200, "{\"Items\": [{\"retailPrice\": \"dear\"}]}"), "no list of prices"),
+            (Reply::new(200, "<html>"), "no list of prices"),
+            (Reply::new(429, "{}").header("retry-after", "7"), "throttled"),
+            (Reply::new(500, ""), "RetailPrices_List"),
+        ] {
+            let (list, _loopback) = read(vec![reply]).await;
+            assert!(list.prices.is_empty() && list.problems[0].to_string().contains(problem), "{:?}", list.problems);
+        }
+    }
+
+    #[tokio::test]
+    async fn sovereign_clouds_have_no_list_and_a_configured_endpoint_is_the_only_host() {
+        let settings = crate::clouds::azure::tests::settings();
+        let base = |cloud, endpoint: &str| {
+            let settings = Settings { cloud, ..settings.clone() };
+            let transport = Arc::new(Transport::plain().expect("a client"));
+            let prices =
+                RetailPrices::new(&settings, &Url::parse(endpoint).expect("a URL"), transport, CallMeter::default());
+            prices.map(|prices| prices.base.to_string())
+        };
+        let public = "https://management.azure.com";
+        assert_eq!(base(AzureCloud::Public, public).as_deref(), Some("https://prices.azure.com/"));
+        assert_eq!(base(AzureCloud::Public, "http://127.0.0.1:9000").as_deref(), Some("http://127.0.0.1:9000/"));
+        assert_eq!((base(AzureCloud::China, public), base(AzureCloud::UsGovernment, public)), (None, None));
+    }
+}
