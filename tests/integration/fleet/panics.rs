@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use headcount::cloud::*;
 use headcount::clouds::simulated::{Accounting, GroupPlan, Simulated};
-use headcount::fleet::{Fleet, Mutation, Policies, Settings};
+use headcount::fleet::{Cadence, Fleet, Mutation, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -67,21 +67,7 @@ impl Cloud for Defective {
         self.cloud.all_instance_types().await
     }
 
-    fn recognise(&self, id: &str) -> Recognition {
-        self.cloud.recognise(id)
-    }
-
-    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        self.cloud.placeholder(reading, label)
-    }
-
-    fn family(&self) -> Family {
-        self.cloud.family()
-    }
-
-    fn now(&self) -> SystemTime {
-        self.cloud.now()
-    }
+    pass_on_what_calls_nothing!();
 }
 
 #[async_trait]
@@ -114,7 +100,7 @@ impl Fixture {
                 ("defective".into(), Arc::clone(&defective) as SharedCloud),
                 ("sound".into(), sound as SharedCloud),
             ],
-            refresh_interval: Duration::from_secs(5),
+            cadence: Cadence::new(Duration::from_secs(5), None),
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
             read_only: false,
@@ -126,7 +112,7 @@ impl Fixture {
         self.defective.calls.lock().expect("not poisoned").insert(call);
     }
 
-    fn mend(&self) {
+    fn repair(&self) {
         self.defective.calls.lock().expect("not poisoned").clear();
     }
 
@@ -135,7 +121,7 @@ impl Fixture {
     }
 
     fn panics(&self) -> u64 {
-        self.fleet.tasks().panicked().iter().map(|(_, health)| health.panics).sum()
+        self.fleet.tasks().failed().iter().map(|(_, health)| health.failures).sum()
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
@@ -171,7 +157,7 @@ async fn a_source_that_panics_is_never_ready_with_an_empty_list() {
     sleep(Duration::from_secs(90)).await;
     assert!(fixture.fleet.is_ready(), "the other source is served after a minute");
     assert_eq!((fixture.target("g"), fixture.target("other")), (None, Some(2)));
-    fixture.mend();
+    fixture.repair();
     fixture.until("it is listed again", |fixture| fixture.target("g") == Some(3)).await;
     fixture.others_are_well().await;
 }
@@ -185,7 +171,7 @@ async fn a_source_that_panics_later_keeps_its_groups() {
     assert_eq!(fixture.target("g"), Some(3));
     fixture.grow().await.expect("writes read for themselves");
     fixture.others_are_well().await;
-    fixture.mend();
+    fixture.repair();
     let panics = fixture.panics();
     sleep(Duration::from_secs(300)).await;
     assert!(fixture.panics() <= panics + 1);
@@ -201,7 +187,7 @@ async fn a_keeper_that_panics_starts_again_and_its_last_status_is_served_meanwhi
         assert!(fixture.grow().await.is_err(), "{call}");
         assert_eq!((fixture.target("g"), fixture.panics()), (Some(3), 1), "{call}");
         fixture.others_are_well().await;
-        fixture.mend();
+        fixture.repair();
         fixture.fleet.refresh(Instant::now() + Duration::from_secs(5)).await.expect("refreshed");
         sleep(Duration::from_secs(20)).await;
         fixture.grow().await.unwrap_or_else(|error| panic!("{call}: {error}"));
@@ -224,7 +210,7 @@ async fn work_beside_a_keeper_that_panics_changes_nothing_else() {
         }
         sleep(Duration::from_secs(120)).await;
         fixture.others_are_well().await;
-        fixture.mend();
+        fixture.repair();
         sleep(Duration::from_secs(1200)).await;
         fixture.until("it is served as before", |fixture| fixture.target("g").is_some()).await;
         fixture.grow().await.unwrap_or_else(|error| panic!("{call}: {error}"));
