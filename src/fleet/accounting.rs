@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::observation::{Observation, count};
 use super::operation::{Operation, OperationId};
-use crate::cloud::ProviderId;
+use crate::cloud::{Instance, ProviderId};
 
 /// Whether the capacity still counts an instance being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +42,20 @@ pub(super) struct Baseline {
     /// The instances it named.
     pub named: BTreeSet<ProviderId>,
     desired: u32,
-    /// The other instances that were listed.
+    /// The other instances that were listed and that the capacity may have counted.
     others: BTreeSet<ProviderId>,
 }
 
 impl Baseline {
-    /// The baseline of a deletion of `named` that was computed on `before`.
-    pub(super) fn new(operation: &Operation, before: &Observation, named: BTreeSet<ProviderId>) -> Self {
-        let listed = before.instances.iter().map(|instance| &instance.id);
-        let others = listed.filter(|id| !named.contains(*id)).cloned().collect();
+    /// The baseline of a deletion of `named` that was computed on `before`, with the instances that its capacity did not count.
+    pub(super) fn new(
+        operation: &Operation,
+        before: &Observation,
+        named: BTreeSet<ProviderId>,
+        is_uncounted: impl Fn(&Instance) -> bool,
+    ) -> Self {
+        let others = before.instances.iter().filter(|other| !named.contains(&other.id) && !is_uncounted(other));
+        let others = others.map(|other| other.id.clone()).collect();
         Self { operation: operation.id, accepted: operation.accepted, named, desired: before.reading.desired, others }
     }
 

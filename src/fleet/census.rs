@@ -43,9 +43,11 @@ pub(super) fn census(observation: &Observation, in_flight: &InFlight) -> Census 
     // The capacity that was read bounds what it can count: one of 4 with 4 live instances counts none of those being deleted.
     // The bound matters after a restart, when no observation has shown how the cloud counts, and where the capacity was read
     // a moment later than the instances and had already lost some that the list still shows.
-    let counted = counted.min(observation.reading.desired.saturating_sub(live).saturating_sub(unread));
+    // Live instances beyond the capacity take none of it.
+    let in_capacity = live.saturating_sub(in_flight.surplus());
+    let counted = counted.min(observation.reading.desired.saturating_sub(in_capacity).saturating_sub(unread));
     let remaining =
-        if is_deleting { after_unread.min(live.max(after_unread.saturating_sub(counted))) } else { capacity };
+        if is_deleting { after_unread.min(in_capacity.max(after_unread.saturating_sub(counted))) } else { capacity };
     Census { capacity, live, remaining, shortfall: remaining.saturating_sub(live) }
 }
 

@@ -1,9 +1,11 @@
 //! When the Cluster Autoscaler last called, which release it looks like, and the nodes it asked about that no group lists.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
 use crate::cloud::ProviderId;
@@ -26,41 +28,53 @@ pub struct LastCall {
     pub is_standby: bool,
 }
 
-/// The only owner of this.
+/// The only owner of this. Read RPCs note calls, so what they write is atomic.
 #[derive(Debug)]
 pub(super) struct Contact {
     began: Instant,
-    calls: Mutex<Calls>,
+    /// Milliseconds from `began` to the last call, and one more. 0 before the first call.
+    last: AtomicU64,
+    dialect: ArcSwapOption<&'static str>,
     unmatched: Mutex<HashMap<ProviderId, (Arc<str>, Instant)>>,
-}
-
-#[derive(Debug, Default)]
-struct Calls {
-    last: Option<(Instant, SystemTime)>,
-    dialect: Option<&'static str>,
 }
 
 impl Contact {
     pub(super) fn new() -> Self {
-        Self { began: Instant::now(), calls: Mutex::default(), unmatched: Mutex::default() }
+        Self {
+            began: Instant::now(),
+            last: AtomicU64::new(0),
+            dialect: ArcSwapOption::empty(),
+            unmatched: Mutex::default(),
+        }
     }
 
-    pub(super) fn called(&self) {
-        lock(&self.calls).last = Some((Instant::now(), SystemTime::now()));
+    /// Notes a call. Returns whether this was a standby until now.
+    pub(super) fn called(&self) -> bool {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
+        let last = self.last.swap(now + 1, Ordering::AcqRel);
+        let since = Duration::from_millis(now.saturating_sub(last.saturating_sub(1)));
+        since > STANDBY_AFTER
     }
 
     pub(super) fn speaks(&self, dialect: &'static str) {
-        lock(&self.calls).dialect = Some(dialect);
+        if self.dialect.load().as_deref() != Some(&dialect) {
+            self.dialect.store(Some(Arc::new(dialect)));
+        }
+    }
+
+    /// Whether no call has come for so long that another replica must be the leader.
+    pub(super) fn is_standby(&self) -> bool {
+        self.last_called().unwrap_or(self.began).elapsed() > STANDBY_AFTER
     }
 
     pub(super) fn last_call(&self) -> LastCall {
-        let calls = lock(&self.calls);
-        let since = calls.last.map_or(self.began, |(instant, _)| instant);
-        LastCall {
-            at: calls.last.map(|(_, at)| at),
-            dialect: calls.dialect,
-            is_standby: since.elapsed() > STANDBY_AFTER,
-        }
+        let at = self.last_called().and_then(|last| SystemTime::now().checked_sub(last.elapsed()));
+        LastCall { at, dialect: self.dialect.load().as_deref().copied(), is_standby: self.is_standby() }
+    }
+
+    fn last_called(&self) -> Option<Instant> {
+        let last = self.last.load(Ordering::Acquire).checked_sub(1)?;
+        Some(self.began + Duration::from_millis(last))
     }
 
     /// Notes a node that looks like one of this source's and that no group lists.
@@ -74,19 +88,11 @@ impl Contact {
         }
     }
 
-    /// Forgets a node that a group lists by now.
-    pub(super) fn matched(&self, id: &ProviderId) {
-        let mut unmatched = lock(&self.unmatched);
-        if !unmatched.is_empty() {
-            unmatched.remove(id);
-        }
-    }
-
-    /// How many such nodes were asked about lately, by source.
-    pub(super) fn unmatched_nodes(&self) -> HashMap<Arc<str>, u32> {
+    /// How many such nodes were asked about lately, by source, without those that a group lists by now.
+    pub(super) fn unmatched_nodes(&self, is_listed: impl Fn(&ProviderId) -> bool) -> HashMap<Arc<str>, u32> {
         let mut nodes = HashMap::new();
-        for (source, asked) in lock(&self.unmatched).values() {
-            if asked.elapsed() <= ASKED_WITHIN {
+        for (id, (source, asked)) in lock(&self.unmatched).iter() {
+            if asked.elapsed() <= ASKED_WITHIN && !is_listed(id) {
                 *nodes.entry(Arc::clone(source)).or_default() += 1;
             }
         }
@@ -108,7 +114,7 @@ mod tests {
         assert_eq!(contact.last_call(), LastCall::default());
         tokio::time::advance(STANDBY_AFTER + Duration::from_secs(1)).await;
         assert!(contact.last_call().is_standby);
-        contact.called();
+        assert!(contact.called() && !contact.called());
         let last = contact.last_call();
         assert!(!last.is_standby && last.at.is_some());
     }
@@ -121,10 +127,9 @@ mod tests {
         contact.unmatched(id("a"), &source);
         contact.unmatched(id("b"), &source);
         contact.unmatched(id("b"), &source);
-        assert_eq!(contact.unmatched_nodes().get(&source), Some(&2));
-        contact.matched(&id("a"));
-        assert_eq!(contact.unmatched_nodes().get(&source), Some(&1));
+        assert_eq!(contact.unmatched_nodes(|_| false).get(&source), Some(&2));
+        assert_eq!(contact.unmatched_nodes(|listed| *listed == id("a")).get(&source), Some(&1));
         tokio::time::advance(ASKED_WITHIN + Duration::from_secs(1)).await;
-        assert_eq!(contact.unmatched_nodes().get(&source), None);
+        assert_eq!(contact.unmatched_nodes(|_| false).get(&source), None);
     }
 }

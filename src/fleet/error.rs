@@ -36,6 +36,17 @@ pub enum Refusal {
         /// Why, and what to do.
         reason: String,
     },
+    /// The group seems to belong to another cluster.
+    #[error(
+        "{instance} is not a node of this cluster, and the node group seems to belong to another one: {reason}; set foreign: allow \
+         under groups in headcount.yaml to delete it all the same"
+    )]
+    Foreign {
+        /// An instance that was named.
+        instance: ProviderId,
+        /// Why.
+        reason: String,
+    },
     /// Headcount is read-only.
     #[error("Headcount is read-only; it would {intended}")]
     ReadOnly {

@@ -12,7 +12,7 @@ use super::census::census;
 use super::limits::{OPERATION_LIFE, OPERATIONS, SETTLE};
 use super::observation::Observation;
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
-use crate::cloud::{Instance, InstanceState, ProviderId};
+use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
 
 /// All that is in flight in one group.
 #[derive(Clone, Debug, Default)]
@@ -24,12 +24,35 @@ pub(super) struct InFlight {
     baseline: Option<Baseline>,
     /// Instances whose deletion was sent after the last observation.
     unread: BTreeSet<ProviderId>,
+    /// Live instances beyond the capacity, as the last observation showed them.
+    surplus: u32,
 }
 
 impl InFlight {
     /// The operations, oldest first.
     pub(super) fn operations(&self) -> &[Operation] {
         &self.operations
+    }
+
+    /// Live instances beyond the capacity, as the last observation showed them.
+    pub(super) fn surplus(&self) -> u32 {
+        self.surplus
+    }
+
+    /// Notes how many live instances an observation shows beyond the capacity.
+    pub(super) fn note_surplus(&mut self, surplus: u32) {
+        self.surplus = surplus;
+    }
+
+    /// A cloud that removes its own surplus deletes instances that its capacity does not count.
+    fn note_surplus_leaving(&mut self, observation: &Observation) {
+        for instance in &observation.instances {
+            let is_new = instance.state == InstanceState::Deleting && !self.accounting.contains_key(&instance.id);
+            if self.surplus > 0 && is_new {
+                self.surplus -= 1;
+                self.accounting.insert(instance.id.clone(), Accounting::NotCounted);
+            }
+        }
     }
 
     /// Whether an accepted deletion names this instance.
@@ -71,6 +94,7 @@ impl InFlight {
             // Instances that were read before the deletion was accepted do not show which others have left since.
             next.baseline = Some(baseline).filter(|baseline| observation.detailed < baseline.accepted);
         }
+        next.note_surplus_leaving(observation);
         next.forget_accounting(observation);
         next
     }
@@ -80,9 +104,21 @@ impl InFlight {
         if !self.operations.iter().any(|operation| operation.id == baseline.operation) {
             return;
         }
-        for id in &baseline.named {
-            self.accounting.insert(id.clone(), baseline.accounting(observation));
+        let shown = baseline.accounting(observation);
+        // A later read that does not show it takes nothing back.
+        if shown == Accounting::Unknown {
+            return;
         }
+        for id in &baseline.named {
+            if self.accounting(id) != Accounting::NotCounted {
+                self.accounting.insert(id.clone(), shown);
+            }
+        }
+    }
+
+    /// Notes that a capacity write is being sent: what is read from now on no longer shows how the last deletion is counted.
+    pub(super) fn send_capacity(&mut self) {
+        self.baseline = None;
     }
 
     /// Keeps the accounting of instances that are still being deleted, and of no others.
@@ -97,7 +133,7 @@ impl InFlight {
 
     /// Notes that the capacity counts none of the instances being deleted, where live instances alone account for all of it.
     pub(super) fn note_uncounted(&mut self, observation: &Observation) {
-        if observation.reading.desired > census(observation, self).live {
+        if observation.reading.desired > census(observation, self).live.saturating_sub(self.surplus) {
             return;
         }
         let deleting = observation.instances.iter().filter(|one| one.state == InstanceState::Deleting);
@@ -213,7 +249,11 @@ impl InFlight {
     /// Records a deletion that was computed on `before`.
     pub(super) fn start_deletion(&mut self, operation: Operation, before: &Observation) {
         let ids = operation.deletes().cloned().unwrap_or_default();
-        self.baseline = Some(Baseline::new(&operation, before, ids.clone()));
+        let is_uncounted = |other: &Instance| {
+            let is_released = other.state == InstanceState::Deleting && other.counts == Counts::No;
+            is_released || self.accounting(&other.id) == Accounting::NotCounted
+        };
+        self.baseline = Some(Baseline::new(&operation, before, ids.clone(), is_uncounted));
         // From now on, this deletion can be why the capacity is what it was before a scale-up. A scale-up that has been
         // visible no longer explains such a read as lagging.
         self.operations.retain(|operation| !operation.is_visible_unpolled_growth());

@@ -5,21 +5,21 @@
 //! logged once, and once more when it is over.
 
 use std::fmt::Display;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures_util::FutureExt;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::limits::{NODES_LIMIT, RECALL_LIMIT};
+use super::foreign::Judge;
+use super::limits::{MARKS_EVERY, NODES_LIMIT, RECALL_LIMIT};
 use super::snapshot::{Snapshot, Store};
-use super::tasks::Tasks;
+use crate::cloud::ProviderId;
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
 use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch};
+use crate::tasks::{TaskKind, Tasks};
 
 /// Why nothing was learned this time.
 #[derive(Debug, Error)]
@@ -43,21 +43,32 @@ impl Drop for Learner {
     }
 }
 
+/// What the cluster's nodes are watched for, besides comparing them with the groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeUse {
+    /// Whether figures are learned from them, and kept in the ConfigMap.
+    pub learns: bool,
+    /// Whether CA's taints are followed.
+    pub follows_taints: bool,
+}
+
 /// Where learned figures go.
 pub(super) struct LearnedState {
     /// The catalog that templates are built from.
     pub catalog: Arc<Catalog>,
     /// Whether the ConfigMap is written.
     pub is_saved: bool,
+    /// Who compares nodes with groups.
+    pub judge: Judge,
 }
 
 impl Learner {
     pub(super) fn start(
         api: Arc<dyn KubernetesApi>,
         store: Arc<Store>,
-        LearnedState { catalog, is_saved }: LearnedState,
+        LearnedState { catalog, is_saved, judge }: LearnedState,
         ready: watch::Receiver<bool>,
-        every: Duration,
+        (uses, every): (NodeUse, Duration),
         tasks: &Tasks,
     ) -> Self {
         let mut learning = Learning {
@@ -68,6 +79,8 @@ impl Learner {
             saved: Saved::Unread,
             unsaved: false,
             is_saved,
+            judge,
+            uses,
             nodes: Complaint::of(
                 "nodes cannot be watched; nothing new is learned from them",
                 "nodes can be watched again; learning from them continues",
@@ -77,10 +90,9 @@ impl Learner {
                 "what was learned from nodes can be saved again",
             ),
         };
-        let mut restarts = tasks.supervise("learning from nodes");
-        Self(tokio::spawn(async move {
-            while restarts.again(AssertUnwindSafe(learning.run(ready.clone(), every)).catch_unwind().await).await {}
-        }))
+        let mut restarts = tasks.supervise(TaskKind::Learning, "");
+        let tasks = tasks.clone();
+        Self(tokio::spawn(async move { while restarts.run(learning.run(ready.clone(), every, &tasks)).await {} }))
     }
 }
 
@@ -124,22 +136,45 @@ struct Learning {
     unsaved: bool,
     /// Whether the ConfigMap is written at all.
     is_saved: bool,
+    judge: Judge,
+    uses: NodeUse,
     nodes: Complaint,
     saving: Complaint,
 }
 
 impl Learning {
-    async fn run(&mut self, mut ready: watch::Receiver<bool>, every: Duration) {
-        self.remember().await;
+    async fn run(&mut self, mut ready: watch::Receiver<bool>, every: Duration, tasks: &Tasks) {
+        if self.uses.learns {
+            self.remember().await;
+        }
         // Nodes cannot be assigned to groups before the groups are known.
         if ready.wait_for(|ready| *ready).await.is_err() {
             return;
         }
-        let mut nodes = self.api.watch_nodes();
+        let mut nodes = self.api.watch_nodes(tasks);
         loop {
             self.look(&mut nodes).await;
-            self.save().await;
-            sleep(every).await;
+            if self.uses.learns {
+                self.save().await;
+            }
+            self.follow_taints(&mut nodes, Instant::now() + every).await;
+        }
+    }
+
+    /// Follows CA's taints until then. Where nodes cannot be watched, the last that is known stays.
+    async fn follow_taints(&self, nodes: &mut NodeWatch, until: Instant) {
+        if !self.uses.follows_taints {
+            return sleep_until(until).await;
+        }
+        loop {
+            if let Ok(nodes) = nodes.nodes() {
+                let marked = nodes.iter().filter(|node| node.is_to_be_deleted);
+                self.store.set_marked(marked.map(|node| ProviderId::from(node.provider_id.as_str())).collect());
+            }
+            if timeout_at(until, nodes.changed()).await.is_err() {
+                return;
+            }
+            sleep(MARKS_EVERY).await;
         }
     }
 
@@ -165,8 +200,10 @@ impl Learning {
         let settled = timeout(NODES_LIMIT, nodes.settled()).await;
         let settled = settled.map_err(|_elapsed| LearningError::Timeout(NODES_LIMIT));
         let watched = settled.and_then(|()| Ok(nodes.nodes()?));
-        let Some(watched) = self.nodes.unless(watched) else { return };
-        let snapshot = self.store.load();
+        let watched = self.nodes.unless(watched);
+        let snapshot = Arc::clone(&self.store.load());
+        self.judge.look(&snapshot, watched.as_deref()).await;
+        let Some(watched) = watched.filter(|_| self.uses.learns) else { return };
         let reports: Vec<_> = watched.iter().filter_map(|node| node_report(&snapshot, node)).collect();
         if self.learned.see(&reports, Day::of(SystemTime::now())) {
             tracing::debug!(nodes = reports.len(), entries = self.learned.len(), "learned from nodes");

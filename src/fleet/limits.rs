@@ -11,6 +11,12 @@ pub(crate) const BATCH_OPEN_MAX: Duration = Duration::from_millis(500);
 pub(crate) const MAILBOX: usize = 1024;
 /// Nodes in one DeleteNodes call. The largest groups the clouds allow hold a few thousand.
 pub(crate) const NODES_PER_CALL: usize = 5_000;
+/// A source is busy for this long after something happened in it: CA's next few loops, and the launches that they cause.
+pub(crate) const BUSY_FOR: Duration = Duration::from_secs(2 * 60);
+/// An idle source is listed at least this often where nothing else is configured.
+pub(crate) const IDLE_DEFAULT_MAX: Duration = Duration::from_secs(5 * 60);
+/// So is that of a standby: `/livez?max-age=15m` must stay green.
+pub(crate) const STANDBY_INTERVAL_MAX: Duration = Duration::from_secs(5 * 60);
 /// A reading that contradicts itself is read again after this time.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
 /// A read for a write that got less time than this and no response says nothing about the cloud: the caller was short of time.
@@ -34,9 +40,12 @@ pub(crate) const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 pub(crate) const LOWER_LIMIT: Duration = Duration::from_secs(2);
 /// A write that no caller waits for is attempted for this long.
 pub(crate) const OWN_WRITE_LIMIT: Duration = Duration::from_secs(5);
+/// The response to a deletion waits this long for its outcome where the cloud finishes it later: a failure that comes early is
+/// returned as one. Failures that were seen came within 3 s, and CA waits for 5 s by default.
+pub(crate) const HOLD_MAX: Duration = Duration::from_secs(5);
 /// An operation is polled this often where the cloud does not ask for another pause.
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(3);
-/// An operation is polled for the first time after this pause, and never more often.
+/// An operation is polled this often while the response to its caller may wait for it (`HOLD_MAX`), and never more often.
 pub(crate) const POLL_MIN: Duration = Duration::from_secs(1);
 /// One poll may take this long.
 pub(crate) const POLL_LIMIT: Duration = Duration::from_secs(10);
@@ -69,7 +78,7 @@ pub(crate) const GONE_NODE_LIFE: Duration = Duration::from_secs(10 * 60);
 pub(crate) const WAIT_FOR_ALL_SOURCES: Duration = Duration::from_secs(60);
 /// `Refresh` waits this long for the listing it started; CA calls it before every loop.
 pub(crate) const REFRESH_WAIT: Duration = Duration::from_secs(2);
-/// Readings are this old at most before `Refresh` fails, or three intervals if that is longer.
+/// Readings are this old at most before `Refresh` fails, or three times as far apart as listings are if that is longer.
 pub(crate) const STALE_AFTER: Duration = Duration::from_secs(2 * 60);
 /// A listing waits this long for the groups to adopt their readings before it counts as done.
 pub(crate) const ADOPTION_LIMIT: Duration = Duration::from_secs(15);
@@ -97,6 +106,8 @@ pub(crate) const TEMPLATE_QUEUE: usize = 4096;
 /// How often the fleet learns from the watched nodes: a group has to have been empty for ten minutes before anybody asks what
 /// a node of it was like.
 pub const LEARN_EVERY: Duration = Duration::from_secs(60);
+/// How often at most the nodes that CA has marked for deletion are looked at: kubelets change their nodes all the time.
+pub(crate) const MARKS_EVERY: Duration = Duration::from_secs(1);
 /// How long the first list of all nodes may take.
 pub(crate) const NODES_LIMIT: Duration = Duration::from_secs(2 * 60);
 /// A command that only wants to know what was learned waits this long for it.

@@ -27,6 +27,8 @@ pub(super) enum Message {
         /// Dropped once the group has been looked for.
         adoption: Adoption,
     },
+    /// Publish the group again: the marks of its nodes have changed.
+    Publish,
     /// Respond once everything before this is done.
     Drain(oneshot::Sender<()>),
 }
@@ -59,6 +61,13 @@ impl Mailbox {
             mpsc::error::TrySendError::Full(_) => Undelivered::Full,
             mpsc::error::TrySendError::Closed(_) => Undelivered::Closed,
         })
+    }
+
+    /// Has the group published again. A keeper with a full mailbox publishes soon anyway.
+    pub(super) fn publish_again(&self) {
+        if let Some(sender) = self.0.upgrade() {
+            let _full = sender.try_send(Message::Publish);
+        }
     }
 
     /// Waits until the keeper has done all earlier requests.

@@ -10,11 +10,16 @@
 //! `keeper` and `source`. Clouds are seen only through [`crate::cloud::Cloud`].
 
 mod accounting;
+mod admission;
+mod cadence;
 mod census;
 mod contact;
 mod deadline;
 mod doubt;
 mod error;
+mod events;
+mod foreign;
+mod health;
 mod in_flight;
 mod journal;
 mod keeper;
@@ -34,7 +39,6 @@ mod source;
 mod state;
 mod status;
 mod surplus;
-mod tasks;
 mod template_builder;
 #[cfg(test)]
 mod tests;
@@ -44,35 +48,39 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use futures_util::future::{join_all, select_all};
+use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 
+pub use cadence::{Cadence, Pace};
 pub use contact::LastCall;
 pub use deadline::Deadline;
 pub use error::{FleetError, Refusal};
+pub use foreign::NODE_AGE;
 pub use journal::{Decision, JOURNAL_FAMILIES, Journal, Notice, RequestKind, RequestResult, UnfinishedOperation};
 use learning::LearnedState;
-pub use learning::{Learner, recall};
+pub use learning::{Learner, NodeUse, recall};
 pub use limits::LEARN_EVERY;
-pub use plan::NamedNode;
-pub use policy::{LivePolicies, Policies, Policy};
+pub use plan::{NamedNode, NodeKind};
+pub use policy::{ForeignPolicy, LivePolicies, Policies, Policy};
 pub use request::Mutation;
 pub use request_id::RequestId;
 pub use snapshot::{GroupKey, GroupView, Newcomers, Snapshot, TemplateState};
 pub use source::Health;
 pub use status::{GroupStatus, ReportedInstance};
-pub use tasks::{Restarts, TaskHealth, Tasks};
 pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
 use crate::cloud::{Budget, ProviderId, ReadOnlyCloud, Recognition, SharedCloud};
 use crate::instance_types::{Catalog, Table};
 use crate::kubernetes::KubernetesApi;
+use crate::tasks::Tasks;
 use crate::template::NodeTemplate;
+use cadence::Pulse;
 use contact::Contact;
+use foreign::{Judge, LiveCluster};
 use journal::RequestRecord;
 use keeper::KeeperContext;
-use limits::{NODES_PER_CALL, REFRESH_WAIT, STALE_AFTER, WAIT_FOR_ALL_SOURCES};
+use limits::{REFRESH_WAIT, STALE_AFTER};
 use mailbox::{Mailbox, Undelivered};
 use request::Request;
 use snapshot::Store;
@@ -82,9 +90,9 @@ use source::Source;
 pub struct Settings<C = SharedCloud> {
     /// The sources, by name.
     pub sources: Vec<(Arc<str>, C)>,
-    /// How often each is listed: 1 s to 10 min.
-    pub refresh_interval: Duration,
-    /// LaunchSpec types.
+    /// How often each is listed.
+    pub cadence: Cadence,
+    /// Instance types.
     pub catalog: Arc<Catalog>,
     /// The configuration's say on groups.
     pub policies: Arc<Policies>,
@@ -101,11 +109,12 @@ pub struct Fleet {
     policies: Arc<LivePolicies>,
     tasks: Tasks,
     started: Instant,
-    interval: Duration,
+    cadence: Cadence,
     read_only: bool,
     ready: watch::Receiver<bool>,
     journal: Arc<Journal>,
-    contact: Contact,
+    contact: Arc<Contact>,
+    cluster: Arc<LiveCluster>,
 }
 
 impl Fleet {
@@ -125,6 +134,8 @@ impl Fleet {
         let journal = Arc::new(Journal::default());
         let policies = Arc::new(LivePolicies::new(settings.policies));
         let tasks = Tasks::default();
+        let contact = Arc::new(Contact::new());
+        let cluster = Arc::new(LiveCluster::default());
         let sources: Vec<Source> = settings
             .sources
             .iter()
@@ -146,14 +157,16 @@ impl Fleet {
                     tasks: tasks.clone(),
                     operation_ids: Arc::clone(&operation_ids),
                     journal: Arc::clone(&journal),
-                    templates: builder.start(),
+                    templates: builder.start(&tasks),
+                    pulse: Arc::new(Pulse::new()),
                     catalog: Arc::clone(&settings.catalog),
+                    cluster: Arc::clone(&cluster),
                     read_only,
                 };
-                Source::start(Arc::clone(name), context, settings.refresh_interval)
+                Source::start(Arc::clone(name), context, settings.cadence, Arc::clone(&contact))
             })
             .collect();
-        let ready = watch_readiness(sources.iter().map(|source| source.health.clone()).collect());
+        let ready = health::watch_readiness(sources.iter().map(|source| source.watched.clone()).collect(), &tasks);
         Self {
             store,
             sources,
@@ -162,11 +175,12 @@ impl Fleet {
             policies,
             tasks,
             started: Instant::now(),
-            interval: settings.refresh_interval,
+            cadence: settings.cadence,
             read_only: settings.read_only,
             ready,
             journal,
-            contact: Contact::new(),
+            contact,
+            cluster,
         }
     }
 
@@ -180,9 +194,15 @@ impl Fleet {
         &self.journal
     }
 
-    /// Notes that the Cluster Autoscaler called.
-    pub fn note_call(&self) {
-        self.contact.called();
+    /// Notes that the Cluster Autoscaler called, and has until then. The first call to a standby waits for a listing, for half
+    /// of its time at most.
+    pub async fn note_call(&self, until: Instant) {
+        if self.contact.called() {
+            let now = Instant::now();
+            let patience = now + until.saturating_duration_since(now) / 2;
+            tracing::info!("the Cluster Autoscaler calls again after ten minutes; listing all sources");
+            self.list_again(self.sources.iter().filter(|source| !source.is_paused(patience)), patience).await;
+        }
     }
 
     /// Notes which releases the calling Cluster Autoscaler looks like.
@@ -199,9 +219,7 @@ impl Fleet {
     /// lists.
     pub fn note_node(&self, provider_id: &str) -> Option<(Arc<str>, Arc<GroupView>)> {
         let found = self.snapshot().group_of(provider_id).map(|(id, view)| (Arc::clone(id), Arc::clone(view)));
-        if found.is_some() {
-            self.contact.matched(&ProviderId::from(provider_id));
-        } else {
+        if found.is_none() {
             let recognises = |source: &&Source| {
                 self.clouds.get(&source.name).is_some_and(|cloud| cloud.recognise(provider_id) != Recognition::Foreign)
             };
@@ -214,7 +232,8 @@ impl Fleet {
 
     /// How many nodes the Cluster Autoscaler asks about that look like a source's and that no group lists.
     pub fn unmatched_nodes(&self) -> HashMap<Arc<str>, u32> {
-        self.contact.unmatched_nodes()
+        let snapshot = self.snapshot();
+        self.contact.unmatched_nodes(|id| snapshot.group_of(id.as_str()).is_some())
     }
 
     /// What remains of the call budgets of each source's cloud.
@@ -225,7 +244,7 @@ impl Fleet {
 
     /// How each source is doing.
     pub fn sources(&self) -> impl Iterator<Item = (&Arc<str>, Health)> {
-        self.sources.iter().map(|source| (&source.name, source.health.borrow().clone()))
+        self.sources.iter().map(|source| (&source.name, source.health()))
     }
 
     /// Whether every source has been listed well once, or those that were have waited long enough for the others.
@@ -250,80 +269,33 @@ impl Fleet {
         }
     }
 
-    /// The tasks of the process, for whoever has one to be supervised.
+    /// The long-lived tasks of the process.
     pub fn tasks(&self) -> &Tasks {
         &self.tasks
     }
 
-    /// For how long no source at all has been read.
-    pub fn unread_for(&self) -> Duration {
-        let last = self.sources().filter_map(|(_, health)| health.good).max();
-        last.unwrap_or(self.started).elapsed()
-    }
-
-    /// What is wrong with each source that something is wrong with, in one word, and since when. The log has the texts.
-    pub fn complaints(&self) -> Vec<String> {
-        let mut complaints = Vec::new();
-        for (name, health) in self.sources() {
-            let since = match (health.problem.is_some(), health.good) {
-                (false, Some(_)) => continue,
-                (_, Some(good)) => format!("for {}s", good.elapsed().as_secs()),
-                (_, None) => "since the start".to_owned(),
-            };
-            complaints.push(format!("source {name}: {}, not read {since}", health.why.unwrap_or("waiting")));
-        }
-        let failing = self.tasks.panicked().into_iter().filter(|(_, health)| health.is_failing());
-        complaints.extend(failing.map(|(name, health)| format!("{name}: panicked, {} times", health.panics)));
-        complaints
-    }
-
-    /// What is wrong with each source that something is wrong with.
-    pub fn problems(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        for (name, health) in self.sources() {
-            match (&health.problem, health.good) {
-                (Some(problem), _) => problems.push(format!("{name}: {problem}")),
-                (None, None) if health.found > 0 => {
-                    problems.push(format!("{name}: not listed yet, {} groups so far", health.found));
-                }
-                (None, None) => problems.push(format!("{name}: not listed yet")),
-                (None, Some(_)) => {}
-            }
-        }
-        problems
-    }
-
-    /// The sources whose listings take longer than the refresh interval: what they serve is older than configured.
-    pub fn delays(&self) -> Vec<String> {
-        let seconds = |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs())).to_string();
-        let slow =
-            self.sources().filter_map(|(name, health)| Some((name, health.took.filter(|took| *took > self.interval)?)));
-        slow.map(|(name, took)| format!("{name}: slow, a listing takes {}", seconds(took))).collect()
-    }
-
-    /// Brings sources up to date that are older than the refresh interval. Fails only when none is fresh enough to
-    /// go on with; writes read fresh anyway.
+    /// Brings sources up to date that are older than their cadence. Fails only when none is fresh enough to go on with; writes
+    /// read fresh anyway.
     pub async fn refresh(&self, until: Instant) -> Result<(), FleetError> {
         let until = until.min(Instant::now() + REFRESH_WAIT);
-        let old: Vec<&Source> =
-            self.sources.iter().filter(|source| self.is_old(source) && !source.is_paused(until)).collect();
-        let waits = old.iter().map(|source| async {
-            let listed = source.listed_again();
-            source.ask();
-            let _taking_longer = timeout_at(until, listed).await;
-        });
-        join_all(waits).await;
-        let limit = STALE_AFTER.max(self.interval * 3);
-        let fresh = |source: &Source| source.health.borrow().good.is_some_and(|good| good.elapsed() <= limit);
-        if self.sources.iter().any(fresh) {
+        let old = self.sources.iter().filter(|source| source.is_old() && !source.is_paused(until));
+        self.list_again(old, until).await;
+        if self.sources.iter().any(|source| source.age().is_some_and(|age| age <= source.stale_after())) {
             return Ok(());
         }
+        let limit = self.sources.iter().map(Source::stale_after).max().unwrap_or(STALE_AFTER);
         let reasons = [self.problems(), self.delays()].concat().join("; ");
         Err(FleetError::Stale { limit, reasons })
     }
 
-    fn is_old(&self, source: &Source) -> bool {
-        source.health.borrow().good.is_none_or(|good| good.elapsed() > self.interval)
+    /// Lists these sources again, and waits for that until then.
+    async fn list_again<'a>(&self, sources: impl Iterator<Item = &'a Source>, until: Instant) {
+        let waits = sources.map(|source| async {
+            let listed = source.listed_again();
+            source.ask_unless_listing();
+            let _taking_longer = timeout_at(until, listed).await;
+        });
+        join_all(waits).await;
     }
 
     /// Has a group's keeper do something, within the caller's time.
@@ -344,7 +316,9 @@ impl Fleet {
             };
             (Arc::clone(id), Arc::clone(view))
         };
-        self.check(&group, &view, &mutation)?;
+        if let Some(cloud) = self.clouds.get(&view.key.source) {
+            admission::check(&group, &view.key, &mutation, &self.snapshot(), cloud.as_ref())?;
+        }
         let (request, pending) = Request::new(mutation, deadline);
         view.mailbox.request(request).map_err(|undelivered| match undelivered {
             Undelivered::Full => FleetError::Busy { group: Arc::clone(&group) },
@@ -353,46 +327,13 @@ impl Fleet {
         pending.outcome(&group).await
     }
 
-    /// Refuses what makes no sense before anything is done (and whole: a call that names one foreign node does nothing).
-    fn check(&self, group: &Arc<str>, view: &GroupView, mutation: &Mutation) -> Result<(), FleetError> {
-        let Mutation::Delete(nodes) = mutation else { return Ok(()) };
-        if nodes.len() > NODES_PER_CALL {
-            let named = nodes.len();
-            return Err(FleetError::Malformed(format!(
-                "{named} nodes in one call; at most {NODES_PER_CALL} can be named"
-            )));
-        }
-        let Some(cloud) = self.clouds.get(&view.key.source) else { return Ok(()) };
-        let snapshot = self.snapshot();
-        for node in nodes {
-            let id = node.id.as_str();
-            let complaint = match snapshot.group_of(id) {
-                Some((_, owner)) if owner.key == view.key => continue,
-                Some((owner, _)) => format!("node {id:?} belongs to node group {owner}, not to {group}"),
-                None => match cloud.recognise(id) {
-                    Recognition::Ours => continue,
-                    Recognition::OursInGroup(named) if named == view.key.name => continue,
-                    Recognition::OursInGroup(named) => {
-                        format!("node {id:?} belongs to {named}, not to node group {group}")
-                    }
-                    Recognition::Foreign if id.is_empty() => {
-                        format!("a node without a provider ID cannot be in node group {group}")
-                    }
-                    Recognition::Foreign => {
-                        format!("node {id:?} is not of the form that nodes of node group {group} have")
-                    }
-                },
-            };
-            return Err(FleetError::Malformed(format!("{complaint}; nothing was deleted")));
-        }
-        Ok(())
-    }
-
-    /// Learns from the cluster's nodes what instance types hold, until the answer is dropped. Whatever goes wrong with that
-    /// costs a warning and nothing else. A fleet that is read-only does not write the ConfigMap either.
-    pub fn learn(&self, api: Arc<dyn KubernetesApi>, every: Duration) -> Learner {
-        let learned = LearnedState { catalog: Arc::clone(&self.catalog), is_saved: !self.read_only };
-        Learner::start(api, Arc::clone(&self.store), learned, self.readiness(), every, &self.tasks)
+    /// Watches the cluster's nodes until the value returned is dropped: to learn what instance types hold, to see which node groups
+    /// belong to another cluster, and to see which nodes CA has marked for deletion. Whatever goes wrong with that costs a warning and nothing else. A fleet that is read-only does not write
+    /// the ConfigMap either.
+    pub fn learn(&self, api: Arc<dyn KubernetesApi>, uses: NodeUse, every: Duration) -> Learner {
+        let judge = Judge::new(self.clouds.clone(), Arc::clone(&self.cluster));
+        let learned = LearnedState { catalog: Arc::clone(&self.catalog), is_saved: !self.read_only, judge };
+        Learner::start(api, Arc::clone(&self.store), learned, self.readiness(), (uses, every), &self.tasks)
     }
 
     /// Puts other policies and tables in force. Each group shows them after its next reading, which is asked for at once.
@@ -433,28 +374,5 @@ impl Fleet {
                 "some writes did not finish within the shutdown time limit"
             );
         }
-    }
-}
-
-/// Says when the fleet is ready: at once when all sources are good, after a while when some are.
-fn watch_readiness(mut sources: Vec<watch::Receiver<Health>>) -> watch::Receiver<bool> {
-    let (ready, seen) = watch::channel(false);
-    tokio::spawn(async move {
-        let patience = Instant::now() + WAIT_FOR_ALL_SOURCES;
-        let all = join_all(sources.iter_mut().map(good));
-        if timeout_at(patience, all).await.is_err() {
-            tracing::warn!("some sources cannot be read; serving the others from now on");
-            let any = sources.iter_mut().map(|source| Box::pin(good(source)));
-            select_all(any).await;
-        }
-        ready.send_replace(true);
-    });
-    seen
-}
-
-/// Waits for a source's first good listing. One that is gone never has one.
-async fn good(source: &mut watch::Receiver<Health>) {
-    if source.wait_for(|health| health.good.is_some()).await.is_err() {
-        std::future::pending().await
     }
 }

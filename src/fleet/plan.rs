@@ -16,8 +16,19 @@ use crate::cloud::{CAPACITY_MAX, InstanceState, Permit, ProviderId};
 pub struct NamedNode {
     /// Its provider ID, in any case.
     pub id: ProviderId,
-    /// CA says that it is to go because it failed to be created (`fake-node-reason: create-error`).
-    pub create_error: bool,
+    /// Why CA names it.
+    pub kind: NodeKind,
+}
+
+/// Which kind of node CA names, by its `fake-node-reason` annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// A node of the cluster: no annotation.
+    Registered,
+    /// An instance that never became a node (`unregistered`, or a reason that a later CA may add).
+    Unregistered,
+    /// An instance that failed to be created (`create-error`).
+    CreateError,
 }
 
 /// What deleting some nodes requires.
@@ -108,7 +119,7 @@ fn room_above_min(reported: &[ReportedInstance], target: u32, min: u32, claimed:
 }
 
 fn failed(reported: &ReportedInstance, node: &NamedNode) -> bool {
-    reported.failure.is_some() || node.create_error
+    reported.failure.is_some() || node.kind == NodeKind::CreateError
 }
 
 /// The first few IDs stand for all of them.

@@ -18,6 +18,18 @@ pub struct Policy {
     pub overrides: GroupOverrides,
     /// How CA is to scale them.
     pub options: Options,
+    /// What to do if they seem to belong to another cluster.
+    pub foreign: Option<ForeignPolicy>,
+}
+
+/// What to do with a node group that seems to belong to another cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForeignPolicy {
+    /// Refuse to delete instances that are not nodes of this cluster.
+    #[default]
+    Refuse,
+    /// Delete them.
+    Allow,
 }
 
 /// All policies, in the configuration's order; later ones win.
@@ -31,6 +43,8 @@ pub struct GroupPolicy {
     pub overrides: GroupOverrides,
     /// How CA is to scale it.
     pub options: Options,
+    /// What to do if it seems to belong to another cluster.
+    pub foreign: ForeignPolicy,
 }
 
 impl Policies {
@@ -40,6 +54,7 @@ impl Policies {
         for policy in self.0.iter().filter(|policy| policy.matches.matches(id)) {
             all.overrides.merge(policy.overrides.clone());
             all.options = policy.options.merge(&all.options);
+            all.foreign = policy.foreign.unwrap_or(all.foreign);
         }
         all
     }

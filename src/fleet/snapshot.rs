@@ -144,6 +144,8 @@ impl Snapshot {
 pub(super) struct Store {
     current: ArcSwap<Snapshot>,
     draft: Mutex<Draft>,
+    /// Nodes that CA has marked for deletion.
+    marked: ArcSwap<BTreeSet<ProviderId>>,
     published: watch::Sender<u64>,
 }
 
@@ -158,7 +160,12 @@ struct Draft {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { current: ArcSwap::default(), draft: Mutex::default(), published: watch::Sender::new(0) }
+        Self {
+            current: ArcSwap::default(),
+            draft: Mutex::default(),
+            marked: ArcSwap::default(),
+            published: watch::Sender::new(0),
+        }
     }
 }
 
@@ -184,6 +191,22 @@ impl Store {
             return Arc::clone(id);
         }
         self.draft.lock().unwrap_or_else(PoisonError::into_inner).served_id(key)
+    }
+
+    /// Nodes that CA has marked for deletion, as far as the Kubernetes API may be read.
+    pub(super) fn marked(&self) -> arc_swap::Guard<Arc<BTreeSet<ProviderId>>> {
+        self.marked.load()
+    }
+
+    /// Notes which nodes CA has marked for deletion. The groups of those that changed are published again.
+    pub(super) fn set_marked(&self, marked: BTreeSet<ProviderId>) {
+        let before = self.marked.swap(Arc::new(marked.clone()));
+        let snapshot = self.load();
+        for id in before.symmetric_difference(&marked) {
+            if let Some((_, view)) = snapshot.group_of(id.as_str()) {
+                view.mailbox.publish_again();
+            }
+        }
     }
 
     /// Publishes a group.

@@ -3,20 +3,22 @@
 //! be read changes no response for another one, and keeps serving what it has.
 
 use std::collections::{BTreeMap, HashSet};
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use tokio::sync::watch::error::RecvError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::cadence::{Cadence, Pace, Pulse};
+use super::contact::Contact;
 use super::keeper::{self, KeeperContext};
-use super::limits::{ADOPTION_LIMIT, BACKOFF_MAX, BUDGETS_SHOWN, PAGE_LIMIT, RETRY_AFTER_MAX};
+use super::limits::{ADOPTION_LIMIT, BACKOFF_MAX, BUDGETS_SHOWN, PAGE_LIMIT, RETRY_AFTER_MAX, STALE_AFTER};
 use super::mailbox::{Adoption, Message};
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupName, Listing};
+use crate::tasks::TaskKind;
 
 /// How a source is doing.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +37,10 @@ pub struct Health {
     pub paused_until: Option<Instant>,
     /// Listings finished, good or not.
     pub listings: u64,
+    /// Whether a listing runs.
+    pub is_listing: bool,
+    /// How far apart listings are at the moment.
+    pub interval: Duration,
 }
 
 /// A watched source, as the fleet has it.
@@ -43,19 +49,40 @@ pub(super) struct Source {
     /// Its name.
     pub name: Arc<str>,
     /// How it is doing.
-    pub health: watch::Receiver<Health>,
+    pub watched: watch::Receiver<Health>,
     wanted: watch::Sender<u64>,
+    rhythm: Rhythm,
+}
+
+/// How often a source is listed, and what decides it.
+#[derive(Clone, Debug)]
+struct Rhythm {
+    cadence: Cadence,
+    pulse: Arc<Pulse>,
+    contact: Arc<Contact>,
+}
+
+impl Rhythm {
+    fn interval(&self) -> Duration {
+        let pace = match (self.contact.is_standby(), self.pulse.is_idle()) {
+            (true, _) => Pace::Standby,
+            (false, true) => Pace::Idle,
+            (false, false) => Pace::Busy,
+        };
+        self.cadence.interval(pace)
+    }
 }
 
 impl Source {
     /// Starts watching.
-    pub(super) fn start(name: Arc<str>, context: KeeperContext, interval: Duration) -> Self {
-        let (health, health_seen) = watch::channel(Health::default());
+    pub(super) fn start(name: Arc<str>, context: KeeperContext, cadence: Cadence, contact: Arc<Contact>) -> Self {
+        let rhythm = Rhythm { cadence, pulse: Arc::clone(&context.pulse), contact };
+        let (health, watched) = watch::channel(Health::default());
         let (wanted, wishes) = watch::channel(0);
         let mut watcher = Watcher {
             name: Arc::clone(&name),
             context,
-            interval,
+            rhythm: rhythm.clone(),
             health,
             wishes,
             keepers: BTreeMap::new(),
@@ -64,31 +91,60 @@ impl Source {
             is_slow: false,
             failures: 0,
         };
-        let mut restarts = watcher.context.tasks.supervise(format!("source {}", watcher.name));
+        let mut restarts = watcher.context.tasks.supervise(TaskKind::Source, &watcher.name);
         tokio::spawn(async move {
-            while restarts.again(AssertUnwindSafe(watcher.run()).catch_unwind().await).await {
+            while restarts.run(watcher.run()).await {
                 watcher.report(|health| {
                     health.problem = Some("the source's task panicked".to_owned());
                     health.why = Some("panicked");
                 });
             }
         });
-        Self { name, health: health_seen, wanted }
+        Self { name, watched, wanted, rhythm }
+    }
+
+    /// How it is doing.
+    pub(super) fn health(&self) -> Health {
+        Health { interval: self.rhythm.interval(), ..self.watched.borrow().clone() }
+    }
+
+    /// How old its oldest page is. `None` before it was listed once.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.watched.borrow().good.map(|good| good.elapsed())
+    }
+
+    /// Whether it is due for a listing.
+    pub(super) fn is_old(&self) -> bool {
+        self.age().is_none_or(|age| age > self.rhythm.interval())
+    }
+
+    /// How old it may be before `Refresh` fails. A source that cannot be read is not at rest.
+    pub(super) fn stale_after(&self) -> Duration {
+        let is_failing = self.watched.borrow().problem.is_some();
+        let interval = if is_failing { self.rhythm.cadence.busy() } else { self.rhythm.interval() };
+        STALE_AFTER.max(interval * 3)
     }
 
     /// Whether it is left alone until after this moment.
     pub(super) fn is_paused(&self, until: Instant) -> bool {
-        self.health.borrow().paused_until.is_some_and(|paused| paused > until)
+        self.watched.borrow().paused_until.is_some_and(|paused| paused > until)
     }
 
-    /// Asks for a listing now.
+    /// Asks for a listing now, unless one runs.
+    pub(super) fn ask_unless_listing(&self) {
+        if !self.watched.borrow().is_listing {
+            self.ask();
+        }
+    }
+
+    /// Asks for a listing that begins from now on.
     pub(super) fn ask(&self) {
         self.wanted.send_modify(|wishes| *wishes += 1);
     }
 
     /// Waits until the listing that runs, or the next one, is done.
     pub(super) async fn listed_again(&self) {
-        let mut health = self.health.clone();
+        let mut health = self.watched.clone();
         let before = health.borrow_and_update().listings;
         let _watcher_gone = health.wait_for(|health| health.listings > before).await;
     }
@@ -97,7 +153,7 @@ impl Source {
 struct Watcher {
     name: Arc<str>,
     context: KeeperContext,
-    interval: Duration,
+    rhythm: Rhythm,
     health: watch::Sender<Health>,
     wishes: watch::Receiver<u64>,
     keepers: BTreeMap<GroupName, mpsc::Sender<Message>>,
@@ -105,7 +161,7 @@ struct Watcher {
     complained: HashSet<GroupName>,
     /// When each page was requested that arrived last in its place.
     page_ages: Vec<Instant>,
-    /// Whether the last listing took longer than the interval.
+    /// Whether the last listing took longer than the refresh interval.
     is_slow: bool,
     failures: u32,
 }
@@ -125,17 +181,32 @@ impl Watcher {
     async fn run(&mut self) {
         // Ends when the fleet is dropped: then no more requests come.
         loop {
+            self.health.send_modify(|health| health.is_listing = true);
             let pause = self.list().await;
-            let due = Instant::now() + pause.unwrap_or(self.interval);
+            if self.wait(pause).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until the next listing is due or asked for. An error says that the fleet is gone.
+    async fn wait(&mut self, pause: Option<Duration>) -> Result<(), RecvError> {
+        let listed = Instant::now();
+        loop {
+            let due = listed + pause.unwrap_or_else(|| self.rhythm.interval());
             tokio::select! {
                 biased; // so that a seed decides what a simulation does
-                () = sleep_until(due) => {}
-                wish = self.wishes.changed() => match (wish, pause) {
-                    (Err(_fleet_gone), _) => return,
-                    (Ok(()), None) => {}
-                    // The cloud asked for a pause, or does not respond: requests do not shorten it.
-                    (Ok(()), Some(_)) => sleep_until(due).await,
-                },
+                () = sleep_until(due) => return Ok(()),
+                // The source was idle: the next listing is due earlier now.
+                () = self.rhythm.pulse.quickened() => {}
+                wish = self.wishes.changed() => {
+                    wish?;
+                    if pause.is_some() {
+                        // The cloud asked for a pause, or does not respond: requests do not shorten it.
+                        sleep_until(due).await;
+                    }
+                    return Ok(());
+                }
             }
         }
     }
@@ -213,10 +284,11 @@ impl Watcher {
 
     /// Reports once that listings take longer than the interval, until they do not.
     fn note_pace(&mut self, took: Duration) {
-        let is_slow = took > self.interval;
+        let interval = self.rhythm.cadence.busy();
+        let is_slow = took > interval;
         if is_slow && !self.is_slow {
             tracing::warn!(
-                source = %self.name, listing_seconds = took.as_secs_f64(), interval_seconds = self.interval.as_secs_f64(),
+                source = %self.name, listing_seconds = took.as_secs_f64(), interval_seconds = interval.as_secs_f64(),
                 "a listing takes longer than the refresh interval; groups are read less often"
             );
         }
@@ -241,13 +313,15 @@ impl Watcher {
         self.health.send_modify(|health| {
             change(health);
             health.listings += 1;
+            health.is_listing = false;
         });
     }
 
-    /// Doubling pauses, from a fifth of the interval.
+    /// Doubling pauses, from a fifth of the refresh interval.
     fn backoff(&self) -> Duration {
-        let doubled = (self.interval / 5).saturating_mul(1 << self.failures.min(10));
-        doubled.clamp(Duration::from_millis(200), BACKOFF_MAX.min(self.interval * 4))
+        let interval = self.rhythm.cadence.busy();
+        let doubled = (interval / 5).saturating_mul(1 << self.failures.min(10));
+        doubled.clamp(Duration::from_millis(200), BACKOFF_MAX.min(interval * 4))
     }
 
     /// Gives each keeper its group's reading from one page.

@@ -68,6 +68,16 @@ pub(super) fn status(observation: &Observation, in_flight: &InFlight, placeholde
 }
 
 impl GroupStatus {
+    /// The same, with these running instances reported as being deleted and left out of the target.
+    pub(super) fn with_deleting(mut self, is_deleting: impl Fn(&ProviderId) -> bool) -> Self {
+        let running = self.instances.iter_mut().filter(|reported| reported.state == InstanceState::Running);
+        for reported in running.filter(|reported| is_deleting(&reported.id)) {
+            reported.state = InstanceState::Deleting;
+            self.target = self.target.saturating_sub(1);
+        }
+        self
+    }
+
     /// How many reported instances are in this state.
     pub fn in_state(&self, state: InstanceState) -> u32 {
         count(self.instances.iter().filter(|instance| instance.state == state).count())

@@ -1,20 +1,18 @@
 //! Building templates, off the read path: the cloud reports what a new instance is made from, instance types are looked up
 //! once and remembered, and the finished node goes to the group's keeper, which publishes it.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::FutureExt;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
 use super::policy::LivePolicies;
 use super::snapshot::GroupKey;
-use super::tasks::message_of;
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud};
 use crate::instance_types::Catalog;
+use crate::tasks::{TaskKind, Tasks};
 use crate::template::{self, NodeTemplate, TemplateError};
 
 /// A template to build.
@@ -56,21 +54,24 @@ pub struct TemplateBuilder {
 
 impl TemplateBuilder {
     /// Starts building; ends with the last sender.
-    pub(super) fn start(self) -> mpsc::Sender<TemplateJob> {
-        let (jobs, queue) = mpsc::channel(TEMPLATE_QUEUE);
-        tokio::spawn(self.run(queue));
+    pub(super) fn start(self, tasks: &Tasks) -> mpsc::Sender<TemplateJob> {
+        let (jobs, mut queue) = mpsc::channel(TEMPLATE_QUEUE);
+        let (mut restarts, tasks) = (tasks.supervise(TaskKind::Templates, &self.source), tasks.clone());
+        tokio::spawn(async move { while restarts.run(self.run(&mut queue, &tasks)).await {} });
         jobs
     }
 
-    async fn run(self, mut queue: mpsc::Receiver<TemplateJob>) {
+    async fn run(&self, queue: &mut mpsc::Receiver<TemplateJob>, tasks: &Tasks) {
         let places = Arc::new(Semaphore::new(TEMPLATE_BUILDS));
-        while let Some(job) = queue.recv().await {
+        loop {
+            // The place first: a job that was taken is built, whatever happens here.
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            let builder = self.clone();
+            let Some(job) = queue.recv().await else { return };
+            let (builder, tasks) = (self.clone(), tasks.clone());
             tokio::spawn(async move {
-                let building = AssertUnwindSafe(builder.build_one(&job.id, &job.reading)).catch_unwind().await;
+                let building = tasks.guard(TaskKind::SideTask, builder.build_one(&job.id, &job.reading)).await;
                 let built = building.unwrap_or_else(|panic| {
-                    let panic = message_of(&*panic);
+                    tasks.note(TaskKind::SideTask, &format!("template of {}", job.id));
                     tracing::error!(
                         group = &*job.id,
                         panic,

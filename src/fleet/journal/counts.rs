@@ -38,14 +38,8 @@ const GROUP_FAILURES: FamilySpec = FamilySpec::counter(
     "Instances that failed to be created, whatever the reason",
 );
 
-const RESTARTS: FamilySpec =
-    FamilySpec::counter("headcount_task_restarts", &["task"], "Tasks that ended unexpectedly and were started again");
-
 /// The families of this module.
-pub const JOURNAL_FAMILIES: [FamilySpec; 5] = [OPERATIONS, SECONDS, FAILURES, GROUP_FAILURES, RESTARTS];
-
-/// The task that a keeper's side work runs in.
-pub(in crate::fleet) const SIDE_TASK: &str = "side task";
+pub const JOURNAL_FAMILIES: [FamilySpec; 4] = [OPERATIONS, SECONDS, FAILURES, GROUP_FAILURES];
 
 /// From a deletion of a VM to a GPU node that takes a quarter of an hour.
 const BUCKETS: [f64; 12] = [1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 2400.0];
@@ -149,11 +143,6 @@ struct GroupLabel {
     node_group: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TaskLabel {
-    task: &'static str,
-}
-
 /// The counts.
 #[derive(Debug)]
 pub(super) struct Counts {
@@ -161,7 +150,6 @@ pub(super) struct Counts {
     seconds: Family<KindLabel, Histogram, fn() -> Histogram>,
     failures: Family<FailureLabels, Counter>,
     group_failures: Family<GroupLabel, Counter>,
-    restarts: Family<TaskLabel, Counter>,
     /// The series of each group.
     groups: Mutex<HashMap<String, HashSet<FailureLabels>>>,
 }
@@ -172,10 +160,7 @@ impl Default for Counts {
         for operation in RequestKind::ALL {
             drop(seconds.get_or_create(&KindLabel { operation }));
         }
-        let restarts = Family::<TaskLabel, Counter>::default();
-        drop(restarts.get_or_create(&TaskLabel { task: SIDE_TASK }));
         Self {
-            restarts,
             requests: Family::default(),
             seconds,
             failures: Family::default(),
@@ -191,7 +176,6 @@ impl Counts {
         SECONDS.register(registry, self.seconds.clone());
         FAILURES.register(registry, self.failures.clone());
         GROUP_FAILURES.register(registry, self.group_failures.clone());
-        RESTARTS.register(registry, self.restarts.clone());
     }
 
     /// Makes the series of a group appear at zero.
@@ -220,10 +204,6 @@ impl Counts {
 
     pub(super) fn request(&self, group: &str, operation: RequestKind, result: RequestResult) {
         self.requests.get_or_create(&RequestLabels { node_group: group.to_owned(), operation, result }).inc();
-    }
-
-    pub(super) fn restarted(&self, task: &'static str) {
-        self.restarts.get_or_create(&TaskLabel { task }).inc();
     }
 
     pub(super) fn finished(&self, operation: RequestKind, took: Duration) {

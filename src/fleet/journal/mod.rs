@@ -14,7 +14,6 @@ use serde::Serialize;
 use tokio::sync::broadcast;
 
 use counts::Counts;
-pub(super) use counts::SIDE_TASK;
 pub use counts::{JOURNAL_FAMILIES, RequestKind, RequestResult};
 pub(super) use request::RequestRecord;
 use underway::Underway;
@@ -83,11 +82,6 @@ impl Journal {
     /// Has a registry serve the counts.
     pub fn register(&self, registry: &mut Registry) {
         self.counts.register(registry);
-    }
-
-    /// Counts a task that ended unexpectedly and is started again.
-    pub fn count_restart(&self, task: &'static str) {
-        self.counts.restarted(task);
     }
 
     /// Notices from now on.

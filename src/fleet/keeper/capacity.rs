@@ -65,7 +65,7 @@ impl Keeper {
         let (names, handle) = (self.placeholder_names(), write.handle.clone());
         self.state.accept_capacity(operation, write, &names);
         self.publish();
-        self.follow(operation, handle);
+        let _no_response_waits_for_it = self.follow(operation, handle);
     }
 
     /// The response to a write was lost. A read that shows its capacity shows that it took effect. Otherwise the outcome stays

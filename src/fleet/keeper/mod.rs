@@ -2,14 +2,15 @@
 //! the group's lock.
 //!
 //! `newcomer.rs` waits for the first observation; `observe.rs` adopts observations; `fresh.rs` reads for writes; `batch.rs`
-//! carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`; `operations.rs` sees operations to their end;
-//! `settle.rs` raises back and lowers what is owed; `side.rs` holds the work beside the keeper; `templates.rs` keeps the template.
+//! carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`; `held.rs` holds responses for the outcome; `operations.rs` sees
+//! operations to their end; `settle.rs` raises back and lowers what is owed; `side.rs` holds the work beside the keeper; `templates.rs` keeps the template.
 
 mod attempts;
 mod batch;
 mod capacity;
 mod fresh;
 mod grow;
+mod held;
 mod newcomer;
 mod observe;
 mod operations;
@@ -20,17 +21,17 @@ mod side;
 mod templates;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::cadence::Pulse;
 use super::doubt::Doubt;
 use super::error::{FleetError, Refusal};
-use super::journal::{Journal, SIDE_TASK};
+use super::foreign::LiveCluster;
+use super::journal::Journal;
 use super::limits::MAILBOX;
 use super::mailbox::{Adoption, Mailbox, Message};
 use super::observation::Observation;
@@ -39,12 +40,13 @@ use super::options::Options;
 use super::policy::LivePolicies;
 use super::snapshot::{GroupKey, GroupView, Newcomers, Store, TemplateState};
 use super::state::GroupState;
-use super::tasks::{Tasks, message_of};
 use super::template_builder::TemplateJob;
 use crate::cloud::{
-    Acceptance, CloudError, Deletion, GroupHints, GroupReading, Permit, ProviderId, ReadOnlyCloud, SharedCloud,
+    Acceptance, CloudError, Deletion, GroupHints, GroupReading, Instance, InstanceState, Permit, ProviderId,
+    ReadOnlyCloud, SharedCloud,
 };
 use crate::instance_types::Catalog;
+use crate::tasks::{TaskKind, Tasks};
 use newcomer::Newcomer;
 use operations::FailedOperation;
 use reader::GroupReader;
@@ -70,8 +72,12 @@ pub(super) struct KeeperContext {
     pub templates: mpsc::Sender<TemplateJob>,
     /// Instance types, and what nodes were seen to hold.
     pub catalog: Arc<Catalog>,
+    /// Where the source's keepers report that something happens.
+    pub pulse: Arc<Pulse>,
     /// Supervises tasks.
     pub tasks: Tasks,
+    /// What is known of the cluster's nodes.
+    pub cluster: Arc<LiveCluster>,
     /// Whether everything that needs a write is refused.
     pub read_only: bool,
 }
@@ -136,7 +142,7 @@ pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Messa
     let reader = GroupReader::new(&context.cloud, &key.name);
     let weak = Mailbox::new(&mailbox);
     let mut newcomer = Newcomer { key, context, inbox, reader, mailbox: weak };
-    let (tasks, name) = (newcomer.context.tasks.clone(), Arc::<str>::from(format!("node group {}", newcomer.key)));
+    let (tasks, name) = (newcomer.context.tasks.clone(), newcomer.key.to_string());
     tokio::spawn(async move {
         let keeping = async move {
             if let Some((observation, adoption)) = newcomer.observe().await {
@@ -145,13 +151,9 @@ pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Messa
         };
         // What a keeper knew when it panicked may be wrong. The next listing starts another one, which derives everything again
         // from the cloud; until then the last status is served, and writes are refused.
-        if let Err(panic) = AssertUnwindSafe(keeping).catch_unwind().await {
-            tasks.note(&name);
-            tracing::error!(
-                task = &*name,
-                panic = message_of(&*panic),
-                "a task panicked; the next listing starts it again"
-            );
+        if let Err(panic) = tasks.guard(TaskKind::NodeGroup, keeping).await {
+            tasks.note(TaskKind::NodeGroup, &name);
+            tracing::error!(group = name, panic, "the task of a node group panicked; the next listing starts it again");
         }
     });
     mailbox
@@ -161,6 +163,7 @@ impl Keeper {
     fn new(newcomer: Newcomer, observation: Observation) -> Self {
         let Newcomer { key, context, inbox, reader, mailbox } = newcomer;
         let (cloud, reading) = (Arc::clone(&context.cloud), observation.reading.clone());
+        let side = SideTasks::new(&context.tasks, &key);
         Self {
             state: GroupState::new(observation, &|label| cloud.placeholder(&reading, label)),
             key,
@@ -169,7 +172,7 @@ impl Keeper {
             mailbox,
             backlog: VecDeque::new(),
             reader,
-            side: SideTasks::default(),
+            side,
             doubted: None,
             failed: Vec::new(),
             to_resubmit: BTreeSet::new(),
@@ -201,14 +204,7 @@ impl Keeper {
             tokio::select! {
                 biased; // so that a seed decides what a simulation does; waking plans the next time, so nothing starves
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.wake(),
-                found = self.side.next(), if !self.side.is_empty() => match found {
-                    Some(Ok(finding)) => self.take(finding).await,
-                    Some(Err(error)) => {
-                        self.context.journal.count_restart(SIDE_TASK);
-                        tracing::error!(group = %self.group_id(), %error, "a task of the node group panicked; it will be started again");
-                    }
-                    None => {}
-                },
+                Some(finding) = self.side.next(), if !self.side.is_empty() => self.take(finding).await,
                 message = self.inbox.recv() => match message {
                     Some(message) => self.receive(message).await,
                     None => break,
@@ -222,6 +218,7 @@ impl Keeper {
             Message::Mutate(request) => self.serve(request).await,
             Message::Listed { reading, begun, adoption } => self.see_listed(*reading, begun, adoption).await,
             Message::NotListed { begun, adoption } => self.look_for(begun, adoption),
+            Message::Publish => self.publish(),
             Message::Drain(done) => {
                 let _nobody_waits = done.send(());
             }
@@ -234,13 +231,9 @@ impl Keeper {
             Finding::Activity(activity) => self.see_activity(activity).await,
             Finding::Polled(operation, end) => self.polled(operation, end),
             Finding::Template(Some(built)) => self.adopt_template(built),
-            // The builder ends only with the fleet.
-            Finding::Template(None) => {}
-            Finding::Panicked(work) => {
-                let name = format!("{work} of node group {}", self.key).into();
-                self.context.tasks.note(&name);
-                tracing::error!(group = %self.group_id(), work, "work beside the node group panicked; the next reading starts it again");
-            }
+            Finding::Template(None) => self.template_was_lost(),
+            // The next listing or observation has the same work done again.
+            Finding::Panicked(_) => {}
         }
     }
 
@@ -289,7 +282,8 @@ impl Keeper {
     }
 
     fn publish(&self) {
-        let (observation, status) = (self.state.observation(), self.state.status());
+        let (observation, marked) = (self.state.observation(), self.context.store.marked());
+        let status = self.state.status_with_marked(&marked);
         let reading = &observation.reading;
         let max = match reading.growth {
             Permit::Granted => reading.max,
@@ -316,7 +310,19 @@ impl Keeper {
         let before = self.context.store.view(&self.key);
         let id = self.group_id();
         self.context.journal.published(&id, before.as_deref(), &view, self.state.in_flight());
+        if before.is_none_or(|before| before.status != view.status) || self.is_restless() {
+            self.context.pulse.stir();
+        }
         self.context.store.publish(view);
+    }
+
+    /// Whether something is under way that a listing is to show soon.
+    fn is_restless(&self) -> bool {
+        let is_moving = |instance: &Instance| instance.state != InstanceState::Running;
+        self.doubted.is_some()
+            || !self.state.in_flight().operations().is_empty()
+            || !self.state.placeholders().is_empty()
+            || self.state.observation().instances.iter().any(is_moving)
     }
 
     /// Whether a write may begin; every write starts here. In read-only mode, logs what would have been written and returns

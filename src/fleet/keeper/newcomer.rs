@@ -84,6 +84,8 @@ impl Newcomer {
                 request.respond(Err(FleetError::NotServed { group }));
                 None
             }
+            // Nothing is published yet.
+            Message::Publish => None,
             Message::Drain(done) => {
                 let _nobody_waits = done.send(());
                 None

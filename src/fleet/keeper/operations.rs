@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::Keeper;
 use super::attempts::Attempts;
+use super::held::Outcome;
 use super::side::PollEnd;
 use crate::cloud::{Failure, FailureClass, OperationHandle, ProviderId};
 use crate::fleet::limits::OWN_WRITE_LIMIT;
@@ -22,12 +23,11 @@ pub(super) struct FailedOperation {
 }
 
 impl Keeper {
-    /// Polls an accepted operation, where the cloud can be polled for it.
-    pub(super) fn follow(&mut self, operation: OperationId, handle: Option<OperationHandle>) {
-        if let Some(handle) = handle {
-            self.side.poll(&self.context.cloud, self.group_id(), operation, handle);
-        }
+    /// Polls an accepted operation, where the cloud can be polled for it. Returns where its end shows.
+    pub(super) fn follow(&mut self, operation: OperationId, handle: Option<OperationHandle>) -> Option<Outcome> {
+        let group = self.group_id();
         self.look_soon();
+        handle.map(|handle| self.side.poll(&self.context.cloud, group, operation, handle))
     }
 
     /// The polls of an operation have ended.

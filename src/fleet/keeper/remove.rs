@@ -8,11 +8,13 @@ use super::Keeper;
 use super::attempts::Attempts;
 use super::batch::respond_all;
 use super::fresh::Fresh;
+use super::held::{self, Outcome};
 use crate::cloud::{CloudError, Deletion, GroupReading, ProviderId};
-use crate::fleet::error::FleetError;
+use crate::fleet::error::{FleetError, Refusal};
 use crate::fleet::limits::{LOWER_LIMIT, WRITE_LIMIT};
 use crate::fleet::operation::OperationId;
 use crate::fleet::plan::{self, DeletePlan};
+use crate::fleet::policy::ForeignPolicy;
 use crate::fleet::request::{Mutation, Request};
 use crate::fleet::state::DeletionWrite;
 
@@ -58,6 +60,7 @@ impl Keeper {
                     return Err(FleetError::OutcomeUnknown { group: self.group_id(), reason });
                 }
                 plan::delete(&self.state, nodes, claimed)
+                    .and_then(|plan| self.refuse_foreign(&plan).map(|()| plan))
                     .map_err(|refusal| FleetError::Refused { group: self.group_id(), refusal })
             }
             Mutation::Decrease(number) => {
@@ -66,6 +69,20 @@ impl Keeper {
             }
             Mutation::Increase(_) => Ok(DeletePlan::default()),
         }
+    }
+
+    /// Refuses to delete what seems to be another cluster's. Instances that failed to be created are never nodes of any.
+    fn refuse_foreign(&self, plan: &DeletePlan) -> Result<(), Refusal> {
+        if self.context.policies.of(&self.group_id()).foreign == ForeignPolicy::Allow {
+            return Ok(());
+        }
+        let observation = self.state.observation();
+        let has_failed = |id: &ProviderId| {
+            observation.instances.iter().any(|instance| instance.id == *id && instance.failure.is_some())
+        };
+        let named: Vec<_> = plan.instances.iter().filter(|id| !has_failed(id)).collect();
+        let cluster = self.context.cluster.load(Instant::now());
+        cluster.map_or(Ok(()), |cluster| cluster.permit(&self.key, &observation.reading.hints.clusters, &named))
     }
 
     /// Takes placeholders out of the target, and lowers the capacity by them if that is safe and quick. What is not lowered now
@@ -134,13 +151,13 @@ impl Keeper {
                 Err(error) => return respond_all(requests(deletions), &error),
             };
             match outcome {
-                Ok(deletion) => {
+                Ok((deletion, outcome)) => {
                     let lost = deletion.refused.iter().find(|(_, error)| error.outcome_unknown());
                     if let Some((_, error)) = lost {
                         // The response below says what this read shows.
                         let _seen = self.see_deleted(&ids, error, attempts).await;
                     }
-                    return self.respond_deleted(deletions, &deletion);
+                    return self.respond_deleted(deletions, &deletion, outcome.as_ref());
                 }
                 Err(error) if error.outcome_unknown() => {
                     let outcome = self.see_deleted(&ids, &error, attempts).await;
@@ -193,7 +210,7 @@ impl Keeper {
         ids.filter(stays).cloned().collect()
     }
 
-    fn respond_deleted(&self, deletions: Vec<Removal>, deletion: &Deletion) {
+    fn respond_deleted(&self, deletions: Vec<Removal>, deletion: &Deletion, outcome: Option<&Outcome>) {
         for removal in deletions {
             let named = |(id, _): &&(ProviderId, CloudError)| removal.plan.instances.contains(id);
             let settled = |(id, error): &&(ProviderId, CloudError)| {
@@ -205,7 +222,12 @@ impl Keeper {
                 Some((id, error)) => {
                     Err(FleetError::OutcomeUnknown { group: self.group_id(), reason: format!("{id}: {error}") })
                 }
-                None if refused.is_empty() => Ok(()),
+                None if refused.is_empty() => {
+                    let is_accepted = removal.plan.instances.iter().any(|id| deletion.accepted.contains(id));
+                    let outcome = outcome.filter(|_| is_accepted).cloned();
+                    held::respond(removal.request, outcome, self.group_id(), self.key.clone());
+                    continue;
+                }
                 None => Err(FleetError::PartlyRefused { group: self.group_id(), refused }),
             };
             removal.request.respond(outcome);
@@ -218,7 +240,7 @@ impl Keeper {
         fresh: Fresh,
         ids: &[ProviderId],
         is_resubmitted: bool,
-    ) -> Result<Deletion, CloudError> {
+    ) -> Result<(Deletion, Option<Outcome>), CloudError> {
         // The cloud gets the instances that this was decided on: AWS's call for one instance does not name the group.
         let instances = self.state.observation().instances.clone();
         let basis = GroupReading { instances: Some(instances), ..fresh.basis };
@@ -229,6 +251,7 @@ impl Keeper {
         let ended = Instant::now();
         self.written = Some(ended);
         let outcome = sent.unwrap_or_else(|_elapsed| Err(self.reader.timed_out("delete_instances")));
+        let mut followed = None;
         match &outcome {
             Ok(deletion) => {
                 for (id, error) in &deletion.refused {
@@ -236,7 +259,7 @@ impl Keeper {
                 }
                 let refused = deletion.refused.iter().filter(|(_, error)| !error.outcome_unknown());
                 self.state.refuse_deletion(refused.count());
-                self.record_deletion(operation, deletion, ended, is_resubmitted);
+                followed = self.record_deletion(operation, deletion, ended, is_resubmitted);
             }
             Err(error) if error.outcome_unknown() => {
                 tracing::warn!(group = %self.group_id(), %operation, %error, "response lost; the deletion is not sent again until its outcome shows");
@@ -246,15 +269,23 @@ impl Keeper {
         }
         self.publish();
         self.look_soon();
-        outcome
+        outcome.map(|deletion| (deletion, followed))
     }
 
-    fn record_deletion(&mut self, operation: OperationId, deletion: &Deletion, ended: Instant, is_resubmitted: bool) {
+    /// Records what of a deletion was accepted, refused or lost. Returns where the end of the accepted part shows.
+    fn record_deletion(
+        &mut self,
+        operation: OperationId,
+        deletion: &Deletion,
+        ended: Instant,
+        is_resubmitted: bool,
+    ) -> Option<Outcome> {
+        let mut followed = None;
         if !deletion.accepted.is_empty() {
             let (ids, handle) = (deletion.accepted.iter().cloned().collect(), deletion.handle.clone());
             let write = DeletionWrite { ids, accepted: ended, handle: handle.clone(), is_resubmitted };
             self.state.accept_deletion(operation, write);
-            self.follow(operation, handle);
+            followed = self.follow(operation, handle);
         }
         // What the cloud reports as gone or being deleted is so from now on, even if a read lags behind.
         if !deletion.already_gone.is_empty() {
@@ -267,6 +298,7 @@ impl Keeper {
             let operation = self.next_operation();
             self.state.lose_deletion(operation, lost, ended);
         }
+        followed
     }
 }
 

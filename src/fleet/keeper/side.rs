@@ -1,20 +1,22 @@
 //! Work beside the keeper, so that none of it delays a write (law 12): reads that no write waits for, launch activity, polls
 //! of operations, and the template. Each is a task of its own, and what it finds comes back to the keeper's loop.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use tokio::task::{JoinError, JoinSet};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::held::Outcome;
 use super::reader::{GroupReader, ReadResult};
 use crate::cloud::{CloudError, Failure, LaunchActivity, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
-use crate::fleet::limits::{OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLLS_DENIED_MAX, READ_LIMIT};
+use crate::fleet::limits::{HOLD_MAX, OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLLS_DENIED_MAX, READ_LIMIT};
 use crate::fleet::mailbox::Adoption;
 use crate::fleet::operation::OperationId;
+use crate::fleet::snapshot::GroupKey;
 use crate::fleet::template_builder::BuiltTemplate;
+use crate::tasks::{TaskKind, Tasks};
 
 /// What work beside the keeper found.
 #[derive(Debug)]
@@ -35,11 +37,8 @@ pub(super) enum Finding {
 const READ: &str = "read";
 /// A read of its launch activity.
 const ACTIVITY: &str = "launch activity";
-
-/// Carries work out; a panic in it is a finding.
-async fn guarded(work: &'static str, finding: impl Future<Output = Finding>) -> Finding {
-    AssertUnwindSafe(finding).catch_unwind().await.unwrap_or(Finding::Panicked(work))
-}
+/// A wait for a template.
+const TEMPLATE: &str = "template";
 
 /// How the polls of an operation end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,15 +54,44 @@ pub(super) enum PollEnd {
 }
 
 /// The tasks beside one keeper. They end with it.
-#[derive(Default)]
 pub(super) struct SideTasks {
     tasks: JoinSet<Finding>,
+    supervision: Tasks,
+    group: Arc<str>,
     is_reading: bool,
     is_read_wanted: bool,
     is_reading_activity: bool,
 }
 
 impl SideTasks {
+    pub(super) fn new(supervision: &Tasks, group: &GroupKey) -> Self {
+        Self {
+            tasks: JoinSet::new(),
+            supervision: supervision.clone(),
+            group: group.to_string().into(),
+            is_reading: false,
+            is_read_wanted: false,
+            is_reading_activity: false,
+        }
+    }
+
+    /// Starts work; a panic in it is noted, and is a finding.
+    fn spawn(&mut self, work: &'static str, finding: impl Future<Output = Finding> + Send + 'static) {
+        let (tasks, group) = (self.supervision.clone(), Arc::clone(&self.group));
+        self.tasks.spawn(async move {
+            tasks.guard(TaskKind::SideTask, finding).await.unwrap_or_else(|panic| {
+                tasks.note(TaskKind::SideTask, &format!("{work} of {group}"));
+                tracing::error!(
+                    group = &*group,
+                    work,
+                    panic,
+                    "work beside the node group panicked; the next reading starts it again"
+                );
+                Finding::Panicked(work)
+            })
+        });
+    }
+
     /// Reads the group with its instances. While such a read runs, another one is started after it.
     pub(super) fn read(&mut self, reader: &GroupReader, adoption: Option<Adoption>) {
         if self.is_reading {
@@ -74,7 +102,7 @@ impl SideTasks {
         self.is_read_wanted = false;
         let reader = reader.clone();
         let read = async move { Finding::Read(reader.instances_or_gone_twice().await, adoption) };
-        self.tasks.spawn(guarded(READ, read));
+        self.spawn(READ, read);
     }
 
     /// Reads the launch activity, unless it is being read.
@@ -85,34 +113,38 @@ impl SideTasks {
         self.is_reading_activity = true;
         let reader = reader.clone();
         let read = async move { Finding::Activity(reader.launch_activity(shortfall, READ_LIMIT).await) };
-        self.tasks.spawn(guarded(ACTIVITY, read));
+        self.spawn(ACTIVITY, read);
     }
 
-    /// Polls an operation to its end.
+    /// Polls an operation to its end, which shows in what is returned as well.
     pub(super) fn poll(
         &mut self,
         cloud: &ReadOnlyCloud,
         group: Arc<str>,
         operation: OperationId,
         handle: OperationHandle,
-    ) {
-        let cloud = Arc::clone(cloud);
+    ) -> Outcome {
+        let (sender, outcome) = watch::channel(None);
+        let (cloud, tasks) = (Arc::clone(cloud), self.supervision.clone());
         self.tasks.spawn(async move {
-            let polling = AssertUnwindSafe(poll_to_end(&cloud, &group, operation, &handle)).catch_unwind().await;
-            let end = polling.unwrap_or_else(|_panic| {
+            let polling = tasks.guard(TaskKind::SideTask, poll_to_end(&cloud, &group, operation, &handle)).await;
+            let end = polling.unwrap_or_else(|panic| {
+                tasks.note(TaskKind::SideTask, &format!("poll of {group}"));
                 tracing::error!(
-                    group = &*group, %operation,
+                    group = &*group, %operation, panic,
                     "the poll of an operation panicked; observations alone show what becomes of it"
                 );
                 PollEnd::Unpollable
             });
+            sender.send_replace(Some(end.clone()));
             Finding::Polled(operation, end)
         });
+        outcome
     }
 
     /// Waits for a template.
     pub(super) fn await_template(&mut self, built: tokio::sync::oneshot::Receiver<BuiltTemplate>) {
-        self.tasks.spawn(async move { Finding::Template(built.await.ok()) });
+        self.spawn(TEMPLATE, async move { Finding::Template(built.await.ok()) });
     }
 
     /// Whether there is anything to wait for.
@@ -121,18 +153,15 @@ impl SideTasks {
     }
 
     /// What the next task to end found; `None` where there is no task.
-    pub(super) async fn next(&mut self) -> Option<Result<Finding, JoinError>> {
-        let next = self.tasks.join_next().await;
-        match &next {
-            Some(Ok(Finding::Read(..))) => self.is_reading = false,
-            Some(Ok(Finding::Activity(_))) => self.is_reading_activity = false,
-            Some(Ok(Finding::Panicked(READ))) => self.is_reading = false,
-            Some(Ok(Finding::Panicked(ACTIVITY))) => self.is_reading_activity = false,
-            // Tasks are cancelled only with the keeper.
-            Some(Err(_)) => (self.is_reading, self.is_reading_activity) = (false, false),
+    pub(super) async fn next(&mut self) -> Option<Finding> {
+        // A task catches its own panics, and is cancelled only with the keeper.
+        let finding = self.tasks.join_next().await?.unwrap_or(Finding::Panicked(TEMPLATE));
+        match &finding {
+            Finding::Read(..) | Finding::Panicked(READ) => self.is_reading = false,
+            Finding::Activity(_) | Finding::Panicked(ACTIVITY) => self.is_reading_activity = false,
             _ => {}
         }
-        next
+        Some(finding)
     }
 
     /// Whether another read was wanted while one ran. Asking clears it.
@@ -143,13 +172,16 @@ impl SideTasks {
 
 /// Polls an operation until the cloud reports its end, or for as long as that makes sense.
 async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId, handle: &OperationHandle) -> PollEnd {
-    let give_up = Instant::now() + OPERATION_LIFE;
+    let accepted = Instant::now();
+    let give_up = accepted + OPERATION_LIFE;
+    // At first a caller may wait for the outcome.
+    let usual = || if accepted.elapsed() < HOLD_MAX { POLL_MIN } else { POLL_EVERY };
     let (mut denied, mut is_warned) = (0, false);
     let mut pause = POLL_MIN;
     while Instant::now() < give_up {
         sleep(pause).await;
         pause = match timeout(POLL_LIMIT, cloud.follow(handle)).await {
-            Ok(Ok(Progress::Running { ask_after })) => ask_after.unwrap_or(POLL_EVERY).max(POLL_MIN),
+            Ok(Ok(Progress::Running { ask_after })) => ask_after.unwrap_or_else(usual).max(POLL_MIN),
             Ok(Ok(Progress::Succeeded) | Err(CloudError::NotFound(_))) => return PollEnd::Succeeded,
             Ok(Ok(Progress::Failed(failure))) => return PollEnd::Failed(failure),
             Ok(Ok(Progress::Preempted)) => return PollEnd::Preempted,

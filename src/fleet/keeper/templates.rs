@@ -58,6 +58,11 @@ impl Keeper {
         }
     }
 
+    /// The builder gave up the request: the next observation makes it again.
+    pub(super) fn template_was_lost(&mut self) {
+        self.template_request = None;
+    }
+
     pub(super) fn adopt_template(&mut self, built: BuiltTemplate) {
         if let Some(last) = &mut self.template_request {
             last.retry_soon = built.retry_soon;

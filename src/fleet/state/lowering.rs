@@ -13,14 +13,28 @@ use crate::fleet::observation::{Observation, count};
 /// The last reduction, whatever became of it. A heal may undo it (law 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reduction {
-    /// The lowest capacity that it and the deletions sent since account for.
-    lowest: u32,
-    /// The capacity before it, without what was deleted since: no heal goes above that.
-    ceiling: u32,
+    /// The capacity that it set.
+    to: u32,
+    /// The capacity before it.
+    from: u32,
+    /// Instances whose deletion was sent since and not refused. Both numbers above mean that much less.
+    deleted: u32,
     /// When it was sent.
     sent: Instant,
     /// Whether instances are so likely to come up under it that the group is read often.
     is_watched: bool,
+}
+
+impl Reduction {
+    /// The lowest capacity that it and the deletions sent since account for.
+    fn lowest(&self) -> u32 {
+        self.to.saturating_sub(self.deleted)
+    }
+
+    /// The capacity before it, without what was deleted since: no heal goes above that.
+    fn ceiling(&self) -> u32 {
+        self.from.saturating_sub(self.deleted)
+    }
 }
 
 /// Why a capacity is written.
@@ -43,24 +57,24 @@ impl GroupState {
         is_conditional: bool,
         now: Instant,
     ) {
+        self.in_flight.send_capacity();
         let recent = self.recent_reduction(now);
         if to < from {
-            let ceiling = recent.map_or(from, |reduction| reduction.ceiling.max(from));
-            self.reduction = Some(Reduction { lowest: to, ceiling, sent: now, is_watched: true });
+            let from = recent.map_or(from, |reduction| reduction.ceiling().max(from));
+            self.reduction = Some(Reduction { to, from, deleted: 0, sent: now, is_watched: true });
         } else if let Some(recent) = recent.filter(|_| reason == WriteReason::Requested) {
-            let ceiling = recent.ceiling.saturating_add(to - from);
-            self.reduction = Some(Reduction { ceiling, ..recent });
+            let from = recent.from.saturating_add(to - from);
+            self.reduction = Some(Reduction { from, ..recent });
         } else if recent.is_none() && !is_conditional && self.surplus.is_none() {
             // How far somebody else had raised it is not known. (A surplus that was there before is the cloud's own.)
-            self.reduction = Some(Reduction { lowest: to, ceiling: u32::MAX, sent: now, is_watched: false });
+            self.reduction = Some(Reduction { to, from: u32::MAX, deleted: 0, sent: now, is_watched: false });
         }
     }
 
     /// Notes that a deletion is being sent. It may lower the capacity further, even if no response comes.
     pub(in crate::fleet) fn send_deletion(&mut self, number: usize) {
         if let Some(reduction) = &mut self.reduction {
-            reduction.lowest = reduction.lowest.saturating_sub(count(number));
-            reduction.ceiling = reduction.ceiling.saturating_sub(count(number));
+            reduction.deleted = reduction.deleted.saturating_add(count(number));
         }
     }
 
@@ -68,8 +82,7 @@ impl GroupState {
     /// an earlier reduction are made room for as before.
     pub(in crate::fleet) fn refuse_deletion(&mut self, number: usize) {
         if let Some(reduction) = &mut self.reduction {
-            reduction.lowest = reduction.lowest.saturating_add(count(number));
-            reduction.ceiling = reduction.ceiling.saturating_add(count(number));
+            reduction.deleted = reduction.deleted.saturating_sub(count(number));
         }
     }
 
@@ -77,9 +90,9 @@ impl GroupState {
     /// the capacity when it accepted the deletion, and its instances live.
     pub(super) fn undo_deletion(&mut self, before: u32) {
         let sent = self.observation.begun;
-        let lowest = self.observation.reading.desired;
-        let ceiling = self.recent_reduction(sent).map_or(before, |reduction| reduction.ceiling.max(before));
-        self.reduction = Some(Reduction { lowest, ceiling, sent, is_watched: true });
+        let to = self.observation.reading.desired;
+        let from = self.recent_reduction(sent).map_or(before, |reduction| reduction.ceiling().max(before));
+        self.reduction = Some(Reduction { to, from, deleted: 0, sent, is_watched: true });
     }
 
     /// Whether a reduction was sent so recently that an instance may still come up under it.
@@ -91,13 +104,13 @@ impl GroupState {
     /// is lower still, somebody else lowered it.
     pub(in crate::fleet) fn has_lowered(&self, observation: &Observation) -> bool {
         let recent = self.recent_reduction(observation.begun);
-        recent.is_some_and(|reduction| observation.reading.desired >= reduction.lowest)
+        recent.is_some_and(|reduction| observation.reading.desired >= reduction.lowest())
     }
 
     /// The highest capacity that a heal may set.
     pub(in crate::fleet) fn heal_ceiling(&self) -> Option<u32> {
         let recent = self.recent_reduction(self.observation.begun)?;
-        self.has_lowered(&self.observation).then_some(recent.ceiling)
+        self.has_lowered(&self.observation).then_some(recent.ceiling())
     }
 
     /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can have

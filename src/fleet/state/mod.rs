@@ -42,6 +42,8 @@ pub(super) struct GroupState {
     is_steady: bool,
     /// How live instances came to exceed the capacity, while they do.
     surplus: Option<Surplus>,
+    /// Instances whose deletion was accepted and failed.
+    survivors: BTreeSet<ProviderId>,
 }
 
 /// A capacity write that the cloud accepted.
@@ -86,8 +88,10 @@ impl GroupState {
             reduction: None,
             raised: None,
             surplus: None,
+            survivors: BTreeSet::new(),
         };
         state.surplus = state.has_surplus().then_some(Surplus::FoundAtStart);
+        state.note_surplus();
         state.note_uncounted();
         state.fit_placeholders(0, began, now, name);
         state
@@ -124,6 +128,16 @@ impl GroupState {
         status(&self.observation, &self.in_flight, &self.placeholders)
     }
 
+    /// What is reported where CA has marked these nodes for deletion.
+    ///
+    /// CA takes its mark for the proof that an instance is gone, since the externalgrpc client cannot tell it otherwise. Such a
+    /// node is neither ready nor upcoming for CA, and while the target includes it, CA takes the group for unhealthy and does
+    /// not scale it up. So a marked node whose deletion failed is left out of the target until CA takes the mark away, or names
+    /// the node again.
+    pub(super) fn status_with_marked(&self, marked: &BTreeSet<ProviderId>) -> GroupStatus {
+        self.status().with_deleting(|id| self.survivors.contains(id) && marked.contains(id))
+    }
+
     /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall. Returns how
     /// much of the capacity left with running instances that Headcount did not delete.
     pub(super) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) -> u32 {
@@ -136,12 +150,14 @@ impl GroupState {
         if before.capacity < observation.reading.desired {
             self.raised = Some(observation.begun);
         }
+        self.survivors.retain(|id| observation.instances.iter().any(|instance| instance.id == *id));
         self.observation = observation;
         self.surplus = match self.surplus {
             _ if !self.has_surplus() => None,
             _ if is_capacity_lost => Some(Surplus::CapacityFell),
             known => known.or(Some(Surplus::Launched)),
         };
+        self.note_surplus();
         self.note_uncounted();
         let lost = self.lost_with_instances(before, &ran_before);
         self.in_flight.lower_expectations(lost);
@@ -174,6 +190,17 @@ impl GroupState {
         let explained = |instance: &&Instance| !listed.contains(&instance.id) || self.in_flight.deletes(&instance.id);
         let explained = count(self.observation.instances.iter().filter(explained).count());
         fell > explained && !self.has_lowered(observation)
+    }
+
+    /// Instances that were read before the capacity may lack those that it has room for.
+    fn note_surplus(&mut self) {
+        if self.observation.detailed < self.observation.begun {
+            return;
+        }
+        let census = self.census();
+        // Where the capacity fell, the cloud is about to delete instances: they are no surplus of its own.
+        let is_own = self.surplus != Some(Surplus::CapacityFell);
+        self.in_flight.note_surplus(if is_own { census.live.saturating_sub(census.remaining) } else { 0 });
     }
 
     fn note_uncounted(&mut self) {
@@ -210,6 +237,7 @@ impl GroupState {
     /// The cloud accepted a deletion.
     pub(super) fn accept_deletion(&mut self, id: OperationId, write: DeletionWrite) {
         let DeletionWrite { ids, accepted, handle, is_resubmitted } = write;
+        self.survivors.retain(|id| !ids.contains(id));
         self.in_flight.lower_expectations(count(ids.len()));
         let before = self.census().capacity;
         let request = OperationRequest::Deletion { ids, before, is_resubmitted };
@@ -259,7 +287,10 @@ impl GroupState {
         let lost = self.observe(observation, name);
         let (from, to, expected) = match operation.request {
             OperationRequest::Capacity { from, to, expected, .. } => (from, to, expected),
-            OperationRequest::Deletion { before, .. } => return self.undo_deletion(before),
+            OperationRequest::Deletion { before, ids, .. } => {
+                self.survivors.extend(ids);
+                return self.undo_deletion(before);
+            }
         };
         let share = to.saturating_sub(from);
         let rolled_back = expected.saturating_sub(lost).saturating_sub(self.census().remaining).min(share);

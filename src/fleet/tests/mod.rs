@@ -1,5 +1,9 @@
 //! The deciding code by itself: every rule of the status on hand-made observations.
 
+mod deletions;
+mod doubts;
+mod heals;
+mod lowering;
 mod plans;
 mod status;
 
@@ -101,6 +105,15 @@ impl Group {
     fn see(&mut self, desired: u32, instances: Vec<Instance>) {
         self.now += Duration::from_secs(1);
         let observation = self.reading(desired, instances);
+        self.state.observe(observation, &name);
+    }
+
+    /// A read of the capacity alone.
+    fn see_capacity(&mut self, desired: u32) {
+        self.now += Duration::from_secs(1);
+        let mut reading = self.reading(desired, vec![]).reading;
+        reading.instances = None;
+        let observation = self.observation().with_capacity_of(reading, self.now, wall(self.seconds()));
         self.state.observe(observation, &name);
     }
 

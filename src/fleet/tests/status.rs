@@ -322,3 +322,62 @@ fn an_observation_after_a_failure_counts_even_if_the_operation_has_settled() {
     assert_eq!(group.target(), 9);
     assert_eq!(plan::raised_capacity(&group.state, 1), Some(10), "a write is computed on what was read last");
 }
+
+#[test]
+fn a_deletion_during_a_surplus_leaves_the_target_at_once_under_either_accounting() {
+    let mut group = Group::new(10, running(0..14));
+    group.delete(0..1);
+    assert_eq!(group.target(), 9);
+    group.see(10, all(&[deleting(0..1, Counts::UntilDeleted), running(1..14)]));
+    assert_eq!(group.target(), 9, "the capacity still counts it, although more instances live than it has room for");
+    group.see(9, running(1..14));
+    assert_eq!(group.target(), 9);
+    group.delete(1..2);
+    group.see(8, all(&[deleting(1..2, Counts::UntilDeleted), running(2..14)]));
+    assert_eq!(group.target(), 8, "this time the capacity has given it up at once");
+}
+
+#[test]
+fn a_cloud_that_removes_its_own_surplus_does_not_lower_the_target() {
+    let mut group = Group::new(12, running(0..16));
+    group.see(12, all(&[running(0..11), deleting(12..16, Counts::UntilDeleted)]));
+    assert_eq!((group.target(), group.reported(InstanceState::Creating)), (12, 1), "one was evicted");
+    group.see(12, all(&[running(0..11), deleting(13..16, Counts::UntilDeleted)]));
+    assert_eq!(group.target(), 12);
+}
+
+#[test]
+fn a_marked_node_whose_deletion_failed_is_left_out_until_the_mark_goes_or_it_is_named_again() {
+    let mut group = Group::new(5, running(0..5));
+    let marked: BTreeSet<ProviderId> = ids(0..2).into_iter().collect();
+    let shown = |group: &Group, marked: &BTreeSet<ProviderId>| {
+        let status = group.state.status_with_marked(marked);
+        (status.target, status.in_state(InstanceState::Deleting))
+    };
+    assert_eq!(shown(&group, &marked), (5, 0), "a mark alone says nothing: CA may be about to delete it");
+    let operation = group.delete(0..1);
+    group.fail(operation, 5, running(0..5));
+    assert_eq!(shown(&group, &marked), (4, 1), "CA would take it for upcoming, and wait for it");
+    assert_eq!(shown(&group, &BTreeSet::new()), (5, 0), "CA knows that it lives");
+    let named = plan::delete(
+        &group.state,
+        &[plan::NamedNode { id: id(0), kind: plan::NodeKind::Registered }],
+        &DeletePlan::default(),
+    );
+    assert_eq!(named.map(|plan| plan.instances), Ok(ids(0..1)), "naming it again deletes it again");
+    group.delete(0..1);
+    group.see(4, running(1..5));
+    assert_eq!(shown(&group, &marked), (4, 0));
+}
+
+#[test]
+fn what_a_read_showed_of_a_deletion_holds_after_a_scale_up_whose_response_was_lost() {
+    let mut group = Group::new(8, running(0..8));
+    group.delete(0..7);
+    // Reads for a write show the capacity alone; the instances are those from before the deletion.
+    group.see_capacity(1);
+    assert_eq!(group.target(), 1, "the capacity dropped them at once");
+    group.state.send_capacity((1, 7), WriteReason::Requested, true, group.now);
+    group.see_capacity(7);
+    assert_eq!(group.target(), 7);
+}

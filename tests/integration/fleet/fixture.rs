@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{Accounting, CallKind, GroupPlan, PlannedFailure, Simulated};
-use headcount::fleet::{Deadline, Fleet, FleetError, Mutation, NamedNode, Policies, Settings};
+use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, NamedNode, NodeKind, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -27,7 +27,7 @@ impl Fixture {
         let sources: Vec<_> = sources.into_iter().map(|(name, cloud)| (name, Arc::new(cloud))).collect();
         let settings = Settings {
             sources: sources.iter().map(|(name, cloud)| (Arc::from(*name), Arc::clone(cloud) as SharedCloud)).collect(),
-            refresh_interval: Duration::from_secs(5),
+            cadence: Cadence::new(Duration::from_secs(5), None),
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
             read_only: false,
@@ -72,6 +72,12 @@ impl Fixture {
         self.fleet.mutate(group, Mutation::Delete(named(ids)), limit(5)).await
     }
 
+    /// Deletes instances that never became nodes: Headcount does not hold the response.
+    pub(super) async fn delete_unregistered(&self, group: &str, ids: &[ProviderId]) -> Result<(), FleetError> {
+        let node = |id: &ProviderId| NamedNode { id: id.clone(), kind: NodeKind::Unregistered };
+        self.fleet.mutate(group, Mutation::Delete(ids.iter().map(node).collect()), limit(5)).await
+    }
+
     pub(super) fn calls(&self, kind: CallKind) -> usize {
         self.cloud().calls().iter().filter(|call| call.kind == kind).count()
     }
@@ -103,7 +109,7 @@ pub(super) fn limit(seconds: u64) -> Deadline {
 }
 
 pub(super) fn named(ids: &[ProviderId]) -> Vec<NamedNode> {
-    ids.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect()
+    ids.iter().map(|id| NamedNode { id: id.clone(), kind: NodeKind::Registered }).collect()
 }
 
 pub(super) fn no_capacity() -> PlannedFailure {

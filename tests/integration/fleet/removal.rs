@@ -7,7 +7,7 @@ use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{
     Accounting, CallFault, CallKind, DeleteOutcome, GroupPlan, LaunchOutcome, Overlap, Pick, PlannedFailure, ReadFault,
 };
-use headcount::fleet::{Fleet, FleetError, Mutation, Policies, Refusal, Settings};
+use headcount::fleet::{Cadence, Fleet, FleetError, Mutation, Policies, Refusal, Settings};
 use headcount::instance_types::Catalog;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -154,7 +154,7 @@ async fn after_a_restart_during_deletions_the_first_response_is_right() {
         drop(fleet);
         let settings = Settings {
             sources: vec![(Arc::from("sim"), Arc::clone(&clouds[0]) as SharedCloud)],
-            refresh_interval: Duration::from_secs(5),
+            cadence: Cadence::new(Duration::from_secs(5), None),
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
             read_only: false,
@@ -175,7 +175,7 @@ async fn preempted_deletions_are_sent_again_together() {
     let fixture = Fixture::with([plan]).await;
     let running = fixture.instances("g", InstanceState::Running);
     for victim in &running[..2] {
-        fixture.delete("g", std::slice::from_ref(victim)).await.expect("accepted");
+        fixture.delete_unregistered("g", std::slice::from_ref(victim)).await.expect("accepted");
     }
     // The second has made the first void, and this makes the second void.
     fixture.cloud().set_desired_externally("g", 7).expect("exists");

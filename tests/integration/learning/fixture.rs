@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headcount::cloud::SharedCloud;
 use headcount::clouds::simulated::{GroupPlan, Simulated};
-use headcount::fleet::{Fleet, Learner, Policies, Settings};
+use headcount::fleet::{Cadence, Fleet, Learner, NodeUse, Policies, Settings};
 use headcount::instance_types::Catalog;
 use headcount::kubernetes::{self, Client, ClusterConfigError};
 use tempfile::TempDir;
@@ -53,12 +53,12 @@ pub(super) struct Fixture {
 fn start(cloud: &Arc<Simulated>, folder: &Path) -> (Arc<Fleet>, Learner) {
     let fleet = Arc::new(Fleet::start(Settings {
         sources: vec![(Arc::from("sim"), Arc::clone(cloud) as SharedCloud)],
-        refresh_interval: EVERY,
+        cadence: Cadence::new(EVERY, None),
         catalog: Arc::new(Catalog::new(Vec::new())),
         policies: Arc::new(Policies::default()),
         read_only: false,
     }));
-    let learner = fleet.learn(Arc::new(client(folder)), EVERY);
+    let learner = fleet.learn(Arc::new(client(folder)), NodeUse { learns: true, follows_taints: true }, EVERY);
     (fleet, learner)
 }
 

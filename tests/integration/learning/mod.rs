@@ -2,7 +2,9 @@
 
 mod exec;
 mod fixture;
+mod foreign;
 mod process;
+mod taints;
 mod watch;
 
 use std::collections::BTreeSet;

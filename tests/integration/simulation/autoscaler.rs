@@ -6,7 +6,7 @@ use fastrand::Rng;
 use futures_util::future::join_all;
 use headcount::cloud::{CloudError, InstanceState, ProviderId};
 use headcount::clouds::simulated::{Call, CallKind, Overlap};
-use headcount::fleet::{Deadline, FleetError, Mutation, NamedNode, Refusal};
+use headcount::fleet::{Deadline, FleetError, Mutation, NamedNode, NodeKind, Refusal};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Violation;
@@ -100,7 +100,7 @@ impl Autoscaler {
         victims.truncate(self.rng.usize(1..8));
         let (limit, kept_before, began) = (self.limit(), kept(world, group), world.cloud.elapsed());
         let delete = |victim: &ProviderId| {
-            let node = NamedNode { id: victim.clone(), create_error: false };
+            let node = NamedNode { id: victim.clone(), kind: NodeKind::Registered };
             world.fleet.mutate(group, Mutation::Delete(vec![node]), limit)
         };
         let outcomes = join_all(victims.iter().map(delete)).await;
@@ -148,7 +148,7 @@ impl Autoscaler {
         if going.is_empty() || is_preempted(world, group) || !self.is_exclusive || self.rng.bool() {
             return Ok(());
         }
-        let nodes = going.iter().map(|id| NamedNode { id: id.clone(), create_error: false }).collect();
+        let nodes = going.iter().map(|id| NamedNode { id: id.clone(), kind: NodeKind::Registered }).collect();
         let before = deletions(world, group, &going);
         let answer = world.fleet.mutate(group, Mutation::Delete(nodes), self.limit()).await;
         // One that failed in the meantime lives again, and is rightly asked for again.
@@ -168,7 +168,7 @@ impl Autoscaler {
     async fn delete_coming(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let Some((_, mut coming)) = listed(world, group, InstanceState::Creating) else { return Ok(()) };
         coming.truncate(self.rng.usize(1..4));
-        let nodes: Vec<_> = coming.into_iter().map(|id| NamedNode { id, create_error: false }).collect();
+        let nodes: Vec<_> = coming.into_iter().map(|id| NamedNode { id, kind: NodeKind::Unregistered }).collect();
         if nodes.is_empty() {
             return Ok(());
         }
@@ -271,6 +271,7 @@ fn failed(world: &World, group: &str) -> Option<Vec<NamedNode>> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;
     let failed = view.status.instances.iter().filter(|reported| reported.failure.is_some());
-    let nodes: Vec<_> = failed.map(|reported| NamedNode { id: reported.id.clone(), create_error: true }).collect();
+    let nodes: Vec<_> =
+        failed.map(|reported| NamedNode { id: reported.id.clone(), kind: NodeKind::CreateError }).collect();
     (!nodes.is_empty()).then_some(nodes)
 }

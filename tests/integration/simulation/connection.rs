@@ -4,12 +4,11 @@
 
 use std::future::pending;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use async_trait::async_trait;
 use headcount::cloud::{
-    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
-    Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
+    Acceptance, Cloud, CloudError, Deletion, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
+    Listing, OperationHandle, Progress, ProviderId, Shortfall, WritableCloud,
 };
 use headcount::clouds::simulated::Simulated;
 use tokio::sync::watch;
@@ -70,21 +69,7 @@ impl Cloud for Connection {
         self.carry(self.cloud.all_instance_types()).await
     }
 
-    fn recognise(&self, id: &str) -> Recognition {
-        self.cloud.recognise(id)
-    }
-
-    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        self.cloud.placeholder(reading, label)
-    }
-
-    fn family(&self) -> Family {
-        self.cloud.family()
-    }
-
-    fn now(&self) -> SystemTime {
-        self.cloud.now()
-    }
+    pass_on_what_calls_nothing!();
 }
 
 #[async_trait]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use headcount::cloud::SharedCloud;
 use headcount::clouds::simulated::{CallKind, Faults, Simulated};
-use headcount::fleet::{Fleet, Policies, Settings};
+use headcount::fleet::{Cadence, Fleet, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -152,7 +152,7 @@ fn process(cloud: &Arc<Simulated>) -> (Arc<Fleet>, watch::Sender<bool>) {
     let (connection, cutter) = Connection::to(cloud);
     let fleet = Fleet::start(Settings {
         sources: vec![(Arc::from("sim"), Arc::new(connection) as SharedCloud)],
-        refresh_interval: Duration::from_secs(10),
+        cadence: Cadence::new(Duration::from_secs(10), None),
         catalog: Arc::new(Catalog::new(Vec::new())),
         policies: Arc::new(Policies::default()),
         read_only: false,

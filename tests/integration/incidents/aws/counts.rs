@@ -3,7 +3,7 @@
 use headcount::grpc::proto::Instance;
 
 use super::{
-    FOR_EVER, aws, capacity, desired_written, errors, exhausted, group, open, open_sleepy, terminations, texts,
+    FOREVER, aws, capacity, desired_written, errors, exhausted, group, open, open_sleepy, terminations, texts,
 };
 use crate::emulators::Emulator;
 use crate::emulators::setup::Setup;
@@ -80,7 +80,7 @@ async fn asg_decrease_with_placeholders() {
 
 #[tokio::test]
 async fn asg_terminating_masks_shortfall() {
-    let slow = exhausted("web", (0, 10, 5)).delete_time(FOR_EVER..=FOR_EVER);
+    let slow = exhausted("web", (0, 10, 5)).delete_time(FOREVER..=FOREVER);
     let mut setup = open([slow]).await;
     let victims = setup.client.nodes_in("web", 1).await[..3].to_vec();
     setup.emulator.simulated().world(|world, now| {

@@ -5,7 +5,7 @@ use headcount::clouds::simulated::{
 };
 use tonic::Code;
 
-use super::{FOR_EVER, aws, capacity, desired_written, group, instance_id, open, open_sleepy, terminations, texts};
+use super::{FOREVER, aws, capacity, desired_written, group, instance_id, open, open_sleepy, terminations, texts};
 use crate::emulators::aws::Busy;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint, aws as emulator};
@@ -16,7 +16,7 @@ const TERMINATE: &str = "Action=TerminateInstanceInAutoScalingGroup";
 #[tokio::test]
 async fn asg_double_terminate() {
     // A lifecycle hook keeps the instance for an hour.
-    let aws = aws([group("web", (1, 10, 4)).delete_time(FOR_EVER..=FOR_EVER)]);
+    let aws = aws([group("web", (1, 10, 4)).delete_time(FOREVER..=FOREVER)]);
     aws.group_details("web", |details| details.lifecycles = vec![(Phase::Deleting, "Terminating:Wait".to_owned())]);
     let mut setup = Setup::open(aws).await;
     let victim = setup.client.nodes_in("web", 1).await.remove(1);

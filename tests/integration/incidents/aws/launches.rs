@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use headcount::clouds::simulated::{CallFault, CallKind, LaunchOutcome, Phase, Pick, PlannedFailure, ReadFault};
 
-use super::{FOR_EVER, aws, capacity, desired_written, errors, exhausted, group, open, quick, texts};
+use super::{FOREVER, aws, capacity, desired_written, errors, exhausted, group, open, quick, texts};
 use crate::emulators::aws::{Aws, Past};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
@@ -107,7 +107,7 @@ async fn asg_one_zone_fails() {
     both.retry_every = Duration::from_secs(2);
     // It does not try again.
     let mut one = group("one", (0, 20, 2)).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), quick()));
-    one.retry_every = FOR_EVER;
+    one.retry_every = FOREVER;
     let mut setup = open([next, both, one]).await;
     for name in ["next", "both", "one"] {
         setup.client.increase(name, 1).await.expect("accepted");
@@ -151,7 +151,7 @@ async fn in_hook(client: &mut Client, aws: &Aws, name: &str, number: usize) -> V
 
 #[tokio::test]
 async fn asg_terminating_wait_and_shortfall() {
-    let mut setup = open([exhausted("web", (0, 20, 6)).delete_time(FOR_EVER..=FOR_EVER)]).await;
+    let mut setup = open([exhausted("web", (0, 20, 6)).delete_time(FOREVER..=FOREVER)]).await;
     let client = &mut setup.client;
     let victims = in_hook(client, &setup.emulator, "web", 3).await;
     client.increase("web", 3).await.expect("accepted");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::Code;
 
-use super::{FOR_EVER, aws, desired_written, group};
+use super::{FOREVER, aws, desired_written, group};
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
@@ -107,7 +107,7 @@ async fn asg_slow_pages() {
 async fn asg_credentials_rotated() {
     let file = |key: &str| format!("[default]\naws_access_key_id = {key}\naws_secret_access_key = secret\n");
     let accept = |aws: &Aws, key: &str| aws.behavior(|behavior| behavior.access_key = Some(key.to_owned()));
-    let aws = aws([group("web", (0, 10, 2)).delete_time(FOR_EVER..=FOR_EVER)]);
+    let aws = aws([group("web", (0, 10, 2)).delete_time(FOREVER..=FOREVER)]);
     accept(&aws, "AKIAFIRST");
     let settings: String = aws.settings().iter().map(|line| format!("      {line}\n")).collect();
     let config = ConfigFile::new(&format!(

@@ -21,7 +21,7 @@ use crate::emulators::{Emulator, Request};
 use crate::peers::headcount::Client;
 
 /// Longer than any test: instances stay, and failed launches are not retried.
-const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
+const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A refresh interval longer than any test, so that Headcount knows only what it read for a write.
 const SELDOM: &str = "10m";
@@ -48,7 +48,7 @@ fn failing(plan: GroupPlan, failure: PlannedFailure) -> GroupPlan {
     let mut plan = plan.launches(Pick::Always, LaunchOutcome::fails(failure, quick()));
     // In a group of several zones, a failure is final only after 10 s.
     plan.zones.truncate(1);
-    plan.retry_every = FOR_EVER;
+    plan.retry_every = FOREVER;
     plan
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tonic::Code;
 
-use super::{FOR_EVER, aws, capacity, desired_written, group, open, terminations, texts};
+use super::{FOREVER, aws, capacity, desired_written, group, open, terminations, texts};
 use crate::emulators::Emulator;
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
@@ -14,8 +14,7 @@ use crate::peers::headcount::{Client, refused};
 
 /// AWS launches this many beyond the desired capacity, and keeps them for the whole test.
 fn surplus(aws: &Aws, name: &str, count: u32) {
-    let launch =
-        |world: &mut headcount::clouds::simulated::World, now| world.launch_surplus(now, name, count, FOR_EVER);
+    let launch = |world: &mut headcount::clouds::simulated::World, now| world.launch_surplus(now, name, count, FOREVER);
     aws.simulated().world(launch).expect("it exists");
 }
 

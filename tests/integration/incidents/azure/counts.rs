@@ -6,7 +6,7 @@ use headcount::clouds::simulated::{Accounting, CallFault, CallKind, DeleteOutcom
 use serde_json::json;
 use tonic::Code;
 
-use super::{arm, capacities_written, pool};
+use super::{arm, capacities_written, late, pool};
 use crate::emulators::arm::Arm;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HttpResponse};
@@ -40,7 +40,8 @@ async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
 #[tokio::test]
 async fn vmss_86_believed_48() {
     let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
-    let plan = pool("pool", (1, 200, 86)).deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
+    let plan = pool("pool", (1, 200, 86)).delete_time(late());
+    let plan = plan.deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
     let mut setup = Setup::open(arm([plan])).await;
     let client = &mut setup.client;
     let victims = client.nodes_in("pool", 1).await[..38].to_vec();

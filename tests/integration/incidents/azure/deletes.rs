@@ -5,7 +5,7 @@ use std::time::Duration;
 use headcount::clouds::simulated::{Accounting, DeleteOutcome, Overlap, Pick, PlannedFailure};
 use tonic::Code;
 
-use super::{arm, capacities_written, capacity, deletions, endless, pool, quick, refs};
+use super::{arm, capacities_written, capacity, deletions, endless, late, pool, quick, refs};
 use crate::emulators::Emulator;
 use crate::emulators::arm::MissingInstance;
 use crate::emulators::setup::Setup;
@@ -123,7 +123,7 @@ async fn vmss_partial_delete() {
     for habit in [Accounting::WhenGone, Accounting::OnAccept] {
         let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
         let plan = pool("pool", (0, 20, 10)).accounting(habit);
-        let plan = plan.deletions(Pick::After(3), DeleteOutcome::FailsLater(failure));
+        let plan = plan.delete_time(late()).deletions(Pick::After(3), DeleteOutcome::FailsLater(failure));
         let mut setup = Setup::open(arm([plan])).await;
         let client = &mut setup.client;
         let nodes = client.nodes_in("pool", 1).await;

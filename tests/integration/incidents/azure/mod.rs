@@ -22,6 +22,11 @@ fn quick() -> Span {
     Duration::from_millis(200)..=Duration::from_millis(400)
 }
 
+/// Longer than a response is held for the outcome of its deletion.
+fn late() -> Span {
+    Duration::from_secs(6)..=Duration::from_secs(6)
+}
+
 /// Longer than any test.
 fn endless() -> Span {
     Duration::from_secs(600)..=Duration::from_secs(600)

@@ -6,7 +6,7 @@ use headcount::clouds::simulated::{
     Accounting, CallKind, DeleteOutcome, LaunchOutcome, Pick, PlannedFailure, ReadFault,
 };
 
-use super::{arm, capacities_written, errors, pool, quick, refs};
+use super::{arm, capacities_written, errors, late, pool, quick, refs};
 use crate::emulators::arm::denied;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
@@ -64,7 +64,7 @@ async fn vmss_polls_hang() {
 async fn vmss_preempted_deletes_revived() {
     let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
     let plan = pool("pool", (0, 20, 6)).accounting(Accounting::OnAccept);
-    let plan = plan.deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
+    let plan = plan.delete_time(late()).deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
     let mut setup = Setup::open(arm([plan])).await;
     let nodes = setup.client.nodes_in("pool", 1).await;
     setup.client.delete("pool", &refs(&nodes)[..2]).await.expect("accepted");

@@ -21,7 +21,7 @@ use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::{Client, eventually};
 
 /// Longer than any of these tests lasts: machines neither come nor go meanwhile.
-const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
+const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many run at first.
 const RUNNING: u32 = 6;
@@ -45,7 +45,7 @@ struct KillTest<F> {
     first: Vec<String>,
 }
 
-/// Whether launches take for ever or fail at once.
+/// Whether launches take forever or fail at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Launches {
     Slow,
@@ -53,8 +53,8 @@ enum Launches {
 }
 
 fn plan(plan: GroupPlan, launches: Launches) -> GroupPlan {
-    let mut plan = plan.sized(0, 50, RUNNING).launch_time(FOR_EVER..=FOR_EVER).delete_time(FOR_EVER..=FOR_EVER);
-    plan.retry_every = FOR_EVER;
+    let mut plan = plan.sized(0, 50, RUNNING).launch_time(FOREVER..=FOREVER).delete_time(FOREVER..=FOREVER);
+    plan.retry_every = FOREVER;
     match launches {
         Launches::Slow => plan,
         Launches::Fail => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headcount::cloud::{Family, SharedCloud};
 use headcount::clouds::simulated::{GroupPlan, Simulated};
-use headcount::fleet::{Fleet, Policies, Settings};
+use headcount::fleet::{Cadence, Fleet, Policies, Settings};
 use headcount::grpc::dialect::SendPolicy;
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::{NodeGroup, NodeGroupTargetSizeRequest, NodeGroupsRequest, RefreshRequest};
@@ -27,7 +27,7 @@ async fn node_groups_never_fail() {
     let interval = Duration::from_secs(15);
     let fleet = Fleet::start(Settings {
         sources: vec![("sim".into(), Arc::clone(&cloud) as SharedCloud)],
-        refresh_interval: interval,
+        cadence: Cadence::new(interval, None),
         catalog: Arc::new(Catalog::new(Vec::new())),
         policies: Arc::new(Policies::default()),
         read_only: false,

@@ -1,0 +1,47 @@
+//! Refusing calls that make no sense, before anything is done.
+
+use std::sync::Arc;
+
+use super::error::FleetError;
+use super::limits::NODES_PER_CALL;
+use super::request::Mutation;
+use super::snapshot::{GroupKey, Snapshot};
+use crate::cloud::{Cloud, Recognition};
+
+/// Refuses a call that names too many nodes, or a node of another group. It is refused as a whole: a call that names one
+/// foreign node does nothing.
+pub(super) fn check(
+    group: &Arc<str>,
+    key: &GroupKey,
+    mutation: &Mutation,
+    snapshot: &Snapshot,
+    cloud: &dyn Cloud,
+) -> Result<(), FleetError> {
+    let Mutation::Delete(nodes) = mutation else { return Ok(()) };
+    if nodes.len() > NODES_PER_CALL {
+        let named = nodes.len();
+        return Err(FleetError::Malformed(format!("{named} nodes in one call; at most {NODES_PER_CALL} can be named")));
+    }
+    for node in nodes {
+        let id = node.id.as_str();
+        let complaint = match snapshot.group_of(id) {
+            Some((_, owner)) if owner.key == *key => continue,
+            Some((owner, _)) => format!("node {id:?} belongs to node group {owner}, not to {group}"),
+            None => match cloud.recognise(id) {
+                Recognition::Ours => continue,
+                Recognition::OursInGroup(named) if named == key.name => continue,
+                Recognition::OursInGroup(named) => {
+                    format!("node {id:?} belongs to {named}, not to node group {group}")
+                }
+                Recognition::Foreign if id.is_empty() => {
+                    format!("a node without a provider ID cannot be in node group {group}")
+                }
+                Recognition::Foreign => {
+                    format!("node {id:?} is not of the form that nodes of node group {group} have")
+                }
+            },
+        };
+        return Err(FleetError::Malformed(format!("{complaint}; nothing was deleted")));
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Compares the nodes of the cluster with the instances of the groups, once a minute.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::{Cluster, LiveCluster};
+use crate::cloud::{InstanceState, ProviderId, ReadOnlyCloud, Recognition};
+use crate::fleet::snapshot::{GroupKey, GroupView, Snapshot};
+use crate::kubernetes::{NODES_MAX, Node};
+
+/// An instance of this age is a node, or will never be one: the Cluster Autoscaler's default of --max-node-provision-time.
+pub const NODE_AGE: Duration = Duration::from_secs(15 * 60);
+/// Groups whose instances' age is asked for in one look. Each costs a call or a few.
+const ASKED_MAX: usize = 20;
+/// How long the cloud may take to tell the age of a group's instances.
+const AGE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Judges by what it saw before.
+#[derive(Default)]
+pub(in crate::fleet) struct Judge {
+    clouds: HashMap<Arc<str>, ReadOnlyCloud>,
+    cluster: Arc<LiveCluster>,
+    groups: HashMap<GroupKey, Known>,
+}
+
+/// What is known of a group.
+enum Known {
+    /// One of its instances was a node of this cluster, so the group belongs to it.
+    Ours,
+    /// None of its instances was one yet.
+    Unproven {
+        /// The instances that ran when the group was first seen. What started later was launched on behalf of this cluster, and
+        /// may simply fail to join it: the Cluster Autoscaler has to be able to delete it.
+        inherited: HashSet<ProviderId>,
+        /// Those of them that are old enough to be nodes.
+        old: HashSet<ProviderId>,
+    },
+}
+
+impl Judge {
+    pub(in crate::fleet) fn new(clouds: HashMap<Arc<str>, ReadOnlyCloud>, cluster: Arc<LiveCluster>) -> Self {
+        Self { clouds, cluster, groups: HashMap::new() }
+    }
+
+    /// Judges all groups by these nodes; `None` if nodes cannot be read.
+    pub(in crate::fleet) async fn look(&mut self, snapshot: &Snapshot, nodes: Option<&[Arc<Node>]>) {
+        let nodes: HashSet<ProviderId> = nodes
+            .unwrap_or_default()
+            .iter()
+            .filter(|node| !node.provider_id.is_empty())
+            .map(|node| ProviderId::from(node.provider_id.as_str()))
+            .collect();
+        let views: BTreeMap<&GroupKey, &GroupView> = snapshot.groups().map(|(_, view)| (&view.key, &**view)).collect();
+        self.groups.retain(|key, _| views.contains_key(key));
+        // Also while there are no nodes to compare with: what starts from now on is this cluster's.
+        for (key, view) in &views {
+            if !self.groups.contains_key(*key) {
+                let inherited = running(view).into_iter().cloned().collect();
+                self.groups.insert((*key).clone(), Known::Unproven { inherited, old: HashSet::new() });
+            }
+        }
+        // A list without nodes, or one that was cut off, says nothing.
+        if nodes.is_empty() || nodes.len() >= NODES_MAX {
+            return self.cluster.store(None);
+        }
+        let comparable = self.comparable_sources(&nodes);
+        let mut strangers = HashMap::new();
+        let mut asked = 0;
+        for (key, view) in views.into_iter().filter(|(key, _)| comparable.contains(&key.source)) {
+            let running = running(view);
+            let Some(known) = self.groups.get_mut(key) else { continue };
+            if running.iter().any(|id| nodes.contains(*id)) {
+                *known = Known::Ours;
+            }
+            let Known::Unproven { inherited, old } = known else { continue };
+            inherited.retain(|id| running.contains(id));
+            old.retain(|id| inherited.contains(id));
+            if old.is_empty() && !inherited.is_empty() && asked < ASKED_MAX {
+                asked += 1;
+                if let Some(cloud) = self.clouds.get(&key.source) {
+                    *old = old_instances(cloud, key, inherited).await;
+                }
+                if !old.is_empty() {
+                    tracing::warn!(
+                        group = %key, instances = old.len(),
+                        "node group seems to belong to another cluster: none of its instances is a node of this one; deletions are refused"
+                    );
+                }
+            }
+            if !old.is_empty() {
+                strangers.insert(key.clone(), old.len());
+            }
+        }
+        self.cluster.store(Some(Cluster { judged: Instant::now(), nodes, strangers }));
+    }
+
+    /// The sources some of whose instances could be among these nodes. The nodes of another cloud say nothing about a source.
+    fn comparable_sources(&self, nodes: &HashSet<ProviderId>) -> HashSet<Arc<str>> {
+        let recognises =
+            |cloud: &ReadOnlyCloud| nodes.iter().any(|id| cloud.recognise(id.as_str()) != Recognition::Foreign);
+        self.clouds.iter().filter(|(_, cloud)| recognises(cloud)).map(|(name, _)| Arc::clone(name)).collect()
+    }
+}
+
+fn running(view: &GroupView) -> HashSet<&ProviderId> {
+    let instances = view.status.instances.iter();
+    instances
+        .filter(|reported| reported.exists && reported.state == InstanceState::Running && reported.failure.is_none())
+        .map(|reported| &reported.id)
+        .collect()
+}
+
+/// Those that are old enough to be nodes; none if the cloud does not say.
+async fn old_instances(
+    cloud: &ReadOnlyCloud,
+    group: &GroupKey,
+    inherited: &HashSet<ProviderId>,
+) -> HashSet<ProviderId> {
+    let instances: Vec<ProviderId> = inherited.iter().cloned().collect();
+    let before = cloud.now() - NODE_AGE;
+    match timeout(AGE_LIMIT, cloud.created_before(&group.name, &instances, before)).await {
+        Ok(Ok(old)) => old.into_iter().collect(),
+        Ok(Err(error)) => {
+            tracing::debug!(%group, %error, "age of instances cannot be read");
+            HashSet::new()
+        }
+        Err(_elapsed) => HashSet::new(),
+    }
+}

@@ -1,0 +1,133 @@
+//! Whether a node group belongs to another cluster.
+//!
+//! The Cluster Autoscaler deletes instances that do not become nodes of its cluster within 15 minutes. If a group's tags were copied
+//! from another cluster's, or two clusters discover the same groups, these instances are the other cluster's nodes
+//! (autoscaler #8084). Headcount therefore deletes from a group that seems to belong to another cluster only what is a node of this one.
+//!
+//! The decision is pure. `judge.rs` finds out what it is based on. Where nodes cannot be read, nothing is refused.
+
+mod judge;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::time::Instant;
+
+pub(super) use judge::Judge;
+pub use judge::NODE_AGE;
+
+use super::error::Refusal;
+use super::snapshot::GroupKey;
+use crate::cloud::ProviderId;
+
+/// A judgement that is older than this is not used: the nodes cannot be read any more. They are read once a minute.
+const JUDGEMENT_LIFE: Duration = Duration::from_secs(3 * 60);
+
+/// What the nodes of the cluster say of node groups.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    judged: Instant,
+    nodes: HashSet<ProviderId>,
+    /// Groups with instances that this process did not launch and that are old enough to be nodes, none of which is one; and how
+    /// many such instances.
+    strangers: HashMap<GroupKey, usize>,
+}
+
+impl Cluster {
+    /// Decides whether these instances of a group may be deleted. `clusters` are those that the group's tags name.
+    ///
+    /// # Errors
+    ///
+    /// Names the first instance that is not a node of this cluster, if the group seems to belong to another one.
+    pub(super) fn permit(
+        &self,
+        group: &GroupKey,
+        clusters: &BTreeSet<String>,
+        named: &[&ProviderId],
+    ) -> Result<(), Refusal> {
+        let reason = match self.strangers.get(group) {
+            Some(number) => format!("none of its {number} instances older than 15 minutes is a node of this cluster"),
+            None if clusters.len() > 1 => {
+                let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
+                format!("its tags name the clusters {}", names.join(" and "))
+            }
+            None => return Ok(()),
+        };
+        match named.iter().find(|id| !self.nodes.contains(**id)) {
+            Some(instance) => Err(Refusal::Foreign { instance: (*instance).clone(), reason }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is known of the cluster's nodes at the moment. Keepers read it, and one task replaces it.
+#[derive(Debug, Default)]
+pub(super) struct LiveCluster(ArcSwapOption<Cluster>);
+
+impl LiveCluster {
+    /// The last judgement; `None` without nodes to judge by, or if it is too old.
+    pub(super) fn load(&self, now: Instant) -> Option<Arc<Cluster>> {
+        let cluster = self.0.load_full()?;
+        (now.saturating_duration_since(cluster.judged) <= JUDGEMENT_LIFE).then_some(cluster)
+    }
+
+    fn store(&self, cluster: Option<Cluster>) {
+        self.0.store(cluster.map(Arc::new));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> ProviderId {
+        ProviderId::from(name)
+    }
+
+    fn key(name: &str) -> GroupKey {
+        GroupKey { source: "us".into(), name: name.into() }
+    }
+
+    fn cluster(strangers: &[&str]) -> Cluster {
+        Cluster {
+            judged: Instant::now(),
+            nodes: [id("aws:///a/i-1"), id("aws:///a/i-2")].into(),
+            strangers: strangers.iter().map(|name| (key(name), 3)).collect(),
+        }
+    }
+
+    fn tags(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn instances_of_a_group_without_any_node_are_not_deleted() {
+        let refusal = cluster(&["web"]).permit(&key("web"), &tags(&[]), &[&id("aws:///a/i-9")]).expect_err("foreign");
+        let text = refusal.to_string();
+        assert!(text.starts_with("aws:///a/i-9 is not a node of this cluster"), "{text}");
+        assert!(
+            text.contains("none of its 3 instances older than 15 minutes") && text.contains("foreign: allow"),
+            "{text}"
+        );
+        assert_eq!(cluster(&["web"]).permit(&key("db"), &tags(&["prod"]), &[&id("aws:///a/i-9")]), Ok(()));
+    }
+
+    #[test]
+    fn a_group_that_is_tagged_for_two_clusters_loses_only_nodes_of_this_one() {
+        let permit = |named: &[&ProviderId]| cluster(&[]).permit(&key("web"), &tags(&["prod", "staging"]), named);
+        assert_eq!(permit(&[&id("aws:///a/i-1"), &id("AWS:///a/I-2")]), Ok(()));
+        let refusal = permit(&[&id("aws:///a/i-1"), &id("aws:///a/i-9")]).expect_err("foreign");
+        assert!(refusal.to_string().contains("its tags name the clusters prod and staging"), "{refusal}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_judgement_ends_when_nodes_can_no_longer_be_read() {
+        let live = LiveCluster::default();
+        assert!(live.load(Instant::now()).is_none());
+        live.store(Some(cluster(&["web"])));
+        assert!(live.load(Instant::now() + JUDGEMENT_LIFE).is_some());
+        assert!(live.load(Instant::now() + JUDGEMENT_LIFE + Duration::from_secs(1)).is_none());
+    }
+}

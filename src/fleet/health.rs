@@ -1,0 +1,88 @@
+//! How the sources are doing: what the probes, `/readyz` and errors report, and when the fleet is ready.
+
+use std::time::Duration;
+
+use futures_util::future::{join_all, select_all};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::Fleet;
+use super::limits::WAIT_FOR_ALL_SOURCES;
+use super::source::Health;
+use crate::tasks::{TaskKind, Tasks};
+
+impl Fleet {
+    /// For how long no source at all has been read.
+    pub fn unread_for(&self) -> Duration {
+        let last = self.sources().filter_map(|(_, health)| health.good).max();
+        last.unwrap_or(self.started).elapsed()
+    }
+
+    /// What is wrong with each source that something is wrong with, in one word, and since when. The log has the texts.
+    pub fn complaints(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (name, health) in self.sources() {
+            let since = match (health.problem.is_some(), health.good) {
+                (false, Some(_)) => continue,
+                (_, Some(good)) => format!("for {}s", good.elapsed().as_secs()),
+                (_, None) => "since the start".to_owned(),
+            };
+            complaints.push(format!("source {name}: {}, not read {since}", health.why.unwrap_or("waiting")));
+        }
+        let failing = self.tasks.failed().into_iter().filter(|(_, health)| health.is_failing());
+        complaints
+            .extend(failing.map(|(name, health)| format!("{name}: panicked or ended, {} times", health.failures)));
+        complaints
+    }
+
+    /// What is wrong with each source that something is wrong with.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (name, health) in self.sources() {
+            match (&health.problem, health.good) {
+                (Some(problem), _) => problems.push(format!("{name}: {problem}")),
+                (None, None) if health.found > 0 => {
+                    problems.push(format!("{name}: not listed yet, {} groups so far", health.found));
+                }
+                (None, None) => problems.push(format!("{name}: not listed yet")),
+                (None, Some(_)) => {}
+            }
+        }
+        problems
+    }
+
+    /// The sources whose listings take longer than the refresh interval: what they serve is older than configured.
+    pub fn delays(&self) -> Vec<String> {
+        let seconds = |time: Duration| humantime::format_duration(Duration::from_secs(time.as_secs())).to_string();
+        let slow = self
+            .sources()
+            .filter_map(|(name, health)| Some((name, health.took.filter(|took| *took > self.cadence.busy())?)));
+        slow.map(|(name, took)| format!("{name}: slow, a listing takes {}", seconds(took))).collect()
+    }
+}
+
+/// Says when the fleet is ready: at once when all sources are good, after a while when some are.
+pub(super) fn watch_readiness(mut sources: Vec<watch::Receiver<Health>>, tasks: &Tasks) -> watch::Receiver<bool> {
+    let (ready, seen) = watch::channel(false);
+    let mut restarts = tasks.supervise(TaskKind::Readiness, "");
+    let patience = Instant::now() + WAIT_FOR_ALL_SOURCES;
+    tokio::spawn(async move { while restarts.run(say_when_ready(&mut sources, &ready, patience)).await {} });
+    seen
+}
+
+async fn say_when_ready(sources: &mut [watch::Receiver<Health>], ready: &watch::Sender<bool>, patience: Instant) {
+    let all = join_all(sources.iter_mut().map(good));
+    if timeout_at(patience, all).await.is_err() {
+        tracing::warn!("some sources cannot be read; serving the others from now on");
+        let any = sources.iter_mut().map(|source| Box::pin(good(source)));
+        select_all(any).await;
+    }
+    ready.send_replace(true);
+}
+
+/// Waits for a source's first good listing. One that is gone never has one.
+async fn good(source: &mut watch::Receiver<Health>) {
+    if source.wait_for(|health| health.good.is_some()).await.is_err() {
+        std::future::pending().await
+    }
+}

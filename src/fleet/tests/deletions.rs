@@ -1,0 +1,74 @@
+//! What becomes of a deletion, whatever the cloud responded.
+
+use super::super::doubt::{Doubt, doubt};
+use super::*;
+
+#[test]
+fn a_deletion_without_a_response_counts_as_done_until_a_read_settles_it() {
+    let lost = || {
+        let mut group = Group::new(5, running(0..5));
+        group.state.lose_deletion(OperationId(9), ids(0..2).into_iter().collect(), group.now);
+        assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (3, 2));
+        group
+    };
+    let mut group = lost();
+    group.see(5, running(0..5));
+    assert_eq!(group.target(), 3, "a read may lag behind");
+    assert!(group.state.in_flight().is_unsettled(&id(0)));
+    group.now += Duration::from_secs(31);
+    group.see(5, running(0..5));
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (5, 0), "it did not take effect");
+    assert!(!group.state.in_flight().has_unsettled());
+
+    let mut group = lost();
+    group.see(4, all(&[deleting(0..1, Counts::No), running(1..5)]));
+    assert!(!group.state.in_flight().is_unsettled(&id(0)), "it took effect for this one");
+    assert!(group.state.in_flight().is_unsettled(&id(1)));
+    assert_eq!(group.target(), 3);
+    group.see(3, running(2..5));
+    assert!(!group.state.in_flight().has_unsettled());
+    assert_eq!(group.target(), 3);
+}
+
+#[test]
+fn instances_that_the_cloud_reports_as_leaving_are_leaving() {
+    let mut group = Group::new(5, running(0..5));
+    group.state.note_leaving(OperationId(99), &ids(0..1), group.now);
+    group.see(5, running(0..5));
+    assert_eq!(group.target(), 4);
+    group.now += Duration::from_secs(40);
+    group.see(5, running(0..5));
+    assert_eq!(group.target(), 5, "unless the readings go on to say otherwise");
+}
+
+#[test]
+fn the_target_is_derived_again_from_each_observation() {
+    let mut group = Group::new(5, running(0..5));
+    for _ in 0..10 {
+        let delete = group.delete(0..2);
+        group.see(5, running(0..5));
+        assert_eq!(group.target(), 3);
+        group.fail(delete, 5, running(0..5));
+        assert_eq!(group.target(), 5, "a failed operation leaves nothing behind");
+    }
+    assert_eq!(census(group.observation(), group.state.in_flight()).shortfall, 0);
+}
+
+#[test]
+fn one_empty_list_does_not_settle_a_deletion_without_a_response() {
+    let mut group = Group::new(1, running(0..1));
+    let ended = group.now;
+    group.state.lose_deletion(OperationId(9), ids(0..1).into_iter().collect(), ended);
+    assert_eq!((group.target(), group.state.may_live_on()), (0, 1));
+    group.now += Duration::from_secs(1);
+    let empty = group.reading(1, vec![]);
+    let doubted = doubt(&group.state, &empty);
+    assert_eq!(
+        doubted,
+        Some(Doubt::InstancesGone { before: 1, after: 0 }),
+        "the list may be wrong, and the instance live"
+    );
+    group.see(0, deleting(0..1, Counts::UntilDeleted));
+    let empty = group.reading(0, vec![]);
+    assert_eq!(doubt(&group.state, &empty), None, "it was seen being deleted");
+}

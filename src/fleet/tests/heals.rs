@@ -1,0 +1,121 @@
+//! When a capacity is raised back, and how far.
+
+use super::super::doubt::doubt;
+use super::*;
+
+#[test]
+fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
+    let mut group = Group::new(7, running(0..6));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.cancel(&named);
+    group.write(7, 6, None);
+    assert_eq!(plan::healed_capacity(&group.state), None);
+    let late = group.reading(6, running(0..7));
+    assert_eq!(doubt(&group.state, &late), None);
+    group.see(6, running(0..7));
+    assert_eq!(plan::healed_capacity(&group.state), Some(7));
+    group.now += Duration::from_secs(40);
+    group.see(6, running(0..7));
+    assert_eq!(plan::healed_capacity(&group.state), None, "another client's doing by now");
+}
+
+#[test]
+fn a_scale_up_that_undid_a_larger_one_of_another_client_is_healed() {
+    let mut group = Group::new(3, running(0..3));
+    group.write(3, 5, None);
+    group.see(5, running(0..3));
+    assert!(!group.state.is_watched(group.now), "nothing to watch for");
+    group.see(5, running(0..9));
+    assert_eq!(plan::healed_capacity(&group.state), Some(9));
+    group.see(2, running(0..9));
+    assert_eq!(plan::healed_capacity(&group.state), None, "lower than what was written");
+}
+
+#[test]
+fn a_reduction_is_healed_after_deletions_and_scale_ups_too() {
+    let mut group = Group::new(7, running(0..6));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.cancel(&named);
+    group.write(7, 6, None);
+    group.see(6, running(0..6));
+    group.delete(0..2);
+    group.see(4, running(2..7));
+    assert_eq!(plan::healed_capacity(&group.state), Some(5), "deletions lowered it further");
+    group.write(4, 5, None);
+    group.see(5, running(2..8));
+    assert_eq!(plan::healed_capacity(&group.state), Some(6), "one more came up");
+    group.see(3, running(2..8));
+    assert_eq!(plan::healed_capacity(&group.state), None, "lower than anything of ours explains");
+}
+
+#[test]
+fn a_start_raises_nothing() {
+    assert_eq!(plan::healed_capacity(&Group::new(10, running(0..14)).state), None);
+}
+
+#[test]
+fn a_surplus_is_never_raised_above_the_capacity_before_our_reduction_or_the_maximum() {
+    let mut group = Group::new(12, running(0..10));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.cancel(&named);
+    group.write(12, 10, None);
+    group.see(10, running(0..15));
+    assert_eq!(plan::healed_capacity(&group.state), Some(12));
+    group.write_heal(10, 12);
+    group.see(12, running(0..15));
+    assert_eq!(plan::healed_capacity(&group.state), None, "a heal does not raise its own bound");
+    let mut group = Group::new(98, running(0..98));
+    group.write(98, 100, None);
+    group.see(100, running(0..105));
+    assert_eq!(plan::healed_capacity(&group.state), None, "never above the maximum");
+}
+
+#[test]
+fn the_capacity_is_raised_back_for_deletions_that_failed_after_it_dropped_them() {
+    let mut group = Group::new(8, running(0..8));
+    let delete = group.delete(0..3);
+    group.see(5, all(&[deleting(0..3, Counts::UntilDeleted), running(3..8)]));
+    assert_eq!(plan::healed_capacity(&group.state), None);
+    group.fail(delete, 5, running(0..8));
+    assert_eq!(plan::healed_capacity(&group.state), Some(8));
+    group.see(5, running(0..10));
+    assert_eq!(plan::healed_capacity(&group.state), Some(8), "at most to what it was before the deletion");
+}
+
+#[test]
+fn a_heal_that_was_refused_is_tried_again() {
+    let mut group = Group::new(7, running(0..6));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.cancel(&named);
+    group.write(7, 6, None);
+    group.see(6, running(0..7));
+    group.state.send_capacity((6, 7), WriteReason::Heal, false, group.now);
+    assert_eq!(plan::healed_capacity(&group.state), Some(7));
+    group.write_heal(6, 7);
+    group.see(7, running(0..7));
+    assert_eq!(plan::healed_capacity(&group.state), None, "until one is accepted");
+}
+
+#[test]
+fn a_reduction_by_another_client_is_not_undone() {
+    let mut group = Group::new(7, running(0..7));
+    group.see(6, running(0..7));
+    assert_eq!(plan::healed_capacity(&group.state), None);
+}
+
+#[test]
+fn a_refused_deletion_neither_takes_room_from_a_heal_nor_adds_to_it() {
+    let mut group = Group::new(3, running(0..2));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.cancel(&named);
+    group.write(3, 2, None);
+    group.see(2, running(0..3));
+    group.state.send_deletion(3);
+    group.state.refuse_deletion(3);
+    group.see(2, running(0..3));
+    assert_eq!(plan::healed_capacity(&group.state), Some(3), "one came up under the decrease");
+    group.state.send_deletion(5);
+    group.state.refuse_deletion(5);
+    group.see(2, running(0..6));
+    assert_eq!(plan::healed_capacity(&group.state), Some(3), "never above the capacity before the decrease");
+}

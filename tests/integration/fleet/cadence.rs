@@ -1,0 +1,74 @@
+//! How often a source is listed: 5 s apart while it is busy, 20 s at rest, 100 s on a standby.
+
+use std::time::Duration;
+
+use headcount::clouds::simulated::{CallKind, GroupPlan, LaunchOutcome, Pick};
+use tokio::time::{Instant, sleep};
+
+use super::fixture::{Fixture, no_capacity, seconds};
+
+/// Long enough for a source to come to rest.
+const REST: Duration = Duration::from_secs(130);
+
+/// How many listings begin in this time, while the Cluster Autoscaler calls `Refresh` every 10 s.
+async fn listings_during(fixture: &Fixture, time: Duration) -> usize {
+    let (before, end) = (fixture.calls(CallKind::List), Instant::now() + time);
+    while Instant::now() < end {
+        call(fixture).await;
+        fixture.fleet.refresh(Instant::now() + Duration::from_secs(5)).await.expect("fresh");
+        sleep(Duration::from_secs(10)).await;
+    }
+    fixture.calls(CallKind::List) - before
+}
+
+async fn call(fixture: &Fixture) {
+    fixture.fleet.note_call(Instant::now() + Duration::from_secs(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_at_rest_is_listed_less_often_whatever_refresh_asks() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
+    let busy = listings_during(&fixture, Duration::from_secs(100)).await;
+    sleep(REST).await;
+    let idle = listings_during(&fixture, Duration::from_secs(100)).await;
+    assert!((18..=21).contains(&busy), "{busy} listings in 100 s");
+    assert!((4..=6).contains(&idle), "{idle} listings in 100 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_launch_in_a_source_at_rest_is_seen_within_15_s() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
+    sleep(REST).await;
+    let fails = LaunchOutcome::fails(no_capacity(), seconds(3));
+    fixture.cloud().replan("g", |plan| plan.launches_now(Pick::Always, fails)).expect("exists");
+    fixture.increase("g", 2).await.expect("accepted");
+    let written = Instant::now();
+    fixture.until("the failure is listed", |fixture| fixture.failed("g").len() == 2).await;
+    assert!(written.elapsed() <= Duration::from_secs(15), "{:?}", written.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_by_another_client_makes_a_source_busy() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
+    sleep(REST).await;
+    fixture.cloud().set_desired_externally("g", 6).expect("exists");
+    fixture.until("it is seen", |fixture| fixture.target("g") == 6).await;
+    let busy = listings_during(&fixture, Duration::from_secs(50)).await;
+    assert!(busy >= 9, "{busy} listings in 50 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_is_listed_seldom_and_its_first_call_waits_for_a_listing() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
+    call(&fixture).await;
+    sleep(Duration::from_secs(601)).await;
+    let before = fixture.calls(CallKind::List);
+    sleep(Duration::from_secs(1000)).await;
+    let listings = fixture.calls(CallKind::List) - before;
+    assert!((9..=11).contains(&listings), "{listings} listings in 1000 s");
+    fixture.until("a listing has just been made", |fixture| fixture.calls(CallKind::List) > before + listings).await;
+    sleep(Duration::from_secs(5)).await;
+    fixture.cloud().set_desired_externally("g", 6).expect("exists");
+    call(&fixture).await;
+    assert_eq!(fixture.target("g"), 6, "the next listing by itself was 95 s away");
+}
