@@ -8,8 +8,6 @@ use super::reading::GroupName;
 pub struct AdverseSettings {
     /// The settings found.
     pub found: Vec<AdverseSetting>,
-    /// Groups whose tags name several clusters, with the names.
-    pub shared: Vec<(GroupName, Vec<String>)>,
     /// Calls that failed, so that some settings are unknown.
     pub unread: Vec<CloudError>,
 }

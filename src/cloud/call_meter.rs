@@ -34,8 +34,14 @@ const THROTTLED: FamilySpec = FamilySpec::counter(
     "Requests that the cloud refused because of too many requests",
 );
 
+const RENEWALS: FamilySpec = FamilySpec::counter(
+    "headcount_cloud_credential_renewals",
+    &["source", "result"],
+    "Times that the credentials of a source were loaded again, by result: success, or failure, after which the earlier ones stay in use",
+);
+
 /// The families of this module.
-pub const CALL_FAMILIES: [FamilySpec; 4] = [REQUESTS, ERRORS, SECONDS, THROTTLED];
+pub const CALL_FAMILIES: [FamilySpec; 5] = [REQUESTS, ERRORS, SECONDS, THROTTLED, RENEWALS];
 
 /// The buckets of the in-tree AWS provider's histogram of the same kind, in seconds.
 const BUCKETS: [f64; 17] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0];
@@ -65,6 +71,18 @@ struct ApiLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RenewalLabels {
+    source: Arc<str>,
+    result: &'static str,
+}
+
+impl RenewalLabels {
+    fn of(source: &Arc<str>, succeeded: bool) -> Self {
+        Self { source: Arc::clone(source), result: if succeeded { "success" } else { "failure" } }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SourceLabel {
     source: Arc<str>,
 }
@@ -76,6 +94,7 @@ pub struct CallMetrics {
     errors: Family<ApiLabels, Counter>,
     seconds: Family<CallLabels, Histogram, fn() -> Histogram>,
     throttled: Family<SourceLabel, Counter>,
+    renewals: Family<RenewalLabels, Counter>,
 }
 
 impl Default for CallMetrics {
@@ -85,6 +104,7 @@ impl Default for CallMetrics {
             errors: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             throttled: Family::default(),
+            renewals: Family::default(),
         }
     }
 }
@@ -96,12 +116,16 @@ impl CallMetrics {
         ERRORS.register(registry, self.errors.clone());
         SECONDS.register(registry, self.seconds.clone());
         THROTTLED.register(registry, self.throttled.clone());
+        RENEWALS.register(registry, self.renewals.clone());
     }
 
     /// The meter of one source.
     pub fn meter(&self, source: &str) -> CallMeter {
         let source: Arc<str> = source.into();
-        let _from_zero = self.throttled.get_or_create(&SourceLabel { source: Arc::clone(&source) });
+        drop(self.throttled.get_or_create(&SourceLabel { source: Arc::clone(&source) }));
+        for succeeded in [true, false] {
+            drop(self.renewals.get_or_create(&RenewalLabels::of(&source, succeeded)));
+        }
         CallMeter(Some(Arc::new(SourceMeter { source, metrics: self.clone(), codes: Mutex::default() })))
     }
 }
@@ -144,6 +168,12 @@ impl CallMeter {
             drop(meter.metrics.seconds.get_or_create(&labels));
             drop(meter.metrics.errors.get_or_create(&ApiLabels { source: Arc::clone(&meter.source), api }));
         }
+    }
+
+    /// Counts that credentials were loaded again.
+    pub fn credentials_renewed(&self, succeeded: bool) {
+        let Some(meter) = &self.0 else { return };
+        meter.metrics.renewals.get_or_create(&RenewalLabels::of(&meter.source, succeeded)).inc();
     }
 
     /// Counts a call that took this long.

@@ -9,7 +9,9 @@ mod budget;
 mod call_meter;
 mod error;
 pub mod go_syntax;
+pub mod in_tree;
 mod instance_type;
+mod label;
 mod launch_spec;
 mod price;
 mod reading;
@@ -29,8 +31,9 @@ pub use budget::Budget;
 pub use call_meter::{CALL_FAMILIES, CallMeter, CallMetrics, CallStatus};
 pub use error::{CloudError, Fault};
 pub use instance_type::{Accelerator, Architecture, InstanceType};
+pub use label::{is_label_key, is_label_value};
 pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
-pub use price::{Currency, ListedPrice, Market};
+pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupName, GroupReading, Instance, InstanceState,
     LaunchActivity, Listing, Permit, ProviderId, Shortfall,
@@ -76,6 +79,17 @@ pub trait Cloud: Send + Sync {
     /// instances.
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError>;
 
+    /// Those of a group's instances that the cloud created before this time, by its own clock. Instances whose age is unknown are
+    /// left out. Asked only about groups that may belong to another cluster.
+    async fn created_before(
+        &self,
+        _group: &GroupName,
+        _instances: &[ProviderId],
+        _before: SystemTime,
+    ) -> Result<Vec<ProviderId>, CloudError> {
+        Ok(Vec::new())
+    }
+
     /// The progress of an accepted operation that has a handle.
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
 
@@ -98,9 +112,8 @@ pub trait Cloud: Send + Sync {
         AdverseSettings::default()
     }
 
-    /// Calls that serving needs and no listing makes, and that the credentials do not permit. Only `headcount check` tries
-    /// them.
-    async fn denied_calls(&self) -> Vec<CloudError> {
+    /// Calls that serving makes and no listing does, and that the credentials do not permit. Only `headcount check` tries them.
+    async fn denied_calls(&self) -> Vec<DeniedCall> {
         Vec::new()
     }
 
@@ -124,6 +137,16 @@ pub trait Cloud: Send + Sync {
     /// Where this source buys its instances.
     fn market(&self) -> Market {
         Market::default()
+    }
+
+    /// The regions whose price lists this source buys by; empty where there is no list that Headcount may read.
+    async fn price_regions(&self) -> Result<Vec<String>, CloudError> {
+        Ok(Vec::new())
+    }
+
+    /// The price list of a region, in the currency of [`Cloud::market`]. It takes many calls, and nothing waits for it.
+    async fn price_list(&self, _region: &str, _extent: PriceExtent) -> PriceList {
+        PriceList::default()
     }
 
     /// The cloud's family, which chooses the instance-types table and the GPU label.
@@ -159,6 +182,15 @@ pub enum Family {
     Aws,
     /// Azure VM scale sets.
     Azure,
+}
+
+/// A call that the credentials do not permit.
+#[derive(Clone, Debug)]
+pub struct DeniedCall {
+    /// The cloud's refusal.
+    pub error: CloudError,
+    /// What is lost without the call.
+    pub loss: &'static str,
 }
 
 /// The cloud accepted a write.

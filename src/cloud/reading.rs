@@ -1,7 +1,7 @@
 //! What one read of a node group said, before anything is concluded from it.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -249,6 +249,8 @@ pub struct GroupHints {
     pub resources: BTreeMap<String, String>,
     /// `node-template/autoscaling-options/…`, lower-case names, values as written.
     pub options: BTreeMap<String, String>,
+    /// The clusters that the tags name. More than one where tags were copied from another cluster's group (autoscaler #8084).
+    pub clusters: BTreeSet<String>,
 }
 
 /// What a listing of a source returned.

@@ -9,8 +9,8 @@ use std::sync::{PoisonError, RwLock};
 const REDACTED: &str = "[redacted]";
 /// Shorter secrets are not looked for: they would match ordinary words. No token or key is that short.
 const LENGTH_MIN: usize = 8;
-/// The latest secrets that are looked for. Tokens live for an hour, and each source has one or two.
-const SECRETS_MAX: usize = 64;
+/// The secrets, in two forms each, that are looked for: the latest ones. Tokens live for an hour, and each source has two or three.
+const SECRETS_MAX: usize = 256;
 
 static KNOWN: RwLock<VecDeque<String>> = RwLock::new(VecDeque::new());
 
@@ -30,8 +30,9 @@ pub fn keep_secret(secret: &str) {
         .collect();
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     for form in [secret.to_owned(), encoded] {
-        if known.contains(&form) {
-            continue;
+        // One that is used again is as good as new.
+        if let Some(at) = known.iter().position(|one| *one == form) {
+            known.remove(at);
         }
         if known.len() >= SECRETS_MAX {
             known.pop_front();

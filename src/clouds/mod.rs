@@ -7,6 +7,8 @@ pub mod azure;
 #[cfg(any(feature = "aws", feature = "azure"))]
 mod bounds;
 #[cfg(any(feature = "aws", feature = "azure"))]
+mod listing_size;
+#[cfg(any(feature = "aws", feature = "azure"))]
 mod roots;
 pub mod simulated;
 #[cfg(any(feature = "aws", feature = "azure"))]

@@ -5,10 +5,14 @@
 //!
 //! - `sdk` calls AWS and classifies its errors.
 //! - `launch` works out what a group launches.
+//! - `prices` reads what instances cost.
 //! - `groups` reads and changes the groups themselves.
 
 mod groups;
 mod launch;
+pub mod parsers;
+mod permissions;
+mod prices;
 mod sdk;
 #[cfg(test)]
 mod tests;
@@ -21,16 +25,18 @@ use tokio::sync::mpsc;
 
 use self::groups::{Groups, ids};
 use self::launch::Launches;
+use self::prices::PriceLists;
 use self::sdk::clock::CloudClock;
 use self::sdk::connect::Clients;
+use self::sdk::credentials::ReloadedCredentials;
 use self::sdk::identity::StsApi;
 use crate::cloud::{
-    Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Currency, Deletion, Family, GroupName, GroupReading,
-    InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, Progress, ProviderId, Recognition,
-    Shortfall, WritableCloud,
+    Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Currency, Deletion, DeniedCall, Family, GroupName,
+    GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, PriceExtent, PriceList,
+    Progress, ProviderId, Recognition, Shortfall, WritableCloud,
 };
 
-pub use self::sdk::api::{CHECK_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
+pub use self::sdk::api::{CHECK_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
 pub use self::sdk::connect::ConnectError;
 pub use crate::config::settings::aws::{Settings, TagQuery, TagQueryError};
 
@@ -40,10 +46,24 @@ pub struct Aws {
     clock: Arc<CloudClock>,
     groups: Groups,
     launches: Launches,
+    prices: PriceLists,
     sts: Arc<dyn StsApi>,
+    credentials: Option<ReloadedCredentials>,
 }
 
 impl Aws {
+    /// Loads the credentials again. Where that fails, the earlier ones stay in use.
+    ///
+    /// # Errors
+    ///
+    /// If no credentials can be loaded.
+    pub async fn renew_credentials(&self) -> Result<(), String> {
+        match &self.credentials {
+            Some(credentials) => credentials.renew().await,
+            None => Ok(()),
+        }
+    }
+
     /// Connects to one account and region. Makes no call, except to find the region if none is configured.
     pub async fn connect(settings: Settings, calls: CallMeter) -> Result<Self, ConnectError> {
         let clients = Clients::connect(&settings, calls).await?;
@@ -51,13 +71,20 @@ impl Aws {
     }
 
     fn over(settings: Settings, clients: Clients) -> Self {
-        let sts = Arc::clone(&clients.sts);
+        let (sts, credentials) = (Arc::clone(&clients.sts), clients.credentials.clone());
         Self {
             region: clients.region.clone(),
             clock: Arc::clone(&clients.clock),
             groups: Groups::new(settings, clients.scaling.clone()),
+            prices: PriceLists {
+                region: clients.region.clone(),
+                currency: currency(&clients.region),
+                ec2: Arc::clone(&clients.ec2),
+                pricing: clients.pricing.clone(),
+            },
             launches: Launches::new(clients),
             sts,
+            credentials,
         }
     }
 }
@@ -80,6 +107,15 @@ impl Cloud for Aws {
 
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
         self.groups.launch_activity(group, shortfall, self.now()).await
+    }
+
+    async fn created_before(
+        &self,
+        group: &GroupName,
+        instances: &[ProviderId],
+        before: SystemTime,
+    ) -> Result<Vec<ProviderId>, CloudError> {
+        self.groups.created_before(group, instances, before).await
     }
 
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
@@ -109,6 +145,10 @@ impl Cloud for Aws {
         self.groups.adverse_settings().await
     }
 
+    async fn denied_calls(&self) -> Vec<DeniedCall> {
+        self.all_denied_calls().await
+    }
+
     async fn identity(&self) -> Result<Option<String>, CloudError> {
         self.sts.caller().await
     }
@@ -123,8 +163,15 @@ impl Cloud for Aws {
     }
 
     fn market(&self) -> Market {
-        let currency = if self.region.starts_with("cn-") { Currency::Cny } else { Currency::Usd };
-        Market { region: Some(self.region.clone()), currency }
+        Market { region: Some(self.region.clone()), currency: currency(&self.region) }
+    }
+
+    async fn price_regions(&self) -> Result<Vec<String>, CloudError> {
+        Ok(vec![self.region.clone()])
+    }
+
+    async fn price_list(&self, _region: &str, extent: PriceExtent) -> PriceList {
+        self.prices.read(self.now(), extent).await
     }
 
     fn family(&self) -> Family {
@@ -134,6 +181,10 @@ impl Cloud for Aws {
     fn now(&self) -> SystemTime {
         self.clock.now()
     }
+}
+
+fn currency(region: &str) -> Currency {
+    if region.starts_with("cn-") { Currency::Cny } else { Currency::Usd }
 }
 
 #[async_trait]

@@ -98,6 +98,7 @@ impl MachineReader<'_> {
         let runs = state == InstanceState::Running && (is_ready || power(machine) == PowerState::On);
         CachedMachine {
             delete_by: machine.delete_by.clone(),
+            created: machine.created,
             instance: Instance { id, state, counts: Counts::UntilDeleted, failure },
             was_running: runs || before.is_some_and(|before| before.was_running),
         }

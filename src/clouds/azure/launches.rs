@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use super::Azure;
 use super::instances::{UNEXPLAINED, UNEXPLAINED_MESSAGE};
 use crate::cloud::{
-    CloudError, Failure, FailureClass, GroupName, LaunchActivity, OperationHandle, Progress, Shortfall,
+    CloudError, DeniedCall, Failure, FailureClass, GroupName, LaunchActivity, OperationHandle, Progress, Shortfall,
 };
 
 impl Azure {
@@ -47,11 +47,12 @@ impl Azure {
     }
 
     /// Whether operations may be polled, where the scale sets are.
-    pub(super) async fn denied_polls(&self) -> Vec<CloudError> {
+    pub(super) async fn denied_polls(&self) -> Vec<DeniedCall> {
+        const LOSS: &str = "outcomes of writes show only in readings, and failed launches have no reason";
         let mut denied = Vec::new();
         for location in self.cache.locations() {
             if let Err(error @ CloudError::Denied(_)) = self.api.may_poll(&location).await {
-                denied.push(error);
+                denied.push(DeniedCall { error, loss: LOSS });
             }
         }
         denied

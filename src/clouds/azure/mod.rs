@@ -19,6 +19,8 @@ mod instances;
 mod launch_spec;
 mod launches;
 mod listing;
+pub mod parsers;
+mod retail_prices;
 mod scale_set_cache;
 mod size_lists;
 mod sizes;
@@ -36,13 +38,14 @@ use async_trait::async_trait;
 
 use self::arm::{ArmScaleSets, Orchestration, ReadPurpose, ScaleSetApi};
 use self::ids::{MachineName, ParsedId};
+use self::retail_prices::RetailPrices;
 use self::scale_set_cache::ScaleSetCache;
 use self::size_lists::SizeLists;
 use super::warnings::Warnings;
 use crate::cloud::{
-    Acceptance, AdverseSettings, Budget, CallMeter, Cloud, CloudError, Currency, Deletion, Family, GroupName,
-    GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, Progress, ProviderId,
-    Recognition, Shortfall, WritableCloud,
+    Acceptance, AdverseSettings, Budget, CallMeter, Cloud, CloudError, Currency, Deletion, DeniedCall, Family,
+    GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, PriceExtent,
+    PriceList, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
 };
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Secret, Settings};
@@ -53,11 +56,15 @@ pub struct Azure {
     settings: Settings,
     subscription: String,
     api: Arc<dyn ScaleSetApi>,
+    /// The same, where it can be signed in to; `None` in tests.
+    signed_in: Option<Arc<ArmScaleSets>>,
     cache: ScaleSetCache,
     warnings: Warnings,
     size_lists: SizeLists,
     /// Operations may not be polled.
     are_polls_denied: AtomicBool,
+    /// `None` where the price list does not have this cloud.
+    prices: Option<RetailPrices>,
 }
 
 impl Azure {
@@ -71,8 +78,22 @@ impl Azure {
             settings.subscription_id = auth::subscription().await;
         }
         let subscription = settings.subscription_id.clone().ok_or(ConnectError::NoSubscription)?;
-        let arm = ArmScaleSets::connect(&settings, calls)?;
-        Ok(Self::over(settings, subscription, Arc::new(arm)))
+        let arm = Arc::new(ArmScaleSets::connect(&settings, calls.clone())?);
+        let prices = RetailPrices::new(&settings, arm.endpoint(), Arc::clone(arm.transport()), calls);
+        let signed_in = Some(Arc::clone(&arm));
+        Ok(Self { prices, signed_in, ..Self::over(settings, subscription, arm) })
+    }
+
+    /// Signs in with this credential from now on, if there is a token for it. Otherwise the one before stays in use.
+    ///
+    /// # Errors
+    ///
+    /// If there is no token for it.
+    pub async fn renew_credential(&self, credential: &Credential) -> Result<(), String> {
+        match &self.signed_in {
+            Some(arm) => arm.renew_credential(credential, self.settings.cloud).await,
+            None => Ok(()),
+        }
     }
 
     fn over(settings: Settings, subscription: String, api: Arc<dyn ScaleSetApi>) -> Self {
@@ -80,10 +101,12 @@ impl Azure {
             settings,
             subscription,
             api,
+            signed_in: None,
             cache: ScaleSetCache::default(),
             warnings: Warnings::default(),
             size_lists: SizeLists::default(),
             are_polls_denied: AtomicBool::new(false),
+            prices: None,
         }
     }
 
@@ -116,6 +139,19 @@ impl Cloud for Azure {
         self.failed_launches(group, shortfall).await
     }
 
+    async fn created_before(
+        &self,
+        group: &GroupName,
+        instances: &[ProviderId],
+        before: SystemTime,
+    ) -> Result<Vec<ProviderId>, CloudError> {
+        // The list of VMs has the times, and was read a moment ago.
+        let Some(machines) = self.cache.machines(group) else { return Ok(Vec::new()) };
+        let created = |id: &ProviderId| machines.get(id).and_then(|machine| machine.created);
+        let is_old = |id: &&ProviderId| created(id).is_some_and(|created| created < before);
+        Ok(instances.iter().filter(is_old).cloned().collect())
+    }
+
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         self.poll(handle).await
     }
@@ -140,7 +176,7 @@ impl Cloud for Azure {
         self.all_adverse_settings().await
     }
 
-    async fn denied_calls(&self) -> Vec<CloudError> {
+    async fn denied_calls(&self) -> Vec<DeniedCall> {
         self.denied_polls().await
     }
 
@@ -171,6 +207,21 @@ impl Cloud for Azure {
         let region = self.settings.location.as_deref().map(launch_spec::region);
         let is_china = self.settings.cloud == AzureCloud::China;
         Market { region, currency: if is_china { Currency::Cny } else { Currency::Usd } }
+    }
+
+    async fn price_regions(&self) -> Result<Vec<String>, CloudError> {
+        if self.prices.is_none() {
+            return Ok(Vec::new());
+        }
+        Ok(self.locations().await?.into_iter().collect())
+    }
+
+    async fn price_list(&self, region: &str, extent: PriceExtent) -> PriceList {
+        match &self.prices {
+            // Everybody may read it.
+            Some(prices) if extent == PriceExtent::All => prices.read(region).await,
+            _ => PriceList::default(),
+        }
     }
 
     fn family(&self) -> Family {

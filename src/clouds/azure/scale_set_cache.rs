@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use super::arm::ScaleSet;
 use super::ids::ScaleSetKey;
@@ -14,6 +15,8 @@ pub(super) struct CachedMachine {
     /// The name that a deletion uses.
     pub(super) delete_by: String,
     pub(super) instance: Instance,
+    /// When Azure created it.
+    pub(super) created: Option<SystemTime>,
     /// It was seen running, so it was a node.
     pub(super) was_running: bool,
 }

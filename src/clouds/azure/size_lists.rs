@@ -60,7 +60,7 @@ impl Azure {
     }
 
     /// The configured location, or the locations of the scale sets.
-    async fn locations(&self) -> Result<BTreeSet<String>, CloudError> {
+    pub(super) async fn locations(&self) -> Result<BTreeSet<String>, CloudError> {
         if let Some(location) = &self.settings.location {
             return Ok(BTreeSet::from([launch_spec::region(location)]));
         }

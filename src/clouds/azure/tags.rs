@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::cloud::{GroupHints, Taint};
+use crate::cloud::{GroupHints, Taint, is_label_key, is_label_value};
 
 // Tag names cannot contain a slash, so these are the tag names of other clouds with underscores.
 const NODE_TEMPLATE: &str = "k8s.io_cluster-autoscaler_node-template_";
+/// What a remark says of a key that no node can have.
+const NOT_A_KEY: &str = "Kubernetes accepts no such key; use letters, digits, '-', '_', '.' and a '/'";
+/// What a remark says of a value that no node can have.
+const VALUES: &str = "Kubernetes accepts up to 63 letters, digits, '-', '_' and '.'";
 /// Tags of AKS; the first is the newer one.
 const AKS_POOL: [&str; 2] = ["aks-managed-poolName", "poolName"];
 const AKS: [&str; 2] = ["aks-managed-", "kubernetes.azure.com"];
@@ -65,6 +69,12 @@ pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) 
             continue;
         }
         match kind.to_ascii_lowercase().as_str() {
+            "label" | "taint" if !is_label_key(&decode(name, "_")) => {
+                remarks.push(format!("tag {key:?} is ignored: {NOT_A_KEY}"));
+            }
+            "label" if !is_label_value(value) => {
+                remarks.push(format!("tag {key} is ignored: {value:?} is not a label's value; {VALUES}"));
+            }
             "label" => {
                 hints.labels.insert(decode(name, "_"), value.clone());
             }
@@ -87,6 +97,9 @@ pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) 
 fn taints(tag: &str, key: &str, value: &str, hints: &mut GroupHints, remarks: &mut Vec<String>) {
     for part in value.split(',') {
         match Taint::from_tag(key, part.trim()).filter(|taint| !taint.value.contains(':')) {
+            Some(taint) if !is_label_value(&taint.value) => {
+                remarks.push(format!("tag {tag} is ignored: {:?} is not a taint's value; {VALUES}", taint.value));
+            }
             Some(taint) => hints.taints.push(taint),
             None => remarks.push(format!(
                 "tag {tag} is ignored: {part:?} is not value:NoSchedule, value:PreferNoSchedule or value:NoExecute"
@@ -210,5 +223,16 @@ mod tests {
         assert!(has_overlay(&map(&[("aks-managed-azure-cni-overlay", "true")])) && !has_overlay(&map(&[])));
         assert!(shapes_nodes("Poolname") && shapes_nodes("k8s.io_cluster-autoscaler_node-template_x"));
         assert!(!shapes_nodes("owner"));
+    }
+
+    #[test]
+    fn labels_and_taints_that_kubernetes_refuses_are_ignored() {
+        let (hints, remarks) = read(&[
+            ("~~label_a", "x\ny"),
+            ("~~label_b\r", "x"),
+            ("~~taint_c", "\u{9b}31m:NoSchedule, ok:NoExecute"),
+            ("~~taint_d e", "x:NoSchedule"),
+        ]);
+        assert_eq!((hints.labels.len(), hints.taints.len(), remarks.len()), (0, 1, 4), "{remarks:?}");
     }
 }

@@ -87,6 +87,21 @@ impl Cloud for Simulated {
         .await
     }
 
+    async fn created_before(
+        &self,
+        group: &GroupName,
+        instances: &[ProviderId],
+        before: SystemTime,
+    ) -> Result<Vec<ProviderId>, CloudError> {
+        let kind = CallKind::LaunchActivity;
+        self.call(kind, group.as_str(), String::new(), |world, _| {
+            let group = world.group(group.as_str()).ok_or_else(|| errors::not_found(kind, group.as_str()))?;
+            let is_old = |id: &&ProviderId| find(group, id).is_some_and(|member| wall_clock(member.since) < before);
+            Ok(instances.iter().filter(is_old).cloned().collect())
+        })
+        .await
+    }
+
     async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         let kind = CallKind::Follow;
         let (group, number) = handle.0.rsplit_once('#').unwrap_or_default();

@@ -174,7 +174,7 @@ impl Group {
         member.phase = member.resumes;
         member.transition = None;
         let taken = (display_name(&member.provider_id), member.activity.take(), member.operation.take());
-        // A scale set counts an instance again if its deletion failed, whoever asked for it.
+        // A scale set counts an instance again if its deletion failed, whichever client asked for it.
         let uncounted = self.plan.style == GroupStyle::ScaleSet && self.count(|member| member.counts()) > self.capacity;
         if accounting == DeletionAccounting::Released || uncounted {
             self.capacity = self.capacity.saturating_add(1);

@@ -39,7 +39,7 @@ impl Group {
         Ok(())
     }
 
-    /// Stores a new capacity, whoever wrote it.
+    /// Stores a new capacity, from any client.
     pub(super) fn take_capacity(&mut self, at: Duration, to: u32, author: Author) {
         let from = std::mem::replace(&mut self.capacity, to);
         self.changed();

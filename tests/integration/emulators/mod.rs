@@ -30,6 +30,11 @@ pub(crate) trait Emulator {
     /// Its endpoint.
     fn url(&self) -> String;
 
+    /// Its endpoint with TLS, and the certificate of the authority that signed it, where it has one.
+    fn secure(&self) -> Option<(String, String)> {
+        None
+    }
+
     /// The key of such a source in `headcount.yaml`.
     fn cloud(&self) -> &'static str;
 

@@ -11,6 +11,7 @@ pub(crate) struct Setup<F> {
     server: Option<Server>,
     pub(crate) client: Client,
     config: ConfigFile,
+    has_own_listener: bool,
 }
 
 /// The configuration of Headcount.
@@ -22,6 +23,8 @@ pub(crate) struct SetupOptions {
     pub(crate) node_groups: Vec<String>,
     /// `autoDiscovery` of the source.
     pub(crate) auto_discovery: Vec<String>,
+    /// `grpc`, with a listener of its own.
+    pub(crate) grpc: Option<String>,
     /// Further settings of the source, one per line.
     pub(crate) source: Vec<String>,
     /// Further sections of `headcount.yaml`.
@@ -43,6 +46,7 @@ impl<F: Emulator> Setup<F> {
             refresh: "1s".to_owned(),
             node_groups: emulator.simulated().world(|world, _| world.groups().map(spec).collect()),
             auto_discovery: Vec::new(),
+            grpc: None,
             source: Vec::new(),
             more: String::new(),
             files: Vec::new(),
@@ -52,9 +56,9 @@ impl<F: Emulator> Setup<F> {
         for (name, text) in &options.files {
             config = config.beside(name, text);
         }
-        let server = Server::with_config(&config);
-        let client = server.client().await;
-        Self { emulator, server: Some(server), client, config }
+        let has_own_listener = options.grpc.is_some();
+        let (server, client) = open(&config, has_own_listener).await;
+        Self { emulator, server: Some(server), client, config, has_own_listener }
     }
 
     /// Kills Headcount (SIGKILL) and starts it again without any state.
@@ -70,9 +74,13 @@ impl<F: Emulator> Setup<F> {
 
     /// Starts Headcount again without any state.
     pub(crate) async fn start(&mut self) {
-        let server = Server::with_config(&self.config);
-        self.client = server.client().await;
-        self.server = Some(server);
+        let (server, client) = open(&self.config, self.has_own_listener).await;
+        (self.client, self.server) = (client, Some(server));
+    }
+
+    /// Replaces a file beside its configuration.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.config.path_of(name), text).expect("written");
     }
 
     pub(crate) fn server(&self) -> &Server {
@@ -85,9 +93,23 @@ impl<F: Emulator> Setup<F> {
     }
 }
 
+/// Starts Headcount. On a listener of its own, the client connects when it is first used: it may lack a certificate.
+async fn open(config: &ConfigFile, has_own_listener: bool) -> (Server, Client) {
+    if has_own_listener {
+        let server = Server::on_configured_listener(config);
+        let client = server.lazy_client();
+        (server, client)
+    } else {
+        let server = Server::with_config(config);
+        let client = server.client().await;
+        (server, client)
+    }
+}
+
 impl SetupOptions {
     fn written(&self, emulator: &impl Emulator) -> String {
         let mut lines = vec![format!("refreshInterval: {}", self.refresh), self.more.clone()];
+        lines.extend(self.grpc.as_ref().map(|grpc| format!("grpc: {grpc}")));
         lines.push(format!("sources:\n  - name: here\n    {}:", emulator.cloud()));
         let list = |name: &str, items: &[String]| (!items.is_empty()).then(|| format!("{name}: {items:?}"));
         let groups = [list("nodeGroups", &self.node_groups), list("autoDiscovery", &self.auto_discovery)];

@@ -1,16 +1,24 @@
-//! Settings of Auto Scaling groups that work against the Cluster Autoscaler: scaling policies, and the process by which a
-//! group terminates instances of its own choice.
+//! Settings of Auto Scaling groups that work against the Cluster Autoscaler: scaling policies, and everything by which a group
+//! replaces or terminates instances of its own choice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
+use std::pin::pin;
+use std::time::Duration;
 
-use aws_sdk_autoscaling::types::AutoScalingGroup;
+use aws_sdk_autoscaling::types::{AutoScalingGroup, InstanceRefresh, InstanceRefreshStatus};
+use futures_util::stream::{self, StreamExt as _};
+use tokio::time::{Instant, timeout_at};
 
 use super::Groups;
 use crate::cloud::text::shell_word;
-use crate::cloud::{AdverseSetting, AdverseSettings, CloudError, GroupName};
+use crate::cloud::{AdverseSetting, AdverseSettings, CloudError};
 
 /// Most pages of policies: 10,000 policies, a few dozen for each group that an account may have by default.
 const PAGES_MAX: usize = 100;
+/// Instance refreshes are read group by group, so many at a time.
+const REFRESHES_AT_ONCE: usize = 4;
+/// ... and for this long at most.
+const REFRESHES_LIMIT: Duration = Duration::from_secs(30);
 
 impl Groups {
     /// Reads the groups and their policies.
@@ -24,6 +32,7 @@ impl Groups {
             settings.unread.push(error);
             BTreeMap::new()
         });
+        let refreshes = self.refreshes(&groups, &mut settings.unread).await;
         groups.sort_by(|one, other| one.auto_scaling_group_name.cmp(&other.auto_scaling_group_name));
         for group in &groups {
             let name = group.auto_scaling_group_name().unwrap_or_default();
@@ -31,9 +40,33 @@ impl Groups {
             settings.found.extend(rebalanced(name, group));
             settings.found.extend(replaced_before_interruption(name, group));
             settings.found.extend(maintained(name, group));
-            settings.shared.extend(shared(name, group));
+            settings.found.extend(refreshes.get(name).and_then(|refresh| refreshed(name, refresh)));
         }
         settings
+    }
+
+    /// The latest instance refresh of each group. A place without this call has no refreshes.
+    async fn refreshes(
+        &self,
+        groups: &[AutoScalingGroup],
+        unread: &mut Vec<CloudError>,
+    ) -> HashMap<String, InstanceRefresh> {
+        let names: Vec<String> = groups.iter().filter_map(|group| group.auto_scaling_group_name.clone()).collect();
+        let read = async |name: String| (self.scaling.describe_instance_refresh(&name).await, name);
+        let mut reads = pin!(stream::iter(names).map(read).buffer_unordered(REFRESHES_AT_ONCE));
+        let (until, mut refreshes) = (Instant::now() + REFRESHES_LIMIT, HashMap::new());
+        while let Ok(Some((read, name))) = timeout_at(until, reads.next()).await {
+            match read {
+                Ok(refresh) => refreshes.extend(refresh.map(|refresh| (name, refresh))),
+                // Without the permission, no group's can be read.
+                Err(error @ CloudError::Denied(_)) => {
+                    unread.push(error);
+                    break;
+                }
+                Err(error) => tracing::debug!(group = name, %error, "instance refreshes cannot be read"),
+            }
+        }
+        refreshes
     }
 
     /// The names of the enabled policies, by group.
@@ -54,6 +87,24 @@ impl Groups {
         }
         Err(CloudError::unintelligible("DescribePolicies", "all", format!("more than {PAGES_MAX} pages")))
     }
+}
+
+/// An instance refresh that is under way replaces instances of its own choice.
+fn refreshed(name: &str, refresh: &InstanceRefresh) -> Option<AdverseSetting> {
+    use InstanceRefreshStatus::{Baking, Cancelling, InProgress, Pending, RollbackInProgress};
+    let status = refresh.status()?;
+    matches!(status, Baking | Cancelling | InProgress | Pending | RollbackInProgress).then(|| AdverseSetting {
+        group: name.into(),
+        effect: format!(
+            "an instance refresh is under way ({}, {} % done): it replaces instances without draining their nodes",
+            status.as_str(),
+            refresh.percentage_complete().unwrap_or_default()
+        ),
+        advice: format!(
+            "wait for its end, or stop it: aws autoscaling cancel-instance-refresh --auto-scaling-group-name {}",
+            shell_word(name)
+        ),
+    })
 }
 
 fn scaled_by(name: &str, policies: &[String]) -> AdverseSetting {
@@ -115,17 +166,6 @@ fn maintained(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
             shell_word(name)
         ),
     })
-}
-
-/// The clusters that the group's tags name, if they name several (autoscaler #8084: tags were copied from another cluster's group).
-fn shared(name: &str, group: &AutoScalingGroup) -> Option<(GroupName, Vec<String>)> {
-    const PREFIXES: [&str; 2] = ["k8s.io/cluster-autoscaler/", "kubernetes.io/cluster/"];
-    let keys = group.tags().iter().filter_map(|tag| tag.key());
-    let clusters: BTreeSet<&str> = keys
-        .filter_map(|key| PREFIXES.iter().find_map(|prefix| key.strip_prefix(prefix)))
-        .filter(|cluster| !cluster.contains('/') && *cluster != "enabled" && *cluster != "disabled")
-        .collect();
-    (clusters.len() > 1).then(|| (name.into(), clusters.into_iter().map(str::to_owned).collect()))
 }
 
 #[cfg(test)]
@@ -196,17 +236,24 @@ mod tests {
         assert!(unread[0].starts_with("denied: DescribePolicies"), "{unread:?}");
     }
 
-    #[test]
-    fn a_group_that_is_tagged_for_two_clusters_is_found() {
-        let tagged = |keys: &[&str]| {
-            let tags = keys.iter().map(|key| aws_sdk_autoscaling::types::TagDescription::builder().key(*key).build());
-            shared("web", &group("web", &["z1"]).set_tags(Some(tags.collect())).build()).map(|(_, clusters)| clusters)
-        };
-        let node_template = "k8s.io/cluster-autoscaler/node-template/label/team";
-        let own = ["k8s.io/cluster-autoscaler/enabled", "k8s.io/cluster-autoscaler/prod", "kubernetes.io/cluster/prod"];
-        assert_eq!(tagged(&[own[0], own[1], own[2], node_template]), None);
-        let clusters = tagged(&[own[1], "kubernetes.io/cluster/staging"]);
-        assert_eq!(clusters, Some(vec!["prod".to_owned(), "staging".to_owned()]));
+    #[tokio::test]
+    async fn an_instance_refresh_is_found_while_it_is_under_way() {
+        let refresh = |status| InstanceRefresh::builder().status(status).percentage_complete(40).build();
+        let fake = Fake::with(vec![group("a", &["z1"]).build(), group("b", &["z1"]).build()]);
+        fake.state(|state| {
+            state.refreshes.insert("a".to_owned(), refresh(InstanceRefreshStatus::Successful));
+            state.refreshes.insert("b".to_owned(), refresh(InstanceRefreshStatus::InProgress));
+        });
+        let (found, unread) = adverse_settings(&fake).await;
+        assert_eq!(
+            found,
+            [
+                "b: an instance refresh is under way (InProgress, 40 % done): it replaces instances without draining their nodes"
+            ]
+        );
+        assert!(unread.is_empty(), "{unread:?}");
+        fake.fail("DescribeInstanceRefreshes", "AccessDenied", "not allowed", 403);
+        assert!(adverse_settings(&fake).await.1[0].starts_with("denied: DescribeInstanceRefreshes"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::super::launch::LaunchSettings;
 use super::super::sdk::api::{BATCH, GroupQuery};
 use super::{Groups, discovery, reading};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing, NodeGroupSpec};
+use crate::clouds::listing_size::ListSize;
 
 /// Most pages of one query: 20,000 groups, which is more than an account may have.
 const PAGES_MAX: usize = 200;
@@ -57,10 +58,10 @@ impl Groups {
     ) -> Result<(HashSet<String>, Vec<GroupName>), CloudError> {
         let names: BTreeSet<&str> = self.settings.node_groups.iter().map(|spec| spec.name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
-        let mut found = HashSet::new();
+        let (mut found, mut size) = (HashSet::new(), ListSize::default());
         for batch in names.chunks(BATCH) {
             let query = GroupQuery::Named(batch.iter().map(|name| (*name).to_owned()).collect());
-            self.pages(&query, &mut found, page).await?;
+            self.pages(&query, &mut found, &mut size, page).await?;
         }
         let absent = names.iter().filter(|name| !found.contains(**name)).map(|name| (*name).into()).collect();
         for query in &self.settings.auto_discovery {
@@ -68,7 +69,7 @@ impl Groups {
             if filters.is_empty() {
                 continue; // A query without filters would return every group of the account.
             }
-            self.pages(&GroupQuery::Filtered(filters), &mut found, page).await?;
+            self.pages(&GroupQuery::Filtered(filters), &mut found, &mut size, page).await?;
         }
         Ok((found, absent))
     }
@@ -85,8 +86,7 @@ impl Groups {
     pub(super) async fn describe(&self, name: &str) -> Result<Option<AutoScalingGroup>, CloudError> {
         let query = GroupQuery::One(name.to_owned());
         let page = self.scaling.describe_auto_scaling_groups(&query, None).await?;
-        let groups = page.auto_scaling_groups.unwrap_or_default();
-        Ok(groups.into_iter().find(|group| group.auto_scaling_group_name.as_deref() == Some(name)))
+        Ok(page.groups.into_iter().find(|group| group.auto_scaling_group_name.as_deref() == Some(name)))
     }
 
     /// The launch settings of a group as of `reading`. Describes the group again if they changed since.
@@ -110,12 +110,15 @@ impl Groups {
         &self,
         query: &GroupQuery,
         found: &mut HashSet<String>,
+        size: &mut ListSize,
         page: &mut (dyn FnMut(Vec<AutoScalingGroup>) + Send),
     ) -> Result<(), CloudError> {
         let (mut token, mut tokens) = (None, HashSet::new());
         for _ in 0..PAGES_MAX {
             let described = self.scaling.describe_auto_scaling_groups(query, token).await?;
-            let mut groups = described.auto_scaling_groups.unwrap_or_default();
+            let too_long = |reason| CloudError::unintelligible("DescribeAutoScalingGroups", "all", reason);
+            size.add(described.bytes).map_err(too_long)?;
+            let mut groups = described.groups;
             groups.retain(|group| {
                 // The SDK replaces a missing name by an empty one.
                 let name = group.auto_scaling_group_name().unwrap_or_default();
@@ -126,7 +129,7 @@ impl Groups {
                 !name.is_empty() && found.insert(name.to_owned())
             });
             page(groups);
-            token = described.next_token.filter(|token| !token.is_empty());
+            token = described.next_token;
             match &token {
                 None => return Ok(()),
                 Some(token) if tokens.insert(token.clone()) => {}

@@ -12,7 +12,7 @@ mod termination;
 mod weights;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::launch::LaunchSettings;
 use super::sdk::api::AutoScalingApi;
@@ -42,6 +42,18 @@ impl Groups {
             launch_settings: Mutex::default(),
             no_batch_form: Cache::default(),
         }
+    }
+
+    /// One of the groups read so far.
+    pub(super) fn any_group(&self) -> Option<GroupName> {
+        let known = self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner);
+        known.keys().min().cloned()
+    }
+
+    /// The cluster and the name of one of the EKS managed node groups read so far.
+    pub(super) fn any_managed_nodegroup(&self) -> Option<(String, String)> {
+        let known = self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().find_map(|settings| settings.managed_nodegroup())
     }
 
     /// Sets the desired capacity to `to` nodes.

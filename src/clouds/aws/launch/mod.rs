@@ -22,6 +22,8 @@ use self::nodegroups::{NodegroupDetails, NodegroupKey};
 use self::resolve::LaunchParameters;
 pub(super) use self::settings::LaunchSettings;
 use self::settings::TemplateVersion;
+pub(super) use self::tags::hints;
+pub(super) use self::user_data::parse as parse_user_data;
 use self::volumes::ImageDetails;
 use super::sdk::api::{AutoScalingApi, Ec2Api, EksApi};
 use super::sdk::cache::Cache;
@@ -32,8 +34,8 @@ use crate::cloud::{CloudError, InstanceType};
 pub(super) struct Launches {
     region: String,
     scaling: Arc<dyn AutoScalingApi>,
-    ec2: Arc<dyn Ec2Api>,
-    eks: Arc<dyn EksApi>,
+    pub(super) ec2: Arc<dyn Ec2Api>,
+    pub(super) eks: Arc<dyn EksApi>,
     configurations: Cache<String, Arc<LaunchParameters>>,
     templates: Cache<TemplateVersion, Arc<LaunchParameters>>,
     images: Cache<String, Option<Arc<ImageDetails>>>,

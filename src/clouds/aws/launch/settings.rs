@@ -34,6 +34,13 @@ pub(in crate::clouds::aws) struct LaunchSettings {
     pub(super) labels: BTreeMap<String, String>,
 }
 
+impl LaunchSettings {
+    /// The cluster and the name of the EKS managed node group, if it is one.
+    pub(in crate::clouds::aws) fn managed_nodegroup(&self) -> Option<(String, String)> {
+        self.nodegroup.clone().map(|key| (key.cluster, key.nodegroup))
+    }
+}
+
 /// What a group launches instances from.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum LaunchMethod {

@@ -2,9 +2,17 @@
 
 use aws_sdk_autoscaling::types::TagDescription;
 
-use crate::cloud::{GroupHints, Taint};
+use crate::cloud::{GroupHints, Taint, is_label_key, is_label_value};
 
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
+/// The prefixes of tags that name a cluster.
+const CLUSTERS: [&str; 2] = ["k8s.io/cluster-autoscaler/", "kubernetes.io/cluster/"];
+/// Names under these prefixes that are no clusters.
+const NO_CLUSTERS: [&str; 2] = ["enabled", "disabled"];
+/// What a remark says of a key that no node can have.
+const NOT_A_KEY: &str = "Kubernetes accepts no such key; use letters, digits, '-', '_', '.' and a '/'";
+/// What a remark says of a value that no node can have.
+const VALUES: &str = "Kubernetes accepts up to 63 letters, digits, '-', '_' and '.'";
 /// The prefix of the tags that eksctl sets on its groups.
 pub(super) const EKSCTL: &str = "alpha.eksctl.io/";
 
@@ -27,6 +35,7 @@ pub(in crate::clouds::aws) fn hints<'a>(
 ) -> GroupHints {
     let mut hints = GroupHints::default();
     for (key, value) in tags {
+        hints.clusters.extend(cluster(key).map(str::to_owned));
         let Some((kind, name)) = key.strip_prefix(NODE_TEMPLATE).and_then(|rest| rest.split_once('/')) else {
             continue;
         };
@@ -35,6 +44,10 @@ pub(in crate::clouds::aws) fn hints<'a>(
             continue;
         }
         match kind {
+            "label" | "taint" if !is_label_key(name) => warnings.push(format!("tag {key:?} is ignored: {NOT_A_KEY}")),
+            "label" if !is_label_value(value) => {
+                warnings.push(format!("tag {key} is ignored: {value:?} is not a label's value; {VALUES}"));
+            }
             "label" => {
                 hints.labels.insert(name.to_owned(), value.to_owned());
             }
@@ -45,6 +58,9 @@ pub(in crate::clouds::aws) fn hints<'a>(
                 hints.options.insert(name.to_ascii_lowercase(), value.to_owned());
             }
             "taint" => match Taint::from_tag(name, value) {
+                Some(taint) if !is_label_value(&taint.value) => {
+                    warnings.push(format!("tag {key} is ignored: {:?} is not a taint's value; {VALUES}", taint.value));
+                }
                 Some(taint) => hints.taints.push(taint),
                 None => warnings.push(format!(
                     "tag {key} is ignored: {value:?} is not value:NoSchedule, value:PreferNoSchedule or value:NoExecute"
@@ -55,6 +71,12 @@ pub(in crate::clouds::aws) fn hints<'a>(
     }
     hints.taints.sort();
     hints
+}
+
+/// The cluster that a tag names.
+fn cluster(key: &str) -> Option<&str> {
+    let name = CLUSTERS.iter().find_map(|prefix| key.strip_prefix(prefix))?;
+    (!name.is_empty() && !name.contains('/') && !NO_CLUSTERS.contains(&name)).then_some(name)
 }
 
 #[cfg(test)]
@@ -101,6 +123,20 @@ mod tests {
     }
 
     #[test]
+    fn the_clusters_that_tags_name_are_read() {
+        let (hints, _) = read(&[
+            ("k8s.io/cluster-autoscaler/enabled", "true"),
+            ("k8s.io/cluster-autoscaler/prod", "owned"),
+            ("kubernetes.io/cluster/prod", "owned"),
+            ("~label/team", "web"),
+        ]);
+        assert_eq!(hints.clusters, ["prod".to_owned()].into());
+        let (hints, _) =
+            read(&[("k8s.io/cluster-autoscaler/prod", "owned"), ("kubernetes.io/cluster/staging", "owned")]);
+        assert_eq!(hints.clusters, ["prod".to_owned(), "staging".to_owned()].into());
+    }
+
+    #[test]
     fn taints_must_have_an_effect() {
         let (hints, warnings) = read(&[
             ("~taint/dedicated", "foo:NoSchedule"),
@@ -110,6 +146,8 @@ mod tests {
             ("~taint/blank", ""),
             ("~taint/nosplit", "some_value"),
             ("~taint/", "x:NoSchedule"),
+            ("~taint/two\nlines", "x:NoSchedule"),
+            ("~taint/value", "a\u{9b}b:NoSchedule"),
         ]);
         let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
         assert_eq!(
@@ -121,6 +159,14 @@ mod tests {
                 taint("group", "bar", TaintEffect::NoExecute),
             ]
         );
-        assert_eq!(warnings.len(), 3, "{warnings:?}");
+        assert_eq!(warnings.len(), 5, "{warnings:?}");
+    }
+
+    #[test]
+    fn labels_that_kubernetes_refuses_are_ignored() {
+        let refused = [("~label/a", "x\ny"), ("~label/a\r", "x"), ("~label/b", "\u{85}"), ("~label/c", "two words")];
+        let (hints, warnings) = read(&refused);
+        assert_eq!((hints.labels.len(), warnings.len()), (0, 4), "{warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.contains("Kubernetes accepts")), "{warnings:?}");
     }
 }

@@ -1,20 +1,25 @@
-//! The AWS calls that Headcount makes. [`READ_ACTIONS`], [`WRITE_ACTIONS`] and [`CHECK_ACTIONS`] are the actions of the IAM
-//! policy in `deploy/aws-iam-policy.json`. A test compares them.
+//! The AWS calls that Headcount makes. [`READ_ACTIONS`], [`WRITE_ACTIONS`], [`CHECK_ACTIONS`] and [`PRICE_ACTIONS`] are the
+//! actions of the IAM policy in `deploy/aws-iam-policy.json`. A test compares them.
+
+use std::time::SystemTime;
 
 use async_trait::async_trait;
-use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
 use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
-use aws_sdk_autoscaling::types::{Activity, Filter, LaunchConfiguration};
+use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, Filter, InstanceRefresh, LaunchConfiguration};
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
+use aws_sdk_ec2::operation::describe_spot_price_history::DescribeSpotPriceHistoryOutput;
 use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
 use aws_sdk_ec2::types::{
     ArchitectureType, Image, InstanceRequirementsRequest, InstanceType, LaunchTemplateVersion, VirtualizationType,
 };
 use aws_sdk_eks::types::Nodegroup;
+use aws_sdk_pricing::operation::get_products::GetProductsOutput;
+use aws_sdk_pricing::types::{Filter as PriceFilter, FilterType};
 
 use super::errors::cloud_error;
-use crate::cloud::CloudError;
+use super::responses::BodySize;
+use crate::cloud::{CloudError, PriceExtent};
 
 /// The actions that read. For these, EC2 and EC2 Auto Scaling accept no resource but `*`.
 pub const READ_ACTIONS: [&str; 8] = [
@@ -33,7 +38,16 @@ pub const WRITE_ACTIONS: [&str; 2] =
     ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"];
 
 /// The actions that only `headcount check` needs.
-pub const CHECK_ACTIONS: [&str; 1] = ["autoscaling:DescribePolicies"];
+pub const CHECK_ACTIONS: [&str; 2] = ["autoscaling:DescribeInstanceRefreshes", "autoscaling:DescribePolicies"];
+
+/// The actions that only live prices need. Without them, prices come from the user's and the shipped tables.
+pub const PRICE_ACTIONS: [&str; 2] = ["ec2:DescribeSpotPriceHistory", "pricing:GetProducts"];
+
+/// The names of all calls, in the order of the actions.
+pub(in crate::clouds::aws) fn call_names() -> impl Iterator<Item = &'static str> {
+    let actions = READ_ACTIONS.into_iter().chain(WRITE_ACTIONS).chain(CHECK_ACTIONS).chain(PRICE_ACTIONS);
+    actions.map(|action| action.rsplit(':').next().unwrap_or(action))
+}
 
 /// The most group names one DescribeAutoScalingGroups takes, the most records of a page of it, the most instance types
 /// one DescribeInstanceTypes takes and the most instances one TerminateInstanceInAutoScalingGroup takes.
@@ -44,12 +58,21 @@ const PAGE_RECORDS: i32 = 100;
 /// The groups that a DescribeAutoScalingGroups asks for. Never empty: an empty query would describe every group.
 #[derive(Clone, Debug)]
 pub(in crate::clouds::aws) enum GroupQuery {
-    /// One group, for whoever waits for it.
+    /// One group, for a caller who waits for it.
     One(String),
     /// The groups of these names.
     Named(Vec<String>),
     /// The groups that pass all of these filters.
     Filtered(Vec<Filter>),
+}
+
+/// One page of groups.
+#[derive(Clone, Debug, Default)]
+pub(in crate::clouds::aws) struct GroupsPage {
+    pub(in crate::clouds::aws) groups: Vec<AutoScalingGroup>,
+    pub(in crate::clouds::aws) next_token: Option<String>,
+    /// The size of the response's body.
+    pub(in crate::clouds::aws) bytes: usize,
 }
 
 /// EC2 Auto Scaling.
@@ -60,7 +83,7 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
         &self,
         query: &GroupQuery,
         token: Option<String>,
-    ) -> Result<DescribeAutoScalingGroupsOutput, CloudError>;
+    ) -> Result<GroupsPage, CloudError>;
 
     /// One launch configuration.
     async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError>;
@@ -71,6 +94,9 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
         group: &str,
         token: Option<String>,
     ) -> Result<DescribeScalingActivitiesOutput, CloudError>;
+
+    /// The latest instance refresh of a group.
+    async fn describe_instance_refresh(&self, group: &str) -> Result<Option<InstanceRefresh>, CloudError>;
 
     /// One page of the scaling policies of all groups.
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError>;
@@ -114,6 +140,36 @@ pub(in crate::clouds::aws) trait Ec2Api: Send + Sync {
         requirements: &InstanceRequirementsRequest,
         token: Option<String>,
     ) -> Result<GetInstanceTypesFromInstanceRequirementsOutput, CloudError>;
+
+    /// One page of the spot prices of Linux that are valid at a time.
+    async fn describe_spot_price_history(
+        &self,
+        at: SystemTime,
+        extent: PriceExtent,
+        token: Option<String>,
+    ) -> Result<DescribeSpotPriceHistoryOutput, CloudError>;
+}
+
+/// AWS Price List.
+#[async_trait]
+pub(in crate::clouds::aws) trait PricingApi: Send + Sync {
+    /// One page of the on-demand prices of Linux instances in a region, each as JSON.
+    async fn get_products(
+        &self,
+        region: &str,
+        hardware: Hardware,
+        extent: PriceExtent,
+        token: Option<String>,
+    ) -> Result<GetProductsOutput, CloudError>;
+}
+
+/// Which of two price lists: they differ in product family and tenancy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::clouds::aws) enum Hardware {
+    /// Virtual machines.
+    Shared,
+    /// `*.metal*`, which AWS sells as dedicated.
+    Metal,
 }
 
 /// EKS.
@@ -155,7 +211,7 @@ impl AutoScalingApi for AutoScaling {
         &self,
         query: &GroupQuery,
         token: Option<String>,
-    ) -> Result<DescribeAutoScalingGroupsOutput, CloudError> {
+    ) -> Result<GroupsPage, CloudError> {
         let client = if matches!(query, GroupQuery::One(_)) { &self.reads } else { &self.lists };
         let call = client.describe_auto_scaling_groups().max_records(PAGE_RECORDS).set_next_token(token);
         let (call, subject) = match query {
@@ -165,7 +221,11 @@ impl AutoScalingApi for AutoScaling {
             }
             GroupQuery::Filtered(filters) => (call.set_filters(Some(filters.clone())), "by tags"),
         };
-        call.send().await.map_err(|error| cloud_error("DescribeAutoScalingGroups", subject, error))
+        let size = BodySize::default();
+        let sent = call.customize().interceptor(size.clone()).send().await;
+        let output = sent.map_err(|error| cloud_error("DescribeAutoScalingGroups", subject, error))?;
+        let groups = output.auto_scaling_groups.unwrap_or_default();
+        Ok(GroupsPage { groups, next_token: output.next_token.filter(|token| !token.is_empty()), bytes: size.get() })
     }
 
     async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError> {
@@ -182,6 +242,12 @@ impl AutoScalingApi for AutoScaling {
         let call = self.reads.describe_scaling_activities().auto_scaling_group_name(group).max_records(PAGE_RECORDS);
         let sent = call.set_next_token(token).send().await;
         sent.map_err(|error| cloud_error("DescribeScalingActivities", group, error))
+    }
+
+    async fn describe_instance_refresh(&self, group: &str) -> Result<Option<InstanceRefresh>, CloudError> {
+        let call = self.reads.describe_instance_refreshes().auto_scaling_group_name(group).max_records(1);
+        let output = call.send().await.map_err(|error| cloud_error("DescribeInstanceRefreshes", group, error))?;
+        Ok(output.instance_refreshes.unwrap_or_default().into_iter().next())
     }
 
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError> {
@@ -211,12 +277,16 @@ impl AutoScalingApi for AutoScaling {
 }
 
 /// EC2 through the SDK.
-pub(in crate::clouds::aws) struct Ec2(pub(in crate::clouds::aws) aws_sdk_ec2::Client);
+pub(in crate::clouds::aws) struct Ec2 {
+    pub(in crate::clouds::aws) reads: aws_sdk_ec2::Client,
+    /// Does not retry: clients share what they may retry, and templates need it more than prices.
+    pub(in crate::clouds::aws) spot_prices: aws_sdk_ec2::Client,
+}
 
 #[async_trait]
 impl Ec2Api for Ec2 {
     async fn describe_image(&self, id: &str) -> Result<Option<Image>, CloudError> {
-        let sent = self.0.describe_images().image_ids(id).send().await;
+        let sent = self.reads.describe_images().image_ids(id).send().await;
         let output = sent.map_err(|error| cloud_error("DescribeImages", id, error))?;
         Ok(output.images.unwrap_or_default().into_iter().next())
     }
@@ -226,7 +296,7 @@ impl Ec2Api for Ec2 {
         names: &[String],
         token: Option<String>,
     ) -> Result<DescribeInstanceTypesOutput, CloudError> {
-        let call = self.0.describe_instance_types().set_next_token(token);
+        let call = self.reads.describe_instance_types().set_next_token(token);
         // The API refuses a page size together with names.
         let call = if names.is_empty() {
             call.max_results(PAGE_RECORDS)
@@ -242,7 +312,7 @@ impl Ec2Api for Ec2 {
         template: &TemplateKey,
         version: &str,
     ) -> Result<Option<LaunchTemplateVersion>, CloudError> {
-        let call = self.0.describe_launch_template_versions().versions(version);
+        let call = self.reads.describe_launch_template_versions().versions(version);
         let call = match template {
             TemplateKey::Id(id) => call.launch_template_id(id),
             TemplateKey::Name(name) => call.launch_template_name(name),
@@ -259,12 +329,60 @@ impl Ec2Api for Ec2 {
         requirements: &InstanceRequirementsRequest,
         token: Option<String>,
     ) -> Result<GetInstanceTypesFromInstanceRequirementsOutput, CloudError> {
-        let call = self.0.get_instance_types_from_instance_requirements();
+        let call = self.reads.get_instance_types_from_instance_requirements();
         let call = call.set_architecture_types(Some(architectures.to_vec()));
         let call = call.set_virtualization_types(Some(virtualization.to_vec()));
         let call = call.instance_requirements(requirements.clone()).set_next_token(token);
         let sent = call.send().await;
         sent.map_err(|error| cloud_error("GetInstanceTypesFromInstanceRequirements", "requirements", error))
+    }
+
+    async fn describe_spot_price_history(
+        &self,
+        at: SystemTime,
+        extent: PriceExtent,
+        token: Option<String>,
+    ) -> Result<DescribeSpotPriceHistoryOutput, CloudError> {
+        let call = self.spot_prices.describe_spot_price_history().start_time(at.into()).set_next_token(token);
+        // Accounts that still have EC2-Classic see two descriptions of Linux.
+        let call = call.product_descriptions("Linux/UNIX").product_descriptions("Linux/UNIX (Amazon VPC)");
+        let call = call.set_max_results((extent == PriceExtent::Sample).then_some(1));
+        call.send().await.map_err(|error| cloud_error("DescribeSpotPriceHistory", "all", error))
+    }
+}
+
+/// AWS Price List through the SDK.
+pub(in crate::clouds::aws) struct Pricing(pub(in crate::clouds::aws) aws_sdk_pricing::Client);
+
+#[async_trait]
+impl PricingApi for Pricing {
+    async fn get_products(
+        &self,
+        region: &str,
+        hardware: Hardware,
+        extent: PriceExtent,
+        token: Option<String>,
+    ) -> Result<GetProductsOutput, CloudError> {
+        let (tenancy, product_family) = match hardware {
+            Hardware::Shared => ("Shared", "Compute Instance"),
+            Hardware::Metal => ("Dedicated", "Compute Instance (bare metal)"),
+        };
+        let filters = [
+            ("regionCode", region),
+            ("operatingSystem", "Linux"),
+            ("preInstalledSw", "NA"),
+            ("capacitystatus", "Used"),
+            ("marketoption", "OnDemand"),
+            ("tenancy", tenancy),
+            ("productFamily", product_family),
+        ];
+        let filter =
+            |(field, value)| PriceFilter::builder().r#type(FilterType::TermMatch).field(field).value(value).build();
+        let filters = filters.into_iter().map(filter).collect::<Result<_, _>>();
+        let filters = filters.map_err(|error| CloudError::refused("GetProducts", region, error.to_string()))?;
+        let call = self.0.get_products().service_code("AmazonEC2").set_filters(Some(filters)).set_next_token(token);
+        let call = call.max_results(if extent == PriceExtent::Sample { 1 } else { PAGE_RECORDS });
+        call.send().await.map_err(|error| cloud_error("GetProducts", region, error))
     }
 }
 
@@ -298,6 +416,7 @@ mod tests {
         assert_eq!(allowed("HeadcountReads"), READ_ACTIONS);
         assert_eq!(allowed("HeadcountScales"), WRITE_ACTIONS);
         assert_eq!(allowed("HeadcountChecks"), CHECK_ACTIONS);
-        assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(3));
+        assert_eq!(allowed("HeadcountPrices"), PRICE_ACTIONS);
+        assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(4));
     }
 }

@@ -16,11 +16,12 @@ use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
 use thiserror::Error;
 
-use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi};
+use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi, PricingApi};
 use super::clock::CloudClock;
-use super::credentials::ReloadedCredentials;
+use super::credentials::{ReloadedCredentials, SecretCredentials};
 use super::identity::{Sts, StsApi};
 use super::metering::Metering;
+use super::price_list;
 use super::responses::Responses;
 use crate::cloud::CallMeter;
 use crate::clouds::roots::{self, NoRoots};
@@ -57,6 +58,10 @@ pub(in crate::clouds::aws) struct Clients {
     pub(in crate::clouds::aws) ec2: Arc<dyn Ec2Api>,
     pub(in crate::clouds::aws) eks: Arc<dyn EksApi>,
     pub(in crate::clouds::aws) sts: Arc<dyn StsApi>,
+    /// `None` where no Price List API may be called for the region.
+    pub(in crate::clouds::aws) pricing: Option<Arc<dyn PricingApi>>,
+    /// `None` in tests, which sign nothing.
+    pub(in crate::clouds::aws) credentials: Option<ReloadedCredentials>,
 }
 
 impl Clients {
@@ -80,13 +85,14 @@ impl Clients {
         config: SdkConfig,
         calls: CallMeter,
     ) -> Self {
-        let credentials = ReloadedCredentials::new(settings, config.credentials_provider());
+        let credentials = ReloadedCredentials::new(settings, config.credentials_provider(), calls.clone());
         let config = config
             .into_builder()
             .credentials_provider(SharedCredentialsProvider::new(credentials.clone()))
             .identity_cache(IdentityCache::no_cache())
             .build();
         let clock = Arc::new(CloudClock::default());
+        let shared = credentials.clone();
         let responses = SharedInterceptor::new(Responses { clock: Arc::clone(&clock), credentials });
         let metering = SharedInterceptor::new(Metering::new(calls));
         let scaling = || {
@@ -100,12 +106,27 @@ impl Clients {
             writes: aws_sdk_autoscaling::Client::from_conf(scaling().retry_config(RetryConfig::disabled()).build()),
         };
         let sts = Sts(aws_sdk_sts::Client::new(&config));
-        let ec2 =
-            aws_sdk_ec2::config::Builder::from(&config).interceptor(responses.clone()).interceptor(metering.clone());
+        let pricing = price_list::client(&region, &config, metering.clone());
+        let ec2 = || {
+            let ec2 = aws_sdk_ec2::config::Builder::from(&config);
+            ec2.interceptor(responses.clone()).interceptor(metering.clone())
+        };
+        let ec2 = Ec2 {
+            reads: aws_sdk_ec2::Client::from_conf(ec2().build()),
+            spot_prices: aws_sdk_ec2::Client::from_conf(ec2().retry_config(RetryConfig::disabled()).build()),
+        };
         let eks = aws_sdk_eks::config::Builder::from(&config).interceptor(responses).interceptor(metering);
-        let ec2 = Ec2(aws_sdk_ec2::Client::from_conf(ec2.build()));
         let eks = Eks(aws_sdk_eks::Client::from_conf(eks.build()));
-        Self { region, clock, scaling: Arc::new(scaling), ec2: Arc::new(ec2), eks: Arc::new(eks), sts: Arc::new(sts) }
+        Self {
+            region,
+            clock,
+            scaling: Arc::new(scaling),
+            ec2: Arc::new(ec2),
+            eks: Arc::new(eks),
+            sts: Arc::new(sts),
+            pricing,
+            credentials: Some(shared),
+        }
     }
 }
 
@@ -143,6 +164,10 @@ pub(super) async fn sdk_config(settings: &Settings) -> SdkConfig {
 
 /// The same configuration with the credentials of a role, which the found ones may assume.
 async fn assume(config: SdkConfig, role: &AssumeRole) -> SdkConfig {
+    let found = config.credentials_provider().map(SecretCredentials).map(SharedCredentialsProvider::new);
+    let mut builder = config.into_builder();
+    builder.set_credentials_provider(found);
+    let config = builder.build();
     let mut provider = AssumeRoleProvider::builder(&role.arn).session_name(&role.session_name).configure(&config);
     if let Some(id) = &role.external_id {
         provider = provider.external_id(id);

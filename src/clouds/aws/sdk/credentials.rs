@@ -13,6 +13,9 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::connect;
+use crate::cloud::CallMeter;
+use crate::cloud::secrets::keep_secret;
+use crate::cloud::text::error_chain;
 use crate::config::settings::aws::Settings;
 
 /// Credentials are replaced this long before they expire, as the SDK's own cache does.
@@ -22,11 +25,12 @@ const RELOAD_PAUSE: Duration = Duration::from_secs(5);
 
 /// The credentials of one source.
 #[derive(Clone, Debug)]
-pub(super) struct ReloadedCredentials(Arc<Shared>);
+pub(in crate::clouds::aws) struct ReloadedCredentials(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
+    calls: CallMeter,
     are_refused: AtomicBool,
     state: Mutex<State>,
 }
@@ -35,15 +39,15 @@ struct Shared {
 struct State {
     provider: Option<SharedCredentialsProvider>,
     known: Option<Credentials>,
-    files: Vec<Option<(SystemTime, u64)>>,
+    files: Vec<FileStamp>,
     loaded: Instant,
 }
 
 impl ReloadedCredentials {
     /// Credentials from this provider, which is what a chain made with these settings had.
-    pub(super) fn new(settings: Settings, provider: Option<SharedCredentialsProvider>) -> Self {
+    pub(super) fn new(settings: Settings, provider: Option<SharedCredentialsProvider>, calls: CallMeter) -> Self {
         let state = State { provider, known: None, files: stamps(), loaded: Instant::now() };
-        Self(Arc::new(Shared { settings, are_refused: AtomicBool::new(false), state: Mutex::new(state) }))
+        Self(Arc::new(Shared { settings, calls, are_refused: AtomicBool::new(false), state: Mutex::new(state) }))
     }
 
     /// AWS refused the credentials themselves, and not what was done with them.
@@ -59,7 +63,9 @@ impl ReloadedCredentials {
         }
         let none =
             || aws_credential_types::provider::error::CredentialsError::not_loaded("no credentials are configured");
+        tokens_of_the_environment().await.iter().for_each(|token| keep_secret(token));
         let provided = state.provider.as_ref().ok_or_else(none)?.provide_credentials().await?;
+        keep_secrets(&provided);
         state.known = Some(provided.clone());
         Ok(provided)
     }
@@ -76,9 +82,38 @@ impl ReloadedCredentials {
         } else {
             tracing::warn!("AWS refused the credentials; loading them again");
         }
+        let _logged_and_counted = self.reload(state, files).await;
+    }
+
+    /// Loads the credentials now. Where there are none, the earlier ones stay in use.
+    pub(in crate::clouds::aws) async fn renew(&self) -> Result<(), String> {
+        let mut state = self.0.state.lock().await;
+        self.reload(&mut state, stamps()).await
+    }
+
+    async fn reload(&self, state: &mut State, files: Vec<FileStamp>) -> Result<(), String> {
         self.0.are_refused.store(false, Ordering::Relaxed);
+        (state.files, state.loaded) = (files, Instant::now());
         let provider = connect::sdk_config(&self.0.settings).await.credentials_provider();
-        *state = State { provider, known: None, files, loaded: Instant::now() };
+        let loaded = match &provider {
+            Some(provider) => provider.provide_credentials().await.map_err(|error| error_chain(&error)),
+            None => Err("no credentials are configured".to_owned()),
+        };
+        self.0.calls.credentials_renewed(loaded.is_ok());
+        match loaded {
+            Ok(known) => {
+                keep_secrets(&known);
+                (state.provider, state.known) = (provider, Some(known));
+                Ok(())
+            }
+            Err(reason) => {
+                tracing::error!(
+                    error = reason,
+                    "credentials of AWS cannot be loaded; continuing with the earlier ones"
+                );
+                Err(reason)
+            }
+        }
     }
 }
 
@@ -91,12 +126,48 @@ impl ProvideCredentials for ReloadedCredentials {
     }
 }
 
+/// Credentials of this provider, kept out of every text: the session token goes along with each request, and a proxy may send
+/// back what it was sent.
+#[derive(Debug)]
+pub(super) struct SecretCredentials(pub(super) SharedCredentialsProvider);
+
+impl ProvideCredentials for SecretCredentials {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::new(async {
+            let provided = self.0.provide_credentials().await?;
+            keep_secrets(&provided);
+            Ok(provided)
+        })
+    }
+}
+
+fn keep_secrets(credentials: &Credentials) {
+    keep_secret(credentials.secret_access_key());
+    credentials.session_token().iter().for_each(|token| keep_secret(token));
+}
+
+/// The tokens that the SDK exchanges for credentials: of IAM roles for service accounts, and of EKS Pod Identity.
+async fn tokens_of_the_environment() -> Vec<String> {
+    let mut tokens = Vec::from_iter(std::env::var("AWS_CONTAINER_AUTHORIZATION_TOKEN"));
+    for name in ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] {
+        let Some(path) = std::env::var_os(name) else { continue };
+        tokens.extend(tokio::fs::read_to_string(path).await);
+    }
+    tokens
+}
+
 fn expires_soon(credentials: &Credentials) -> bool {
     credentials.expiry().is_some_and(|expiry| expiry <= SystemTime::now() + BEFORE_EXPIRY)
 }
 
-/// When each of the shared files was changed last, and its size. `None` where there is no such file.
-fn stamps() -> Vec<Option<(SystemTime, u64)>> {
+/// When a file was changed last, and its size. `None` where there is no such file.
+type FileStamp = Option<(SystemTime, u64)>;
+
+/// The stamps of the shared files.
+fn stamps() -> Vec<FileStamp> {
     let stamp = |path: PathBuf| {
         let metadata = std::fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))

@@ -2,24 +2,27 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
-use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
 use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
-use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, LaunchConfiguration, ScalingPolicy};
+use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, InstanceRefresh, LaunchConfiguration, ScalingPolicy};
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
+use aws_sdk_ec2::operation::describe_spot_price_history::DescribeSpotPriceHistoryOutput;
 use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
 use aws_sdk_ec2::types::{
     ArchitectureType, Image, InstanceRequirementsRequest, InstanceType, InstanceTypeInfo,
-    InstanceTypeInfoFromInstanceRequirements, LaunchTemplateVersion, MemoryInfo, VCpuInfo, VirtualizationType,
+    InstanceTypeInfoFromInstanceRequirements, LaunchTemplateVersion, MemoryInfo, SpotPrice, VCpuInfo,
+    VirtualizationType,
 };
 use aws_sdk_eks::types::Nodegroup;
+use aws_sdk_pricing::operation::get_products::GetProductsOutput;
 
-use super::api::{AutoScalingApi, Ec2Api, EksApi, GroupQuery, TemplateKey};
+use super::api::{AutoScalingApi, Ec2Api, EksApi, GroupQuery, GroupsPage, Hardware, PricingApi, TemplateKey};
 use super::errors::{FailedCall, classify};
 use super::identity::StsApi;
-use crate::cloud::CloudError;
+use crate::cloud::{CloudError, PriceExtent};
 
 /// The fake's groups and other resources, and the calls it received.
 #[derive(Default)]
@@ -32,8 +35,13 @@ pub(in crate::clouds::aws) struct State {
     pub(in crate::clouds::aws) nodegroups: HashMap<String, Nodegroup>,
     pub(in crate::clouds::aws) activities: Vec<Activity>,
     pub(in crate::clouds::aws) policies: Vec<ScalingPolicy>,
+    /// The latest instance refresh, by group.
+    pub(in crate::clouds::aws) refreshes: HashMap<String, InstanceRefresh>,
     /// Instance types EC2 knows.
     pub(in crate::clouds::aws) types: Vec<String>,
+    /// The products of the price list, and the spot prices.
+    pub(in crate::clouds::aws) products: Vec<String>,
+    pub(in crate::clouds::aws) spot_prices: Vec<SpotPrice>,
     /// Items per page.
     pub(in crate::clouds::aws) page: usize,
     /// Every call, in order, as `Operation subject`.
@@ -108,7 +116,7 @@ impl AutoScalingApi for Fake {
         &self,
         query: &GroupQuery,
         token: Option<String>,
-    ) -> Result<DescribeAutoScalingGroupsOutput, CloudError> {
+    ) -> Result<GroupsPage, CloudError> {
         let subject = match query {
             GroupQuery::One(_) => "1 names".to_owned(),
             GroupQuery::Named(names) => {
@@ -135,11 +143,8 @@ impl AutoScalingApi for Fake {
         };
         self.call("DescribeAutoScalingGroups", &subject, |state| {
             let found: Vec<_> = state.groups.iter().filter(|group| passes(group)).cloned().collect();
-            let (groups, next) = page(&found, token, state.page);
-            DescribeAutoScalingGroupsOutput::builder()
-                .set_auto_scaling_groups(Some(groups))
-                .set_next_token(next)
-                .build()
+            let (groups, next_token) = page(&found, token, state.page);
+            GroupsPage { groups, next_token, bytes: 0 }
         })
     }
 
@@ -156,6 +161,10 @@ impl AutoScalingApi for Fake {
             let (activities, next) = page(&state.activities, token, state.page);
             DescribeScalingActivitiesOutput::builder().set_activities(Some(activities)).set_next_token(next).build()
         })
+    }
+
+    async fn describe_instance_refresh(&self, group: &str) -> Result<Option<InstanceRefresh>, CloudError> {
+        self.call("DescribeInstanceRefreshes", group, |state| state.refreshes.get(group).cloned())
     }
 
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError> {
@@ -243,6 +252,37 @@ impl Ec2Api for Fake {
             let infos = names.iter().map(info).collect();
             let output = GetInstanceTypesFromInstanceRequirementsOutput::builder();
             output.set_instance_types(Some(infos)).set_next_token(next).build()
+        })
+    }
+
+    async fn describe_spot_price_history(
+        &self,
+        _at: SystemTime,
+        _extent: PriceExtent,
+        token: Option<String>,
+    ) -> Result<DescribeSpotPriceHistoryOutput, CloudError> {
+        self.call("DescribeSpotPriceHistory", "all", |state| {
+            let (prices, next) = page(&state.spot_prices, token, state.page);
+            let next = Some(next.unwrap_or_default());
+            DescribeSpotPriceHistoryOutput::builder().set_spot_price_history(Some(prices)).set_next_token(next).build()
+        })
+    }
+}
+
+#[async_trait]
+impl PricingApi for Fake {
+    async fn get_products(
+        &self,
+        region: &str,
+        hardware: Hardware,
+        _extent: PriceExtent,
+        token: Option<String>,
+    ) -> Result<GetProductsOutput, CloudError> {
+        self.call("GetProducts", region, |state| {
+            let of = |product: &&String| product.contains("metal") == (hardware == Hardware::Metal);
+            let products: Vec<String> = state.products.iter().filter(of).cloned().collect();
+            let (products, next) = page(&products, token, state.page);
+            GetProductsOutput::builder().set_price_list(Some(products)).set_next_token(next).build()
         })
     }
 }

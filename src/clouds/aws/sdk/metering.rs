@@ -7,7 +7,7 @@ use aws_sdk_autoscaling::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 
-use super::api::{CHECK_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
+use super::api::call_names;
 use super::errors::is_throttling;
 use crate::cloud::{CallMeter, CallStatus};
 
@@ -30,8 +30,7 @@ impl Storable for Sent {
 
 impl Metering {
     pub(super) fn new(meter: CallMeter) -> Self {
-        let actions = READ_ACTIONS.into_iter().chain(WRITE_ACTIONS).chain(CHECK_ACTIONS);
-        meter.expect(actions.map(|action| action.rsplit(':').next().unwrap_or(action)));
+        meter.expect(call_names());
         Self(meter)
     }
 }
@@ -59,9 +58,7 @@ impl Intercept for Metering {
     ) -> Result<(), BoxError> {
         let (Some(sent), Some(metadata)) = (bag.load::<Sent>(), bag.load::<Metadata>()) else { return Ok(()) };
         let took = sent.0.elapsed();
-        let actions = READ_ACTIONS.into_iter().chain(WRITE_ACTIONS).chain(CHECK_ACTIONS);
-        let mut apis = actions.map(|action| action.rsplit(':').next().unwrap_or(action));
-        let api = apis.find(|api| *api == metadata.name()).unwrap_or("other");
+        let api = call_names().find(|api| *api == metadata.name()).unwrap_or("other");
         let http = context.response();
         tracing::debug!(
             api,

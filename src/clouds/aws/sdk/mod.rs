@@ -4,11 +4,12 @@ pub(super) mod api;
 pub(super) mod cache;
 pub(super) mod clock;
 pub(super) mod connect;
-mod credentials;
+pub(super) mod credentials;
 pub(super) mod errors;
 #[cfg(test)]
 pub(super) mod fake;
 pub(super) mod identity;
 mod metering;
+mod price_list;
 mod responses;
-mod xml;
+pub(super) mod xml;

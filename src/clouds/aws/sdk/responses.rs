@@ -3,6 +3,7 @@
 
 use std::error::Error as StdError;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use aws_sdk_autoscaling::config::interceptors::{
@@ -32,6 +33,32 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 pub(super) struct Responses {
     pub(super) clock: Arc<CloudClock>,
     pub(super) credentials: ReloadedCredentials,
+}
+
+/// The size of the last response's body.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BodySize(Arc<AtomicUsize>);
+
+impl BodySize {
+    pub(super) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Intercept for BodySize {
+    fn name(&self) -> &'static str {
+        "BodySize"
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.store(context.response().body().bytes().map_or(0, <[u8]>::len), Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 /// When a request was sent.

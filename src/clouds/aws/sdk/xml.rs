@@ -9,10 +9,10 @@ const GROUPS: &[u8] = b"AutoScalingGroups";
 
 /// Which of a group's required sizes a response contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct SizesFound {
-    pub(super) min: bool,
-    pub(super) max: bool,
-    pub(super) desired: bool,
+pub(in crate::clouds::aws) struct SizesFound {
+    pub(in crate::clouds::aws) min: bool,
+    pub(in crate::clouds::aws) max: bool,
+    pub(in crate::clouds::aws) desired: bool,
 }
 
 /// A tag and its name.
@@ -25,7 +25,7 @@ enum Tag<'a> {
 }
 
 /// Whether every element of the text is closed. Text that is not XML is complete.
-pub(super) fn is_complete(text: &[u8]) -> bool {
+pub(in crate::clouds::aws) fn is_complete(text: &[u8]) -> bool {
     if text.trim_ascii_start().first() != Some(&b'<') {
         return true;
     }
@@ -41,7 +41,7 @@ pub(super) fn is_complete(text: &[u8]) -> bool {
 }
 
 /// The sizes in each group of a DescribeAutoScalingGroups response, in its order.
-pub(super) fn sizes_found(text: &[u8]) -> Vec<SizesFound> {
+pub(in crate::clouds::aws) fn sizes_found(text: &[u8]) -> Vec<SizesFound> {
     let (mut path, mut groups) = (Vec::new(), Vec::new());
     for tag in tags(text) {
         match tag {

@@ -66,6 +66,45 @@ async fn instance_types_come_from_overrides_templates_and_configurations() {
 }
 
 #[tokio::test]
+async fn a_group_is_spot_capacity_only_if_all_of_its_nodes_are() {
+    let spot_options = LaunchTemplateInstanceMarketOptions::builder().market_type(MarketType::Spot).build();
+    let spot = ResponseLaunchTemplateData::builder()
+        .instance_type(Ec2Type::from("m5.large"))
+        .instance_market_options(spot_options);
+    let distributed = |base: i32, percentage: Option<i32>| {
+        let distribution = InstancesDistribution::builder().on_demand_base_capacity(base);
+        let distribution = distribution.set_on_demand_percentage_above_base_capacity(percentage).build();
+        let mut policy = mixed(Some(template("lt", None)), vec![over("a"), over("b")]);
+        policy.instances_distribution = Some(distribution);
+        policy
+    };
+    let own =
+        |name: &str| LaunchTemplateOverrides::builder().launch_template_specification(template(name, None)).build();
+    let fake = Fake::with(vec![
+        group("all").mixed_instances_policy(distributed(0, Some(0))).build(),
+        group("base").mixed_instances_policy(distributed(1, Some(0))).build(),
+        group("half").mixed_instances_policy(distributed(0, Some(50))).build(),
+        group("default").mixed_instances_policy(distributed(0, None)).build(),
+        group("template").launch_template(template("spot", None)).build(),
+        group("some-templates").mixed_instances_policy(mixed(None, vec![own("spot"), own("lt")])).build(),
+    ]);
+    fake.state(|state| {
+        state.templates.insert("lt@$Default".into(), of_type("m5.large"));
+        state.templates.insert("spot@$Default".into(), version(spot.build()));
+    });
+    for (name, is_spot) in [
+        ("all", true),
+        ("base", false),
+        ("half", false),
+        ("default", false),
+        ("template", true),
+        ("some-templates", false),
+    ] {
+        assert_eq!(launch_spec(&fake, name).await.expect(name).is_spot, is_spot, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_group_without_launch_settings_is_an_error_of_its_own() {
     let fake = Fake::with(vec![
         group("nowhere").build(),

@@ -3,6 +3,7 @@
 mod instance_types;
 mod launch_spec;
 mod listing;
+mod prices;
 mod properties;
 mod writes;
 
@@ -10,13 +11,15 @@ use std::sync::Arc;
 
 use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
 use aws_sdk_autoscaling::types::{
-    AutoScalingGroup, Instance, InstanceRequirements, LaunchConfiguration, LaunchTemplate, LaunchTemplateOverrides,
-    LaunchTemplateSpecification, LifecycleState, MemoryMiBRequest, MixedInstancesPolicy, TagDescription,
+    AutoScalingGroup, Instance, InstanceRequirements, InstancesDistribution, LaunchConfiguration, LaunchTemplate,
+    LaunchTemplateOverrides, LaunchTemplateSpecification, LifecycleState, MemoryMiBRequest, MixedInstancesPolicy,
+    TagDescription,
 };
 use aws_sdk_ec2::types::{
     ArchitectureType, ArchitectureValues, BlockDeviceMapping, EbsBlockDevice, Image, InstanceType as Ec2Type,
     LaunchTemplateBlockDeviceMapping, LaunchTemplateCpuOptions, LaunchTemplateEbsBlockDevice,
-    LaunchTemplateInstanceNetworkInterfaceSpecification, LaunchTemplateVersion, ResponseLaunchTemplateData,
+    LaunchTemplateInstanceMarketOptions, LaunchTemplateInstanceNetworkInterfaceSpecification, LaunchTemplateVersion,
+    MarketType, ResponseLaunchTemplateData,
 };
 use aws_sdk_eks::types::{self as eks, Nodegroup};
 
@@ -39,6 +42,8 @@ impl Fake {
             ec2: Arc::new(self.clone()),
             eks: Arc::new(self.clone()),
             sts: Arc::new(self.clone()),
+            pricing: Some(Arc::new(self.clone())),
+            credentials: None,
         };
         Aws::over(settings, clients)
     }

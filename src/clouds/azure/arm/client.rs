@@ -57,7 +57,8 @@ impl ArmCall {
 }
 
 /// Creates a credential without cached tokens.
-pub(in crate::clouds::azure) type NewCredential = Arc<dyn Fn() -> Option<Arc<dyn TokenCredential>> + Send + Sync>;
+pub(in crate::clouds::azure) type NewCredential =
+    Arc<dyn Fn() -> Result<Arc<dyn TokenCredential>, String> + Send + Sync>;
 
 /// The credential, and the scope that tokens are requested for.
 #[derive(Clone)]
@@ -74,6 +75,7 @@ pub(in crate::clouds::azure) struct Bearer {
 struct CurrentCredential {
     credential: Arc<dyn TokenCredential>,
     generation: u64,
+    renew: NewCredential,
     /// Not before this. Each renewal that did not help doubles the pause.
     renew_at: Option<Instant>,
     pause: Duration,
@@ -113,7 +115,8 @@ impl ArmClient {
         let bearer = bearer.filter(|_| endpoint.scheme() == "https");
         let current = bearer.as_ref().map(|bearer| {
             let credential = Arc::clone(&bearer.credential);
-            Mutex::new(CurrentCredential { credential, generation: 0, renew_at: None, pause: RENEW_PAUSE_MIN })
+            let renew = Arc::clone(&bearer.renew);
+            Mutex::new(CurrentCredential { credential, generation: 0, renew, renew_at: None, pause: RENEW_PAUSE_MIN })
         });
         Self { transport, endpoint, bearer, current, limiter, meter: CallMeter::default() }
     }
@@ -125,8 +128,35 @@ impl ArmClient {
         self
     }
 
+    /// Signs in with this credential from now on, if there is a token for it. Otherwise the one before stays in use. Over plain
+    /// HTTP there is nothing to sign in for.
+    pub(in crate::clouds::azure) async fn sign_in_with(&self, new: NewCredential) -> Result<(), String> {
+        let (Some(Bearer { scope, .. }), Some(_)) = (&self.bearer, &self.current) else { return Ok(()) };
+        let signed_in = self.try_sign_in(&new, scope).await;
+        self.meter.credentials_renewed(signed_in.is_ok());
+        let credential = signed_in?;
+        if let Some(mut current) = self.current() {
+            let generation = current.generation + 1;
+            *current = CurrentCredential { credential, generation, renew: new, renew_at: None, pause: RENEW_PAUSE_MIN };
+        }
+        Ok(())
+    }
+
+    async fn try_sign_in(&self, new: &NewCredential, scope: &str) -> Result<Arc<dyn TokenCredential>, String> {
+        let credential = new()?;
+        let token = tokio::time::timeout(TOKEN_TIMEOUT, credential.get_token(&[scope], None)).await;
+        let token = token.map_err(|_| format!("no token within {TOKEN_TIMEOUT:?}"))?;
+        let context = ErrorContext { operation: "sign-in", name: self.endpoint.host_str().unwrap_or_default() };
+        keep_secret(token.map_err(|error| context.no_token(&error).to_string())?.token.secret());
+        Ok(credential)
+    }
+
     pub(in crate::clouds::azure) fn endpoint(&self) -> &Url {
         &self.endpoint
+    }
+
+    pub(in crate::clouds::azure) fn transport(&self) -> &Arc<Transport> {
+        &self.transport
     }
 
     pub(in crate::clouds::azure) fn limiter(&self) -> &CallLimiter {
@@ -150,11 +180,12 @@ impl ArmClient {
     ) -> Result<HttpResponse, CloudError> {
         let context = call.context();
         if !self.is_on_endpoint(url) {
-            let host = url.host_str().unwrap_or_default();
-            return Err(context.refused(&format!(
-                "{host} is not the configured endpoint {}",
-                self.endpoint.host_str().unwrap_or_default()
-            )));
+            let (origin, endpoint) = (url.origin().ascii_serialization(), self.endpoint.origin().ascii_serialization());
+            return Err(context.refused(&if origin == endpoint {
+                format!("the URL names a user, which no URL of the endpoint {endpoint} does")
+            } else {
+                format!("{origin} is not the configured endpoint {endpoint}")
+            }));
         }
         let can_wait = call.bucket.can_wait() && call.purpose == ReadPurpose::Refresh;
         self.limiter.admit_call(call.bucket, &call.name, can_wait).map_err(|wait| CloudError::Throttled {
@@ -231,7 +262,7 @@ impl ArmClient {
 
     /// Drops the token of this generation. Returns whether there is another credential to try.
     fn renew(&self, generation: u64) -> bool {
-        let (Some(bearer), Some(mut current)) = (&self.bearer, self.current()) else { return false };
+        let Some(mut current) = self.current() else { return false };
         if current.generation != generation {
             return true;
         }
@@ -239,11 +270,13 @@ impl ArmClient {
         if current.renew_at.is_some_and(|at| now < at) {
             return false;
         }
-        let Some(credential) = (bearer.renew)() else { return false };
+        let renew = Arc::clone(&current.renew);
+        let Ok(credential) = renew() else { return false };
         let pause = current.pause;
         *current = CurrentCredential {
             credential,
             generation: generation + 1,
+            renew,
             renew_at: Some(now + pause),
             pause: (pause * 2).min(RENEW_PAUSE_MAX),
         };

@@ -13,7 +13,7 @@ use crate::clouds::azure::auth::{CredentialError, credential};
 use crate::clouds::azure::http::Transport;
 use crate::clouds::azure::throttle::CallLimiter;
 use crate::clouds::roots::{self, NoRoots};
-use crate::config::settings::azure::{AzureCloud, Settings};
+use crate::config::settings::azure::{AzureCloud, Credential, Settings};
 
 /// Why Headcount cannot connect to a source.
 #[derive(Debug, Error)]
@@ -61,9 +61,8 @@ impl ArmScaleSets {
             let transport = Arc::new(Transport::new()?);
             let settings_of = settings.credential.as_ref().ok_or(ConnectError::NoCredential)?;
             let first = credential(settings_of, settings.cloud, Arc::clone(&transport) as _)?;
-            let (again, cloud, over) = (settings_of.clone(), settings.cloud, Arc::clone(&transport));
-            let renew: NewCredential = Arc::new(move || credential(&again, cloud, Arc::clone(&over) as _).ok());
-            (transport, Some(Bearer { credential: first, scope: scope(cloud).to_owned(), renew }))
+            let (renew, scope) = (factory(settings_of, settings.cloud, &transport), scope(settings.cloud).to_owned());
+            (transport, Some(Bearer { credential: first, scope, renew }))
         } else {
             if settings.credential.is_some() {
                 tracing::warn!(%endpoint, "no token is sent over plain HTTP; the credential is not used");
@@ -75,6 +74,21 @@ impl ArmScaleSets {
         let client = ArmClient::new(transport, endpoint, bearer, limiter).metered(calls);
         Ok(Self::new(client, subscription.to_owned(), settings.resource_group.clone()))
     }
+
+    /// Signs in with this credential from now on, if there is a token for it.
+    pub(in crate::clouds::azure) async fn renew_credential(
+        &self,
+        settings: &Credential,
+        cloud: AzureCloud,
+    ) -> Result<(), String> {
+        self.client.sign_in_with(factory(settings, cloud, self.client.transport())).await
+    }
+}
+
+/// Creates this credential, as often as it is asked to.
+fn factory(settings: &Credential, cloud: AzureCloud, transport: &Arc<Transport>) -> NewCredential {
+    let (settings, transport) = (settings.clone(), Arc::clone(transport));
+    Arc::new(move || credential(&settings, cloud, Arc::clone(&transport) as _).map_err(|error| error.to_string()))
 }
 
 fn endpoint(settings: &Settings) -> Result<Url, ConnectError> {

@@ -18,7 +18,7 @@ use crate::clouds::azure::http::{ErrorBody, retry_after};
 
 /// How the state of an operation is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PollMethod {
+pub(in crate::clouds::azure) enum PollMethod {
     /// `Azure-AsyncOperation`: a body with `status`. Preferred if `Location` is present too.
     AsyncOperation,
     /// `Location`: 202 until it is done.

@@ -11,6 +11,7 @@ mod lro;
 mod no_awaited_builders;
 pub(super) mod operations;
 mod other_calls;
+mod parse;
 #[cfg(test)]
 mod recorded;
 mod scale_sets;
@@ -24,5 +25,6 @@ pub(super) use api::{
     VirtualMachine,
 };
 pub use connect::ConnectError;
-pub(super) use errors::FORCE_DELETE_NOT_ALLOWED;
+pub(super) use errors::{ErrorContext, FORCE_DELETE_NOT_ALLOWED, classify};
+pub(super) use parse::parse_page;
 pub(super) use scale_sets::ArmScaleSets;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use azure_core::http::Url;
 use azure_core_legacy::{Error, Pageable};
 use azure_mgmt_compute::package_2024_07_01::Client;
 use azure_mgmt_compute::package_2024_07_01::models::{
@@ -23,7 +24,7 @@ use super::errors::ErrorContext;
 use super::sdk_call::SdkCall;
 use super::{lro, operations};
 use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
-use crate::clouds::azure::http::HttpResponse;
+use crate::clouds::azure::http::{HttpResponse, Transport};
 use crate::clouds::azure::throttle::{Bucket, Pace};
 
 /// A whole listing, all pages.
@@ -40,6 +41,16 @@ pub(in crate::clouds::azure) struct ArmScaleSets {
 impl ArmScaleSets {
     pub(in crate::clouds::azure) fn new(client: ArmClient, subscription: String, resource_group: String) -> Self {
         Self { client: Arc::new(client), subscription, resource_group }
+    }
+
+    /// Where Azure Resource Manager is called.
+    pub(in crate::clouds::azure) fn endpoint(&self) -> &Url {
+        self.client.endpoint()
+    }
+
+    /// The HTTP client.
+    pub(in crate::clouds::azure) fn transport(&self) -> &Arc<Transport> {
+        self.client.transport()
     }
 
     /// All items of a list, undecoded.

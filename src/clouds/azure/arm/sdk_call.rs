@@ -26,6 +26,7 @@ use serde::Deserialize;
 use super::client::{ArmCall, ArmClient};
 use crate::cloud::CloudError;
 use crate::clouds::azure::http::HttpResponse;
+use crate::clouds::listing_size::ListSize;
 
 /// The most pages of a list. At the smallest known page size, 50, this is far more than a subscription can hold.
 const PAGES_MAX: usize = 1000;
@@ -36,6 +37,7 @@ pub(super) struct SdkCall {
     client: Arc<ArmClient>,
     call: ArmCall,
     sent: AtomicUsize,
+    size: Mutex<ListSize>,
     responses: Mutex<Vec<HttpResponse>>,
 }
 
@@ -53,8 +55,8 @@ struct NextLink {
 
 impl SdkCall {
     pub(super) fn new(client: &Arc<ArmClient>, call: ArmCall) -> Arc<Self> {
-        let (sent, responses) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Self { client: Arc::clone(client), call, sent, responses })
+        let sent = AtomicUsize::new(0);
+        Arc::new(Self { client: Arc::clone(client), call, sent, size: Mutex::default(), responses: Mutex::default() })
     }
 
     /// The crate's client for this call. It retries nothing.
@@ -101,6 +103,8 @@ impl SdkCall {
         let kept: Vec<_> = kept.filter(|(name, _)| *name != "authorization").collect();
         let url = if pages == 0 { spaces_as_percent(request.url()) } else { request.url().clone() };
         let response = self.client.send(&self.call, method, &url, &kept, body.clone()).await?;
+        let added = self.size.lock().unwrap_or_else(PoisonError::into_inner).add(response.body.len());
+        added.map_err(|reason| context.unintelligible(&reason))?;
 
         // Only lists use this. The other calls read their response from `responses`.
         let end: NextLink = serde_json::from_slice(&response.body).unwrap_or_default();

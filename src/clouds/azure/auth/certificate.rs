@@ -19,6 +19,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use thiserror::Error;
 
+use crate::cloud::secrets::keep_secret;
+
 /// An assertion is used at once; this allows for clock skew.
 const LIFETIME: Duration = Duration::from_secs(600);
 
@@ -93,7 +95,10 @@ impl ClientAssertion for Certificate {
         let failed = |text: String| azure_core::Error::with_message(ErrorKind::Credential, text);
         let pem = tokio::fs::read(&self.path).await.map_err(|error| failed(error.to_string()))?;
         let assertion = self.assertion(&pem, SystemTime::now());
-        assertion.ok_or_else(|| failed(CertificateError::Form { path: self.path.clone() }.to_string()))
+        let assertion =
+            assertion.ok_or_else(|| failed(CertificateError::Form { path: self.path.clone() }.to_string()))?;
+        keep_secret(&assertion);
+        Ok(assertion)
     }
 }
 

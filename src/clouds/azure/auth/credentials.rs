@@ -19,6 +19,9 @@ use crate::config::settings::azure::{AzureCloud, Credential};
 /// Overrides the address of the sign-in service; the workload identity webhook sets it.
 const AUTHORITY_HOST: &str = "AZURE_AUTHORITY_HOST";
 
+/// What App Service and Arc want to see in requests for tokens.
+const IDENTITY_HEADER: &str = "IDENTITY_HEADER";
+
 /// Retries are safe: a token request changes nothing. The metadata service returns 429 and 5xx from time to time.
 const SIGN_IN_TRIES: u32 = 3;
 /// Shorter than the time that a call waits for its token.
@@ -58,6 +61,7 @@ pub(in crate::clouds::azure) fn credential(
             ClientAssertionCredential::new(tenant_id.clone(), client_id.clone(), certificate, Some(options))?
         }
         Credential::ManagedIdentity { user_assigned } => {
+            std::env::var(IDENTITY_HEADER).iter().for_each(|header| keep_secret(header));
             let user_assigned_id = user_assigned.clone().map(|id| {
                 if id.starts_with('/') { UserAssignedId::ResourceId(id) } else { UserAssignedId::ClientId(id) }
             });

@@ -13,6 +13,8 @@ use azure_core::http::ClientMethodOptions;
 use azure_identity::ClientAssertion;
 use thiserror::Error;
 
+use crate::cloud::secrets::keep_secret;
+
 /// What is wrong with the token file.
 #[derive(Debug, Error)]
 pub(in crate::clouds::azure) enum FederatedError {
@@ -43,7 +45,11 @@ impl TokenFile {
         let path = || self.0.clone();
         let text = read.map_err(|source| FederatedError::File { path: path(), source })?;
         let token = text.trim();
-        if token.is_empty() { Err(FederatedError::Empty { path: path() }) } else { Ok(token.to_owned()) }
+        if token.is_empty() {
+            return Err(FederatedError::Empty { path: path() });
+        }
+        keep_secret(token);
+        Ok(token.to_owned())
     }
 }
 

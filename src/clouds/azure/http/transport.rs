@@ -65,8 +65,8 @@ pub(in crate::clouds::azure) enum TransportError {
     #[error("the connection failed: {}", error_chain(.0.as_ref()))]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The body is too long.
-    #[error("the response is longer than {BODY_BYTES_MAX} bytes")]
-    TooLong,
+    #[error("the response is longer than {0} bytes")]
+    TooLong(usize),
 }
 
 /// The client. It keeps connections open, follows no redirects and retries nothing.
@@ -130,13 +130,27 @@ impl Transport {
         request: Request<Full<Bytes>>,
         limit: Duration,
     ) -> Result<HttpResponse, TransportError> {
+        self.exchange_up_to(request, limit, BODY_BYTES_MAX).await
+    }
+
+    /// The same for responses of at most so many bytes.
+    pub(in crate::clouds::azure) async fn exchange_up_to(
+        &self,
+        request: Request<Full<Bytes>>,
+        limit: Duration,
+        bytes: usize,
+    ) -> Result<HttpResponse, TransportError> {
         let exchange = async {
             let response = self.client.request(request).await.map_err(|error| {
                 if error.is_connect() { TransportError::Connect(error) } else { TransportError::Broken(error.into()) }
             })?;
             let (parts, body) = response.into_parts();
-            let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|error| {
-                if error.is::<LengthLimitError>() { TransportError::TooLong } else { TransportError::Broken(error) }
+            let body = Limited::new(body, bytes).collect().await.map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    TransportError::TooLong(bytes)
+                } else {
+                    TransportError::Broken(error)
+                }
             })?;
             Ok(HttpResponse { status: parts.status, headers: parts.headers, body: body.to_bytes() })
         };

@@ -41,7 +41,7 @@ proptest! {
     }
 
     #[test]
-    fn a_taint_is_read_as_it_was_written(value in "[a-zA-Z0-9._-]{0,20}") {
+    fn a_taint_is_read_as_it_was_written(value in "([a-zA-Z0-9]([a-zA-Z0-9._-]{0,20}[a-zA-Z0-9])?)?") {
         let tags = BTreeMap::from([(format!("{NODE_TEMPLATE}taint_gpu"), format!("{value}:NoExecute"))]);
         let mut remarks = Vec::new();
         let taint = Taint { key: "gpu".to_owned(), value, effect: TaintEffect::NoExecute };

@@ -16,7 +16,7 @@ use crate::cloud::{
 };
 use crate::clouds::azure::arm::{BadItem, InstanceViewStatus, Orchestration, ScaleSet, Size};
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         cloud: super::AzureCloud::Public,
         endpoint: None,

@@ -8,6 +8,7 @@ mod headers;
 mod machines;
 mod operations;
 mod paging;
+mod prices;
 mod router;
 mod scale_sets;
 mod sizes;
@@ -30,6 +31,7 @@ use super::http_server::{HttpServer, RequestHandler};
 
 pub(crate) use behavior::{Behavior, Etags, GroupDetails, MissingInstance, Tracking, WriteAnswer};
 pub(crate) use errors::{denied, error, throttled};
+pub(crate) use prices::PRICES;
 use router::ArmApi;
 pub(crate) use tokens::Issued;
 
@@ -38,6 +40,8 @@ pub(crate) use tokens::Issued;
 pub(crate) struct Arm {
     api: Arc<ArmApi>,
     port: HttpServer,
+    /// Another port with TLS, and the certificate of its authority.
+    secure: Option<(HttpServer, String)>,
 }
 
 impl Arm {
@@ -45,14 +49,21 @@ impl Arm {
     pub(crate) fn start(simulated: Arc<Simulated>) -> Self {
         let api = Arc::new(ArmApi::new(simulated));
         let port = HttpServer::open(Arc::clone(&api) as Arc<dyn RequestHandler>);
-        Self { api, port }
+        Self { api, port, secure: None }
     }
 
     /// The same with TLS.
     pub(crate) fn start_secure(simulated: Arc<Simulated>, authority: &CertificateAuthority) -> Self {
         let api = Arc::new(ArmApi::new(simulated));
         let port = HttpServer::open_secure(Arc::clone(&api) as Arc<dyn RequestHandler>, authority.server());
-        Self { api, port }
+        Self { api, port, secure: None }
+    }
+
+    /// With a second port, which has TLS.
+    pub(crate) fn with_secure_port(mut self, authority: &CertificateAuthority) -> Self {
+        let port = HttpServer::open_secure(Arc::clone(&self.api) as Arc<dyn RequestHandler>, authority.server());
+        self.secure = Some((port, authority.pem()));
+        self
     }
 
     /// The issued tokens, oldest first.
@@ -101,6 +112,10 @@ impl Emulator for Arm {
 
     fn url(&self) -> String {
         self.port.url()
+    }
+
+    fn secure(&self) -> Option<(String, String)> {
+        self.secure.as_ref().map(|(port, authority)| (port.url(), authority.clone()))
     }
 
     fn cloud(&self) -> &'static str {

@@ -103,6 +103,7 @@ impl ArmApi {
                 }
                 self.compute(request, rest).await
             }
+            ["api", "retail", "prices"] if request.method == "GET" => Ok(self.retail_prices(request)),
             [tenant, "oauth2", "v2.0", "token"] if request.method == "POST" => Ok(self.issue_token(request, tenant)),
             ["msi", "token"] if request.method == "GET" => Ok(self.app_service_token(request)),
             ["metadata", rest @ ..] if request.method == "GET" => Ok(self.metadata(request, rest)),

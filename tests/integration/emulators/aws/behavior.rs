@@ -75,6 +75,8 @@ pub(crate) struct GroupDetails {
     pub(crate) suspended: Vec<String>,
     /// Names of scaling policies.
     pub(crate) policies: Vec<String>,
+    /// The status of its latest instance refresh.
+    pub(crate) refresh: Option<String>,
     /// `DesiredCapacityType`
     pub(crate) capacity_type: Option<String>,
     /// `Delete in progress`, for instance.
@@ -108,6 +110,7 @@ impl Default for GroupDetails {
             cpu_options: None,
             suspended: Vec::new(),
             policies: Vec::new(),
+            refresh: None,
             capacity_type: None,
             status: None,
             undecodable: false,

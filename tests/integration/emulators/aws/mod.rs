@@ -8,6 +8,7 @@ mod errors;
 mod groups;
 mod launch;
 mod policies;
+mod prices;
 mod router;
 mod sts;
 mod tests;
@@ -21,10 +22,13 @@ use headcount::clouds::simulated::Simulated;
 
 use super::Emulator;
 use super::core::{EmulatorCore, lock};
+use super::http_client::send;
+use super::http_messages::Request;
 use super::http_server::HttpServer;
 
 pub(crate) use behavior::{Behavior, Busy, GroupDetails, Launch, Override, Past, Requirements};
 pub(crate) use errors::error;
+pub(crate) use prices::PRICES;
 use router::AwsApi;
 
 /// An AWS endpoint of a simulated cloud. It stops when this is dropped.
@@ -45,6 +49,11 @@ impl Aws {
     /// Changes the behavior of the emulator.
     pub(crate) fn behavior(&self, change: impl FnOnce(&mut Behavior)) {
         change(&mut lock(&self.api.behavior));
+    }
+
+    /// The body of the response to this request, as it is now.
+    pub(crate) async fn body_of(&self, request: &Request) -> String {
+        send(self.port.address(), "POST", "/", &[], &request.body).await.expect("answered").body
     }
 
     /// Changes details of a group that the simulated cloud does not have.

@@ -1,11 +1,20 @@
-//! DescribePolicies.
+//! DescribePolicies and DescribeInstanceRefreshes.
 
 use super::super::core::lock;
-use super::super::http_messages::HttpResponse;
+use super::super::http_messages::{HttpResponse, Request};
 use super::router::AwsApi;
 use super::xml::{members, scaling_answer, text};
 
 impl AwsApi {
+    pub(super) fn describe_instance_refreshes(&self, request: &Request) -> HttpResponse {
+        let group = request.field("AutoScalingGroupName").unwrap_or_default();
+        let refreshes = self.group_details(&group).refresh.into_iter().map(|status| {
+            let of = text("InstanceRefreshId", "refresh-1") + &text("AutoScalingGroupName", &group);
+            of + &text("Status", status) + &text("PercentageComplete", 40)
+        });
+        HttpResponse::xml(200, scaling_answer("DescribeInstanceRefreshes", members("InstanceRefreshes", refreshes)))
+    }
+
     pub(super) fn describe_policies(&self) -> HttpResponse {
         let group_details = lock(&self.group_details);
         let all = group_details

@@ -12,6 +12,7 @@ use super::super::http_messages::{HandlerResult, Interruption, Request};
 use super::super::http_server::RequestHandler;
 use super::behavior::{Behavior, GroupDetails};
 use super::errors::{self, error};
+use super::prices::GET_PRODUCTS;
 
 /// The service whose error format a response has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,10 +99,14 @@ impl AwsApi {
         if let ["clusters", cluster, "node-groups", nodegroup] = path[..] {
             return self.describe_nodegroup(cluster, nodegroup).await;
         }
+        if request.header("x-amz-target") == Some(GET_PRODUCTS) {
+            return Ok(self.get_products(request));
+        }
         match request.field("Action").unwrap_or_default().as_str() {
             "DescribeAutoScalingGroups" => self.describe_groups(request).await,
             "DescribeLaunchConfigurations" => self.describe_launch_configurations(request).await,
             "DescribeScalingActivities" => self.describe_activities(request).await,
+            "DescribeInstanceRefreshes" => Ok(self.describe_instance_refreshes(request)),
             "DescribePolicies" => Ok(self.describe_policies()),
             "SetDesiredCapacity" => self.set_desired_capacity(request).await,
             "TerminateInstanceInAutoScalingGroup" => self.terminate(request).await,
@@ -109,6 +114,7 @@ impl AwsApi {
             "GetCallerIdentity" => Ok(self.caller_identity(request)),
             "DescribeImages" => self.describe_images(request).await,
             "DescribeInstanceTypes" => self.describe_types(request).await,
+            "DescribeSpotPriceHistory" => Ok(self.describe_spot_prices(request)),
             "DescribeLaunchTemplateVersions" => self.describe_launch_template_versions(request).await,
             "GetInstanceTypesFromInstanceRequirements" => self.types_satisfying(request).await,
             other => Ok(error(400, "InvalidAction", &format!("The action {other} is not valid for this endpoint."))),

@@ -5,7 +5,7 @@ use super::errors::error;
 use super::router::AwsApi;
 use super::xml::{element, text};
 
-/// The access key of whoever assumed a role. The user's own keys begin with other letters.
+/// The access key of a client that assumed a role. The user's own keys begin with other letters.
 const ROLE_KEY: &str = "ASIAROLE";
 
 impl AwsApi {
@@ -24,16 +24,21 @@ impl AwsApi {
         let user = text("AssumedRoleId", format!("AROA:{session}")) + &text("Arn", format!("{assumed}/{session}"));
         let credentials = text("AccessKeyId", ROLE_KEY)
             + &text("SecretAccessKey", "secret")
-            + &text("SessionToken", format!("{assumed}/{session}"))
+            + &text("SessionToken", reversed(&format!("{assumed}/{session}")))
             + &text("Expiration", "2099-01-01T00:00:00Z");
         answer("AssumeRole", element("AssumedRoleUser", user) + &element("Credentials", credentials))
     }
 
-    /// The session token says who has assumed which role.
+    /// The session token says who has assumed which role, in a form that no response repeats.
     pub(super) fn caller_identity(&self, request: &Request) -> HttpResponse {
-        let arn = request.header("x-amz-security-token").unwrap_or("arn:aws:iam::000000000000:user/test");
+        let user = || "arn:aws:iam::000000000000:user/test".to_owned();
+        let arn = request.header("x-amz-security-token").map_or_else(user, reversed);
         answer("GetCallerIdentity", text("Arn", arn) + &text("UserId", "AIDA") + &text("Account", "000000000000"))
     }
+}
+
+fn reversed(text: &str) -> String {
+    text.chars().rev().collect()
 }
 
 fn answer(action: &str, result: String) -> HttpResponse {

@@ -43,6 +43,8 @@ struct Cluster {
     nodes: Nodes,
     /// By namespace and name.
     config_maps: BTreeMap<(String, String), Value>,
+    /// Namespaces and Deployments.
+    deployments: Vec<(String, Value)>,
     /// Counts versions.
     version: u64,
     token: String,
@@ -172,6 +174,17 @@ impl ApiServer {
         let data: BTreeMap<&str, &str> = data.iter().copied().collect();
         let written = json!({"metadata": {"name": name, "resourceVersion": cluster.version.to_string()}, "data": data});
         cluster.config_maps.insert((namespace.to_owned(), name.to_owned()), written);
+    }
+
+    /// Creates a Deployment with one container that runs this command line.
+    pub(crate) fn deploy(&self, namespace: &str, name: &str, image: &str, command: &[&str]) {
+        let container = json!({"name": name, "image": image, "command": command});
+        let template = json!({"metadata": {}, "spec": {"containers": [container]}});
+        let deployment = json!({
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"selector": {}, "template": template},
+        });
+        self.cluster().deployments.push((namespace.to_owned(), deployment));
     }
 
     /// Deletes a ConfigMap, as somebody else would.
@@ -318,6 +331,11 @@ impl Cluster {
                     Some(found) => HttpResponse::json(200, found),
                     None => refused(404, "configmaps not found"),
                 }
+            }
+            ("GET", ["apis", "apps", "v1", "namespaces", namespace, "deployments"]) => {
+                let here = self.deployments.iter().filter(|(other, _)| other == namespace);
+                let items: Vec<&Value> = here.map(|(_, deployment)| deployment).collect();
+                HttpResponse::json(200, &json!({"metadata": {"resourceVersion": "1"}, "items": items}))
             }
             ("POST", ["api", "v1", "namespaces", _, "events"]) => HttpResponse::json(201, &request.json()),
             ("POST", ["api", "v1", "namespaces", namespace, "configmaps"]) => self.create(namespace, request.json()),

@@ -15,6 +15,7 @@ pub(crate) struct MkNode {
     pub(crate) os: String,
     pub(crate) created: String,
     pub(crate) ready: bool,
+    pub(crate) taints: Vec<&'static str>,
     pub(crate) capacity: BTreeMap<&'static str, String>,
     pub(crate) allocatable: BTreeMap<&'static str, String>,
 }
@@ -31,6 +32,7 @@ pub(crate) fn mk_node(name: &str, provider_id: &str, memory_kib: u64) -> MkNode 
         os: "Amazon Linux 2023".to_owned(),
         created: "2026-11-01T00:00:00Z".to_owned(),
         ready: true,
+        taints: Vec::new(),
         capacity: figures(memory_kib, "2"),
         allocatable: figures(memory_kib - (1 << 20), "1930m"),
     }
@@ -44,6 +46,8 @@ impl MkNode {
             "bootID": "b", "containerRuntimeVersion": "containerd://2.1.0", "kubeProxyVersion": "", "machineID": "m",
             "operatingSystem": "linux", "systemUUID": "s",
         });
+        let taint = |key: &&str| json!({"key": key, "value": "1763780400", "effect": "NoSchedule"});
+        let taints: Vec<Value> = self.taints.iter().map(taint).collect();
         json!({
             "apiVersion": "v1",
             "kind": "Node",
@@ -53,7 +57,7 @@ impl MkNode {
                 "labels": {"node.kubernetes.io/instance-type": self.instance_type, "kubernetes.io/os": "linux"},
                 "managedFields": [{"manager": "kubelet", "operation": "Update"}],
             },
-            "spec": {"providerID": self.provider_id},
+            "spec": {"providerID": self.provider_id, "taints": taints},
             "status": {
                 "capacity": self.capacity,
                 "allocatable": self.allocatable,

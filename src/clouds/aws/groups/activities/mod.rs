@@ -13,7 +13,7 @@ use aws_sdk_autoscaling::types::Activity;
 use self::launch::{failure, is_finished, is_launch, seconds, started};
 use self::outcome::launches;
 use super::Groups;
-use crate::cloud::{CloudError, GroupName, LaunchActivity, Shortfall};
+use crate::cloud::{CloudError, GroupName, LaunchActivity, ProviderId, Shortfall};
 
 /// Most pages of activities read at a time.
 const PAGES_MAX: usize = 10;
@@ -39,6 +39,43 @@ impl Groups {
         let zones = known.map(|settings| settings.zones().to_vec()).unwrap_or_default();
         Ok(launches(&activities, &zones, shortfall, now))
     }
+}
+
+impl Groups {
+    /// The instances that no activity since this time names: they were launched or attached earlier. A group's listing has no
+    /// launch times.
+    pub(in crate::clouds::aws) async fn created_before(
+        &self,
+        group: &GroupName,
+        instances: &[ProviderId],
+        before: SystemTime,
+    ) -> Result<Vec<ProviderId>, CloudError> {
+        let (mut recent, mut token) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let page = self.scaling.describe_scaling_activities(group.as_str(), token).await?;
+            let is_complete = reaches_back(page.activities(), before);
+            recent.extend(page.activities.unwrap_or_default());
+            token = page.next_token.filter(|token| !token.is_empty());
+            if token.is_none() || is_complete {
+                let is_recent = |activity: &&Activity| started(activity).is_none_or(|at| at >= before);
+                let named: Vec<&str> =
+                    recent.iter().filter(is_recent).filter_map(|activity| activity.description()).collect();
+                let is_old = |id: &&ProviderId| {
+                    let instance = id.as_str().rsplit('/').next().unwrap_or_default();
+                    !named.iter().any(|description| description.contains(instance))
+                };
+                return Ok(instances.iter().filter(is_old).cloned().collect());
+            }
+        }
+        // So many launches that the age of none is known.
+        Ok(Vec::new())
+    }
+}
+
+/// Whether a page of activities ends before this time. Activities in progress come first, then the newest.
+fn reaches_back(page: &[Activity], before: SystemTime) -> bool {
+    let last = page.last().filter(|last| last.status_code().is_some_and(is_finished));
+    last.and_then(started).is_some_and(|at| at < before)
 }
 
 /// Whether further pages are not needed. Activities in progress come first, then the newest.

@@ -28,7 +28,10 @@ proptest! {
     }
 
     #[test]
-    fn labels_and_taints_are_read_as_they_were_written(key in "[a-z./-]{1,30}", value in "[a-zA-Z0-9._:-]{0,20}") {
+    fn labels_and_taints_are_read_as_they_were_written(
+        key in "[a-z./-]{1,30}",
+        value in "([a-zA-Z0-9]([a-zA-Z0-9._-]{0,20}[a-zA-Z0-9])?)?",
+    ) {
         let tags = [
             (format!("{NODE_TEMPLATE}label/{key}"), value.clone()),
             (format!("{NODE_TEMPLATE}taint/{key}"), format!("{value}:NoExecute")),

@@ -56,6 +56,11 @@ impl UserData {
     }
 }
 
+/// Reads user data for [`crate::parsers`].
+pub(in crate::clouds::aws) fn parse(encoded: &str) {
+    let _read = UserData::read(Some(encoded));
+}
+
 /// The lowest of several settings, because which one wins depends on the tool. `None` if one of them cannot be read.
 fn max_pods(text: &str) -> Option<u32> {
     let found = ["maxPods", "--max-pods", "max-pods"].into_iter().flat_map(|name| settings(text, name));

@@ -24,7 +24,7 @@ impl TokenCredential for Fixed {
 }
 
 fn bearer(token: Result<&'static str, &'static str>) -> Option<Bearer> {
-    let renew: NewCredential = Arc::new(|| Some(Arc::new(Fixed(Ok("token-2")))));
+    let renew: NewCredential = Arc::new(|| Ok(Arc::new(Fixed(Ok("token-2")))));
     Some(Bearer { credential: Arc::new(Fixed(token)), scope: "https://arm.test/.default".to_owned(), renew })
 }
 
@@ -49,6 +49,8 @@ async fn over_tls_the_token_goes_along() {
     for foreign in ["https://localhost/one", &base.replace("https", "http")] {
         let refused = get(&client, foreign).await;
         assert!(matches!(refused, Err(CloudError::Refused(_))), "{foreign}: {refused:?}");
+        let (message, origin) = (refused.expect_err("refused").to_string(), foreign.trim_end_matches("/one"));
+        assert!(message.contains(&format!("{origin} is not the configured endpoint {base}")), "{message}");
     }
     assert!(!format!("{client:?}").contains("token-1"));
 }
@@ -110,4 +112,21 @@ async fn a_refused_token_is_renewed_once_and_the_call_sent_again() {
     assert_eq!(tokens(&server).len(), 4);
     get(&client, "/one").await.expect_err("refused again");
     assert_eq!(tokens(&server).len(), 5, "not renewed again at once");
+}
+
+#[tokio::test]
+async fn another_credential_is_used_at_once_and_one_without_a_token_never() {
+    let (server, certificate) = Loopback::start_tls([(); 3].map(|()| Reply::new(200, "{}"))).await;
+    let base = format!("https://{}", server.address());
+    let client = client(Transport::trusting(certificate), &base, Ok("token-1"));
+    get(&client, "/one").await.expect("a response");
+    let refused = client.sign_in_with(Arc::new(|| Ok(Arc::new(Fixed(Err("expired")))))).await;
+    assert!(refused.as_ref().is_err_and(|reason| reason.contains("expired")), "{refused:?}");
+    get(&client, "/one").await.expect("a response");
+    client.sign_in_with(Arc::new(|| Ok(Arc::new(Fixed(Ok("token-3")))))).await.expect("a token");
+    get(&client, "/one").await.expect("a response");
+    let received = server.received();
+    let tokens: Vec<_> =
+        received.iter().map(|received| received.headers["authorization"].to_str().expect("text")).collect();
+    assert_eq!(tokens, ["Bearer token-1", "Bearer token-1", "Bearer token-3"]);
 }
