@@ -2,39 +2,22 @@
 //!
 //!     cargo bench --no-default-features --bench metrics
 
+mod fleet;
+
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group};
 use headcount::admin::Metrics;
-use headcount::cloud::{CallMetrics, SharedCloud};
-use headcount::clouds::simulated::Simulated;
-use headcount::fleet::{Fleet, Policies, Settings};
-use headcount::grpc::GrpcMetrics;
-use headcount::instance_types::Catalog;
-use prometheus_client::registry::Registry;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-const GROUPS: u32 = 1000;
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
+use fleet::OPEN_METRICS;
 
 async fn metrics() -> Metrics {
-    let calls = CallMetrics::default();
-    let cloud: SharedCloud = Arc::new(Simulated::large(GROUPS, 10).metered(calls.meter("bench")));
-    let fleet = Arc::new(Fleet::start(Settings {
-        sources: vec![(Arc::from("bench"), cloud)],
-        refresh_interval: Duration::from_secs(15),
-        catalog: Arc::new(Catalog::new(Vec::new())),
-        policies: Arc::new(Policies::default()),
-        read_only: false,
-    }));
+    let (fleet, metrics) = fleet::start(1000, 10);
     fleet.wait_ready(Instant::now() + Duration::from_secs(60)).await.expect("listed");
-    let mut registry = Registry::default();
-    calls.register(&mut registry);
-    GrpcMetrics::default().register(&mut registry);
-    Metrics::new(registry, fleet, Arc::new(Vec::new))
+    metrics
 }
 
 fn scrape(criterion: &mut Criterion) {

@@ -6,6 +6,8 @@
 //!
 //!     cargo bench --no-default-features
 
+mod fleet;
+
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -14,20 +16,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group};
-use headcount::cloud::{Cloud, Family, SharedCloud};
+use headcount::cloud::{Cloud, Family};
 use headcount::clouds::simulated::Simulated;
-use headcount::fleet::{Fleet, Policies, Settings};
 use headcount::grpc::dialect::SendPolicy;
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::cloud_provider_server::{CloudProvider, CloudProviderServer};
 use headcount::grpc::proto::*;
 use headcount::grpc::{self, Gpu};
-use headcount::instance_types::Catalog;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::time::sleep;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Server};
 use tonic::{Request, Response, Status};
+
+use fleet::OPEN_METRICS;
 
 /// The responses of a real server, to return unchanged.
 #[derive(Clone)]
@@ -148,19 +151,20 @@ impl Drop for Process {
     }
 }
 
-/// Plays a role: `GROUPS INSTANCES` serves a fleet; `cloud GROUPS INSTANCES` only lists such a simulated cloud, as a fleet
+/// Plays a role: `GROUPS INSTANCES` serves a fleet; `scraped GROUPS INSTANCES` does too, and renders `/metrics` every second; `cloud GROUPS INSTANCES` only lists such a simulated cloud, as a fleet
 /// does; an address echoes the server there.
 async fn play(role: &str) {
     if let Some((groups, instances)) = role.strip_prefix("cloud ").and_then(|role| role.split_once(' ')) {
         return list(groups.parse().expect("a number"), instances.parse().expect("a number")).await;
     }
+    let (role, is_scraped) = role.strip_prefix("scraped ").map_or((role, false), |role| (role, true));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     match role.split_once(' ') {
         Some((groups, instances)) => {
             let number = |text: &str| text.parse().expect("a number");
             println!("{address}");
-            headcount(listener, number(groups), number(instances)).await;
+            headcount(listener, number(groups), number(instances), is_scraped).await;
         }
         None => {
             let mut model = client(role.parse().expect("an address")).await;
@@ -182,15 +186,16 @@ async fn list(groups: u32, instances: u32) {
 }
 
 /// Serves a fleet with this many groups, of this many instances each.
-async fn headcount(listener: TcpListener, groups: u32, instances: u32) {
-    let cloud: SharedCloud = Arc::new(Simulated::large(groups, instances));
-    let fleet = Arc::new(Fleet::start(Settings {
-        sources: vec![(Arc::from("bench"), cloud)],
-        refresh_interval: Duration::from_secs(15),
-        catalog: Arc::new(Catalog::new(Vec::new())),
-        policies: Arc::new(Policies::default()),
-        read_only: false,
-    }));
+async fn headcount(listener: TcpListener, groups: u32, instances: u32, is_scraped: bool) {
+    let (fleet, metrics) = fleet::start(groups, instances);
+    if is_scraped {
+        tokio::spawn(async move {
+            loop {
+                sleep(Duration::from_secs(1)).await;
+                black_box(metrics.render(OPEN_METRICS).expect("rendered"));
+            }
+        });
+    }
     let settings = grpc::Settings {
         fleet,
         gpu: Gpu::new(None, &[Family::Aws]),
@@ -242,12 +247,14 @@ fn reads(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("threads");
     let small = Process::start("1 100".to_owned());
     let large = Process::start("1000 100".to_owned());
+    let scraped = Process::start("scraped 1000 100".to_owned());
     let bare = Process::start(large.address.to_string());
     let (clients, requests) = runtime.block_on(async {
         let servers = [
             ("bare tonic", client(bare.address).await),
             ("1 group, 100 instances", client(small.address).await),
             ("1000 groups, 100000 instances", client(large.address).await),
+            ("1000 groups, 100000 instances, scraped every second", client(scraped.address).await),
         ];
         let requests = Requests::about(&mut client(large.address).await).await;
         (servers, requests)

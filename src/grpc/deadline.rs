@@ -38,7 +38,7 @@ pub(super) fn timeout_of(headers: &HeaderMap) -> Duration {
 }
 
 /// Parses `TimeoutValue TimeoutUnit`: up to eight digits and one letter.
-fn parse_timeout(text: &[u8]) -> Option<Duration> {
+pub fn parse_timeout(text: &[u8]) -> Option<Duration> {
     let (unit, digits) = text.split_last()?;
     if digits.is_empty() || digits.len() > TIMEOUT_DIGITS_MAX || !digits.iter().all(u8::is_ascii_digit) {
         return None;

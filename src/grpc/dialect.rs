@@ -40,6 +40,23 @@ impl Dialect {
 }
 
 impl Dialect {
+    const ALL: [Self; 4] = [Self::To128, Self::From129To133, Self::V134, Self::From135];
+
+    /// The dialect of a release.
+    pub fn of_release(release: (u32, u32)) -> Self {
+        match release {
+            (1, ..=28) => Self::To128,
+            (1, 29..=33) => Self::From129To133,
+            (1, 34) => Self::V134,
+            _ => Self::From135,
+        }
+    }
+
+    /// The dialect of these releases, as [`Dialect::releases`] writes them.
+    pub fn named(releases: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.releases() == releases)
+    }
+
     /// The releases, for people.
     pub fn releases(self) -> &'static str {
         match self {
@@ -176,7 +193,17 @@ mod tests {
         }
     }
 
-    const DIALECTS: [Dialect; 4] = [Dialect::To128, Dialect::From129To133, Dialect::V134, Dialect::From135];
+    const DIALECTS: [Dialect; 4] = Dialect::ALL;
+
+    #[test]
+    fn a_dialect_is_known_by_its_name_and_by_each_of_its_releases() {
+        let of = |minor| Dialect::of_release((1, minor));
+        assert_eq!(
+            [25, 28, 29, 33, 34, 35, 40].map(of).map(Dialect::releases),
+            ["1.25 to 1.28", "1.25 to 1.28", "1.29 to 1.33", "1.29 to 1.33", "1.34", "1.35 or later", "1.35 or later"]
+        );
+        assert_eq!(DIALECTS.map(|dialect| Dialect::named(dialect.releases())), DIALECTS.map(Some));
+    }
 
     fn mk_overrides() -> Options {
         Options {

@@ -22,6 +22,7 @@ use tonic::service::Routes;
 use tracing::{debug, error, warn};
 
 use super::tls::LiveTls;
+use crate::tasks::{TaskKind, Tasks};
 use budget::Budget;
 use client::ClientState;
 use places::Places;
@@ -47,6 +48,7 @@ struct Port {
     places: Arc<Places>,
     requests: Arc<Budget>,
     responses: Arc<Budget>,
+    tasks: Tasks,
     stopping: watch::Receiver<bool>,
 }
 
@@ -57,6 +59,7 @@ pub(super) async fn serve(
     routes: Routes,
     tls: Option<Arc<LiveTls>>,
     refusals: Arc<Refusals>,
+    tasks: Tasks,
     shutdown: impl Future<Output = ()> + Send,
 ) {
     let (stop, stopping) = watch::channel(false);
@@ -67,33 +70,36 @@ pub(super) async fn serve(
         places: Places::new(descriptors()),
         requests: Arc::new(Budget::default()),
         responses: Arc::new(Budget::default()),
+        tasks,
         stopping,
     });
-    let mut sessions = JoinSet::new();
-    accept(listener, &port, &mut sessions, shutdown).await;
+    let (mut listener, mut sessions) = (listener, JoinSet::new());
+    let mut restarts = port.tasks.supervise(TaskKind::GrpcPort, "").endless();
+    let accepting = async {
+        // Connections go on while the loop that accepts further ones starts again.
+        while restarts.run(accept(&mut listener, &port, &mut sessions)).await {}
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = shutdown => {}
+    }
+    drop(listener);
     stop.send_replace(true);
     drain(&port, &mut sessions).await;
 }
 
-/// Accepts connections until the shutdown begins. The socket is closed then.
-async fn accept(
-    mut listener: Listener,
-    port: &Arc<Port>,
-    sessions: &mut JoinSet<()>,
-    shutdown: impl Future<Output = ()> + Send,
-) {
-    let mut shutdown = std::pin::pin!(shutdown);
+/// Accepts connections, forever.
+async fn accept(listener: &mut Listener, port: &Arc<Port>, sessions: &mut JoinSet<()>) {
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let socket = tokio::select! {
-            () = &mut shutdown => return,
             _ = ticks.tick() => {
                 port.refusals.log();
                 continue;
             }
             Some(ended) = sessions.join_next() => {
-                report_panic(ended);
+                port.report_panic(ended);
                 continue;
             }
             socket = listener.accept() => socket,
@@ -129,6 +135,17 @@ impl Port {
     }
 }
 
+impl Port {
+    fn report_panic(&self, ended: Result<(), tokio::task::JoinError>) {
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            self.tasks.note(TaskKind::GrpcConnection, "");
+            error!(%error, "a connection panicked; it is closed, and its client can connect again");
+        }
+    }
+}
+
 /// Waits until every connection has ended. One without a call under way has 5 s for it.
 async fn drain(port: &Port, sessions: &mut JoinSet<()>) {
     let patience = Instant::now() + IDLE_DRAIN_LIMIT;
@@ -136,21 +153,13 @@ async fn drain(port: &Port, sessions: &mut JoinSet<()>) {
     loop {
         tokio::select! {
             ended = sessions.join_next() => match ended {
-                Some(ended) => report_panic(ended),
+                Some(ended) => port.report_panic(ended),
                 None => return,
             },
             now = looks.tick() => if now >= patience && port.places.calls() == 0 {
                 return debug!(connections = port.places.len(), "closing idle connections");
             },
         }
-    }
-}
-
-fn report_panic(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended
-        && error.is_panic()
-    {
-        error!(%error, "a connection panicked; it is closed, and its client can connect again");
     }
 }
 

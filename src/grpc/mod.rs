@@ -17,8 +17,9 @@ mod service;
 mod status;
 pub mod tls;
 
+pub use dialect::Dialect;
 pub use gpu::Gpu;
 pub use listen::{Listen, ListenError};
 pub use listener::{Listener, Refusals};
-pub use metering::{GRPC_FAMILIES, GrpcMetrics, ServiceTotals};
+pub use metering::{GRPC_FAMILIES, GrpcMetrics, METHODS, ServiceTotals};
 pub use server::{Settings, serve, service};

@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use tokio::sync::watch;
 use tonic::service::Routes;
+use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::server::HealthReporter;
 
 use super::dialect::SendPolicy;
 use super::gpu::Gpu;
@@ -14,6 +17,7 @@ use super::service::Service;
 use super::tls::LiveTls;
 use crate::fleet::Fleet;
 use crate::prices::Prices;
+use crate::tasks::TaskKind;
 
 /// The largest request. DeleteNodes carries every label and annotation of its nodes (annotations may have 256 KiB), and CA
 /// 1.34 sends pods twice.
@@ -48,6 +52,7 @@ pub fn service(
 /// Serves until `shutdown` completes, then finishes the calls in progress.
 pub async fn serve(listener: Listener, settings: Settings, shutdown: impl Future<Output = ()> + Send) {
     let (fleet, refusals) = (Arc::clone(&settings.fleet), Arc::clone(&settings.refusals));
+    let tasks = fleet.tasks().clone();
     let metrics = settings.metrics.clone();
     let (service, tls) = service(settings);
     let mut routes = Routes::builder();
@@ -56,7 +61,7 @@ pub async fn serve(listener: Listener, settings: Settings, shutdown: impl Future
     described(reflection().build_v1()).map(|service| routes.add_service(service));
     described(reflection().build_v1alpha()).map(|service| routes.add_service(service));
     let metered = Routes::from(routes.routes().into_axum_router().layer(metrics));
-    listener::serve(listener, metered.prepare(), tls, refusals, shutdown).await;
+    listener::serve(listener, metered.prepare(), tls, refusals, tasks, shutdown).await;
 }
 
 /// Reflection for all services, so that grpcurl needs no .proto file.
@@ -76,19 +81,17 @@ fn described<S>(reflection: Result<S, tonic_reflection::server::Error>) -> Optio
 /// The grpc.health.v1 service: NOT_SERVING until the fleet is ready.
 async fn health(fleet: &Arc<Fleet>) -> HealthServer<impl Health> {
     let (reporter, health) = tonic_health::server::health_reporter();
-    let fleet = Arc::downgrade(fleet);
-    reporter.set_service_status("", tonic_health::ServingStatus::NotServing).await;
-    tokio::spawn(async move {
-        let Some(mut ready) = fleet.upgrade().map(|fleet| fleet.readiness()) else { return };
-        if ready.wait_for(|ready| *ready).await.is_ok() {
-            reporter.set_service_status("", tonic_health::ServingStatus::Serving).await;
-            reporter
-                .set_service_status(
-                    "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider",
-                    tonic_health::ServingStatus::Serving,
-                )
-                .await;
-        }
-    });
+    reporter.set_service_status("", ServingStatus::NotServing).await;
+    let (mut restarts, ready) = (fleet.tasks().supervise(TaskKind::HealthReporter, ""), fleet.readiness());
+    tokio::spawn(async move { while restarts.run(report(reporter.clone(), ready.clone())).await {} });
     health
+}
+
+/// Reports once that the fleet is ready. It stays ready.
+async fn report(reporter: HealthReporter, mut ready: watch::Receiver<bool>) {
+    if ready.wait_for(|ready| *ready).await.is_ok() {
+        for service in ["", "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"] {
+            reporter.set_service_status(service, ServingStatus::Serving).await;
+        }
+    }
 }

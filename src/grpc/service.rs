@@ -18,7 +18,7 @@ use super::proto::{self, *};
 use super::status::{invalid, status};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{FailureClass, InstanceState, ProviderId};
-use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, ReportedInstance};
+use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, NodeKind, ReportedInstance};
 use crate::prices::{Prices, hours};
 
 /// The annotation in which CA says why it deletes a node.
@@ -47,8 +47,8 @@ type Answer<T> = Result<Response<T>, Status>;
 impl Service {
     /// Waits for the first good observation of each source, until the caller's deadline.
     async fn ready<T>(&self, request: &Request<T>) -> Result<Deadline, Status> {
-        self.fleet.note_call();
         let deadline = deadline_of(request);
+        self.fleet.note_call(deadline.answer_by).await;
         self.fleet.wait_ready(deadline.answer_by).await.map_err(|error| status(&error))?;
         Ok(deadline)
     }
@@ -258,10 +258,12 @@ fn instance(reported: &ReportedInstance) -> proto::Instance {
 }
 
 fn named(node: ExternalGrpcNode) -> NamedNode {
-    NamedNode {
-        create_error: node.annotations.get(REASON_ANNOTATION).is_some_and(|reason| reason == CREATE_ERROR),
-        id: ProviderId::from(node.provider_id),
-    }
+    let kind = match node.annotations.get(REASON_ANNOTATION) {
+        None => NodeKind::Registered,
+        Some(reason) if reason == CREATE_ERROR => NodeKind::CreateError,
+        Some(_) => NodeKind::Unregistered,
+    };
+    NamedNode { id: ProviderId::from(node.provider_id), kind }
 }
 
 /// Converts a size to int32, which the protocol uses. No group is near the limit.

@@ -7,10 +7,10 @@
 mod files;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use prometheus_client::metrics::counter::Counter;
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
@@ -20,6 +20,15 @@ use tracing::{error, info, warn};
 
 use files::Files;
 pub use files::{TlsError, TlsSettings};
+
+use crate::metrics::FamilySpec;
+
+/// Versions of the files that could not be used.
+pub const TLS_RELOAD_FAILURES: FamilySpec = FamilySpec::counter(
+    "headcount_tls_reload_failures",
+    &[],
+    "Versions of the TLS files that could not be used; the earlier ones stay in use, and /readyz says so",
+);
 
 /// How often the files are read. The kubelet takes about a minute to update a secret in a pod, so reading more often gains
 /// nothing. The files are small and local.
@@ -35,7 +44,7 @@ pub struct LiveTls {
     expiry: ArcSwap<Vec<(&'static str, f64)>>,
     /// The files that it started with; [`LiveTls::watch`] compares with them.
     loaded: Files,
-    reload_failures: AtomicU64,
+    reload_failures: Counter,
     /// Grows with each reload.
     reloads: watch::Sender<u64>,
     wanted: Notify,
@@ -74,7 +83,7 @@ impl LiveTls {
             reload_error: ArcSwapOption::empty(),
             expiry,
             loaded,
-            reload_failures: AtomicU64::new(0),
+            reload_failures: Counter::default(),
             reloads: watch::channel(0).0,
             wanted: Notify::new(),
         })
@@ -116,8 +125,8 @@ impl LiveTls {
     }
 
     /// How many versions of the files could not be used.
-    pub fn reload_failures(&self) -> u64 {
-        self.reload_failures.load(Ordering::Relaxed)
+    pub fn reload_failures(&self) -> Counter {
+        self.reload_failures.clone()
     }
 
     /// Reads the files now.
@@ -144,7 +153,14 @@ impl LiveTls {
             let settings = self.settings.clone();
             // The text of a failed read is kept, so that it too is logged only once.
             let read = tokio::task::spawn_blocking(move || Files::read(&settings).map_err(|error| error.to_string()));
-            let Ok(found) = read.await else { continue };
+            let found = match read.await {
+                Ok(found) => found,
+                // A panic while reading is this task's own; otherwise the runtime ends.
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_ending) => continue,
+                },
+            };
             // A certificate that was not valid yet becomes valid without a change of the file.
             if found != last || self.reload_error.load().is_some() {
                 self.replace(&found);
@@ -175,7 +191,7 @@ impl LiveTls {
                     return;
                 }
                 error!(error = %reason, "TLS files have changed but cannot be used; continuing with the previous ones");
-                self.reload_failures.fetch_add(1, Ordering::Relaxed);
+                self.reload_failures.inc();
                 self.reload_error.store(Some(Arc::new(ReloadError { reason, since: SystemTime::now() })));
             }
         }

@@ -8,6 +8,7 @@
 mod documents;
 mod log_lines;
 mod paths;
+mod security;
 mod source;
 mod supply_chain;
 
@@ -18,9 +19,10 @@ use std::path::{Path, PathBuf};
 use paths::{UsedPath, used_paths};
 
 /// The top-level modules, top to bottom. A module may import itself and the modules after it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 16] = [
     "main",
     "cli",
+    "parsers",
     "clouds",
     "config",
     "check",
@@ -32,6 +34,7 @@ const ORDER: [&str; 14] = [
     "instance_types",
     "kubernetes",
     "cloud",
+    "tasks",
     "metrics",
 ];
 

@@ -32,12 +32,7 @@ impl Office {
 
     /// Starts Headcount like the in-tree provider: with flags, a cloud-config file, and the environment.
     pub(crate) fn serve(&self, cloud_config: Value, variables: &[(&str, &str)]) -> Server {
-        let mut keys = json!({
-            "resourceManagerEndpoint": self.arm.url(), "subscriptionId": SUBSCRIPTION, "resourceGroup": RESOURCE_GROUP,
-        });
-        let more = cloud_config.as_object().expect("keys").clone();
-        keys.as_object_mut().expect("keys").extend(more);
-        let file = self.write("azure.json", &keys.to_string());
+        let file = self.write_cloud_config(cloud_config);
         let arguments = ["--cloud-provider=azure", &format!("--cloud-config={file}"), "--nodes=0:10:pool"];
         let (authorities, directory) = (self.files.path_of("ca.pem"), self.arm.url());
         let mut all = vec![("SSL_CERT_FILE", authorities.as_str()), ("AZURE_AUTHORITY_HOST", directory.as_str())];
@@ -45,9 +40,20 @@ impl Office {
         Server::in_environment(&arguments, &all)
     }
 
-    fn write(&self, name: &str, text: &str) -> String {
-        let path = self.files.path_of(name);
-        std::fs::write(&path, text).expect("written");
+    /// Replaces the cloud-config file. Returns its path.
+    pub(crate) fn write_cloud_config(&self, cloud_config: Value) -> String {
+        let mut keys = json!({
+            "resourceManagerEndpoint": self.arm.url(), "subscriptionId": SUBSCRIPTION, "resourceGroup": RESOURCE_GROUP,
+        });
+        let more = cloud_config.as_object().expect("keys").clone();
+        keys.as_object_mut().expect("keys").extend(more);
+        self.write("azure.json", &keys.to_string())
+    }
+
+    /// Replaces a file, as the kubelet does: it is complete at any time. Returns its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let (path, new) = (self.files.path_of(name), self.files.path_of("new"));
+        std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path)).expect("written");
         path
     }
 

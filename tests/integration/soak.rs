@@ -5,9 +5,11 @@
 //! cloud itself and counts the runtime's tasks. The other is the real binary, because this process's memory and descriptors
 //! belong to all its tests.
 //!
-//! `HEADCOUNT_SOAK=1h cargo test --test integration soak` runs for an hour; the default is 10 s.
+//! `HEADCOUNT_SOAK=1h cargo test --test integration soak` runs for an hour; the default is 10 s. `under_attack.rs` adds attackers.
 
 mod caller;
+#[cfg(all(target_os = "linux", feature = "azure"))]
+mod under_attack;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use std::time::Duration;
 
 use headcount::cloud::{Family, SharedCloud};
 use headcount::clouds::simulated::{Faults, Settings, Simulated};
-use headcount::fleet::{self, Fleet, Policies};
+use headcount::fleet::{self, Cadence, Fleet, Policies};
 use headcount::grpc::dialect::SendPolicy;
 use headcount::grpc::{self, Gpu};
 use headcount::instance_types::Catalog;
@@ -79,7 +81,7 @@ impl Within {
         let (fleet, address) = runtime.block_on(async {
             let fleet = Arc::new(Fleet::start(fleet::Settings {
                 sources: vec![(Arc::from("sim"), Arc::clone(&cloud) as SharedCloud)],
-                refresh_interval: Duration::from_secs(1),
+                cadence: Cadence::new(Duration::from_secs(1), None),
                 catalog: Arc::new(Catalog::new(Vec::new())),
                 policies: Arc::new(Policies::default()),
                 read_only: false,

@@ -229,9 +229,10 @@ impl HealthServer {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let (_reporter, health) = tonic_health::server::health_reporter();
         let refusals = Arc::new(Refusals::default());
-        let serving = tokio::spawn(serve(tcp, Routes::new(health), tls, Arc::clone(&refusals), async {
-            let _ = stopped.await;
-        }));
+        let serving =
+            tokio::spawn(serve(tcp, Routes::new(health), tls, Arc::clone(&refusals), Tasks::default(), async {
+                let _ = stopped.await;
+            }));
         Self { address, stop, serving, refusals }
     }
 

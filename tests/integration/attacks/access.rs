@@ -135,8 +135,9 @@ async fn a_fifo_in_place_of_a_key_blocks_nothing() {
 async fn signals_of_others_do_nothing_and_sighup_reloads() {
     let text = |label: &str, refresh: &str| {
         format!(
-            "refreshInterval: {refresh}\ngroups: [{{match: web, labels: {{team: {label}}}}}]\n\
-             sources: [{{name: demo, simulated: {{}}}}]\n"
+            "refreshInterval: {refresh}\nprices: {{live: {}}}\ngroups: [{{match: web, labels: {{team: {label}}}}}]\n\
+             sources: [{{name: demo, simulated: {{}}}}]\n",
+            label == "before"
         )
     };
     let config = ConfigFile::new(&text("before", "1s"));
@@ -157,7 +158,7 @@ async fn signals_of_others_do_nothing_and_sighup_reloads() {
     replace(&config, &[("headcount.yaml", &text("after", "2s"))]);
     server.signal("HUP");
     assert!(server.logged("changed keys need a restart").contains("refreshInterval"));
-    assert!(server.logged("configuration reloaded").contains("groups"));
+    assert!(server.logged("configuration reloaded").contains("groups, prices"));
     client
         .until("the new label", async |client| has(&client.template("web").await.expect("built").node_info, "after"))
         .await;

@@ -24,40 +24,40 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 /// A certificate authority.
-pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate and its key, PEM.
 #[derive(Clone)]
-pub(super) struct Certificate {
-    pub(super) chain: String,
-    pub(super) key: String,
+pub(crate) struct Certificate {
+    pub(crate) chain: String,
+    pub(crate) key: String,
 }
 
 /// When a certificate is valid.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Validity {
+pub(crate) enum Validity {
     Now,
     Past,
     Future,
 }
 
 impl Authority {
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority"))
     }
 
-    pub(super) fn pem(&self) -> String {
+    pub(crate) fn pem(&self) -> String {
         self.0.pem()
     }
 
-    pub(super) fn server(&self, validity: Validity) -> Certificate {
+    pub(crate) fn server(&self, validity: Validity) -> Certificate {
         self.issue("headcount", vec![SanType::DnsName("localhost".try_into().expect("a name"))], validity)
     }
 
-    pub(super) fn client(&self, common_name: &str, names: Vec<SanType>) -> Certificate {
+    pub(crate) fn client(&self, common_name: &str, names: Vec<SanType>) -> Certificate {
         self.issue(common_name, names, Validity::Now)
     }
 
@@ -102,12 +102,8 @@ impl tower_service::Service<Uri> for Connector {
     }
 }
 
-/// A connection with this certificate to a server that this authority signed for.
-pub(super) async fn channel(
-    address: SocketAddr,
-    trusted: &Authority,
-    certificate: Option<&Certificate>,
-) -> Result<Channel, tonic::transport::Error> {
+/// What connects with this certificate to a server that this authority signed for.
+fn connector(address: SocketAddr, trusted: &Authority, certificate: Option<&Certificate>) -> Connector {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.pem().as_bytes()).expect("PEM")).expect("a root");
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
@@ -123,18 +119,38 @@ pub(super) async fn channel(
         }
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let connector = Connector { address, tls: TlsConnector::from(Arc::new(config)) };
+    Connector { address, tls: TlsConnector::from(Arc::new(config)) }
+}
+
+/// A connection with this certificate.
+pub(crate) async fn channel(
+    address: SocketAddr,
+    trusted: &Authority,
+    certificate: Option<&Certificate>,
+) -> Result<Channel, tonic::transport::Error> {
+    let connector = connector(address, trusted, certificate);
     Endpoint::from_static("http://localhost").connect_with_connector(connector).await
 }
 
+/// The same without gRPC.
+pub(crate) async fn stream(
+    address: SocketAddr,
+    trusted: &Authority,
+    certificate: Option<&Certificate>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let Connector { address, tls } = connector(address, trusted, certificate);
+    let name = ServerName::try_from("localhost").expect("a name");
+    tls.connect(name, TcpStream::connect(address).await?).await
+}
+
 /// Lists the groups over a connection.
-pub(super) async fn groups(channel: &Channel) -> Result<usize, Status> {
+pub(crate) async fn groups(channel: &Channel) -> Result<usize, Status> {
     let listed = CloudProviderClient::new(channel.clone()).node_groups(NodeGroupsRequest {}).await?;
     Ok(listed.into_inner().node_groups.len())
 }
 
 /// Whether a client with this certificate is served.
-pub(super) async fn is_served(address: SocketAddr, trusted: &Authority, certificate: Option<&Certificate>) -> bool {
+pub(crate) async fn is_served(address: SocketAddr, trusted: &Authority, certificate: Option<&Certificate>) -> bool {
     let Ok(channel) = channel(address, trusted, certificate).await else { return false };
     match groups(&channel).await {
         Ok(groups) => groups > 0,

@@ -2,7 +2,10 @@
 
 mod access;
 mod admin;
-mod certificates;
+pub(crate) mod certificates;
 mod grpc;
+pub(crate) mod load;
 mod log;
+mod responses;
+mod secrets;
 mod strangers;

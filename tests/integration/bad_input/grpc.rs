@@ -9,11 +9,11 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _};
 use headcount::cloud::{Family, SharedCloud};
 use headcount::clouds::simulated::{GroupPlan, Simulated};
-use headcount::fleet::{Fleet, Policies, Settings};
+use headcount::fleet::{Cadence, Fleet, Policies, Settings};
 use headcount::grpc::dialect::SendPolicy;
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::*;
-use headcount::grpc::{self, Gpu};
+use headcount::grpc::{self, Gpu, METHODS};
 use headcount::instance_types::Catalog;
 use proptest::collection::{hash_map, vec};
 use proptest::option;
@@ -33,23 +33,6 @@ use super::samples;
 const AT_ONCE: usize = 40;
 /// A message is a header of the answer, and clients take some KiB of those.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
-const METHODS: [&str; 15] = [
-    "NodeGroups",
-    "NodeGroupForNode",
-    "PricingNodePrice",
-    "PricingPodPrice",
-    "GPULabel",
-    "GetAvailableGPUTypes",
-    "Cleanup",
-    "Refresh",
-    "NodeGroupTargetSize",
-    "NodeGroupIncreaseSize",
-    "NodeGroupDeleteNodes",
-    "NodeGroupDecreaseTargetSize",
-    "NodeGroupNodes",
-    "NodeGroupTemplateNodeInfo",
-    "NodeGroupGetOptions",
-];
 const NODE: &str = "aws:///us-east-1a/i-0000000000000001";
 
 /// A server over a simulated cloud with two groups.
@@ -65,7 +48,7 @@ impl Service {
         let cloud = Arc::new(Simulated::with_groups(5, plans));
         let fleet = Arc::new(Fleet::start(Settings {
             sources: vec![(Arc::from("sim"), Arc::clone(&cloud) as SharedCloud)],
-            refresh_interval: Duration::from_secs(1),
+            cadence: Cadence::new(Duration::from_secs(1), None),
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
             read_only: false,
@@ -297,6 +280,6 @@ async fn any_bytes_at_the_port_harm_nobody_else() {
     });
     tokio::time::timeout(Duration::from_secs(60), visits.buffer_unordered(AT_ONCE).collect::<()>())
         .await
-        .expect("no visitor is kept for ever");
+        .expect("no client is kept forever");
     service.is_well().await;
 }

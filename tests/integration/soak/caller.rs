@@ -63,10 +63,19 @@ fn in_state(instances: &[Instance], state: i32) -> Vec<&str> {
 impl Caller {
     /// This many callers, each with its share of the groups.
     pub(super) async fn several(number: usize, address: SocketAddr) -> Vec<Self> {
-        let mut callers = Vec::new();
-        for seed in 0..number {
+        let mut channels = Vec::new();
+        for _ in 0..number {
             let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address");
-            let stub = CloudProviderClient::new(endpoint.connect().await.expect("connects"));
+            channels.push(endpoint.connect().await.expect("connects"));
+        }
+        Self::over(channels).await
+    }
+
+    /// A caller on each of these connections, each with its share of the groups.
+    pub(super) async fn over(channels: Vec<Channel>) -> Vec<Self> {
+        let (mut callers, number) = (Vec::new(), channels.len());
+        for (seed, channel) in channels.into_iter().enumerate() {
+            let stub = CloudProviderClient::new(channel);
             let rng = Rng::with_seed(u64::try_from(seed).expect("small"));
             let mut caller = Self { stub, groups: Vec::new(), rng, done: Work::default() };
             let every = caller.node_groups().await.into_iter().enumerate();
@@ -87,6 +96,12 @@ impl Caller {
             }
         }
         self
+    }
+
+    /// One of its groups.
+    #[cfg(all(target_os = "linux", feature = "azure"))]
+    pub(super) fn group(&self) -> String {
+        self.groups[0].id.clone()
     }
 
     pub(super) fn done(&self) -> Work {

@@ -1,0 +1,146 @@
+//! Responses of a cloud, or of what stands between, that are not what they seem: without their sizes, cut off, without an end.
+
+use std::sync::Arc;
+
+use headcount::clouds::simulated::{GroupPlan, Simulated};
+
+use crate::emulators::arm::Arm;
+use crate::emulators::aws::Aws;
+use crate::emulators::setup::Setup;
+use crate::emulators::{Emulator, HttpResponse, Request};
+use crate::peers::headcount::{ConfigFile, Server, eventually};
+
+/// Two groups of three nodes each.
+fn mk_cloud() -> Aws {
+    let plans = ["web", "other"].map(|name| GroupPlan::aws(name).sized(0, 5, 3));
+    Aws::start(Arc::new(Simulated::with_groups(1, plans)))
+}
+
+/// The latest listing, and the response to it.
+async fn listing(aws: &Aws) -> (Request, String) {
+    let requests = aws.requests_with("POST", "Action=DescribeAutoScalingGroups");
+    let listing = requests.into_iter().rfind(|request| request.body.contains("AutoScalingGroupNames.member.2"));
+    let listing = listing.expect("a listing");
+    let body = aws.body_of(&listing).await;
+    (listing, body)
+}
+
+/// Both groups are as they were.
+async fn nothing_has_changed(setup: &mut Setup<Aws>) {
+    for group in ["web", "other"] {
+        assert_eq!(setup.client.target(group).await, 3, "{group}");
+        assert_eq!(setup.client.nodes_in(group, 1).await.len(), 3, "{group}");
+    }
+}
+
+/// Every listing gets this response instead of its own. Returns after some of them.
+async fn answer_listings(setup: &Setup<Aws>, body: String) {
+    let before = setup.emulator.requests().len();
+    setup.emulator.script("POST", "AutoScalingGroupNames.member.2", 4, HttpResponse::xml(200, body));
+    eventually("listings are answered so", || {
+        let since = setup.emulator.requests().into_iter().skip(before);
+        since
+            .filter(|request| request.body.contains("AutoScalingGroupNames.member.2") && request.status.is_some())
+            .count()
+            > 4
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_size_that_is_missing_is_an_error_of_its_group_and_not_a_zero() {
+    let mut setup = Setup::open(mk_cloud()).await;
+    setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
+    for (size, value) in [("DesiredCapacity", 3), ("MinSize", 0), ("MaxSize", 5)] {
+        let (_, whole) = listing(&setup.emulator).await;
+        let without = whole.replacen(&format!("<{size}>{value}</{size}>"), "", 1);
+        assert_ne!(without, whole);
+        answer_listings(&setup, without).await;
+        nothing_has_changed(&mut setup).await;
+        for group in setup.client.node_groups().await {
+            assert_eq!((group.min_size, group.max_size), (0, 5), "{size} of {}", group.id);
+        }
+    }
+    setup.server().logged("node group cannot be understood");
+    setup.client.increase("other", 1).await.expect("the other group, and this one, can grow");
+    let written = setup.emulator.requests_with("POST", "Action=SetDesiredCapacity");
+    assert_eq!(written.len(), 1, "no capacity was written unasked: {written:?}");
+}
+
+#[tokio::test]
+async fn a_response_that_ends_early_is_an_error_of_its_page() {
+    let mut setup = Setup::open(mk_cloud()).await;
+    setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
+    let (_, whole) = listing(&setup.emulator).await;
+    for end in ["<Instances>", "</Instances>", "</DescribeAutoScalingGroupsResponse>"] {
+        let at = whole.find(end).expect(end);
+        answer_listings(&setup, whole[..at].to_owned()).await;
+        nothing_has_changed(&mut setup).await;
+    }
+    assert!(setup.server().logged("source cannot be listed").contains("the response ends early"));
+    assert!(setup.emulator.requests_with("POST", "Action=SetDesiredCapacity").is_empty());
+}
+
+#[tokio::test]
+async fn a_response_without_an_end_holds_little_memory() {
+    let aws = mk_cloud();
+    let endless = "<DescribeAutoScalingGroupsResponse>".to_owned() + &"<x>".repeat(24 << 20);
+    aws.script("POST", "Action=DescribeAutoScalingGroups", 3, HttpResponse::xml(200, endless));
+    let config = ConfigFile::new(&format!(
+        "refreshInterval: 1s\nsources: [{{name: here, aws: {{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:5:web\"]}}}}]\n",
+        aws.url()
+    ));
+    let server = Server::with_config(&config);
+    assert!(server.logged("source cannot be listed").contains("limit exceeded"));
+    server.logged("source can be listed again");
+    assert_eq!(server.client().await.node_groups().await.len(), 1);
+    let peak = server.peak_memory();
+    println!("at most {peak} MiB");
+    assert!(peak < 300, "{peak} MiB");
+}
+
+/// Bytes of one page of a list that never ends. Each page alone is within its limit.
+const PAGE: usize = 30 << 20;
+
+/// Starts Headcount on a source whose list never ends, and that is listed well once it does.
+fn a_list_without_an_end_is_given_up(emulator: &impl Emulator) {
+    let settings = emulator.settings().join(", ");
+    let config = ConfigFile::new(&format!(
+        "refreshInterval: 1s\nsources: [{{name: here, {}: {{{settings}, nodeGroups: [\"0:5:web\"]}}}}]\n",
+        emulator.cloud()
+    ));
+    let server = Server::with_config(&config);
+    let line = server.logged("source cannot be listed");
+    assert!(line.contains("the list has more than 128 MiB"), "{line}");
+    server.logged("source can be listed again");
+    let peak = server.peak_memory();
+    println!("{}: at most {peak} MiB", emulator.cloud());
+    assert!(peak < 400, "{peak} MiB");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_aws_without_an_end_holds_little_memory() {
+    let aws = mk_cloud();
+    let page = |number: usize| {
+        let padding = format!("<!--{}-->", "x".repeat(PAGE));
+        format!(
+            "<DescribeAutoScalingGroupsResponse><DescribeAutoScalingGroupsResult><AutoScalingGroups/>{padding}\
+             <NextToken>{number}</NextToken></DescribeAutoScalingGroupsResult></DescribeAutoScalingGroupsResponse>"
+        )
+    };
+    for number in 0..5 {
+        aws.script("POST", "Action=DescribeAutoScalingGroups", 1, HttpResponse::xml(200, page(number)));
+    }
+    a_list_without_an_end_is_given_up(&aws);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_azure_without_an_end_holds_little_memory() {
+    let arm = Arm::start(Arc::new(Simulated::with_groups(1, [GroupPlan::azure("web").sized(0, 5, 3)])));
+    for number in 0..5 {
+        let next = format!("{}/subscriptions/x/virtualMachineScaleSets?page={number}", arm.url());
+        let page = serde_json::json!({"value": [], "padding": "x".repeat(PAGE), "nextLink": next});
+        arm.script("GET", "virtualMachineScaleSets", 1, HttpResponse::json(200, &page));
+    }
+    a_list_without_an_end_is_given_up(&arm);
+}

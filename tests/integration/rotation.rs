@@ -1,0 +1,155 @@
+//! Credentials that change on disk under a running server: each is picked up without a restart, and one that does not work leaves the
+//! earlier one in use.
+
+use std::sync::Arc;
+
+use headcount::clouds::simulated::{GroupPlan, Simulated};
+use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
+use serde_json::{Value, json};
+
+use crate::emulators::aws::Aws;
+use crate::emulators::{Emulator, HttpResponse};
+use crate::peers::headcount::{ConfigFile, Server, eventually};
+use crate::sign_in::Office;
+
+fn principal(secret: &str) -> Value {
+    json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": secret})
+}
+
+/// The field of each token request, oldest first.
+fn asked_with(office: &Office, field: &str) -> Vec<String> {
+    office.arm.issued().iter().filter_map(|issued| issued.asked.field(field)).collect()
+}
+
+/// Waits until a call to Resource Manager carries the newest token.
+async fn newest_token_is_used(office: &Office) {
+    let newest = office.arm.issued().last().expect("a token").token.clone();
+    let held = format!("Bearer {newest}");
+    let uses = || office.arm.requests().iter().any(|request| request.header("authorization") == Some(held.as_str()));
+    eventually("the newest token is used", uses).await;
+}
+
+/// The value of a counter with these labels.
+fn counted(server: &Server, sample: &str) -> String {
+    let metrics = server.probe("/metrics");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(sample)).map(|value| value.trim().to_owned());
+    value.unwrap_or_else(|| panic!("no {sample} in {metrics}"))
+}
+
+#[tokio::test]
+async fn a_client_secret_that_changes_in_the_cloud_config_is_used_without_a_signal() {
+    let office = Office::open();
+    let server = office.serve(principal("first-secret"), &[]);
+    let mut client = server.client().await;
+    assert_eq!(client.target("pool").await, 2);
+    office.write_cloud_config(principal("second-secret"));
+    eventually("the new secret is used", || asked_with(&office, "client_secret").contains(&"second-secret".to_owned()))
+        .await;
+    server.logged("credentials of the source loaded again");
+    newest_token_is_used(&office).await;
+    client.increase("pool", 1).await.expect("signed in");
+}
+
+#[tokio::test]
+async fn a_client_secret_that_does_not_work_leaves_the_earlier_one_in_use() {
+    let office = Office::open();
+    let refusal =
+        json!({"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."});
+    office.arm.script("POST", "client_secret=wrong-secret", 10_000, HttpResponse::json(401, &refusal));
+    let server = office.serve(principal("first-secret"), &[]);
+    let mut client = server.client().await;
+    assert_eq!(client.target("pool").await, 2);
+    office.write_cloud_config(principal("wrong-secret"));
+    server.signal("HUP");
+    let line = server.logged("credentials of the source cannot be used; continuing with the earlier ones");
+    assert!(line.contains("AADSTS7000215") && !line.contains("wrong-secret"), "{line}");
+    client.increase("pool", 1).await.expect("signed in as before");
+    assert_eq!(counted(&server, "headcount_cloud_credential_renewals_total{source=\"azure\",result=\"failure\"}"), "1");
+    office.write_cloud_config(principal("third-secret"));
+    server.signal("HUP");
+    server.logged("credentials of the source loaded again");
+    newest_token_is_used(&office).await;
+    assert_eq!(asked_with(&office, "client_secret"), ["first-secret", "third-secret"]);
+    client.increase("pool", 1).await.expect("signed in anew");
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_renewed_signs_the_next_assertion_at_sighup() {
+    let office = Office::open();
+    let pem = || {
+        let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("a key");
+        let certificate = CertificateParams::new(vec!["headcount".to_owned()]).and_then(|it| it.self_signed(&key));
+        format!("{}{}", certificate.expect("a certificate").pem(), key.serialize_pem())
+    };
+    let file = office.write("principal.pem", &pem());
+    let server = office.serve(json!({"tenantId": "t", "aadClientId": "c", "aadClientCertPath": file}), &[]);
+    let mut client = server.client().await;
+    assert_eq!(client.target("pool").await, 2);
+    let before = asked_with(&office, "client_assertion");
+    office.write("principal.pem", "not a certificate");
+    server.signal("HUP");
+    server.logged("credentials of the source cannot be used");
+    client.increase("pool", 1).await.expect("signed in as before");
+    office.write("principal.pem", &pem());
+    server.signal("HUP");
+    server.logged("credentials of the source loaded again");
+    let after = asked_with(&office, "client_assertion");
+    // The header names the certificate.
+    let header = |assertion: &String| assertion.split('.').next().unwrap_or_default().to_owned();
+    assert_ne!(header(&before[0]), header(after.last().expect("an assertion")));
+    newest_token_is_used(&office).await;
+}
+
+#[tokio::test]
+async fn aws_credentials_that_change_in_the_shared_file_are_used_and_bad_ones_are_not() {
+    let emulator = Aws::start(Arc::new(Simulated::with_groups(1, [GroupPlan::aws("web").sized(0, 5, 1)])));
+    let keys = |key: &str| format!("[default]\naws_access_key_id = {key}\naws_secret_access_key = {key}-secret\n");
+    let config = ConfigFile::new(&format!(
+        "refreshInterval: 1s\nsources: [{{name: here, aws: {{region: us-east-1, endpoint: \"{}\", profile: default, \
+         nodeGroups: [\"0:5:web\"]}}}}]\n",
+        emulator.url()
+    ));
+    let config = config.beside("credentials", &keys("FIRSTKEY"));
+    let file = config.path_of("credentials");
+    let server = Server::in_environment(&["--config", &config.path()], &[("AWS_SHARED_CREDENTIALS_FILE", &file)]);
+    let mut client = server.client().await;
+    assert_eq!(client.node_groups().await.len(), 1);
+    let signed_by = |key: &str| {
+        let credential = format!("Credential={key}/");
+        let by = |request: &crate::emulators::Request| {
+            request.header("authorization").is_some_and(|header| header.contains(&credential))
+        };
+        emulator.requests().iter().filter(|request| by(request)).count()
+    };
+    std::fs::write(&file, "[default]\nnothing = useful\n").expect("written");
+    server.logged("credentials of AWS cannot be loaded; continuing with the earlier ones");
+    client.increase("web", 1).await.expect("signed as before");
+    std::fs::write(&file, keys("SECONDKEY")).expect("written");
+    eventually("the new key signs", || signed_by("SECONDKEY") > 0).await;
+    std::fs::write(&file, keys("THIRDKEY")).expect("written");
+    server.signal("HUP");
+    eventually("the newest key signs", || signed_by("THIRDKEY") > 0).await;
+    client.increase("web", 1).await.expect("signed anew");
+    let failures = counted(&server, "headcount_cloud_credential_renewals_total{source=\"here\",result=\"failure\"}");
+    assert_eq!(failures, "1");
+}
+
+#[tokio::test]
+async fn a_configuration_that_cannot_be_reloaded_is_counted() {
+    let text = "sources: [{name: demo, simulated: {}}]\n";
+    let config = ConfigFile::new(text);
+    let server = Server::with_config(&config);
+    for (text, line, result) in [
+        ("sources: 7\n", "configuration cannot be reloaded", "failure"),
+        (text, "configuration reloaded; nothing has changed", "success"),
+    ] {
+        std::fs::write(config.path(), text).expect("written");
+        server.signal("HUP");
+        server.logged(line);
+        assert_eq!(
+            counted(&server, &format!("headcount_config_reloads_total{{result=\"{result}\"}}")),
+            "1",
+            "{result}"
+        );
+    }
+}
