@@ -4,7 +4,6 @@
 //! and a new connection always gets a place: clients that open connections and send nothing cannot lock the probes out.
 
 use std::collections::VecDeque;
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -20,6 +19,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tower_service::Service as _;
 use tracing::{error, warn};
+
+use crate::tasks::{TaskKind, Tasks};
 
 /// The most open connections; a further one replaces the oldest.
 const CONNECTIONS_MAX: usize = 128;
@@ -37,7 +38,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves connections forever.
-pub(super) async fn serve(tcp: &TcpListener, router: &Router) -> io::Result<()> {
+pub(super) async fn serve(tcp: &TcpListener, router: &Router, tasks: &Tasks) {
     let max = connections_max();
     let mut connections = JoinSet::new();
     let mut oldest: VecDeque<AbortHandle> = VecDeque::with_capacity(max);
@@ -46,6 +47,7 @@ pub(super) async fn serve(tcp: &TcpListener, router: &Router) -> io::Result<()> 
             accepted = tcp.accept() => accepted,
             Some(ended) = connections.join_next() => {
                 if let Err(error) = ended && error.is_panic() {
+                    tasks.note(TaskKind::AdminRequest, "");
                     error!(%error, "a request on the admin port panicked; its connection is closed");
                 }
                 continue;
@@ -109,7 +111,7 @@ mod tests {
         let router = Router::new()
             .route("/livez", get(async || "ok"))
             .route("/who", get(async |ConnectInfo(address): ConnectInfo<SocketAddr>| address.ip().to_string()));
-        tokio::spawn(async move { serve(&tcp, &router).await });
+        tokio::spawn(async move { serve(&tcp, &router, &Tasks::default()).await });
         address
     }
 

@@ -4,7 +4,6 @@ mod connections;
 mod metrics;
 pub mod statusz;
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,8 @@ use tokio::net::TcpListener;
 
 pub use metrics::{CertificateExpiry, Exposition, Metrics};
 use statusz::Statusz;
+
+use crate::tasks::{TaskKind, Tasks};
 
 /// Whether the server is ready, and if not, why.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,16 +57,13 @@ pub fn router(pages: Pages) -> Router {
 }
 
 /// Serves this port until `shutdown` completes.
-pub async fn serve(
-    listener: &TcpListener,
-    pages: Pages,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, pages: Pages, tasks: &Tasks, shutdown: impl Future<Output = ()> + Send) {
     let router = router(pages);
-    let serving = connections::serve(listener, &router);
+    let mut restarts = tasks.supervise(TaskKind::AdminPort, "").endless();
+    let serving = async { while restarts.run(connections::serve(&listener, &router, tasks)).await {} };
     tokio::select! {
-        served = serving => served,
-        () = shutdown => Ok(()),
+        () = serving => {}
+        () = shutdown => {}
     }
 }
 
@@ -125,7 +123,7 @@ mod tests {
         address: SocketAddr,
         readiness: Arc<Mutex<Readiness>>,
         stop: oneshot::Sender<()>,
-        serving: JoinHandle<io::Result<()>>,
+        serving: JoinHandle<()>,
     }
 
     async fn mk_served() -> Served {
@@ -140,7 +138,7 @@ mod tests {
             let stopped = async {
                 let _ = stopped.await;
             };
-            serve(&listener, pages, stopped).await
+            serve(listener, pages, &Tasks::default(), stopped).await
         });
         Served { address, readiness, stop, serving }
     }
@@ -207,7 +205,7 @@ mod tests {
         ask(served.address, "/livez").await;
         served.stop.send(()).expect("a server");
         let end = tokio::time::timeout(Duration::from_secs(10), served.serving).await.expect("an end in time");
-        end.expect("no panic").expect("a clean end");
+        end.expect("no panic");
         assert!(TcpStream::connect(served.address).await.is_err(), "the port is still open");
     }
 }

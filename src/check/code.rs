@@ -37,7 +37,9 @@ codes! {
     /// A permission that only `check` needs.
     ADVERSE_UNREAD = 303, "Settings that conflict with the Cluster Autoscaler can be read";
     /// A permission that serving needs.
-    PERMISSION = 304, "The calls that serving needs are permitted";
+    PERMISSION = 304, "The calls that serving makes are permitted";
+    /// Permissions that only live prices need.
+    PRICES = 305, "The price lists of the cloud can be read";
     /// A group that can be understood.
     GROUP = 401, "The node group can be understood";
     /// A group of the configuration.
@@ -59,11 +61,17 @@ codes! {
     /// The provider.
     CA_PROVIDER = 501, "The Cluster Autoscaler uses external gRPC";
     /// The price expander.
-    CA_PRICE = 502, "The expander does not rely on prices";
+    CA_PRICE = 502, "The expander does not rely on estimated prices";
     /// Balancing.
     CA_BALANCING = 503, "The Cluster Autoscaler treats equal node groups in different zones as alike";
     /// Flags without effect.
     CA_IGNORED = 504, "The flags of the Cluster Autoscaler have an effect";
+    /// What is known of it.
+    CA_KNOWN = 505, "The release and the flags of the Cluster Autoscaler are known";
+    /// Whether it calls.
+    CA_CALLS = 506, "The Cluster Autoscaler calls the running server";
+    /// Options of groups.
+    CA_OPTIONS = 507, "The Cluster Autoscaler gets the options of node groups";
 }
 
 impl Code {

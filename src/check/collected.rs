@@ -9,13 +9,17 @@ use futures_util::future::join_all;
 use futures_util::stream::iter;
 use tokio::time::timeout;
 
+use super::prices::CollectedPrices;
 use super::{Autoscaler, CheckInput};
-use crate::cloud::{AdverseSettings, CloudError, Family, GroupName, GroupReading, Listing, ProviderId, ReadOnlyCloud};
-use crate::fleet::{LivePolicies, TemplateBuilder};
+use crate::cloud::{
+    AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, InstanceState, Listing, ProviderId,
+    ReadOnlyCloud, Recognition,
+};
+use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder};
 use crate::template::NodeTemplate;
 
 /// How long one source or the cluster may take to respond.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Templates built at a time per source, as when serving.
 const TEMPLATE_BUILDS: usize = 4;
 
@@ -27,10 +31,14 @@ pub(super) struct Collected {
     pub(super) gpu_label: bool,
     /// What is wrong with learning; `None` where nothing is to be learned.
     pub(super) kubernetes: Option<Result<(), String>>,
-    /// The provider IDs of the cluster's nodes, where they can be read.
-    pub(super) nodes: Option<BTreeSet<ProviderId>>,
     /// What is known of the Cluster Autoscaler.
-    pub(super) autoscaler: Option<Autoscaler>,
+    pub(super) autoscaler: Autoscaler,
+    /// Node groups with options, by the configuration or by their tags.
+    pub(super) groups_with_options: Vec<String>,
+    /// Whether options are sent to releases from 1.35 on.
+    pub(super) are_options_sent_since_135: bool,
+    /// What is known of prices.
+    pub(super) prices: CollectedPrices,
     /// A webhook that did not do its work, and what to do.
     pub(super) webhook: Option<(String, &'static str)>,
 }
@@ -59,7 +67,7 @@ pub(super) struct CollectedListing {
     pub(super) absent: Vec<GroupName>,
     pub(super) warnings: Vec<(GroupName, String)>,
     pub(super) adverse_settings: AdverseSettings,
-    pub(super) denied_calls: Vec<CloudError>,
+    pub(super) denied_calls: Vec<DeniedCall>,
 }
 
 /// A group.
@@ -70,6 +78,8 @@ pub(super) struct CollectedGroup {
     pub(super) shares_name: bool,
     pub(super) reading: GroupReading,
     pub(super) template: Result<NodeTemplate, String>,
+    /// Its instances that are older than 15 minutes, if none of its instances is a node of this cluster.
+    pub(super) strangers: usize,
 }
 
 /// Reads everything.
@@ -79,23 +89,27 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
     for reading in listings.iter().flatten().flat_map(|listing| &listing.groups) {
         *names.entry(reading.name.clone()).or_default() += 1;
     }
+    let nodes = nodes(input).await;
     let sources = input.sources.iter().zip(listings).map(|((name, cloud), listing)| async {
         let listed = match listing {
-            Ok(listing) => Ok(listed(input, name, cloud, listing, &names).await),
+            Ok(listing) => Ok(listed(input, name, cloud, listing, &names, nodes.as_ref()).await),
             Err(failure) => Err(failure),
         };
         // Where nobody can be named, the listing shows what is wrong with the credentials.
         let identity = timeout(PATIENCE, cloud.identity()).await.ok().and_then(Result::ok).flatten();
         CollectedSource { name: Arc::clone(name), family: cloud.family(), identity, listed }
     });
+    let sources = join_all(sources).await;
     Collected {
         warnings: input.warnings.to_vec(),
-        sources: join_all(sources).await,
+        groups_with_options: groups_with_options(input, &sources),
+        are_options_sent_since_135: input.are_options_sent_since_135,
+        prices: CollectedPrices::collect(input, &sources).await,
+        webhook: webhook(input).or_else(|| no_identity(input, &sources)),
+        sources,
         gpu_label: input.gpu_label,
         kubernetes: kubernetes(input).await,
-        nodes: nodes(input).await,
-        autoscaler: input.autoscaler.cloned(),
-        webhook: webhook(input),
+        autoscaler: input.autoscaler.clone(),
     }
 }
 
@@ -112,6 +126,7 @@ async fn listed(
     cloud: &ReadOnlyCloud,
     listing: Listing,
     names: &BTreeMap<GroupName, usize>,
+    nodes: Option<&BTreeSet<ProviderId>>,
 ) -> CollectedListing {
     let builder = TemplateBuilder {
         source: Arc::clone(source),
@@ -124,13 +139,44 @@ async fn listed(
         let shares_name = names.get(&reading.name).is_some_and(|sources| *sources > 1);
         let id = if shares_name { format!("{source}/{}", reading.name) } else { reading.name.to_string() };
         let template = builder.build_one(&id, &reading).await.template;
-        CollectedGroup { id, shares_name, reading, template }
+        let strangers = match nodes {
+            Some(nodes) => strangers(cloud, &reading, nodes).await,
+            None => 0,
+        };
+        CollectedGroup { id, shares_name, reading, template, strangers }
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();
     let denied_calls = timeout(PATIENCE, cloud.denied_calls()).await.unwrap_or_default();
     let Listing { broken, absent, .. } = listing;
     CollectedListing { groups, broken, absent, warnings: cloud.warnings(), adverse_settings, denied_calls }
+}
+
+/// The running instances of a group that are old enough to be nodes, if none of them is one.
+async fn strangers(cloud: &ReadOnlyCloud, listed: &GroupReading, nodes: &BTreeSet<ProviderId>) -> usize {
+    // The listing of scale sets has no instances.
+    let read = match listed.instances {
+        Some(_) => None,
+        None => timeout(PATIENCE, cloud.observe(&listed.name)).await.ok().and_then(Result::ok).flatten(),
+    };
+    let instances = read.as_ref().unwrap_or(listed).instances.iter().flatten();
+    let running = instances.filter(|instance| instance.state == InstanceState::Running && instance.failure.is_none());
+    let running: Vec<ProviderId> = running.map(|instance| instance.id.clone()).collect();
+    // Nodes of another cloud say nothing about this one.
+    let is_comparable = nodes.iter().any(|id| cloud.recognise(id.as_str()) != Recognition::Foreign);
+    if running.is_empty() || !is_comparable || running.iter().any(|id| nodes.contains(id)) {
+        return 0;
+    }
+    let old = timeout(PATIENCE, cloud.created_before(&listed.name, &running, cloud.now() - NODE_AGE)).await;
+    old.ok().and_then(Result::ok).map_or(0, |old| old.len())
+}
+
+fn groups_with_options(input: &CheckInput<'_>, sources: &[CollectedSource]) -> Vec<String> {
+    let has_options = |group: &&CollectedGroup| {
+        !group.reading.hints.options.is_empty() || !input.policies.of(&group.id).options.is_empty()
+    };
+    let groups = sources.iter().filter_map(|source| source.listed.as_ref().ok()).flat_map(|listed| &listed.groups);
+    groups.filter(has_options).map(|group| group.id.clone()).collect()
 }
 
 /// The provider IDs of the cluster's nodes. A cluster without nodes says nothing.
@@ -160,6 +206,36 @@ fn webhook(input: &CheckInput<'_>) -> Option<(String, &'static str)> {
         "{found} is set, but {missing} is not: the webhook of the cloud identity did not run for this container"
     );
     Some((what, "check the annotations and labels of the pod and its ServiceAccount, then delete the pod"))
+}
+
+/// The variables by which a pod gets an identity of AWS, or other credentials.
+const AWS_CREDENTIALS: [&str; 6] = [
+    "AWS_ROLE_ARN",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+];
+
+/// Whether a source of AWS cannot be read from a pod that has none of the variables. Azure's sign-in fails before any source is read,
+/// and says so.
+fn no_identity(input: &CheckInput<'_>, sources: &[CollectedSource]) -> Option<(String, &'static str)> {
+    let is_set = |name| (input.environment)(name).is_some_and(|value| !value.is_empty());
+    let is_denied = |source: &CollectedSource| {
+        let denied = matches!(&source.listed, Err(ListingFailure::Failed(CloudError::Denied(_))));
+        source.family == Family::Aws && denied
+    };
+    let source = sources.iter().find(|source| is_denied(source))?;
+    if !is_set("KUBERNETES_SERVICE_HOST") || AWS_CREDENTIALS.into_iter().any(is_set) {
+        return None;
+    }
+    let what = format!(
+        "the pod has no identity for source {}: no webhook set AWS_ROLE_ARN (IRSA) or AWS_CONTAINER_CREDENTIALS_FULL_URI (EKS Pod \
+         Identity) in this container",
+        source.name
+    );
+    Some((what, "annotate the ServiceAccount, or create the Pod Identity association, then delete the pod"))
 }
 
 /// Whether learning can read what it needs. It is not tried whether the ConfigMap can be written.

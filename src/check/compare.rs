@@ -2,7 +2,9 @@
 //! they differ. Pure: the command collects what is compared.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use humantime::{format_rfc3339_seconds, parse_rfc3339_weak};
 use serde::Serialize;
 
 use crate::admin::statusz::{Document, GroupEntry};
@@ -19,6 +21,8 @@ pub struct Sides {
     pub server: Option<Result<Document, String>>,
     /// The Cluster Autoscaler.
     pub autoscaler: Result<AutoscalerStatus, String>,
+    /// For how long the Cluster Autoscaler backs off a group at first, and at most.
+    pub backoff: (Duration, Duration),
     /// The nodes of the cluster by node group.
     pub nodes: Result<BTreeMap<String, u32>, String>,
 }
@@ -102,7 +106,12 @@ pub fn compare(sides: &Sides) -> Comparison {
     let row = |id: &str| {
         let nodes = sides.nodes.as_ref().ok().map(|nodes| nodes.get(id).copied().unwrap_or(0));
         let known = sides.autoscaler.is_ok();
-        row(id, cloud.get(id).copied(), served.get(id).copied(), autoscaler.get(id).copied(), known, nodes)
+        let mut row =
+            row(id, cloud.get(id).copied(), served.get(id).copied(), autoscaler.get(id).copied(), known, nodes);
+        if let (Ok(status), Some(group)) = (&sides.autoscaler, autoscaler.get(id)) {
+            row.differences.extend(backs_off(group, status, sides.backoff));
+        }
+        row
     };
     Comparison { groups: ids.into_iter().map(row).collect(), notes }
 }
@@ -190,19 +199,11 @@ fn headcount_differs(cloud: &GroupEntry, served: &GroupEntry) -> Vec<String> {
 /// Where the Cluster Autoscaler's last loop saw something else.
 fn autoscaler_differs(served: &GroupEntry, autoscaler: &AutoscalerGroup) -> Vec<String> {
     let mut differences = Vec::new();
-    let (health, scale_up) = (&autoscaler.health, &autoscaler.scale_up);
+    let health = &autoscaler.health;
     if i64::from(served.target) != health.cloud_provider_target {
         let seen = health.cloud_provider_target;
         differences
             .push(format!("the Cluster Autoscaler last saw a target of {seen}; its status is written once per loop"));
-    }
-    if scale_up.status == "Backoff" {
-        let since = scale_up.last_transition_time.as_deref().unwrap_or("an unknown time");
-        let code = match scale_up.backoff_info.error_code.as_str() {
-            "" => "the instances did not become nodes in time",
-            code => code,
-        };
-        differences.push(format!("the Cluster Autoscaler backs off since {since}: {code}"));
     }
     if health.status == "Unhealthy" {
         differences.push("the Cluster Autoscaler considers it unhealthy and does not scale it".to_owned());
@@ -212,6 +213,31 @@ fn autoscaler_differs(served: &GroupEntry, autoscaler: &AutoscalerGroup) -> Vec<
         differences.push(format!("the Cluster Autoscaler gave up on {number} instances that never became nodes"));
     }
     differences
+}
+
+/// Until when the Cluster Autoscaler does not scale up the group, and why. Its status says since when; the time doubles with each
+/// failure soon after the last one, so the end is the first one that has not passed.
+fn backs_off(
+    group: &AutoscalerGroup,
+    status: &AutoscalerStatus,
+    (initial, most): (Duration, Duration),
+) -> Option<String> {
+    let scale_up = &group.scale_up;
+    if scale_up.status != "Backoff" {
+        return None;
+    }
+    let code = match scale_up.backoff_info.error_code.as_str() {
+        "" => "instances did not become nodes in time, or the release does not say",
+        code => code,
+    };
+    let since = scale_up.last_transition_time.as_deref().and_then(|since| parse_rfc3339_weak(since).ok());
+    let Some(since) = since else { return Some(format!("the Cluster Autoscaler backs off: {code}")) };
+    // `2026-11-22 12:05:01.2 +0000 UTC`
+    let written = status.time.split(" +0000").next().and_then(|time| parse_rfc3339_weak(time).ok()).unwrap_or(since);
+    let ends = std::iter::successors(Some(initial), |wait| (*wait < most).then(|| (*wait * 2).min(most)));
+    let end = ends.map(|wait| since + wait).find(|end| *end > written).unwrap_or(since + most);
+    let end = format_rfc3339_seconds(end);
+    Some(format!("the Cluster Autoscaler backs off until {end} at the earliest: {code}"))
 }
 
 #[cfg(test)]
@@ -237,6 +263,7 @@ mod tests {
         Sides {
             cloud: document(vec![group("web", 7)]),
             server: server.map(|group| Ok(document(vec![group]))),
+            backoff: (Duration::from_secs(300), Duration::from_secs(1800)),
             autoscaler: Ok(AutoscalerStatus { node_groups: vec![autoscaler], ..AutoscalerStatus::default() }),
             nodes: Ok([("web".to_owned(), nodes)].into()),
         }
@@ -267,9 +294,28 @@ mod tests {
             [
                 "Headcount returns 6, read 0 s ago; the cloud says 7",
                 "the Cluster Autoscaler last saw a target of 5; its status is written once per loop",
-                "the Cluster Autoscaler backs off since 2026-11-22T12:03:00Z: InsufficientInstanceCapacity",
                 "1 instances that are not nodes yet, or never will be",
+                "the Cluster Autoscaler backs off until 2026-11-22T12:08:00Z at the earliest: InsufficientInstanceCapacity",
             ]
+        );
+    }
+
+    #[test]
+    fn a_backoff_that_outlasts_its_first_end_has_doubled() {
+        let until = |written: &str, since: &str| {
+            let mut group = seen("web", 7);
+            group.scale_up.status = "Backoff".to_owned();
+            group.scale_up.last_transition_time = Some(since.to_owned());
+            let status = AutoscalerStatus { time: written.to_owned(), ..AutoscalerStatus::default() };
+            backs_off(&group, &status, (Duration::from_secs(300), Duration::from_secs(1800))).expect("a backoff")
+        };
+        let since = "2026-11-22T12:00:00.25Z";
+        assert!(until("2026-11-22 12:04:00 +0000 UTC", since).contains("until 2026-11-22T12:05:00Z at the earliest"));
+        assert!(until("2026-11-22 12:06:00.9 +0000 UTC", since).contains("until 2026-11-22T12:10:00Z"));
+        assert!(until("2026-11-22 12:25:00 +0000 UTC", since).contains("until 2026-11-22T12:30:00Z"));
+        assert!(
+            until("2026-11-22 12:04:00 +0000 UTC", "soon")
+                .ends_with("backs off: instances did not become nodes in time, or the release does not say")
         );
     }
 

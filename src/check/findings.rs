@@ -1,10 +1,10 @@
 //! Decides what to report of what was collected.
 
 use super::code::Code;
-use super::collected::{Collected, CollectedGroup, CollectedListing, CollectedSource, ListingFailure};
+use super::collected::{Collected, CollectedListing, CollectedSource, ListingFailure};
 use super::finding::Finding;
-use super::{autoscaler, groups};
-use crate::cloud::{CloudError, Family, InstanceState, ProviderId};
+use super::{autoscaler, groups, prices};
+use crate::cloud::{CloudError, DeniedCall, Family};
 
 /// All findings, source by source, the worst of each first.
 pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
@@ -14,11 +14,12 @@ pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
     findings.extend(
         collected.webhook.as_ref().map(|(what, advice)| Finding::warning(Code::WEBHOOK, "config", what, *advice)),
     );
-    findings.extend(collected.autoscaler.iter().flat_map(|autoscaler| autoscaler::findings(autoscaler, collected)));
+    findings.extend(autoscaler::findings(&collected.autoscaler, collected));
+    findings.extend(prices::of_lists(&collected.prices));
     findings.extend(kubernetes(collected));
     for source in &collected.sources {
         let mut of_source = match &source.listed {
-            Ok(listed) => of_listed(collected, source, listed),
+            Ok(listed) => of_listed(source, listed),
             Err(failure) => vec![of_failed_listing(source, failure)],
         };
         of_source.sort_by_key(|finding| finding.severity);
@@ -56,7 +57,7 @@ fn remedy(error: &CloudError, family: Family) -> String {
     }
 }
 
-fn of_listed(collected: &Collected, source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding> {
+fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, reason) in &listed.broken {
         let advice = "fix the group; a running server serves it as it was last read";
@@ -78,46 +79,17 @@ fn of_listed(collected: &Collected, source: &CollectedSource, listed: &Collected
         let id = id(listed, setting.group.as_str());
         findings.push(Finding::warning(Code::ADVERSE, id, &setting.effect, &setting.advice));
     }
-    for (group, clusters) in &listed.adverse_settings.shared {
-        let what = format!("is tagged for several clusters: {}", clusters.join(", "));
-        let advice = "remove the tags of the others: each cluster's autoscaler would delete the nodes of the others";
-        findings.push(Finding::error(Code::FOREIGN_GROUP, id(listed, group.as_str()), what, advice));
-    }
-    findings.extend(foreign(collected, listed));
     for error in &listed.adverse_settings.unread {
         let what = format!("cannot be checked for settings that conflict with the Cluster Autoscaler: {error}");
         findings.push(Finding::warning(Code::ADVERSE_UNREAD, &source.name, what, remedy(error, source.family)));
     }
-    for error in &listed.denied_calls {
-        let what = format!("a call that serving needs is not permitted: {error}");
+    for DeniedCall { error, loss } in &listed.denied_calls {
+        let what = format!("a call that serving makes is not permitted: {error}; without it, {loss}");
         findings.push(Finding::error(Code::PERMISSION, &source.name, what, remedy(error, source.family)));
     }
     findings.extend(listed.groups.iter().flat_map(groups::findings));
     findings.push(served(source, listed));
     findings
-}
-
-/// Groups none of whose running instances is a node of the cluster.
-fn foreign(collected: &Collected, listed: &CollectedListing) -> Vec<Finding> {
-    let Some(nodes) = &collected.nodes else { return Vec::new() };
-    let running = |group: &CollectedGroup| -> Vec<ProviderId> {
-        let instances = group.reading.instances.iter().flat_map(|instances| instances.iter());
-        instances
-            .filter(|instance| instance.state == InstanceState::Running)
-            .map(|instance| instance.id.clone())
-            .collect()
-    };
-    let finding = |group: &CollectedGroup| {
-        let running = running(group);
-        if running.is_empty() || running.iter().any(|id| nodes.contains(id)) {
-            return None;
-        }
-        let what = format!("none of its {} running instances is a node of this cluster", running.len());
-        let advice = "unless they have just started, the group belongs to another cluster or its nodes cannot join: the \
-                      Cluster Autoscaler deletes instances that do not register within 15 minutes";
-        Some(Finding::warning(Code::FOREIGN_GROUP, &group.id, what, advice))
-    };
-    listed.groups.iter().filter_map(finding).collect()
 }
 
 fn served(source: &CollectedSource, listed: &CollectedListing) -> Finding {

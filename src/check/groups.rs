@@ -16,6 +16,8 @@ const GPUS: [&str; 2] = ["capacity.nvidia.com/gpu", "capacity.amd.com/gpu"];
 pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(shared_name(group));
+    findings.extend(tagged_twice(group));
+    findings.extend(stranger(group));
     findings.extend(withheld(group));
     findings.extend(out_of_bounds(group));
     findings.extend(mixed_types(group));
@@ -38,6 +40,28 @@ fn shared_name(group: &CollectedGroup) -> Option<Finding> {
             what,
             "use this ID under groups and in the expander configuration",
         )
+    })
+}
+
+/// Autoscaler #8084: tags were copied from another cluster's group.
+fn tagged_twice(group: &CollectedGroup) -> Option<Finding> {
+    let clusters: Vec<&str> = group.reading.hints.clusters.iter().map(String::as_str).collect();
+    (clusters.len() > 1).then(|| {
+        let what = format!("is tagged for several clusters: {}", clusters.join(", "));
+        let advice = "remove the tags of the others: each cluster's autoscaler would delete the nodes of the others";
+        Finding::error(Code::FOREIGN_GROUP, &group.id, what, advice)
+    })
+}
+
+fn stranger(group: &CollectedGroup) -> Option<Finding> {
+    (group.strangers > 0).then(|| {
+        let what = format!(
+            "seems to belong to another cluster: none of its {} instances older than 15 minutes is a node of this one",
+            group.strangers
+        );
+        let advice = "remove it from the configuration or from what autoDiscovery finds; if its nodes cannot join this cluster, \
+                      find out why, or set foreign: allow so that they can be deleted";
+        Finding::error(Code::FOREIGN_GROUP, &group.id, what, advice)
     })
 }
 

@@ -10,11 +10,12 @@ pub mod compare;
 mod finding;
 mod findings;
 mod groups;
+mod prices;
 mod similar;
 
 use std::sync::Arc;
 
-pub use autoscaler::{Autoscaler, AutoscalerError};
+pub use autoscaler::{Autoscaler, AutoscalerError, Calls};
 pub use code::Code;
 pub use finding::{Finding, Severity, summary};
 pub use similar::{Similar, similar};
@@ -23,6 +24,7 @@ use crate::cloud::ReadOnlyCloud;
 use crate::fleet::Policies;
 use crate::instance_types::Catalog;
 use crate::kubernetes::KubernetesApi;
+use crate::prices::{PriceRefresh, Prices};
 
 /// What is to be checked.
 pub struct CheckInput<'a> {
@@ -38,8 +40,14 @@ pub struct CheckInput<'a> {
     pub gpu_label: bool,
     /// The cluster to learn from, or why there is none; `None` where nothing is to be learned.
     pub kubernetes: Option<Result<&'a dyn KubernetesApi, &'a str>>,
+    /// Whether options are sent to releases from 1.35 on.
+    pub are_options_sent_since_135: bool,
     /// What is known of the Cluster Autoscaler.
-    pub autoscaler: Option<&'a Autoscaler>,
+    pub autoscaler: &'a Autoscaler,
+    /// What nodes cost.
+    pub prices: &'a Prices,
+    /// What fetches prices from the clouds, unless the configuration forbids it.
+    pub price_refresh: Option<&'a PriceRefresh>,
     /// The environment of this process.
     pub environment: &'a (dyn Fn(&str) -> Option<String> + Sync),
 }

@@ -181,6 +181,7 @@ impl Compared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::parse_flags;
 
     fn group(id: &str, memory: &str, labels: &[(&str, &str)]) -> Compared {
         let texts = |pairs: &[(&str, &str)]| {
@@ -204,7 +205,8 @@ mod tests {
         );
         let flags = |name: &str, value: &str| Autoscaler {
             version: Some((1, 34)),
-            flags: Some(vec![(name.to_owned(), value.to_owned())]),
+            flags: Some(parse_flags(&[format!("--{name}={value}")])),
+            ..Autoscaler::default()
         };
         let ignoring = flags("balancing-ignore-label", "topology.k8s.aws/zone-id");
         assert_eq!(differences(&ignoring, &a, &b), [""; 0]);

@@ -1,14 +1,14 @@
 //! `headcount check`
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio::time::{Instant, sleep};
 
+use super::autoscaler::AutoscalerArguments;
 use super::output::{Output, columns, print};
 use super::{CommandError, clouds};
-use crate::check::{Autoscaler, Code, Finding, Severity, summary};
+use crate::check::{Code, Finding, Severity, summary};
 use crate::cloud::text::shell_word;
 use crate::config::{self, Config};
 
@@ -34,12 +34,11 @@ pub(super) struct Check {
     /// List the codes of all checks, and check nothing.
     #[arg(long)]
     list: bool,
-    /// The release of the Cluster Autoscaler, such as 1.34.
-    #[arg(long, value_name = "RELEASE")]
-    ca_version: Option<String>,
-    /// The manifest of the Cluster Autoscaler's Deployment; its release and flags are checked too.
-    #[arg(long, value_name = "FILE")]
-    ca_deployment: Option<PathBuf>,
+    /// The admin port of the running server, such as http://127.0.0.1:8087, to check when the Cluster Autoscaler last called.
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    #[command(flatten)]
+    autoscaler: AutoscalerArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -80,15 +79,14 @@ impl Check {
                 .collect();
             return print(&columns(&rows));
         }
-        let autoscaler = Autoscaler::from_arguments(self.ca_version.as_deref(), self.ca_deployment.as_deref());
-        let autoscaler = autoscaler.map_err(|error| CommandError::Usage(error.to_string()))?;
         let config = Config::load(&self.configuration)?;
         let until = Instant::now() + self.wait.unwrap_or_default();
         let findings = loop {
             // Connected anew each time: the credentials may be what changes.
             let prepared = clouds::prepare(&config).await?;
             prepared.recall().await;
-            let findings = prepared.check(&config, autoscaler.as_ref()).await;
+            let autoscaler = self.autoscaler.learn(&config, self.server.as_deref()).await?;
+            let findings = prepared.check(&config, &autoscaler).await;
             let has_failed = findings.iter().any(|finding| self.fail_on.is_failure(finding));
             if !has_failed || Instant::now() + WAIT_PAUSE > until {
                 break findings;

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
+
 use super::CommandError;
 use crate::check::{self, Autoscaler, CheckInput, Finding};
 use crate::cloud::{CallMeter, CallMetrics, Cloud, Family, ReadOnlyCloud, SharedCloud};
 use crate::clouds::simulated;
 use crate::config::{CloudSettings, Config, Source};
-use crate::fleet::{self, Fleet, Settings};
+use crate::fleet::{self, Cadence, Fleet, NodeUse, Settings};
+use crate::grpc::dialect::SendPolicy;
 use crate::instance_types::Catalog;
 use crate::kubernetes::{self, KubernetesApi};
-use crate::prices::Prices;
+use crate::prices::{PriceRefresh, Prices};
+use crate::tasks::{TaskKind, Tasks};
 
 /// The parts of a fleet that only reads, before it makes any call.
 pub(super) struct Prepared {
@@ -28,36 +32,101 @@ pub(super) struct Connected {
     pub(super) families: Vec<Family>,
     /// Simulated sources whose events the demo prints.
     pub(super) simulated: Vec<Arc<simulated::Simulated>>,
-    /// The cluster to learn from.
-    pub(super) kubernetes: Option<Arc<dyn KubernetesApi>>,
+    /// How to renew the credentials of the sources, by name.
+    pub(super) sign_ins: Vec<(String, SignIn)>,
+    /// The cluster whose nodes are watched, and for what.
+    pub(super) cluster: Option<(Arc<dyn KubernetesApi>, NodeUse)>,
     /// Counts of the calls to the clouds.
     pub(super) calls: CallMetrics,
     /// What nodes and pods cost.
     pub(super) prices: Arc<Prices>,
+    /// Fetches prices from the clouds, unless the configuration forbids it.
+    pub(super) live_prices: LivePrices,
+}
+
+/// The task that fetches prices from the clouds.
+pub(super) struct LivePrices {
+    prices: Arc<Prices>,
+    clouds: Vec<(Arc<str>, ReadOnlyCloud)>,
+    running: Option<JoinHandle<()>>,
+}
+
+impl LivePrices {
+    /// Starts to fetch prices, or stops. Prices that were fetched stay in use.
+    pub(super) fn set(&mut self, is_live: bool, tasks: &Tasks) {
+        if let Some(running) = self.running.take() {
+            running.abort();
+        }
+        if is_live {
+            let refresh = PriceRefresh::new(Arc::clone(&self.prices), self.clouds.clone());
+            let mut restarts = tasks.supervise(TaskKind::Prices, "");
+            self.running = Some(tokio::spawn(async move { while restarts.run(refresh.run()).await {} }));
+        }
+    }
+}
+
+/// What connected sources can do besides being a cloud.
+#[derive(Default)]
+pub(super) struct Handles {
+    simulated: Vec<Arc<simulated::Simulated>>,
+    sign_ins: Vec<(String, SignIn)>,
+}
+
+/// How the credentials of a source are renewed.
+pub(super) enum SignIn {
+    /// As the SDK's chain finds them now.
+    #[cfg(feature = "aws")]
+    Aws(Arc<crate::clouds::aws::Aws>),
+    /// As the configuration says now.
+    #[cfg(feature = "azure")]
+    Azure(Arc<crate::clouds::azure::Azure>),
+}
+
+impl SignIn {
+    /// Signs in with what the files and the configuration hold now. Where that fails, the earlier credentials stay in use.
+    pub(super) async fn renew(&self, settings: &CloudSettings) -> Result<(), String> {
+        match (self, settings) {
+            #[cfg(feature = "aws")]
+            (Self::Aws(aws), _) => aws.renew_credentials().await,
+            #[cfg(feature = "azure")]
+            (Self::Azure(azure), CloudSettings::Azure(settings)) => match &settings.credential {
+                Some(credential) => azure.renew_credential(credential).await,
+                None => Ok(()),
+            },
+            #[allow(unreachable_patterns, reason = "a build for one cloud alone")]
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Connects every source and starts to watch it. Only this fleet can write.
 pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> {
-    let (mut simulated, calls) = (Vec::new(), CallMetrics::default());
-    let sources = connect_all(config, &mut simulated, &calls).await?;
+    let (mut handles, calls) = (Handles::default(), CallMetrics::default());
+    let sources = connect_all(config, &mut handles, &calls).await?;
+    let Handles { simulated, sign_ins } = handles;
     let families = sources.iter().map(|(_, cloud)| cloud.family()).collect();
-    let kubernetes = kubernetes(config)?.and_then(Result::ok);
+    let node_use = config.node_use();
+    let cluster = kubernetes(node_use.map(|(settings, _)| settings))?.and_then(Result::ok);
+    let cluster = cluster.zip(node_use.map(|(_, uses)| uses));
     let settings = settings(config, sources);
     let prices = Arc::new(prices(&settings, |cloud| &**cloud));
-    Ok(Connected { fleet: Arc::new(Fleet::start(settings)), families, simulated, kubernetes, prices, calls })
+    let clouds = settings.sources.iter().map(|(name, cloud)| (Arc::clone(name), Arc::clone(cloud) as ReadOnlyCloud));
+    let live_prices = LivePrices { prices: Arc::clone(&prices), clouds: clouds.collect(), running: None };
+    let fleet = Arc::new(Fleet::start(settings));
+    Ok(Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, live_prices })
 }
 
 /// Connects every source, without a way to write to it, and without calling any.
 pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
-    let sources = connect_all(config, &mut Vec::new(), &CallMetrics::default()).await?;
+    let sources = connect_all(config, &mut Handles::default(), &CallMetrics::default()).await?;
     let sources = sources.into_iter().map(|(name, cloud)| (name, cloud as ReadOnlyCloud)).collect();
-    Ok(Prepared { settings: settings(config, sources), kubernetes: kubernetes(config)? })
+    Ok(Prepared { settings: settings(config, sources), kubernetes: kubernetes(config.learn.as_ref())? })
 }
 
 fn settings<C>(config: &Config, sources: Vec<(Arc<str>, C)>) -> Settings<C> {
     Settings {
         sources,
-        refresh_interval: config.refresh_interval,
+        cadence: Cadence::new(config.refresh_interval, config.idle_refresh_interval),
         catalog: Arc::new(Catalog::new(config.instance_types.clone())),
         policies: Arc::new(config.groups.clone()),
         read_only: config.read_only,
@@ -73,7 +142,7 @@ fn prices<C>(settings: &Settings<C>, as_cloud: impl Fn(&C) -> &dyn Cloud) -> Pri
 /// Connects every source. Each one that cannot be connected has a line in the error.
 async fn connect_all(
     config: &Config,
-    simulated: &mut Vec<Arc<simulated::Simulated>>,
+    handles: &mut Handles,
     calls: &CallMetrics,
 ) -> Result<Vec<(Arc<str>, SharedCloud)>, CommandError> {
     for warning in &config.warnings {
@@ -81,7 +150,7 @@ async fn connect_all(
     }
     let (mut sources, mut problems) = (Vec::new(), Vec::new());
     for source in &config.sources {
-        match connect_source(source, simulated, calls.meter(&source.name)).await {
+        match connect_source(source, handles, calls.meter(&source.name)).await {
             Ok(cloud) => sources.push((Arc::from(source.name.as_str()), cloud)),
             Err(error) => problems.push(error.to_string()),
         }
@@ -98,23 +167,30 @@ impl Prepared {
     }
 
     /// Checks the sources without starting the fleet.
-    pub(super) async fn check(&self, config: &Config, autoscaler: Option<&Autoscaler>) -> Vec<Finding> {
+    pub(super) async fn check(&self, config: &Config, autoscaler: &Autoscaler) -> Vec<Finding> {
+        let (prices, refresh) = self.prices(config);
         let input = CheckInput {
+            prices: &prices,
+            price_refresh: refresh.as_ref(),
             sources: &self.settings.sources,
             catalog: &self.settings.catalog,
             policies: &self.settings.policies,
             warnings: &config.warnings,
             gpu_label: config.gpu_label.is_some(),
             kubernetes: self.kubernetes.as_ref().map(|found| found.as_deref().map_err(String::as_str)),
+            are_options_sent_since_135: config.grpc.options_since_135 == SendPolicy::Send,
             autoscaler,
             environment: &|name| std::env::var(name).ok(),
         };
         check::check(&input).await
     }
 
-    /// What nodes and pods cost.
-    pub(super) fn prices(&self) -> Prices {
-        prices(&self.settings, |cloud| &**cloud)
+    /// What nodes and pods cost, and what fetches prices from the clouds, unless the configuration forbids it.
+    pub(super) fn prices(&self, config: &Config) -> (Arc<Prices>, Option<PriceRefresh>) {
+        let prices = Arc::new(prices(&self.settings, |cloud| &**cloud));
+        let refresh = || PriceRefresh::new(Arc::clone(&prices), self.settings.sources.iter().cloned());
+        let refresh = config.live_prices.then(refresh);
+        (prices, refresh)
     }
 
     /// Starts the fleet. It has no way to write.
@@ -123,17 +199,17 @@ impl Prepared {
     }
 }
 
-/// Returns the cluster to learn from. An unusable kubeconfig is an error. Without one, commands also work outside of a pod;
+/// Returns the cluster whose nodes are watched. An unusable kubeconfig is an error. Without one, commands also work outside of a pod;
 /// they then learn nothing.
-fn kubernetes(config: &Config) -> Result<Option<Cluster>, CommandError> {
-    let Some(settings) = &config.learn else { return Ok(None) };
+fn kubernetes(settings: Option<&kubernetes::Settings>) -> Result<Option<Cluster>, CommandError> {
+    let Some(settings) = settings else { return Ok(None) };
     match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
         Ok(client) => Ok(Some(Ok(Arc::new(client)))),
         Err(error) if settings.kubeconfig.is_some() => {
             Err(CommandError::Usage(format!("the kubeconfig cannot be used: {error}")))
         }
         Err(error) => {
-            tracing::warn!(%error, "there is no Kubernetes API to call; nothing is learned from nodes");
+            tracing::warn!(%error, "there is no Kubernetes API to call; nodes are not watched, and nothing is learned from them");
             Ok(Some(Err(error.to_string())))
         }
     }
@@ -142,7 +218,7 @@ fn kubernetes(config: &Config) -> Result<Option<Cluster>, CommandError> {
 /// Connects one source.
 pub(super) async fn connect_source(
     source: &Source,
-    simulated: &mut Vec<Arc<simulated::Simulated>>,
+    handles: &mut Handles,
     calls: CallMeter,
 ) -> Result<SharedCloud, CommandError> {
     match &source.cloud {
@@ -150,7 +226,7 @@ pub(super) async fn connect_source(
             let cloud = Arc::new(simulated::Simulated::configured(settings).metered(calls));
             // Hundreds of groups would print too many events.
             if settings.groups == 0 {
-                simulated.push(Arc::clone(&cloud));
+                handles.simulated.push(Arc::clone(&cloud));
             }
             Ok(cloud)
         }
@@ -158,13 +234,17 @@ pub(super) async fn connect_source(
         CloudSettings::Aws(settings) => {
             let connected = crate::clouds::aws::Aws::connect(settings.clone(), calls).await;
             let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
-            Ok(Arc::new(cloud))
+            let cloud = Arc::new(cloud);
+            handles.sign_ins.push((source.name.clone(), SignIn::Aws(Arc::clone(&cloud))));
+            Ok(cloud)
         }
         #[cfg(feature = "azure")]
         CloudSettings::Azure(settings) => {
             let connected = crate::clouds::azure::Azure::connect(settings.clone(), calls).await;
             let cloud = connected.map_err(|error| CommandError::Usage(format!("source {}: {error}", source.name)))?;
-            Ok(Arc::new(cloud))
+            let cloud = Arc::new(cloud);
+            handles.sign_ins.push((source.name.clone(), SignIn::Azure(Arc::clone(&cloud))));
+            Ok(cloud)
         }
     }
 }

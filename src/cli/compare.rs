@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::output::{Output, columns};
-use super::patience::Patience;
+use super::autoscaler::AutoscalerArguments;
+use super::output::columns;
+use super::reading::Reading;
 use super::{CommandError, clouds, server};
 use crate::admin::statusz::Document;
 use crate::check::compare::{Comparison, Row, Sides, compare};
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::fleet::Fleet;
-use crate::kubernetes::{self, AutoscalerStatus, KubernetesApi as _};
+use crate::kubernetes::{self, AUTOSCALER_STATUS_DEFAULT, AutoscalerStatus, KubernetesApi as _};
 
 /// Compare what the cloud, Headcount, the Cluster Autoscaler and Kubernetes each believe of every node group.
 ///
@@ -18,39 +19,36 @@ use crate::kubernetes::{self, AutoscalerStatus, KubernetesApi as _};
 #[derive(Debug, clap::Args)]
 pub(super) struct Compare {
     #[command(flatten)]
-    configuration: config::Arguments,
-    /// The output format.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
+    reading: Reading,
     /// The admin port of the running server, such as http://127.0.0.1:8087. Without it, Headcount's view is computed.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// The namespace of the Cluster Autoscaler.
-    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
-    ca_namespace: String,
     /// The ConfigMap with the Cluster Autoscaler's status.
-    #[arg(long, value_name = "NAME", default_value = "cluster-autoscaler-status")]
+    #[arg(long, value_name = "NAME", default_value = AUTOSCALER_STATUS_DEFAULT)]
     ca_status: String,
     #[command(flatten)]
-    patience: Patience,
+    autoscaler: AutoscalerArguments,
 }
 
 impl Compare {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let config = Config::load(&self.configuration)?;
+        let config = Config::load(&self.reading.configuration)?;
         let fleet = clouds::prepare(&config).await?.start();
-        let ready = self.patience.wait_ready(&fleet);
+        let ready = self.reading.patience.wait_ready(&fleet);
         let server = async {
             match &self.server {
                 Some(url) => Some(server::status(url).await),
                 None => None,
             }
         };
-        let (ready, server, (autoscaler, nodes)) = tokio::join!(ready, server, self.cluster(&config));
+        let flags = self.autoscaler.learn(&config, None);
+        let (ready, server, flags, (autoscaler, nodes)) = tokio::join!(ready, server, flags, self.cluster(&config));
         ready?;
+        let flags = flags?;
         let nodes = nodes.map(|nodes| by_group(&fleet, &nodes));
-        let comparison = compare(&Sides { cloud: Document::of(&fleet), server, autoscaler, nodes });
-        self.output.print(&comparison, || table(&comparison))?;
+        let comparison =
+            compare(&Sides { cloud: Document::of(&fleet), server, autoscaler, backoff: flags.backoff(), nodes });
+        self.reading.output.print(&comparison, || table(&comparison))?;
         if comparison.agrees() {
             return Ok(());
         }
@@ -66,9 +64,9 @@ impl Compare {
             Err(error) => return (Err(error.to_string()), Err(error.to_string())),
         };
         let status = async {
-            let text = client.autoscaler_status(&self.ca_namespace, &self.ca_status).await;
+            let text = client.autoscaler_status(&self.autoscaler.ca_namespace, &self.ca_status).await;
             let text = text.map_err(|error| error.to_string())?;
-            let missing = || format!("there is no ConfigMap {}/{}", self.ca_namespace, self.ca_status);
+            let missing = || format!("there is no ConfigMap {}/{}", self.autoscaler.ca_namespace, self.ca_status);
             AutoscalerStatus::parse(&text.ok_or_else(missing)?)
         };
         let nodes = async {

@@ -1,18 +1,16 @@
 //! `headcount groups`
 
-use std::path::PathBuf;
-
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::CommandError;
-use super::clouds;
+use super::autoscaler::AutoscalerArguments;
 use super::output::{Output, columns};
-use super::patience::Patience;
+use super::reading::Reading;
+use super::{CommandError, clouds};
+use crate::admin::statusz::{Document, GroupEntry};
 use crate::check::{Autoscaler, similar};
-use crate::cloud::InstanceState;
-use crate::config::{self, Config};
-use crate::fleet::{Fleet, GroupView};
+use crate::config::Config;
+use crate::fleet::Fleet;
 
 /// List the node groups and their sizes as the Cluster Autoscaler would see them.
 ///
@@ -20,21 +18,13 @@ use crate::fleet::{Fleet, GroupView};
 #[derive(Debug, clap::Args)]
 pub(super) struct Groups {
     #[command(flatten)]
-    configuration: config::Arguments,
-    /// The output format.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
-    #[command(flatten)]
-    patience: Patience,
-    /// Show which groups the Cluster Autoscaler balances with each other, and what separates the others.
+    reading: Reading,
+    /// Show which groups the Cluster Autoscaler balances with each other, and what separates the others. The answer depends on its
+    /// release and flags.
     #[arg(long)]
     similar: bool,
-    /// With --similar: the release of the Cluster Autoscaler, such as 1.34.
-    #[arg(long, value_name = "RELEASE", requires = "similar")]
-    ca_version: Option<String>,
-    /// With --similar: the manifest of the Cluster Autoscaler's Deployment, whose flags are used.
-    #[arg(long, value_name = "FILE", requires = "similar")]
-    ca_deployment: Option<PathBuf>,
+    #[command(flatten)]
+    autoscaler: AutoscalerArguments,
 }
 
 /// One group, with the keys of the JSON output.
@@ -56,19 +46,20 @@ struct Row {
 
 impl Groups {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { configuration, output, patience, similar, ca_version, ca_deployment } = self;
-        let autoscaler = Autoscaler::from_arguments(ca_version.as_deref(), ca_deployment.as_deref());
-        let autoscaler = autoscaler.map_err(|error| CommandError::Usage(error.to_string()))?.unwrap_or_default();
-        let prepared = clouds::prepare(&Config::load(&configuration)?).await?;
+        let Self { reading, similar, autoscaler } = self;
+        let Reading { configuration, output, patience } = reading;
+        let config = Config::load(&configuration)?;
+        let prepared = clouds::prepare(&config).await?;
         if similar {
             prepared.recall().await;
         }
         let fleet = prepared.start();
         let until = patience.wait_ready(&fleet).await?;
         if similar {
+            let autoscaler = autoscaler.learn(&config, None).await?;
             return print_similar(&fleet, &autoscaler, output, until).await;
         }
-        let rows: Vec<Row> = fleet.snapshot().groups().map(|(id, view)| row(id, view)).collect();
+        let rows: Vec<Row> = Document::of(&fleet).groups.into_iter().map(Row::from).collect();
         output.print(&rows, || table(&rows))?;
         match fleet.problems() {
             problems if problems.is_empty() => Ok(()),
@@ -104,20 +95,21 @@ async fn print_similar(
     })
 }
 
-fn row(id: &str, view: &GroupView) -> Row {
-    let status = &view.status;
-    Row {
-        id: id.to_owned(),
-        source: view.key.source.to_string(),
-        min: view.min,
-        max: view.max,
-        target: status.target,
-        desired: status.capacity,
-        live: status.live,
-        creating: status.in_state(InstanceState::Creating) - status.failed(),
-        deleting: status.in_state(InstanceState::Deleting),
-        failed: status.failed(),
-        age_seconds: view.observed.elapsed().as_secs(),
+impl From<GroupEntry> for Row {
+    fn from(group: GroupEntry) -> Self {
+        Self {
+            id: group.id,
+            source: group.source,
+            min: group.min,
+            max: group.max,
+            target: group.target,
+            desired: group.desired,
+            live: group.live,
+            creating: group.creating,
+            deleting: group.deleting,
+            failed: group.failed,
+            age_seconds: group.age_seconds,
+        }
     }
 }
 

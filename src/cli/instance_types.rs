@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::CommandError;
+use super::clouds::{self, Handles};
 use super::output::print;
-use super::{CommandError, clouds};
 use crate::cloud::{CallMeter, ReadOnlyCloud};
 use crate::config::{self, Config, Source};
 use crate::instance_types;
@@ -49,7 +50,8 @@ impl Export {
     async fn run(self) -> Result<(), CommandError> {
         let config = Config::load(&self.configuration)?;
         let source = chosen(&config.sources, self.source.as_deref())?;
-        let cloud: ReadOnlyCloud = clouds::connect_source(source, &mut Vec::new(), CallMeter::default()).await?;
+        let cloud: ReadOnlyCloud =
+            clouds::connect_source(source, &mut Handles::default(), CallMeter::default()).await?;
         let failed = |why: String| CommandError::Failed(format!("source {}: {why}", source.name));
         let listed = timeout(PATIENCE, cloud.all_instance_types()).await;
         let listed = listed.map_err(|_elapsed| {

@@ -1,5 +1,6 @@
 //! The command line: one file for each command, without logic of its own.
 
+mod autoscaler;
 mod check;
 mod clouds;
 mod compare;
@@ -11,6 +12,7 @@ mod migrate;
 mod output;
 mod patience;
 mod prices;
+mod reading;
 mod reload;
 mod serve;
 mod server;
@@ -25,6 +27,7 @@ use clap::{Parser, Subcommand};
 use thiserror::Error;
 
 use log::LogFormat;
+pub use reload::RELOAD_FAMILIES;
 
 use crate::cloud::text::printable;
 use crate::config::ConfigError;

@@ -1,16 +1,61 @@
-//! What SIGHUP does: the configuration, its tables and the TLS files are read again. What cannot be used leaves the earlier version
-//! in force.
+//! What SIGHUP does: the configuration, its tables, credentials and the TLS files are read again. What cannot be used leaves the earlier
+//! version in force. Credentials in the configuration and in cloud-config files are also looked at without a signal.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
-use crate::config::{Arguments, Config};
+use super::clouds::{LivePrices, SignIn};
+#[cfg(feature = "azure")]
+use crate::config::CloudSettings;
+use crate::config::{Arguments, Config, Source};
 use crate::fleet::{Fleet, LEARN_EVERY, Learner};
 use crate::grpc::tls::LiveTls;
 use crate::kubernetes;
+use crate::metrics::FamilySpec;
+
+/// How often the files are looked at for new credentials. The kubelet takes about a minute to update a secret in a pod, so more
+/// often gains nothing.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How long credentials that do not work are left alone before they are tried again. A new secret takes minutes until every server of
+/// the sign-in service knows it, which limits failed attempts.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+
+const RELOADS: FamilySpec = FamilySpec::counter(
+    "headcount_config_reloads",
+    &["result"],
+    "Reloads of the configuration at SIGHUP, by result: success, or failure, after which the earlier version stays in force",
+);
+
+/// The families of this module.
+pub const RELOAD_FAMILIES: [FamilySpec; 1] = [RELOADS];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+/// Counts reloads.
+#[derive(Clone, Debug, Default)]
+struct Counts(Family<ResultLabel, Counter>);
+
+impl Counts {
+    fn count(&self, succeeded: bool) {
+        self.0.get_or_create(&Self::label(succeeded)).inc();
+    }
+
+    fn label(succeeded: bool) -> ResultLabel {
+        ResultLabel { result: if succeeded { "success" } else { "failure" } }
+    }
+}
 
 /// Reloads at each SIGHUP.
 pub(super) struct Reload {
@@ -18,6 +63,9 @@ pub(super) struct Reload {
     /// Where the configuration is from; `None` for the demo, which has none.
     arguments: Option<Arguments>,
     config: Config,
+    counts: Counts,
+    /// Credentials that did not work, by source, and when they were tried.
+    refused: Vec<(Source, Instant)>,
 }
 
 /// What takes on the new version.
@@ -25,71 +73,176 @@ pub(super) struct Target {
     pub(super) fleet: Arc<Fleet>,
     pub(super) tls: Option<Arc<LiveTls>>,
     pub(super) learner: Option<Learner>,
+    /// How the credentials of each source are renewed.
+    pub(super) sign_ins: Vec<(String, SignIn)>,
+    /// Fetches prices from the clouds.
+    pub(super) live_prices: LivePrices,
 }
 
 impl Reload {
     /// From now on, SIGHUP no longer ends the process.
     pub(super) fn on_hangup(arguments: Option<Arguments>, config: Config) -> io::Result<Self> {
-        Ok(Self { hangups: signal(SignalKind::hangup())?, arguments, config })
+        let hangups = signal(SignalKind::hangup())?;
+        Ok(Self { hangups, arguments, config, counts: Counts::default(), refused: Vec::new() })
+    }
+
+    /// Has a registry serve the counts.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        for succeeded in [true, false] {
+            drop(self.counts.0.get_or_create(&Counts::label(succeeded)));
+        }
+        RELOADS.register(registry, self.counts.0.clone());
     }
 
     /// Reloads forever.
     pub(super) async fn run(&mut self, target: &mut Target) {
-        let Target { fleet, tls, learner } = target;
-        while self.hangups.recv().await.is_some() {
-            if let Some(tls) = tls {
-                tls.reload();
+        let mut looks = interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let has_credentials = self.arguments.is_some() && self.config.sources.iter().any(has_credentials);
+        loop {
+            tokio::select! {
+                hangup = self.hangups.recv() => match hangup {
+                    Some(()) => self.reload(target).await,
+                    None => return,
+                },
+                _ = looks.tick(), if has_credentials => self.look(target).await,
             }
-            let Some(new) = self.read().await else { continue };
-            if new.learn != self.config.learn {
-                match &new.learn {
-                    None => drop(learner.take()),
-                    Some(settings) => match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok())
-                    {
-                        Ok(client) => {
-                            drop(learner.take());
-                            *learner = Some(fleet.learn(Arc::new(client), LEARN_EVERY));
-                        }
-                        Err(error) => {
-                            error!(%error, "learn: cannot be changed; continuing as before");
-                            continue;
-                        }
-                    },
-                }
-            }
-            let (changed, restart) = differences(&self.config, &new);
-            if changed.is_empty() && restart.is_empty() {
-                info!("configuration reloaded; nothing has changed");
-                continue;
-            }
-            fleet.reconfigure(new.groups.clone(), new.instance_types.clone());
-            info!(changed = changed.join(", "), "configuration reloaded");
-            if !restart.is_empty() {
-                warn!(keys = restart.join(", "), "changed keys need a restart; the earlier values stay in force");
-            }
-            self.config.groups = new.groups;
-            self.config.instance_types = new.instance_types;
-            self.config.learn = new.learn;
         }
     }
 
-    async fn read(&self) -> Option<Config> {
+    async fn reload(&mut self, target: &mut Target) {
+        if let Some(tls) = &target.tls {
+            tls.reload();
+        }
         let Some(arguments) = self.arguments.clone() else {
             info!("the demo has no configuration to reload");
-            return None;
+            return;
         };
-        match tokio::task::spawn_blocking(move || Config::load(&arguments)).await {
-            Ok(Ok(config)) => Some(config),
-            Ok(Err(error)) => {
-                error!(%error, "configuration cannot be reloaded; continuing with the earlier one");
-                None
+        let new = match read(arguments).await {
+            Ok(new) => new,
+            Err(reason) => {
+                error!(error = reason, "configuration cannot be reloaded; continuing with the earlier one");
+                self.counts.count(false);
+                return;
             }
-            Err(error) => {
-                error!(%error, "configuration cannot be reloaded; continuing with the earlier one");
-                None
+        };
+        self.renew(&new, target, true).await;
+        self.take(new, target);
+    }
+
+    fn take(&mut self, new: Config, target: &mut Target) {
+        let Target { fleet, learner, live_prices, .. } = target;
+        if new.node_use() != self.config.node_use() {
+            match new.node_use() {
+                None => drop(learner.take()),
+                Some((settings, uses)) => {
+                    match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
+                        Ok(client) => {
+                            drop(learner.take());
+                            *learner = Some(fleet.learn(Arc::new(client), uses, LEARN_EVERY));
+                        }
+                        Err(error) => {
+                            error!(%error, "learn: cannot be changed; continuing as before");
+                            self.counts.count(false);
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+        if new.live_prices != self.config.live_prices {
+            live_prices.set(new.live_prices, fleet.tasks());
+        }
+        self.counts.count(true);
+        let (changed, restart) = differences(&self.config, &new);
+        if changed.is_empty() && restart.is_empty() {
+            info!("configuration reloaded; nothing has changed");
+            return;
+        }
+        fleet.reconfigure(new.groups.clone(), new.instance_types.clone());
+        info!(changed = changed.join(", "), "configuration reloaded");
+        if !restart.is_empty() {
+            warn!(keys = restart.join(", "), "changed keys need a restart; the earlier values stay in force");
+        }
+        self.config.groups = new.groups;
+        self.config.instance_types = new.instance_types;
+        self.config.learn = new.learn;
+        self.config.taints = new.taints;
+        self.config.live_prices = new.live_prices;
+    }
+
+    /// Looks for new credentials. Other changes wait for SIGHUP; files that cannot be read now are read again soon.
+    async fn look(&mut self, target: &Target) {
+        let Some(arguments) = self.arguments.clone() else { return };
+        if let Ok(new) = read(arguments).await {
+            self.renew(&new, target, false).await;
+        }
+    }
+
+    /// Renews the credentials of each source: all of them, or those that have changed.
+    async fn renew(&mut self, new: &Config, target: &Target, all: bool) {
+        for (name, sign_in) in &target.sign_ins {
+            let of = |config: &Config| config.sources.iter().position(|source| source.name == *name);
+            let (Some(old), Some(new)) = (of(&self.config), of(new).map(|at| &new.sources[at])) else { continue };
+            let old = &mut self.config.sources[old];
+            let mut renewed = old.clone();
+            copy_credentials(&mut renewed, new);
+            let is_refused = |(source, at): &(Source, Instant)| *source == renewed && at.elapsed() < RETRY_AFTER;
+            if !all && (renewed == *old || self.refused.iter().any(is_refused)) {
+                continue;
+            }
+            self.refused.retain(|(source, _)| source.name != *name);
+            match sign_in.renew(&renewed.cloud).await {
+                Ok(()) => {
+                    info!(source = name, "credentials of the source loaded again");
+                    *old = renewed;
+                }
+                Err(reason) => {
+                    error!(
+                        source = name,
+                        error = reason,
+                        "credentials of the source cannot be used; continuing with the earlier ones"
+                    );
+                    self.refused.push((renewed, Instant::now()));
+                }
             }
         }
     }
+}
+
+async fn read(arguments: Arguments) -> Result<Config, String> {
+    match tokio::task::spawn_blocking(move || Config::load(&arguments)).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Whether the configuration, or a file that it names, holds credentials of this source.
+fn has_credentials(source: &Source) -> bool {
+    match &source.cloud {
+        #[cfg(feature = "azure")]
+        CloudSettings::Azure(settings) => settings.credential.is_some(),
+        _ => false,
+    }
+}
+
+/// Gives a source the credentials of another one.
+fn copy_credentials(to: &mut Source, from: &Source) {
+    match (&mut to.cloud, &from.cloud) {
+        #[cfg(feature = "azure")]
+        (CloudSettings::Azure(to), CloudSettings::Azure(from)) => to.credential.clone_from(&from.credential),
+        _ => {}
+    }
+}
+
+/// Whether sources differ in more than their credentials.
+fn sources_differ(old: &[Source], new: &[Source]) -> bool {
+    let differ = |(old, new): (&Source, &Source)| {
+        let mut old = old.clone();
+        copy_credentials(&mut old, new);
+        old != *new
+    };
+    old.len() != new.len() || old.iter().zip(new).any(differ)
 }
 
 /// The keys that differ: those that take effect now, and those that need a restart.
@@ -101,15 +254,19 @@ fn differences(old: &Config, new: &Config) -> (Vec<&'static str>, Vec<&'static s
         ("groups", old.groups != new.groups),
         ("instanceTypes", old.instance_types != new.instance_types),
         ("learn", old.learn != new.learn),
+        ("prices", old.live_prices != new.live_prices),
+        ("kubernetes.taints", old.taints != new.taints),
     ]);
     let restart = names(&[
         ("grpc", old.grpc != new.grpc),
         ("admin", old.admin != new.admin),
         ("refreshInterval", old.refresh_interval != new.refresh_interval),
+        ("idleRefreshInterval", old.idle_refresh_interval != new.idle_refresh_interval),
         ("drainTimeout", old.drain_timeout != new.drain_timeout),
         ("readOnly", old.read_only != new.read_only),
         ("gpuLabel", old.gpu_label != new.gpu_label),
-        ("sources", old.sources != new.sources),
+        ("kubernetes", old.events != new.events),
+        ("sources", sources_differ(&old.sources, &new.sources)),
     ]);
     (now, restart)
 }

@@ -1,12 +1,11 @@
 //! `headcount serve`
 
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::sync::broadcast::error::RecvError;
 
 use super::CommandError;
 use super::clouds::{self, Connected};
@@ -18,8 +17,9 @@ use crate::admin::{self, Metrics, Pages, Readiness, ReadinessCheck};
 use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
 use crate::fleet::{Fleet, LEARN_EVERY};
-use crate::grpc::tls::{LiveTls, TlsSettings};
+use crate::grpc::tls::{LiveTls, TLS_RELOAD_FAILURES, TlsSettings};
 use crate::grpc::{self, Gpu, GrpcMetrics, Listen, Listener, ServiceTotals};
+use crate::tasks::{TaskKind, Tasks};
 
 /// Serve the node groups to the Cluster Autoscaler.
 #[derive(Debug, clap::Args)]
@@ -68,19 +68,19 @@ impl Serve {
         let mut reload = Reload::on_hangup((!demo).then_some(configuration), config.clone())
             .map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
-        let Connected { fleet, families, simulated, kubernetes, prices, calls } = clouds::connect(&config).await?;
-        simulated.iter().for_each(print_events);
-        let learner = kubernetes.map(|api| fleet.learn(api, LEARN_EVERY));
-        let mut target = Target { fleet: Arc::clone(&fleet), tls: tls.clone(), learner };
-        let mut restarts = fleet.tasks().supervise("reload");
-        tokio::spawn(async move {
-            while restarts.again(AssertUnwindSafe(reload.run(&mut target)).catch_unwind().await).await {}
-        });
+        let Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, mut live_prices } =
+            clouds::connect(&config).await?;
+        let tasks = fleet.tasks().clone();
+        simulated.iter().for_each(|cloud| print_events(cloud, &tasks));
+        let learner = cluster.map(|(api, uses)| fleet.learn(api, uses, LEARN_EVERY));
+        live_prices.set(config.live_prices, &tasks);
+        let mut target = Target { fleet: Arc::clone(&fleet), tls: tls.clone(), learner, sign_ins, live_prices };
+        let mut registry = Registry::default();
+        reload.register(&mut registry);
+        let mut restarts = tasks.supervise(TaskKind::Reload, "").endless();
+        tokio::spawn(async move { while restarts.run(reload.run(&mut target)).await {} });
         if let Some(tls) = tls.clone() {
-            let mut restarts = fleet.tasks().supervise("TLS files");
-            tokio::spawn(async move {
-                while restarts.again(AssertUnwindSafe(Arc::clone(&tls).watch()).catch_unwind().await).await {}
-            });
+            tasks.spawn(TaskKind::TlsFiles, "", move || Arc::clone(&tls).watch());
         }
         super::events::start(&config, &fleet);
         let settings = grpc::Settings {
@@ -92,11 +92,12 @@ impl Serve {
             refusals: Arc::default(),
             metrics: GrpcMetrics::default(),
         };
-        let mut registry = Registry::default();
         calls.register(&mut registry);
         settings.metrics.register(&mut registry);
         let (refusals, prices) = (Arc::clone(&settings.refusals), Arc::clone(&settings.prices));
         registry.register_collector(Box::new(ServiceTotals { refusals, prices }));
+        let failures = tls.as_ref().map(|tls| tls.reload_failures()).unwrap_or_default();
+        TLS_RELOAD_FAILURES.register(&mut registry, failures);
         let live = tls.clone();
         let expiry = Arc::new(move || live.as_ref().map(|tls| tls.expiry()).unwrap_or_default());
         let metrics = Arc::new(Metrics::new(registry, Arc::clone(&fleet), expiry));
@@ -107,14 +108,9 @@ impl Serve {
             refresh_interval = %humantime::format_duration(config.refresh_interval),
             read_only = config.read_only, "serving"
         );
-        let mut restarts = fleet.tasks().supervise("admin port");
+        let serving_admin = tasks.clone();
         let probes = tokio::spawn(async move {
-            loop {
-                let serving = admin::serve(&admin_port, pages.clone(), std::future::pending());
-                if !restarts.again(AssertUnwindSafe(serving).catch_unwind().await).await {
-                    return;
-                }
-            }
+            admin::serve(admin_port, pages, &serving_admin, std::future::pending()).await;
         });
         tokio::spawn(log_when_ready(Arc::clone(&fleet)));
         let serving = grpc::serve(grpc_port, settings, shutdown.begun());
@@ -214,18 +210,21 @@ async fn log_when_ready(fleet: Arc<Fleet>) {
 }
 
 /// Prints the events of a simulated cloud for the demo. They are not log lines.
-fn print_events(cloud: &Arc<Simulated>) {
-    let mut events = cloud.subscribe();
-    let world = Arc::clone(cloud);
-    tokio::spawn(async move { world.run_demo().await });
-    tokio::spawn(async move {
-        loop {
-            match events.recv().await {
-                Ok(event) => log::print(&format!("demo | {event}")),
-                Err(tokio::sync::broadcast::error::RecvError::Lagged(missed)) => {
-                    tracing::debug!(missed, "demo events were dropped");
+fn print_events(cloud: &Arc<Simulated>, tasks: &Tasks) {
+    let (world, watched) = (Arc::clone(cloud), Arc::clone(cloud));
+    tasks.spawn(TaskKind::Demo, "cloud", move || {
+        let world = Arc::clone(&world);
+        async move { world.run_demo().await }
+    });
+    tasks.spawn(TaskKind::Demo, "events", move || {
+        let mut events = watched.subscribe();
+        async move {
+            loop {
+                match events.recv().await {
+                    Ok(event) => log::print(&format!("demo | {event}")),
+                    Err(RecvError::Lagged(missed)) => tracing::debug!(missed, "demo events were dropped"),
+                    Err(RecvError::Closed) => return,
                 }
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
             }
         }
     });

@@ -6,13 +6,18 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
+
+use crate::tasks::{TaskKind, Tasks};
 
 /// The exit code after SIGINT, by the convention of shells: 128 plus the signal's number.
 const EXIT_INTERRUPTED: i32 = 130;
 
 /// The exit code after SIGTERM.
 const EXIT_TERMINATED: i32 = 143;
+
+/// The exit code after a panic, as Rust's own.
+const EXIT_DEFECT: i32 = 101;
 
 /// The shutdown of the process. Any task can begin it or wait for it.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +36,7 @@ impl Shutdown {
             drop(signal(ignored)?);
         }
         let (received, signals) = mpsc::channel(2);
-        tokio::spawn(async move {
+        supervised(async move {
             loop {
                 let code = tokio::select! {
                     Some(()) = terminate.recv() => EXIT_TERMINATED,
@@ -45,7 +50,7 @@ impl Shutdown {
         });
         let shutdown = Self::default();
         // The only place that exits without cleaning up: somebody who sends a second signal does not want to wait.
-        tokio::spawn(shutdown.clone().follow(signals, |code| std::process::exit(code)));
+        supervised(shutdown.clone().follow(signals, |code| std::process::exit(code)));
         Ok(shutdown)
     }
 
@@ -95,6 +100,17 @@ impl Shutdown {
             exit(code);
         }
     }
+}
+
+/// Starts a task without which no signal would be obeyed. The process ends if it panics.
+fn supervised(task: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(async move {
+        if let Err(panic) = Tasks::default().guard(TaskKind::Signals, task).await {
+            error!(panic, "the task that handles signals panicked; exiting");
+            super::log::flush();
+            std::process::exit(EXIT_DEFECT);
+        }
+    });
 }
 
 #[cfg(test)]

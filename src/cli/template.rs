@@ -2,31 +2,27 @@
 
 use super::CommandError;
 use super::clouds;
-use super::output::{Output, columns};
-use super::patience::Patience;
-use crate::config::{self, Config};
+use super::output::columns;
+use super::reading::Reading;
+use crate::config::Config;
 use crate::template::show;
 
 /// Show the node that the Cluster Autoscaler will expect from a scale-up of a group.
 ///
-/// The table adds the provenance of each value and the value that it overrides. Reads the clouds directly; no server needs to
-/// run, and nothing is written.
+/// The table adds the provenance of each value and the value that it overrides; JSON and YAML print the v1.Node as kubectl
+/// does. Reads the clouds directly; no server needs to run, and nothing is written.
 #[derive(Debug, clap::Args)]
 pub(super) struct Template {
     /// The ID of the node group, as shown by `headcount groups`.
     group: String,
     #[command(flatten)]
-    configuration: config::Arguments,
-    /// The output format; JSON and YAML print the v1.Node as kubectl does.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    output: Output,
-    #[command(flatten)]
-    patience: Patience,
+    reading: Reading,
 }
 
 impl Template {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { group, configuration, output, patience } = self;
+        let Self { group, reading } = self;
+        let Reading { configuration, output, patience } = reading;
         let prepared = clouds::prepare(&Config::load(&configuration)?).await?;
         prepared.recall().await;
         let fleet = prepared.start();

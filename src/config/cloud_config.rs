@@ -128,8 +128,12 @@ pub(super) fn from_environment(context: &mut SourceContext<'_>) -> Result<Layer,
 
 /// Reads the values in the file. `place` is where the file is named.
 pub(super) fn from_file(path: &Path, place: &Place, context: &mut SourceContext<'_>) -> Result<Layer, ConfigError> {
-    let text = read_file(path, place)?;
-    let mut deserializer = serde_json::Deserializer::from_str(&text);
+    parse(&read_file(path, place)?, path, context)
+}
+
+/// Reads the values in a text. Errors name `path`.
+pub(super) fn parse(text: &str, path: &Path, context: &mut SourceContext<'_>) -> Result<Layer, ConfigError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     let parsed = deserializer.deserialize_map(FileVisitor).and_then(|found| deserializer.end().map(|()| found));
     let (values, unused) = parsed.map_err(|error| {
         let (line, column) = (error.line() as u64, error.column() as u64);

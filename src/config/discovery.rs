@@ -40,6 +40,7 @@ pub(super) fn label_query(spec: &str) -> Result<LabelQuery, String> {
 }
 
 /// Returns the text after the discoverer, which must be `discoverer`.
+#[cfg(feature = "azure")]
 fn discovered_by<'a>(discoverer: &str, spec: &'a str, example: &str) -> Result<&'a str, String> {
     match spec.split_once(':') {
         Some((name, rest)) if name.trim() == discoverer => Ok(rest.trim()),

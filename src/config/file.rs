@@ -15,6 +15,7 @@ pub(super) struct File {
     pub(super) grpc: Grpc,
     pub(super) admin: Admin,
     pub(super) refresh_interval: Option<Text>,
+    pub(super) idle_refresh_interval: Option<Text>,
     pub(super) read_only: bool,
     pub(super) drain_timeout: Option<Text>,
     pub(super) gpu_label: Option<Text>,
@@ -55,7 +56,7 @@ pub(super) struct Admin {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct Prices {
-    pub(super) live: Option<Spanned<bool>>,
+    pub(super) live: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -64,6 +65,7 @@ pub(super) struct Kubernetes {
     pub(super) kubeconfig: Option<Text>,
     pub(super) allow_exec: Option<Spanned<bool>>,
     pub(super) events: bool,
+    pub(super) taints: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -154,6 +156,7 @@ pub(super) struct Group {
     pub(super) taints: Vec<Text>,
     pub(super) reserved: Option<Reserved>,
     pub(super) memory_overhead: Option<Text>,
+    pub(super) foreign: Option<Text>,
     #[serde(default)]
     pub(super) options: Options,
 }

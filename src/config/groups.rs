@@ -12,8 +12,8 @@ use super::file::{self, Text};
 use super::scalar;
 use super::yaml::{checked, optional};
 use crate::cloud::ReservedProfile;
-use crate::fleet::Policy;
 use crate::fleet::options::Options;
+use crate::fleet::{ForeignPolicy, Policy};
 use crate::instance_types::Quantity;
 use crate::instance_types::memory_model::OverheadError;
 use crate::template::{GroupOverrides, ReservedRule, Threshold, ThresholdError, parse_profile};
@@ -37,7 +37,12 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
             text.parse().map_err(|error: OverheadError| error.to_string())
         })?,
     };
-    Ok(Policy { matches, overrides, options: options(&group.options, path)? })
+    let foreign = optional(group.foreign.as_ref(), path, |text| match text.as_str() {
+        "refuse" => Ok(ForeignPolicy::Refuse),
+        "allow" => Ok(ForeignPolicy::Allow),
+        other => Err(format!("{other:?} is not refuse or allow")),
+    })?;
+    Ok(Policy { matches, overrides, options: options(&group.options, path)?, foreign })
 }
 
 fn profile(name: &str) -> Result<ReservedProfile, String> {

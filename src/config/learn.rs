@@ -19,6 +19,8 @@ pub(super) struct Access {
     pub(super) learn: Option<Settings>,
     /// To write Events.
     pub(super) events: Option<Settings>,
+    /// To follow the Cluster Autoscaler's taints.
+    pub(super) taints: Option<Settings>,
 }
 
 /// Checks `kubernetes:` and `learn:`.
@@ -46,7 +48,9 @@ pub(super) fn settings(
         name(text, "a ConfigMap's name", CONFIG_MAP_LETTERS_MAX, CONFIG_MAP_DEFAULT, true)
     })?;
     let allow_exec = kubernetes.allow_exec.as_ref().is_some_and(|allow| allow.value);
-    if !learn.kubernetes && !kubernetes.events {
+    // Whoever learns from nodes watches them anyway.
+    let follows_taints = kubernetes.taints.unwrap_or(learn.kubernetes);
+    if !learn.kubernetes && !kubernetes.events && !follows_taints {
         let unused = [&learn.kubeconfig, &learn.namespace, &learn.config_map].into_iter().flatten().next();
         let unused = unused.map(|unused| (place(unused, path), "nothing is learned"));
         let unused = unused.or_else(|| {
@@ -56,7 +60,7 @@ pub(super) fn settings(
         });
         let warning = unused.map(|(place, what)| format!("{place}: {what} without learn.kubernetes: true"));
         context.warnings.extend(warning);
-        return Ok(Access { learn: None, events: None });
+        return Ok(Access { learn: None, events: None, taints: None });
     }
     if allow_exec && kubeconfig.is_none() {
         let place = kubernetes.allow_exec.as_ref().map(|allow| place(allow, path));
@@ -65,7 +69,8 @@ pub(super) fn settings(
     }
     let config_map = config_map.unwrap_or_else(|| CONFIG_MAP_DEFAULT.to_owned());
     let settings = Settings { kubeconfig, allow_exec, namespace, config_map };
-    Ok(Access { learn: learn.kubernetes.then(|| settings.clone()), events: kubernetes.events.then_some(settings) })
+    let wanted = |is_wanted: bool| is_wanted.then(|| settings.clone());
+    Ok(Access { learn: wanted(learn.kubernetes), events: wanted(kubernetes.events), taints: wanted(follows_taints) })
 }
 
 /// A name as Kubernetes takes it (RFC 1123).

@@ -36,7 +36,7 @@ pub use source::{CloudSettings, Source};
 
 use crate::admin::statusz::Audience;
 use crate::config::settings::simulated;
-use crate::fleet::Policies;
+use crate::fleet::{NodeUse, Policies};
 use crate::grpc::Listen;
 use crate::grpc::dialect::SendPolicy;
 use crate::grpc::tls::TlsSettings;
@@ -46,6 +46,19 @@ use crate::kubernetes;
 /// Looks up an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// Whether a text is a cloud-config file that can be used, as far as its form goes.
+#[cfg(feature = "azure")]
+pub fn parse_cloud_config(text: &str, path: &Path) -> bool {
+    let mut context = source::SourceContext { environment: &|_| None, warnings: Vec::new() };
+    cloud_config::parse(text, path, &mut context).is_ok()
+}
+
+/// Whether a text is an entry of `autoDiscovery` of one of the clouds.
+#[cfg(all(feature = "aws", feature = "azure"))]
+pub fn parse_discovery(text: &str) -> bool {
+    discovery::tag_query(text).is_ok() || discovery::label_query(text).is_ok()
+}
+
 /// The validated configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -53,8 +66,10 @@ pub struct Config {
     pub grpc: Grpc,
     /// The port for people and probes.
     pub admin: Admin,
-    /// How often each source is read, from 1 s to 10 min; 15 s by default.
+    /// How often each source is read while something happens in it, from 1 s to 10 min; 15 s by default.
     pub refresh_interval: Duration,
+    /// How often each source is read at rest, from `refresh_interval` to 10 min; 4 times that by default, but 5 min at most.
+    pub idle_refresh_interval: Option<Duration>,
     /// Whether everything that needs a write is refused; not by default.
     pub read_only: bool,
     /// How long shutdown waits for calls and writes under way; 20 s by default.
@@ -65,8 +80,12 @@ pub struct Config {
     pub instance_types: Vec<Table>,
     /// How to learn from the cluster's own nodes; `None` to learn nothing.
     pub learn: Option<kubernetes::Settings>,
+    /// How to follow the taints that the Cluster Autoscaler puts on nodes; `None` to follow none.
+    pub taints: Option<kubernetes::Settings>,
     /// How to write Kubernetes Events; `None` to write none.
     pub events: Option<kubernetes::Settings>,
+    /// Whether prices are fetched from the clouds; they are by default, once the Cluster Autoscaler asks for prices.
+    pub live_prices: bool,
     /// The sources; never empty, with unique names.
     pub sources: Vec<Source>,
     /// Settings for single node groups.
@@ -116,6 +135,12 @@ impl Default for Admin {
 }
 
 impl Config {
+    /// How to watch the cluster's nodes, and for what; `None` to watch none.
+    pub fn node_use(&self) -> Option<(&kubernetes::Settings, NodeUse)> {
+        let uses = NodeUse { learns: self.learn.is_some(), follows_taints: self.taints.is_some() };
+        self.learn.as_ref().or(self.taints.as_ref()).map(|settings| (settings, uses))
+    }
+
     /// Reads the configuration that the command line names, with the environment of this process.
     pub fn load(arguments: &Arguments) -> Result<Self, ConfigError> {
         arguments.read(&|name| std::env::var(name).ok())
@@ -138,12 +163,15 @@ impl Config {
             grpc: Grpc::default(),
             admin: Admin::default(),
             refresh_interval: validate::DEFAULT_REFRESH_INTERVAL,
+            idle_refresh_interval: None,
             read_only: false,
             drain_timeout: validate::DEFAULT_DRAIN_TIMEOUT,
             gpu_label: None,
             instance_types: Vec::new(),
             learn: None,
             events: None,
+            taints: None,
+            live_prices: true,
             sources,
             groups: Policies::default(),
             warnings,

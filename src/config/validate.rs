@@ -35,6 +35,10 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
     let admin = admin(&file, &grpc, path)?;
     let refresh_interval =
         optional(file.refresh_interval.as_ref(), path, |text| scalar::duration_within(text, &REFRESH_INTERVAL))?;
+    let shortest = refresh_interval.unwrap_or(DEFAULT_REFRESH_INTERVAL);
+    let idle_refresh_interval = optional(file.idle_refresh_interval.as_ref(), path, |text| {
+        scalar::duration_within(text, &(shortest..=*REFRESH_INTERVAL.end()))
+    })?;
     let drain_timeout =
         optional(file.drain_timeout.as_ref(), path, |text| scalar::duration_within(text, &DRAIN_TIMEOUT))?;
     let gpu_label = optional(file.gpu_label.as_ref(), path, |text| match text.trim() {
@@ -48,34 +52,27 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
     });
     let instance_types = instance_types.collect::<Result<_, _>>()?;
     let mut context = SourceContext { environment, warnings: Vec::new() };
-    let learn::Access { learn, events } = learn::settings(&file.kubernetes, &file.learn, path, &mut context)?;
-    context.warnings.extend(live_prices(&file.prices, path));
+    let learn::Access { learn, events, taints } = learn::settings(&file.kubernetes, &file.learn, path, &mut context)?;
     let sources = source::all(file.sources, path, &mut context)?;
     let groups =
         file.groups.into_iter().map(|group| groups::policy(group, path)).collect::<Result<_, _>>().map(Policies)?;
     Ok(Config {
         grpc,
         admin,
-        refresh_interval: refresh_interval.unwrap_or(DEFAULT_REFRESH_INTERVAL),
+        refresh_interval: shortest,
+        idle_refresh_interval,
         read_only: file.read_only,
         drain_timeout: drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
         gpu_label,
         instance_types,
         learn,
         events,
+        taints,
+        live_prices: file.prices.live.unwrap_or(true),
         sources,
         groups,
         warnings: context.into_warnings(),
     })
-}
-
-/// Prices are not fetched from the clouds in this release.
-fn live_prices(prices: &file::Prices, path: &Path) -> Option<String> {
-    let live = prices.live.as_ref().filter(|live| live.value)?;
-    let place = place(live, path);
-    Some(format!(
-        "{place}: this release does not fetch prices from the clouds; it uses your tables, the shipped tables and estimates"
-    ))
 }
 
 fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {

@@ -1,5 +1,7 @@
 //! The status that the Cluster Autoscaler writes into a ConfigMap after each loop. `headcount compare` reads it once.
 
+mod text;
+
 use k8s_openapi::api::core::v1::ConfigMap as ApiConfigMap;
 use kube::Api;
 use serde::Deserialize;
@@ -7,10 +9,16 @@ use serde::Deserialize;
 use super::KubernetesError;
 use super::client::Client;
 
+/// What Headcount must be allowed to do with the ConfigMap that has the status.
+pub const AUTOSCALER_STATUS_VERBS: [&str; 1] = ["get"];
+
+/// The name of that ConfigMap, unless the Cluster Autoscaler's --status-config-map-name says otherwise.
+pub const AUTOSCALER_STATUS_DEFAULT: &str = "cluster-autoscaler-status";
+
 /// The key of the ConfigMap that has the status.
 const KEY: &str = "status";
 
-/// What the Cluster Autoscaler last wrote, as far as it is needed. From release 1.30 on; earlier ones write text for people.
+/// What the Cluster Autoscaler last wrote, as far as it is needed. Its keys are those of the YAML of release 1.30 and later.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AutoscalerStatus {
@@ -91,17 +99,19 @@ pub struct BackoffInfo {
 }
 
 impl AutoscalerStatus {
-    /// Reads the text of the ConfigMap.
+    /// Reads the text of the ConfigMap: YAML from release 1.30 on, text for people before.
     ///
     /// # Errors
     ///
-    /// With the reason, if it is not the YAML of release 1.30 or later.
+    /// With the reason, if it is neither.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let old = "the status is not in the form of Cluster Autoscaler 1.30 or later".to_owned();
+        if let Some(status) = text::parse(text) {
+            return Ok(status);
+        }
         match serde_saphyr::from_str::<Self>(text) {
-            // The text of earlier releases can be read as YAML too, with other keys.
             Ok(status) if !status.autoscaler_status.is_empty() => Ok(status),
-            Ok(_) | Err(_) => Err(old),
+            Ok(_) => Err("the text has no autoscalerStatus, so the Cluster Autoscaler did not write it".to_owned()),
+            Err(error) => Err(format!("the text is not what the Cluster Autoscaler writes: {error}")),
         }
     }
 }
@@ -148,8 +158,6 @@ nodeGroups:
         let group = &status.expect("a status").node_groups[0];
         assert_eq!((group.health.cloud_provider_target, group.health.node_counts.registered.total), (4, 3));
         assert_eq!(group.scale_up.backoff_info.error_code, "InsufficientInstanceCapacity");
-        assert!(
-            AutoscalerStatus::parse("Cluster-autoscaler status at 2019:\nCluster-wide:\n  Health: Healthy").is_err()
-        );
+        assert!(AutoscalerStatus::parse("mine: true").is_err_and(|reason| reason.contains("no autoscalerStatus")));
     }
 }

@@ -11,6 +11,7 @@ use super::endpoint::Endpoint;
 use super::node_watch::NodeWatch;
 use super::transport::Transport;
 use super::{ConfigMap, KubernetesApi, KubernetesError, NAMESPACE_DEFAULT, Node, Settings};
+use crate::tasks::Tasks;
 
 /// The one key of the ConfigMap that is Headcount's.
 const KEY: &str = "learned.json";
@@ -71,8 +72,8 @@ fn config_map(
 
 #[async_trait]
 impl KubernetesApi for Client {
-    fn watch_nodes(&self) -> NodeWatch {
-        NodeWatch::start(self.nodes(), self.transport.clone())
+    fn watch_nodes(&self, tasks: &Tasks) -> NodeWatch {
+        NodeWatch::start(self.nodes(), self.transport.clone(), tasks)
     }
 
     async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError> {

@@ -17,10 +17,15 @@ use super::exec::ExecPlugin;
 
 /// Reads the file, and the files that it names.
 pub(super) fn read(path: &Path, allow_exec: bool) -> Result<ConnectionSettings, ClusterConfigError> {
+    parse(&read_text(path)?, path, allow_exec)
+}
+
+/// Reads the text of such a file. `path` is where it is from.
+pub(super) fn parse(text: &str, path: &Path, allow_exec: bool) -> Result<ConnectionSettings, ClusterConfigError> {
     let file = File(path);
     let options = serde_saphyr::options! { with_snippet: false };
-    let parsed: Kubeconfig = serde_saphyr::from_str_with_options(&read_text(path)?, options)
-        .map_err(|error| file.refuse(error.to_string()))?;
+    let parsed: Kubeconfig =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| file.refuse(error.to_string()))?;
     let (cluster, user) = file.current(parsed)?;
     if cluster.insecure_skip_tls_verify == Some(true) {
         let message = "insecure-skip-tls-verify is not supported; name the cluster's certificate-authority";

@@ -4,9 +4,12 @@
 //! transport of Headcount's own (`transport.rs`): that one reads address and credentials again for each request and sets a
 //! time limit on everything, exec plugins included.
 //!
-//! [`NODE_VERBS`], [`CONFIG_MAP_VERBS`], [`CONFIG_MAP_CREATION_VERBS`] and [`EVENT_VERBS`] are the manifest `deploy/kubernetes-rbac.yaml`;
-//! a test holds them equal, another one what the client really sends.
+//! The manifest `deploy/kubernetes-rbac.yaml` grants [`NODE_VERBS`], [`CONFIG_MAP_VERBS`], [`CONFIG_MAP_CREATION_VERBS`],
+//! [`EVENT_VERBS`], [`AUTOSCALER_STATUS_VERBS`] and [`DEPLOYMENT_VERBS`]. One test keeps the two equal, another compares them with
+//! what the client sends.
 
+mod autoscaler_deployment;
+mod autoscaler_flags;
 mod autoscaler_status;
 mod client;
 mod cluster_config;
@@ -21,10 +24,15 @@ mod node_watch;
 mod tests;
 mod transport;
 
+use std::path::Path;
+
 use async_trait::async_trait;
 
+pub use autoscaler_deployment::{AutoscalerContainer, DEPLOYMENT_VERBS};
+pub use autoscaler_flags::{Flag, parse_flags};
 pub use autoscaler_status::{
-    AutoscalerGroup, AutoscalerStatus, BackoffInfo, GroupHealth, NodeCounts, Registered, ScaleUp,
+    AUTOSCALER_STATUS_DEFAULT, AUTOSCALER_STATUS_VERBS, AutoscalerGroup, AutoscalerStatus, BackoffInfo, GroupHealth,
+    NodeCounts, Registered, ScaleUp,
 };
 pub use client::Client;
 pub use cluster_config::{ClusterConfig, ClusterConfigError};
@@ -34,6 +42,8 @@ pub use exec::ExecError;
 pub use node::Node;
 pub use node_watch::{NODES_MAX, NodeWatch};
 pub use transport::TransportError;
+
+use crate::tasks::Tasks;
 
 /// What Headcount must be allowed to do with nodes, in the whole cluster.
 pub const NODE_VERBS: [&str; 2] = ["list", "watch"];
@@ -51,11 +61,17 @@ pub const CONFIG_MAP_DEFAULT: &str = "headcount-learned";
 /// The namespace of the ConfigMap where neither the configuration nor the pod gives one.
 pub const NAMESPACE_DEFAULT: &str = "kube-system";
 
+/// Whether a text is a kubeconfig that can be used.
+pub fn parse_kubeconfig(text: &str, path: &Path) -> bool {
+    kubeconfig::parse(text, path, true).is_ok()
+}
+
 /// The calls that Headcount makes, and no others. Each has a time limit.
 #[async_trait]
 pub trait KubernetesApi: Send + Sync {
-    /// Watches all nodes until the value returned is dropped. Failures are retried, with a growing pause.
-    fn watch_nodes(&self) -> NodeWatch;
+    /// Watches all nodes until the value returned is dropped. Failures are retried, with a growing pause. The task that watches is
+    /// supervised with the others.
+    fn watch_nodes(&self, tasks: &Tasks) -> NodeWatch;
 
     /// All nodes, as they are now.
     async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError>;

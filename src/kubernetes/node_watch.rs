@@ -19,6 +19,7 @@ use tokio::time::sleep;
 
 use super::transport::Transport;
 use super::{KubernetesError, Node};
+use crate::tasks::{TaskKind, Tasks};
 
 /// Nodes kept at most: twice as many as Kubernetes supports in one cluster.
 pub const NODES_MAX: usize = 10_000;
@@ -42,9 +43,12 @@ impl Drop for NodeWatch {
 }
 
 impl NodeWatch {
-    pub(super) fn start(nodes: Api<ApiNode>, transport: Transport) -> Self {
+    pub(super) fn start(nodes: Api<ApiNode>, transport: Transport, tasks: &Tasks) -> Self {
         let (sender, state) = watch::channel(State::default());
-        let task = tokio::spawn(follow(nodes, transport.clone(), sender));
+        let (sender, shared) = (Arc::new(sender), transport.clone());
+        // A new watcher starts with a list, so it needs nothing of what the one before knew.
+        let task =
+            tasks.spawn(TaskKind::NodeWatch, "", move || follow(nodes.clone(), shared.clone(), Arc::clone(&sender)));
         Self { state, transport, task }
     }
 
@@ -52,6 +56,14 @@ impl NodeWatch {
     pub async fn settled(&mut self) {
         // The task ends with this value and not before.
         let _ended = self.state.wait_for(|state| state.is_listed || state.failure.is_some()).await;
+    }
+
+    /// Waits until something has changed since the last call.
+    pub async fn changed(&mut self) {
+        if self.state.changed().await.is_err() {
+            // The watch has ended, and nothing changes any more.
+            std::future::pending::<()>().await;
+        }
     }
 
     /// All nodes, as far as they are known. Fails while they cannot be watched.
@@ -117,7 +129,7 @@ fn insert(nodes: &mut Nodes, node: Node) -> bool {
     has_room
 }
 
-async fn follow(nodes: Api<ApiNode>, transport: Transport, state: watch::Sender<State>) {
+async fn follow(nodes: Api<ApiNode>, transport: Transport, state: Arc<watch::Sender<State>>) {
     loop {
         let config = watcher::Config::default().page_size(PAGE_NODES);
         let mut events = pin!(watcher(nodes.clone(), config).default_backoff());

@@ -30,7 +30,8 @@ fn the_manifest_allows_exactly_the_calls_made() {
     let manifests: Vec<Manifest> = serde_saphyr::from_multiple(text).unwrap();
     let allowed = manifests.iter().flat_map(|manifest| {
         manifest.rules.iter().map(|rule| {
-            assert_eq!(rule.api_groups, [""]);
+            let group = if rule.resources == ["deployments"] { "apps" } else { "" };
+            assert_eq!(rule.api_groups, [group]);
             (manifest.kind.as_str(), rule.resources.join(","), rule.resource_names.join(","), rule.verbs.clone())
         })
     });
@@ -44,6 +45,8 @@ fn the_manifest_allows_exactly_the_calls_made() {
             rule("Role", "configmaps", CONFIG_MAP_DEFAULT, &CONFIG_MAP_VERBS),
             rule("Role", "configmaps", "", &CONFIG_MAP_CREATION_VERBS),
             rule("Role", "events", "", &EVENT_VERBS),
+            rule("Role", "deployments", "", &DEPLOYMENT_VERBS),
+            rule("Role", "configmaps", AUTOSCALER_STATUS_DEFAULT, &AUTOSCALER_STATUS_VERBS),
         ]
     );
 }
@@ -158,7 +161,8 @@ fn a_node_is_read_as_the_api_server_writes_it() {
     let text = r#"{"kind":"NodeList","metadata":{"resourceVersion":"7","continue":"","remainingItemCount":null},"items":[
         {"metadata":{"name":"ip-1","creationTimestamp":"2026-11-01T00:00:00Z","managedFields":[{"manager":"kubelet"}],
          "labels":{"node.kubernetes.io/instance-type":"m5.large","beta.kubernetes.io/instance-type":"other"}},
-         "spec":{"providerID":"aws:///us-east-1a/i-1","taints":[{"key":"a","effect":"NoSchedule"}]},
+         "spec":{"providerID":"aws:///us-east-1a/i-1","taints":[{"key":"a","effect":"NoSchedule"},
+         {"key":"ToBeDeletedByClusterAutoscaler","value":"1763780400","effect":"NoSchedule"}]},
          "status":{"capacity":{"cpu":"2","memory":"7900000Ki"},"allocatable":{"cpu":"1930m"},"images":[{"names":["a"]}],
          "conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"True"}],
          "nodeInfo":{"osImage":"Amazon Linux 2023","kernelVersion":"6.1"}}},
@@ -170,6 +174,7 @@ fn a_node_is_read_as_the_api_server_writes_it() {
         pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
     };
     let expected = Node {
+        is_to_be_deleted: true,
         name: "ip-1".to_owned(),
         provider_id: "aws:///us-east-1a/i-1".to_owned(),
         instance_type: "m5.large".to_owned(),
@@ -180,7 +185,7 @@ fn a_node_is_read_as_the_api_server_writes_it() {
         allocatable: map(&[("cpu", "1930m")]),
     };
     assert_eq!(node, expected);
-    assert!(!new.ready && new.provider_id.is_empty());
+    assert!(!new.ready && !new.is_to_be_deleted && new.provider_id.is_empty());
 }
 
 /// A kubeconfig whose user has this `exec`, and whether Headcount may run it.

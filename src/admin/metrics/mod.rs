@@ -40,6 +40,7 @@ impl Metrics {
     /// Serves what this registry has, and what is derived from the fleet.
     pub fn new(mut registry: Registry, fleet: Arc<Fleet>, certificates: CertificateExpiry) -> Self {
         fleet.journal().register(&mut registry);
+        fleet.tasks().register(&mut registry);
         registry.register_collector(Box::new(fleet::FleetCollector(fleet)));
         registry.register_collector(Box::new(Certificates(certificates)));
         registry.register_collector(Box::new(process::ProcessCollector));

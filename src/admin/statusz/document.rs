@@ -63,6 +63,8 @@ pub struct SourceStatus {
     pub ready: bool,
     /// How long ago its last successful listing began.
     pub age_seconds: Option<u64>,
+    /// How far apart its listings are at the moment: further at rest, and most on a standby.
+    pub interval_seconds: u64,
     /// Why its last listing failed.
     pub problem: Option<String>,
     /// How long it will not be listed.
@@ -226,6 +228,7 @@ fn source(name: &str, health: &Health, nodes_unmatched: u32, mut budgets: Vec<Bu
         name: name.to_owned(),
         ready: health.good.is_some() && health.problem.is_none(),
         age_seconds: health.good.map(|good| good.elapsed().as_secs()),
+        interval_seconds: health.interval.as_secs(),
         problem: health.problem.clone(),
         paused_seconds: seconds(health.paused_until.map(|until| until.saturating_duration_since(Instant::now()))),
         nodes_unmatched,

@@ -87,6 +87,7 @@ fn write_source(html: &mut String, source: &SourceStatus) -> fmt::Result {
     let read =
         source.age_seconds.map_or_else(|| "never read".to_owned(), |seconds| format!("read {} ago", age(seconds)));
     write!(html, "<p><b>{}</b> <span class=\"{class}\">{state}</span>, {read}", Text(&source.name))?;
+    write!(html, ", every {}", age(source.interval_seconds))?;
     if source.paused_seconds > 0 {
         write!(html, ", <span class=\"warn\">paused for {}</span>", age(source.paused_seconds))?;
     }

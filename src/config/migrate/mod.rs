@@ -1,7 +1,6 @@
 //! `headcount migrate`: from the flags of a Cluster Autoscaler with an in-tree provider to headcount.yaml and to the flags of a
 //! Cluster Autoscaler that calls Headcount. Pure: what is read comes in, and the whole result goes out as one text.
 
-mod deployment;
 mod flags;
 mod notes;
 
@@ -11,8 +10,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::Provider;
-pub use deployment::from_deployment;
-use flags::Flag;
+use crate::kubernetes::{AutoscalerContainer, Flag, parse_flags};
 
 /// The permissions that Headcount needs on AWS.
 const AWS_POLICY: &str = include_str!("../../../deploy/aws-iam-policy.json");
@@ -68,13 +66,24 @@ pub struct Migration {
     pub notes: Vec<String>,
 }
 
+/// Reads the Cluster Autoscaler's flags and environment from its manifest.
+///
+/// # Errors
+///
+/// Fails if the text is not YAML, or has no such container.
+pub fn from_deployment(text: &str) -> Result<InTree, MigrateError> {
+    let found = AutoscalerContainer::from_manifest(text).map_err(MigrateError::Yaml)?;
+    let AutoscalerContainer { arguments, environment, tag, .. } = found.ok_or(MigrateError::NoAutoscaler)?;
+    Ok(InTree { arguments, environment, release: tag })
+}
+
 /// Computes what to use instead of an in-tree provider.
 ///
 /// # Errors
 ///
 /// Fails if the flags name no provider, or one that Headcount does not serve.
 pub fn migrate(before: &InTree) -> Result<Migration, MigrateError> {
-    let given = flags::parse(&before.arguments);
+    let given = parse_flags(&before.arguments);
     let provider = match given.iter().rev().find(|flag| flag.name == "cloud-provider").and_then(Flag::value) {
         Some("aws") => Provider::Aws,
         Some("azure") => Provider::Azure,

@@ -1,14 +1,14 @@
 //! What a migration changes that no flag expresses.
 
 use super::InTree;
-use super::flags::{Flag, balances};
+use super::flags::balances;
+use crate::cloud::in_tree::IGNORE_LABEL_GONE;
 use crate::config::Provider;
+use crate::kubernetes::Flag;
 
 /// Environment variables that Headcount reads as the in-tree provider does.
 const MOVED: [&str; 3] = ["AWS_", "AZURE_", "ARM_"];
 
-/// The first minor release whose externalgrpc provider ignores `--balancing-ignore-label`.
-const LABELS_IGNORED_SINCE: u32 = 37;
 /// The first minor release that reads `grpc_timeout`.
 const TIMEOUT_SINCE: u32 = 29;
 
@@ -49,7 +49,7 @@ pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<
         );
     }
     let release = before.release.as_deref().and_then(minor);
-    if balances(given) && !has("balancing-label") && release.is_none_or(|minor| minor >= LABELS_IGNORED_SINCE) {
+    if balances(given) && !has("balancing-label") && release.is_none_or(|minor| minor >= IGNORE_LABEL_GONE.1) {
         notes.push(
             "Cluster Autoscaler 1.37 ignores --balancing-ignore-label with externalgrpc. Name the labels to compare instead: \
              --balancing-label=node.kubernetes.io/instance-type --balancing-label=kubernetes.io/arch"
@@ -61,7 +61,7 @@ pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<
     }
     let values = |name: &'static str| given.iter().filter(move |flag| flag.name == name).filter_map(Flag::value);
     if values("expander").any(|expander| expander.split(',').any(|part| part == "price")) {
-        notes.push("Read docs/configuration.md on prices before you keep --expander=price.".to_owned());
+        notes.push("Read docs/prices.md before you keep --expander=price.".to_owned());
     }
     if before.environment.get("ARM_VM_TYPE").and_then(Option::as_deref).is_some_and(|vm_type| vm_type != "vmss") {
         notes.push(

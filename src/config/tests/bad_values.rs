@@ -116,6 +116,7 @@ fn durations() {
     assert_general_fault("refreshInterval: 15", "1:18", &["\"15\" is not a duration", "90s"]);
     assert_general_fault("refreshInterval: 500ms", "1:18", &["\"500ms\" is out of range", "from 1s to 10m"]);
     assert_general_fault("refreshInterval: 11m", "1:18", &["\"11m\" is out of range"]);
+    assert_general_fault("idleRefreshInterval: 10s", "1:22", &["\"10s\" is out of range", "from 15s to 10m"]);
     assert_group_fault("options: {scaleDownUnneededTime: often}", "4:38", &["\"often\" is not a duration"]);
     assert_group_fault("options: {scaleDownUnreadyTime: 5}", "4:37", &["not a duration"]);
     assert_group_fault("options: {maxNodeProvisionTime: 0s}", "4:37", &["every new node", "15m"]);

@@ -20,6 +20,7 @@ grpc:
   tls: {cert: tls.crt, key: tls.key, clientCa: ca.crt, allowedClients: ["cluster-autoscaler"]}
 admin: {listen: 127.0.0.1:18087}
 refreshInterval: 30s
+idleRefreshInterval: 3m
 instanceTypes: [my-table.yaml]
 kubernetes: {kubeconfig: kubeconfig, allowExec: true}
 learn: {kubernetes: true, namespace: autoscaling, configMap: learned.here}
@@ -84,6 +85,7 @@ fn the_example_is_read_completely() {
     assert_eq!(tls.allowed_clients, ["cluster-autoscaler"]);
     assert_eq!(config.admin.listen.to_string(), "127.0.0.1:18087");
     assert_eq!(config.refresh_interval, Duration::from_secs(30));
+    assert_eq!(config.idle_refresh_interval, Some(Duration::from_secs(180)));
     assert!(config.instance_types[0].get(Family::Aws, "c5d.large").is_some());
     let learn = kubernetes::Settings {
         kubeconfig: Some("kubeconfig".into()),

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use headcount::cloud::{Family, Permit};
 use headcount::clouds::simulated::{GroupPlan, Simulated};
+use headcount::grpc::proto::{NodeGroupAutoscalingOptions, NodeGroupAutoscalingOptionsRequest};
 use serde_json::Value;
 
 use super::{config, texts};
-use crate::emulators::Emulator;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::{Aws, Launch, Override, error};
 use crate::emulators::kubernetes::ApiServer;
-use crate::peers::headcount::{ConfigFile, run};
+use crate::emulators::{Emulator, HttpResponse};
+use crate::peers::headcount::{ConfigFile, Server, command, run};
 use crate::peers::moto::Moto;
 
 /// What is found, a line each without its columns' spaces, and the exit code.
@@ -88,7 +89,10 @@ async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
     emulator.group_details("weighted", |details| {
         details.overrides = vec![weight("m5.large", "1"), weight("m5.xlarge", "2")]
     });
-    emulator.group_details("scaled", |details| details.policies = vec!["cpu-50".to_owned()]);
+    emulator.group_details("scaled", |details| {
+        details.policies = vec!["cpu-50".to_owned()];
+        details.refresh = Some("InProgress".to_owned());
+    });
     let groups = ["0:10:spread", "0:10:stuck", "0:10:weighted", "0:10:scaled", "1:5:bounds", "0:1:gone"];
     let found = check(&config(&emulator, &groups, "learn: {configMap: mine}"));
     found.has("warning spread it spans 2 zones", &["(AZRebalance) — aws autoscaling suspend-processes"]);
@@ -98,6 +102,10 @@ async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
     found.has(
         "warning scaled its size is also set by scaling policies: cpu-50 — delete them",
         &["--policy-name cpu-50"],
+    );
+    found.has(
+        "warning scaled an instance refresh is under way (InProgress, 40 % done)",
+        &["cancel-instance-refresh --auto-scaling-group-name scaled"],
     );
     found.has("warning bounds configured as 1:5, but the Auto Scaling group has 0:10; 1:5 is used", &[]);
     found.has("warning gone is in the configuration but does not exist — create it, or correct the name", &[]);
@@ -200,6 +208,23 @@ async fn what_learning_needs_is_tried() {
     assert_eq!(found.code, Some(0));
     let nowhere = check(&super::config(&emulator, &["0:10:web"], "learn: {kubernetes: true}"));
     nowhere.has("warning kubernetes nothing can be learned from nodes: not in a pod", &["set kubernetes.kubeconfig"]);
+}
+
+#[tokio::test]
+async fn a_pod_without_an_identity_is_warned_of_with_what_to_do() {
+    let emulator = aws([plan("web")]);
+    let config = config(&emulator, &["0:10:web"], "");
+    let check = |variables: &[(&str, &str)]| {
+        let mut check = command(&["check", "--config", &config.path()]);
+        check.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY").envs(variables.iter().copied());
+        texts(&check.output().expect("the binary runs")).0
+    };
+    let in_pod = ("KUBERNETES_SERVICE_HOST", "10.0.0.1");
+    let found = check(&[in_pod]);
+    assert!(found.contains("HC103") && found.contains("the pod has no identity for source here"), "{found}");
+    assert!(!check(&[]).contains("HC103"), "not in a pod");
+    let found = check(&[in_pod, ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/headcount")]);
+    assert!(found.contains("AWS_ROLE_ARN is set, but AWS_WEB_IDENTITY_TOKEN_FILE is not"), "{found}");
 }
 
 #[tokio::test]
@@ -312,4 +337,82 @@ spec: {template: {spec: {containers: [{name: ca, image: 'registry.k8s.io/autosca
         "{codes:?}"
     );
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[tokio::test]
+async fn the_flags_of_the_autoscaler_are_read_from_the_kubernetes_api_where_it_can_be_read() {
+    let (emulator, api) = (aws([plan("web")]), ApiServer::plain());
+    let image = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0";
+    let flags = ["./cluster-autoscaler", "--cloud-provider=externalgrpc", "--nodes=1:2:web", "--expander=price"];
+    api.deploy("kube-system", "proxy", "proxy:1", &["serve"]);
+    api.deploy("kube-system", "ca", image, &flags);
+    let learn = "learn: {kubernetes: true, kubeconfig: kubeconfig}\ngroups: [{match: web, options: {scaleDownUnneededTime: 20m}}]";
+    let config = config(&emulator, &["0:10:web"], learn).beside("kubeconfig", &api.kubeconfig_text());
+    let found = check(&config);
+    found.has("ok cluster-autoscaler release 1.35, with the flags of Deployment kube-system/ca", &[]);
+    found.has("ok cluster-autoscaler uses --cloud-provider=externalgrpc", &[]);
+    found.has("ok cluster-autoscaler uses --expander=price", &[]);
+    found.has("warning cluster-autoscaler ignores these flags with external gRPC: --nodes", &[]);
+    found.has("warning cluster-autoscaler does not get the options set for web", &["booting nodes as unready"]);
+    assert_eq!(found.code, Some(0));
+    let elsewhere = texts(&run(&["check", "--ca-namespace", "other", "--config", &config.path()])).0;
+    assert!(elsewhere.contains("no Deployment in the namespace other runs cluster-autoscaler"), "{elsewhere}");
+}
+
+#[tokio::test]
+async fn a_running_server_says_when_the_autoscaler_last_called_and_which_release_it_looks_like() {
+    let emulator = aws([plan("web")]);
+    let config = config(&emulator, &["0:10:web"], "groups: [{match: web, options: {scaleDownUnneededTime: 20m}}]");
+    let server = Server::with_config(&config);
+    let url = format!("http://{}", server.admin());
+    let check = || texts(&run(&["check", "--server", &url, "--config", &config.path()])).0;
+    let before = check();
+    assert!(before.contains(&format!("has not called {url} yet")), "{before}");
+    let mut client = server.client().await;
+    client.until("served", async |client| !client.node_groups().await.is_empty()).await;
+    // Neither Kubernetes durations for the provision time nor protobuf durations: 1.28 and before.
+    let defaults = NodeGroupAutoscalingOptions { scale_down_utilization_threshold: 0.5, ..Default::default() };
+    let request = NodeGroupAutoscalingOptionsRequest { id: "web".to_owned(), defaults: Some(defaults) };
+    client.stub().node_group_get_options(request).await.expect("no error");
+    let after = check();
+    assert!(after.contains("its requests are those of release 1.25 to 1.28"), "{after}");
+    assert!(after.contains("does not get the options set for web: releases before 1.29"), "{after}");
+}
+
+#[tokio::test]
+async fn estimated_prices_are_a_warning_where_the_autoscaler_uses_prices() {
+    let emulator = aws([plan("web").instance_types(&["m5.large"]), plan("odd").instance_types(&["own.huge"])]);
+    let manifest = |expander: &str| {
+        format!(
+            "kind: Deployment\nspec: {{template: {{spec: {{containers: [{{name: ca, image: 'cluster-autoscaler:v1.34.2',\n  \
+             command: [./cluster-autoscaler, --cloud-provider=externalgrpc, '--expander={expander}']}}]}}}}}}\n"
+        )
+    };
+    let config = config(&emulator, &["0:10:web", "0:10:odd"], "instanceTypes: [own.yaml]")
+        .beside("own.yaml", "aws: {own.huge: {cpu: 4, nominalMemory: 8Gi}}")
+        .beside("price.yaml", &manifest("least-waste,price"))
+        .beside("other.yaml", &manifest("least-waste"));
+    let findings = |manifest: Option<&str>| {
+        let (path, manifest) = (config.path(), manifest.map(|name| config.path_of(name)));
+        let mut arguments = vec!["check", "-o", "json", "--config", &path];
+        arguments.extend(manifest.iter().flat_map(|path| ["--ca-deployment", path]));
+        let found: Vec<Value> = serde_json::from_str(&texts(&run(&arguments)).0).expect("JSON");
+        let of_prices = |finding: &&Value| finding["code"] == "HC502" || finding["code"] == "HC305";
+        found.iter().filter(of_prices).map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let found = findings(Some("price.yaml"));
+    assert!(found.len() == 1 && found[0].contains("\"warning\"") && found[0].contains("odd ("), "{found:?}");
+    assert!(!found[0].contains("web ("), "its price is live: {found:?}");
+    assert!(findings(Some("other.yaml")).is_empty() && findings(None).is_empty());
+
+    let refusal = serde_json::json!({"__type": "AccessDeniedException", "Message": "not authorized"});
+    emulator.script("POST", "\"AmazonEC2\"", 99, HttpResponse::json(400, &refusal));
+    let found = findings(Some("price.yaml"));
+    let lists = found.iter().find(|finding| finding.contains("HC305")).expect("a finding");
+    assert!(
+        lists.contains("\"warning\"") && lists.contains("optional") && lists.contains("HeadcountPrices"),
+        "{lists}"
+    );
+    let found = findings(None);
+    assert!(found.len() == 1 && found[0].contains("HC305") && found[0].contains("\"ok\""), "{found:?}");
 }

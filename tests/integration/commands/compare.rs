@@ -105,7 +105,7 @@ async fn each_difference_is_named_with_its_reason() {
         assert!(differences.iter().any(|difference| difference.contains(part)), "{part}: {differences:#?}")
     };
     has("the Cluster Autoscaler last saw a target of 3");
-    has("backs off since 2026-11-22T12:03:00Z: InsufficientInstanceCapacity");
+    has("backs off until 2026-11-22T12:08:00Z at the earliest: InsufficientInstanceCapacity");
     has("1 instances that are not nodes yet");
     assert_eq!(code, Some(1));
     assert!(complaint.contains("1 of 1 node groups differ"), "{complaint}");

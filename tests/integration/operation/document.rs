@@ -4,10 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use headcount::admin::Metrics;
+use headcount::cli::RELOAD_FAMILIES;
 use headcount::cloud::CALL_FAMILIES;
 use headcount::fleet::JOURNAL_FAMILIES;
 use headcount::grpc::GRPC_FAMILIES;
+use headcount::grpc::tls::TLS_RELOAD_FAILURES;
 use headcount::metrics::{FamilySpec, Kind};
+use headcount::tasks::TASK_FAMILIES;
 
 const HEADER: &str = "\
 # Metrics
@@ -29,6 +32,9 @@ pub(super) fn families() -> Vec<FamilySpec> {
     let mut families: Vec<FamilySpec> = Metrics::families().copied().collect();
     families.extend(CALL_FAMILIES);
     families.extend(JOURNAL_FAMILIES);
+    families.extend(TASK_FAMILIES);
+    families.extend(RELOAD_FAMILIES);
+    families.push(TLS_RELOAD_FAILURES);
     families.extend(GRPC_FAMILIES);
     families.sort_by_key(|family| family.name);
     families

@@ -79,6 +79,44 @@ async fn both_formats_satisfy_their_own_parsers() {
     promtool(&["check", "metrics"], &body(&classic));
 }
 
+/// The same for several texts, each after its length in bytes.
+const STRICT_EACH: &str = "
+import sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+data, texts = sys.stdin.buffer.read(), 0
+while data:
+    size, data = data.split(b'\\n', 1)
+    text, data = data[:int(size)], data[int(size):]
+    assert len(list(text_string_to_metric_families(text.decode()))) > 30
+    texts += 1
+assert texts == 20, texts
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_strict_parser_reads_what_is_served_under_load() {
+    let server = demo().await;
+    let mut callers = Vec::new();
+    for _ in 0..4 {
+        let mut client = server.client().await;
+        callers.push(tokio::spawn(async move {
+            loop {
+                client.nodes("web").await;
+                // Most of these are refused, which is counted, too.
+                let _outcome = client.increase("batch-spot", 1).await;
+                let _outcome = client.increase("no-capacity", 1).await;
+                let _outcome = client.refresh().await;
+            }
+        }));
+    }
+    let mut texts = String::new();
+    for _ in 0..20 {
+        let text = body(&server.probe_with("/metrics", OPEN_METRICS));
+        texts.push_str(&format!("{}\n{text}", text.len()));
+    }
+    callers.iter().for_each(tokio::task::JoinHandle::abort);
+    python("prometheus_client", STRICT_EACH, &texts);
+}
+
 #[tokio::test]
 async fn every_declared_family_is_served_with_its_labels_from_the_start() {
     let server = Server::start(&["--demo"]);

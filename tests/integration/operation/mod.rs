@@ -4,6 +4,8 @@ mod browser;
 mod document;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod events;
+#[cfg(all(target_os = "linux", feature = "aws", feature = "azure"))]
+mod memory;
 mod metrics;
 mod monitoring;
 mod statusz;

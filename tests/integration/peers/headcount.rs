@@ -59,6 +59,11 @@ impl ConfigFile {
         self.file().display().to_string()
     }
 
+    /// The folder of the file.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Where a file beside it is.
     pub(crate) fn path_of(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
@@ -158,6 +163,11 @@ impl Server {
         Client { stub: CloudProviderClient::new(channel) }
     }
 
+    /// A client that connects when it is first used.
+    pub(crate) fn lazy_client(&self) -> Client {
+        Client { stub: CloudProviderClient::new(self.endpoint().connect_lazy()) }
+    }
+
     /// A client of a server whose log is not read. It may still be starting.
     pub(crate) async fn client_at(address: SocketAddr) -> Client {
         let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address");
@@ -181,6 +191,11 @@ impl Server {
         self.grpc.parse().expect("an address and a port")
     }
 
+    /// Where it listens, as its log says.
+    pub(crate) fn listener(&self) -> &str {
+        &self.grpc
+    }
+
     /// The admin port's response: status line, headers and body.
     pub(crate) fn probe(&self, path: &str) -> String {
         self.probe_with(path, "")
@@ -199,6 +214,11 @@ impl Server {
     /// The response of an admin port.
     pub(crate) fn probe_at(address: SocketAddr, path: &str) -> String {
         Self::ask(address, path, "headcount", "")
+    }
+
+    /// The same; `None` while nothing listens.
+    pub(crate) fn try_probe_at(address: SocketAddr, path: &str) -> Option<String> {
+        TcpStream::connect(address).is_ok().then(|| Self::probe_at(address, path))
     }
 
     fn ask(address: SocketAddr, path: &str, host: &str, headers: &str) -> String {

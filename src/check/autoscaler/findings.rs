@@ -1,0 +1,147 @@
+//! Decides what to report of the Cluster Autoscaler's release, flags and calls.
+
+use std::time::Duration;
+
+use super::{Autoscaler, Calls};
+use crate::check::code::Code;
+use crate::check::collected::Collected;
+use crate::check::finding::Finding;
+use crate::check::prices;
+use crate::cloud::Family;
+use crate::cloud::in_tree::{IGNORE_LABEL_GONE, IN_TREE_FLAGS};
+use crate::grpc::Dialect;
+
+pub(in crate::check) const SUBJECT: &str = "cluster-autoscaler";
+
+/// The Cluster Autoscaler calls every 10 s, and in every loop. After this long it is not running, or calls another address.
+const SILENCE_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// The findings about the Cluster Autoscaler.
+pub(in crate::check) fn findings(autoscaler: &Autoscaler, collected: &Collected) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(known(autoscaler));
+    findings.extend(autoscaler.calls.as_ref().map(calls));
+    findings.extend(options(autoscaler, collected));
+    if autoscaler.flags.is_some() {
+        findings.push(provider(autoscaler));
+        if autoscaler.uses_prices() == Some(true) {
+            findings.push(prices::of_expander(&collected.prices));
+        }
+        findings.extend(ignored_flags(autoscaler));
+        findings.extend(balancing(autoscaler, collected));
+    }
+    findings
+}
+
+/// Whether release and flags are known, where they were looked for.
+fn known(autoscaler: &Autoscaler) -> Option<Finding> {
+    if let Some(origin) = &autoscaler.origin {
+        let release = match autoscaler.version {
+            Some((major, minor)) => format!("release {major}.{minor}"),
+            None => "unknown release".to_owned(),
+        };
+        let what = format!("{release}, with the flags of {origin}");
+        let advice = if autoscaler.version.is_none() { "name the release with --ca-version" } else { "" };
+        return Some(Finding::ok(Code::CA_KNOWN, SUBJECT, what, advice));
+    }
+    if autoscaler.unread.is_empty() {
+        return None;
+    }
+    let what = format!("its flags are not checked: {}", autoscaler.unread.join("; "));
+    let advice = "pass its manifest with --ca-deployment, name its namespace with --ca-namespace, or grant what \
+                  deploy/kubernetes-rbac.yaml lists";
+    Some(Finding::warning(Code::CA_KNOWN, SUBJECT, what, advice))
+}
+
+/// Whether it calls the running server.
+fn calls(calls: &Calls) -> Finding {
+    let Calls { server, age, is_standby, dialect } = calls;
+    let Some(age) = age else {
+        let advice = "check --cloud-config of the Cluster Autoscaler and its log; a replica that is not the leader calls nothing";
+        return Finding::warning(Code::CA_CALLS, SUBJECT, format!("has not called {server} yet"), advice);
+    };
+    let seconds = age.as_secs();
+    if *is_standby || *age > SILENCE_MAX {
+        let what = format!("last called {server} {seconds} s ago");
+        let advice = "check that it runs and is the leader, and that --cloud-config leads to this server";
+        return Finding::warning(Code::CA_CALLS, SUBJECT, what, advice);
+    }
+    let requests = match dialect {
+        Some(dialect) => format!("; its requests are those of release {}", dialect.releases()),
+        None => String::new(),
+    };
+    Finding::ok(Code::CA_CALLS, SUBJECT, format!("last called {server} {seconds} s ago{requests}"), "")
+}
+
+/// Whether options of node groups reach it.
+fn options(autoscaler: &Autoscaler, collected: &Collected) -> Option<Finding> {
+    let groups = &collected.groups_with_options;
+    let dialect = autoscaler.dialect().filter(|_| !groups.is_empty())?;
+    let sent = match dialect {
+        Dialect::To128 => {
+            Err("releases before 1.29 would read them as zero and delete new nodes, so they are not sent")
+        }
+        Dialect::From135 if !collected.are_options_sent_since_135 => {
+            Err("releases from 1.35 on would count booting nodes as unready, so they are not sent")
+        }
+        Dialect::From129To133 | Dialect::V134 | Dialect::From135 => Ok(()),
+    };
+    Some(match sent {
+        Ok(()) => Finding::ok(Code::CA_OPTIONS, SUBJECT, "gets the options of node groups", ""),
+        Err(reason) => {
+            let what = format!("does not get the options set for {}: {reason}", groups.join(", "));
+            let advice = "set the flags of the Cluster Autoscaler instead; see options in docs/configuration.md";
+            Finding::warning(Code::CA_OPTIONS, SUBJECT, what, advice)
+        }
+    })
+}
+
+fn provider(autoscaler: &Autoscaler) -> Finding {
+    let provider = autoscaler.values("cloud-provider").last().unwrap_or_default();
+    if provider == "externalgrpc" {
+        return Finding::ok(Code::CA_PROVIDER, SUBJECT, "uses --cloud-provider=externalgrpc", "");
+    }
+    let what = format!("does not call Headcount: its --cloud-provider is {provider:?}");
+    let advice = "set --cloud-provider=externalgrpc and --cloud-config to a file with Headcount's address";
+    Finding::error(Code::CA_PROVIDER, SUBJECT, what, advice)
+}
+
+fn ignored_flags(autoscaler: &Autoscaler) -> Option<Finding> {
+    let ignored: Vec<&str> = IN_TREE_FLAGS.into_iter().filter(|flag| autoscaler.has(flag)).collect();
+    (!ignored.is_empty()).then(|| {
+        let what = format!("ignores these flags with external gRPC: --{}", ignored.join(", --"));
+        let advice = "remove them; headcount.yaml says which node groups there are";
+        Finding::warning(Code::CA_IGNORED, SUBJECT, what, advice)
+    })
+}
+
+fn balancing(autoscaler: &Autoscaler, collected: &Collected) -> Option<Finding> {
+    let balances = autoscaler.values("balance-similar-node-groups").last().is_some_and(|value| value != "false");
+    if !balances {
+        return None;
+    }
+    // With explicit labels, nothing else is compared.
+    if autoscaler.balancing_labels().next().is_some() {
+        return Some(Finding::ok(Code::CA_BALANCING, SUBJECT, "compares groups by --balancing-label", ""));
+    }
+    if autoscaler.version.is_some_and(|version| version >= IGNORE_LABEL_GONE) {
+        let what = "compares labels that differ between zones: from 1.37 on, --balancing-ignore-label has no effect with \
+                    external gRPC";
+        let advice = "set --balancing-label=node.kubernetes.io/instance-type and --balancing-label=kubernetes.io/arch";
+        return Some(Finding::warning(Code::CA_BALANCING, SUBJECT, what, advice));
+    }
+    let has = |family: &Family| collected.sources.iter().any(|source| source.family == *family);
+    let missing: Vec<String> = [Family::Aws, Family::Azure]
+        .into_iter()
+        .filter(has)
+        .flat_map(Family::labels_ignored_in_tree)
+        .filter(|label| !autoscaler.values("balancing-ignore-label").any(|value| value == **label))
+        .map(|label| format!("--balancing-ignore-label={label}"))
+        .collect();
+    if missing.is_empty() {
+        let what = "ignores the labels that differ between equal groups";
+        return Some(Finding::ok(Code::CA_BALANCING, SUBJECT, what, ""));
+    }
+    let what = "compares labels that the in-tree provider ignores, so equal groups in different zones are not balanced";
+    Some(Finding::warning(Code::CA_BALANCING, SUBJECT, what, format!("add {}", missing.join(" "))))
+}

@@ -1,0 +1,72 @@
+//! How commands learn the release and the flags of the Cluster Autoscaler.
+
+use std::path::PathBuf;
+
+use super::{CommandError, server};
+use crate::check::Autoscaler;
+use crate::config::Config;
+use crate::kubernetes;
+
+/// What the command line says of the Cluster Autoscaler.
+#[derive(Debug, clap::Args)]
+pub(super) struct AutoscalerArguments {
+    /// The release of the Cluster Autoscaler, such as 1.34. It overrides that of the Deployment.
+    #[arg(long, value_name = "RELEASE")]
+    ca_version: Option<String>,
+    /// The manifest of the Cluster Autoscaler's Deployment, with its release and flags. Without it, they come from the Kubernetes
+    /// API, if the configuration gives access to it.
+    #[arg(long, value_name = "FILE")]
+    ca_deployment: Option<PathBuf>,
+    /// The namespace of the Cluster Autoscaler.
+    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
+    pub(super) ca_namespace: String,
+}
+
+impl AutoscalerArguments {
+    /// Finds out what the arguments, the running server and the Kubernetes API say of the Cluster Autoscaler. A place that cannot be
+    /// read is noted.
+    pub(super) async fn learn(&self, config: &Config, server: Option<&str>) -> Result<Autoscaler, CommandError> {
+        let usage = |error: crate::check::AutoscalerError| CommandError::Usage(error.to_string());
+        let mut autoscaler = Autoscaler::default();
+        if let Some(server) = server {
+            match server::status(server).await {
+                Ok(document) => autoscaler.read_server(server, &document),
+                Err(reason) => autoscaler.unread.push(format!("the running server cannot be read: {reason}")),
+            }
+        }
+        let access = config.learn.as_ref().or(config.events.as_ref());
+        match (&self.ca_deployment, access) {
+            (Some(path), _) => {
+                let name = path.display().to_string();
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| CommandError::Usage(format!("--ca-deployment {name}: {error}")))?;
+                autoscaler.read_manifest(&text, &name).map_err(usage)?;
+            }
+            (None, Some(settings)) => self.ask(settings, &mut autoscaler).await,
+            (None, None) => {}
+        }
+        if let Some(version) = &self.ca_version {
+            autoscaler.set_version(version).map_err(usage)?;
+        }
+        Ok(autoscaler)
+    }
+
+    /// Reads the Deployment from the Kubernetes API.
+    async fn ask(&self, settings: &kubernetes::Settings, autoscaler: &mut Autoscaler) {
+        let namespace = &self.ca_namespace;
+        let client = match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
+            Ok(client) => client,
+            Err(error) => return autoscaler.unread.push(error.to_string()),
+        };
+        match client.autoscaler_container(namespace).await {
+            Ok(Some(container)) => {
+                let origin = format!("Deployment {namespace}/{}", container.deployment);
+                autoscaler.read_container(&container, origin);
+            }
+            Ok(None) => {
+                autoscaler.unread.push(format!("no Deployment in the namespace {namespace} runs cluster-autoscaler"));
+            }
+            Err(error) => autoscaler.unread.push(error.to_string()),
+        }
+    }
+}
