@@ -1,4 +1,4 @@
-//! Everything known of instance types: user tables, what nodes were seen to hold, live discovery and the shipped tables,
+//! Everything known about instance types: user tables, what nodes reported, live discovery and the shipped tables,
 //! most trusted first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,15 +14,14 @@ use super::quantity::Quantity;
 use super::table::{Table, fold};
 use crate::cloud::{Architecture, Family, InstanceType};
 
-/// Live types kept at most. A cloud offers about 1,400; what is beyond this is not kept, and answered from the tables.
+/// The most types kept from live discovery. A cloud offers about 1,400; further ones come from the tables.
 const LIVE_TYPES_MAX: usize = 8192;
 
 type LiveTypes = HashMap<(Family, String), Arc<Entry>>;
 
-/// What is known of instance types.
+/// What is known about instance types.
 ///
-/// Reads take no lock; what live discovery found and nodes were seen to hold is added through `&self`, and shows in every
-/// clone.
+/// Reads take no lock. Live discovery and nodes add figures through `&self`, and every clone shows them.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// In the order the configuration names them: later ones win.
@@ -39,12 +38,12 @@ pub struct Catalog {
 pub enum MemorySize {
     /// In bytes, as a kubelet reports it.
     Reported(Quantity),
-    /// In bytes, as the cloud sells it: [`memory_model::reported`] takes off what hypervisor and kernel keep.
+    /// In bytes, as the cloud sells it: [`memory_model::reported`] subtracts what the hypervisor and the kernel keep.
     Nominal(Quantity),
 }
 
 impl MemorySize {
-    /// Whether something is to be taken off it.
+    /// Whether what the hypervisor and the kernel keep must be subtracted.
     pub fn is_nominal(self) -> bool {
         matches!(self, Self::Nominal(_))
     }
@@ -58,7 +57,7 @@ impl MemorySize {
     }
 }
 
-/// What is known of one instance type, with the source of each figure and the next most trusted one.
+/// What is known about one instance type, with the provenance of each figure and the next most trusted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeCapacity {
     /// Virtual processors.
@@ -74,7 +73,7 @@ pub struct TypeCapacity {
     /// Pods that the type's network interfaces can serve, as the cloud or the shipped table says; user tables aside, for
     /// EKS nodes reserve by this figure whatever their own limit is.
     pub network_pods: Option<u32>,
-    /// The disks that a machine of the type has of its own, together, in bytes; zero where it has none.
+    /// The total size of the instance's own disks, in bytes; zero if it has none.
     pub local_disks: Option<WithProvenance<Quantity>>,
     /// Any other resource, by name. May be zero, where a more trusted source takes a resource away.
     pub resources: BTreeMap<String, WithProvenance<Quantity>>,
@@ -83,8 +82,8 @@ pub struct TypeCapacity {
 }
 
 impl TypeCapacity {
-    /// The memory that a kubelet on this host will report, in bytes. Where a share of it is given that is kept, that is the
-    /// configuration's word, and the estimate the next most trusted one.
+    /// The memory that a kubelet on this host will report, in bytes. If the configuration sets the share that is kept, its value wins,
+    /// and the estimate is the next most trusted one.
     pub fn reported_memory(&self, host: &Host<'_>) -> Option<WithProvenance<Quantity>> {
         let memory = self.memory.clone()?;
         let by_share = (host.overhead.is_some() && memory.value.is_nominal())
@@ -106,31 +105,31 @@ impl Catalog {
         self.tables.store(Arc::new(tables));
     }
 
-    /// Replaces what nodes were seen to hold.
+    /// Replaces what was learned from nodes.
     pub fn learn(&self, learned: &Learned) {
         let groups = learned.by_group().into_iter();
         self.learned.store(Arc::new(groups.map(|(group, types)| (group.to_owned(), Arc::new(types))).collect()));
     }
 
-    /// What the nodes of a group (`source/name`) were seen to hold.
+    /// What was learned from the nodes of a group (`source/name`).
     pub fn learned(&self, group: &str) -> Option<Arc<LearnedTypes>> {
         self.learned.load().get(group).cloned()
     }
 
-    /// The same catalog, which also goes by what the nodes of this group were seen to hold.
+    /// The same catalog, which also uses what was learned from the nodes of this group.
     #[must_use]
     pub fn for_group(&self, group: &str) -> Self {
         Self { seen: self.learned(group), ..self.clone() }
     }
 
-    /// The same, knowing these types live.
+    /// The same catalog, with these types from live discovery.
     #[must_use]
     pub fn with_live(self, family: Family, types: &[InstanceType]) -> Self {
         self.insert_live(family, types);
         self
     }
 
-    /// Adds what a cloud said of these types, replacing what it said of them before.
+    /// Adds what a cloud's API says about these types, and replaces what it said before.
     pub fn insert_live(&self, family: Family, types: &[InstanceType]) {
         let found: Vec<(String, Arc<Entry>)> =
             types.iter().map(|live| (fold(family, &live.name).into_owned(), Arc::new(Entry::from(live)))).collect();

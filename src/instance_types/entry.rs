@@ -8,20 +8,20 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use super::quantity::Quantity;
 use crate::cloud::{Architecture, InstanceType};
 
-/// What one source says of one instance type; whatever it does not say is left to the next source.
+/// What one origin (a table, or the cloud) says about an instance type. What it leaves out comes from the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// `cpu`: virtual processors.
     pub cpu: Option<Quantity>,
-    /// `memory`: bytes, as a kubelet reports them; taken as it is.
+    /// `memory`: bytes as a kubelet reports them; used unchanged.
     pub memory: Option<Quantity>,
-    /// `nominalMemory`: bytes, as the cloud sells them; what hypervisor and kernel keep is taken off.
+    /// `nominalMemory`: bytes as the cloud sells them; what the hypervisor and the kernel keep is subtracted.
     pub nominal_memory: Option<Quantity>,
     /// `arch`.
     pub architecture: Option<Architecture>,
     /// `pods`: on AWS what the type's network interfaces can serve.
     pub pods: Option<u32>,
-    /// `localDisks`: bytes of the disks that a machine has of its own, together.
+    /// `localDisks`: the total size of the instance's own disks, in bytes.
     pub local_disks: Option<Quantity>,
     /// `price`: what an hour costs on demand, in the currency of the cloud's bill.
     pub price: Option<Quantity>,
@@ -31,7 +31,7 @@ pub struct Entry {
     pub resources: BTreeMap<String, Quantity>,
 }
 
-/// What a cloud says of a type live.
+/// What a cloud's API says about a type.
 impl From<&InstanceType> for Entry {
     fn from(live: &InstanceType) -> Self {
         let mut resources = BTreeMap::new();
@@ -63,7 +63,7 @@ impl fmt::Display for Entry {
         fields.extend(nominal_memory.map(|memory| format!("nominalMemory: {memory}")));
         fields.extend(architecture.map(|architecture| format!("arch: {}", architecture.label())));
         fields.extend(pods.map(|pods| format!("pods: {pods}")));
-        // Most types have none, and a table need not say so.
+        // Most types have none, so a table can leave it out.
         let local_disks = local_disks.filter(|disks| !disks.is_zero());
         fields.extend(local_disks.map(|disks| format!("localDisks: {disks}")));
         fields.extend(price.map(|price| format!("price: {}", price.as_f64())));

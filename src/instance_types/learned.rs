@@ -1,13 +1,12 @@
 //! What nodes were seen to hold, by group, instance type and image.
 //!
 //! *Image* is the operating system and the kernel as the node's kubelet reports them. They decide how much of one type's
-//! memory is left, and they say so themselves; a launch template's version does not, for `$Latest` and an alias of an
-//! image change what is launched without changing it. A group without nodes has no image to look up, so what is served
-//! for it is what was seen of the image of its newest node, live or gone: that is what the group launches.
+//! memory is left. The version of a launch template does not identify an image: with `$Latest`, or an alias of an image, what is
+//! launched changes while the version stays. A group without nodes has no image to look up, so its template uses the figures for the
+//! image of its newest node, even if that node is gone: that is what the group launches.
 //!
-//! Within one group, type and image the lowest figure wins, for a template may be low and never high. A minimum that no
-//! node shows any more for `MINIMUM_LIFE_DAYS`, while there are nodes, is forgotten: kubelets are configured anew, and
-//! disks replaced.
+//! Within one group, type and image, the lowest figure wins, because a template may be too low but never too high. A minimum that no
+//! node has shown for `MINIMUM_LIFE_DAYS`, although there were nodes, is forgotten: kubelets are reconfigured, and disks are replaced.
 
 mod document;
 mod node_report;
@@ -31,10 +30,10 @@ pub use node_report::{NodeIdentity, NodeReport};
 const IMAGES_MAX: usize = 4;
 /// Entries remembered in all; those seen longest ago go first. The largest clusters have a few hundred groups.
 const ENTRIES_MAX: usize = 1000;
-/// How long a minimum counts that no node shows any more.
+/// How long a minimum counts after the last node that showed it.
 const MINIMUM_LIFE_DAYS: u32 = 30;
 
-/// ResourceQuantities by resource.
+/// Quantities by resource.
 pub type ResourceQuantities = BTreeMap<String, Quantity>;
 
 /// What was seen, of all groups.
@@ -81,7 +80,7 @@ pub struct LearnedType {
 }
 
 impl Learned {
-    /// Takes in what one look at all nodes showed. Answers whether that changed anything.
+    /// Adds what one look at all nodes showed. Returns whether that changed anything.
     pub fn see(&mut self, node_reports: &[NodeReport], today: Day) -> bool {
         let before = self.clone();
         let mut now = Self::default();
@@ -108,7 +107,7 @@ impl Learned {
         let mut newest: BTreeMap<(&str, &str), &LearnedMinimum> = BTreeMap::new();
         for (key, seen) in &self.entries {
             let of_type = newest.entry((&key.group, &key.type_name)).or_insert(seen);
-            // Of two that are as new the one with less, for nothing tells which will be launched.
+            // Of two equally new ones, the one with less: either may be launched.
             let rank = |seen: &LearnedMinimum| (seen.newest.clone(), Reverse(seen.memory()));
             if rank(seen) > rank(of_type) {
                 *of_type = seen;
@@ -185,15 +184,15 @@ impl LearnedMinimum {
         take_lower(&mut self.allocatable, other.allocatable);
     }
 
-    /// Takes in the lowest figures of all nodes that there are today.
+    /// Adds the lowest figures of all nodes that exist today.
     fn renew(&mut self, today: Self) {
         let shown = is_below(&today.capacity, &self.capacity) && is_below(&today.allocatable, &self.allocatable);
         if shown || today.last.days_since(self.lowest) > MINIMUM_LIFE_DAYS {
             let newest = self.newest.clone().max(today.newest.clone());
-            // The same minimum keeps its node, lest nodes of one size take turns in it.
+            // An equal minimum keeps its node. Otherwise nodes of one size would take turns, and each turn would be saved.
             let same = self.capacity == today.capacity && self.allocatable == today.allocatable;
             let node = if same { self.node.clone() } else { today.node.clone() };
-            // A device whose plugin is not up yet is not gone.
+            // A device is missing as long as its plugin has not started.
             let capacity = with_devices(today.capacity.clone(), &self.capacity);
             let allocatable = with_devices(today.allocatable.clone(), &self.allocatable);
             *self = Self { node, newest, capacity, allocatable, ..today };
@@ -205,8 +204,8 @@ impl LearnedMinimum {
     }
 }
 
-/// A device that only one has is there, and its plugin not up yet on the other; anything else that one lacks is not in
-/// every node.
+/// A device that only one of them has is kept: on the other, its plugin has not started yet. Any other resource that one of them lacks
+/// is dropped, because not every node has it.
 fn take_lower(figures: &mut ResourceQuantities, mut others: ResourceQuantities) {
     figures.retain(|name, _| is_device(name) || others.contains_key(name));
     others.retain(|name, _| is_device(name) || figures.contains_key(name));

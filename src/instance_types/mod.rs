@@ -1,7 +1,6 @@
-//! What instance types hold: the tables that ship in the binary, the tables users give, what nodes were seen to hold, and
-//! what the cloud says live.
+//! What instance types have: from the tables that ship in the binary, users' tables, real nodes, and the cloud's API.
 //!
-//! [`Catalog`] answers for one type at a time, resource by resource, and says where every figure comes from.
+//! [`Catalog`] returns one type at a time, resource by resource, and says where every figure comes from.
 
 mod catalog;
 mod entry;

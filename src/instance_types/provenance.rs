@@ -23,7 +23,7 @@ pub enum Provenance {
         /// When such a node was seen last.
         seen: Day,
     },
-    /// What the cloud says of the type when asked (DescribeInstanceTypes, Resource SKUs).
+    /// The cloud's API (DescribeInstanceTypes, Resource SKUs).
     LiveDiscovery,
     /// The table that ships in the binary.
     Shipped {
@@ -32,12 +32,12 @@ pub enum Provenance {
     },
     /// The group itself, as the cloud describes it and what it launches: its zones, disks, labels and taints.
     Group,
-    /// The rule that says what a node keeps for itself.
+    /// The rule for what a node reserves.
     Profile {
         /// Its name in the configuration.
         name: &'static str,
     },
-    /// What kubelet does where nothing else is said.
+    /// The kubelet's default.
     Default,
 }
 
@@ -76,7 +76,7 @@ impl Day {
         humantime::parse_rfc3339(&format!("{text}T00:00:00Z")).ok().map(Self::of)
     }
 
-    /// How many days lie between `earlier` and this one; none where it is not earlier.
+    /// The days from `earlier` to this one; 0 if it is not earlier.
     pub(super) fn days_since(self, earlier: Self) -> u32 {
         self.0.saturating_sub(earlier.0)
     }
@@ -89,7 +89,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// A value, where it comes from, and what would have been said without that.
+/// A value, where it comes from, and the next most trusted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithProvenance<T> {
     /// The value.
@@ -101,7 +101,7 @@ pub struct WithProvenance<T> {
 }
 
 impl<T> WithProvenance<T> {
-    /// A value that nothing competes with.
+    /// A value without a runner-up.
     pub fn new(value: T, provenance: Provenance) -> Self {
         Self { value, provenance, runner_up: None }
     }
@@ -118,7 +118,7 @@ impl<T> WithProvenance<T> {
         std::iter::once((self.value, self.provenance)).chain(self.runner_up)
     }
 
-    /// The same sources for what `convert` makes of the values.
+    /// Converts the values and keeps their provenance.
     pub fn map<U>(self, mut convert: impl FnMut(T) -> U) -> WithProvenance<U> {
         let runner_up = self.runner_up.map(|(value, provenance)| (convert(value), provenance));
         WithProvenance { value: convert(self.value), provenance: self.provenance, runner_up }

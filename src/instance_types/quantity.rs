@@ -11,15 +11,15 @@ use thiserror::Error;
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 /// Kubernetes keeps a quantity's value in an int64.
 const UNITS_MAX: i128 = i64::MAX as i128;
-/// No sensible quantity is longer; what is longer is not worth parsing.
+/// The longest text that is parsed. No sensible quantity is longer.
 const LENGTH_MAX: usize = 64;
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// From 10⁻⁹ in steps of a thousand.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
-/// A resource quantity, as `k8s.io/apimachinery/pkg/api/resource.Quantity`: a number, and how it likes to be written.
+/// A resource quantity, as `k8s.io/apimachinery/pkg/api/resource.Quantity`: a number, and the kind of suffix it is written with.
 ///
-/// Equality and order are those of the number alone.
+/// Two quantities compare by the number alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -55,7 +55,7 @@ pub enum QuantityError {
 }
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
 
     /// A whole number of something that is counted (cores, pods, devices).
@@ -79,12 +79,12 @@ impl Quantity {
         Some(Self::bytes(bytes))
     }
 
-    /// The whole units in it (bytes, cores), rounded down; nothing where it is negative.
+    /// The whole units (bytes, cores), rounded down; 0 if it is negative.
     pub fn whole(self) -> u64 {
         u64::try_from(self.nanos / NANOS_PER_UNIT).unwrap_or_default()
     }
 
-    /// The thousandths in it, rounded down; nothing where it is negative, `u64::MAX` where there are more.
+    /// The thousandths, rounded down; 0 if it is negative, `u64::MAX` if there are more.
     pub fn whole_millis(self) -> u64 {
         u64::try_from((self.nanos / (NANOS_PER_UNIT / 1000)).max(0)).unwrap_or(u64::MAX)
     }
@@ -105,7 +105,7 @@ impl Quantity {
         self.nanos < 0
     }
 
-    /// What is left after `other` is taken away, and nothing where that would be less than nothing. Written as `self` is.
+    /// The difference, or zero if `other` is greater. Written as `self` is.
     #[must_use]
     pub fn less(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_sub(other.nanos).max(0), format: self.format }
@@ -229,7 +229,7 @@ impl Suffix {
 /// Kubernetes' canonical form: no fraction, and the largest suffix that needs none.
 impl fmt::Display for Quantity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // As Kubernetes does: below 1024, or with a fraction, binary suffixes have nothing to say.
+        // As Kubernetes does: below 1024, or with a fraction, there is no binary suffix.
         let binary = self.format == Format::Binary
             && self.nanos % NANOS_PER_UNIT == 0
             && self.nanos.abs() >= 1024 * NANOS_PER_UNIT;
@@ -250,7 +250,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Divides by `base` while nothing is left over, and says how often; at most `steps_max` times.
+/// Divides by `base` as long as there is no remainder, at most `steps_max` times. Returns the quotient and how often.
 fn reduce(mut value: i128, base: i128, steps_max: usize) -> (i128, usize) {
     let mut steps = 0;
     while steps < steps_max && value % base == 0 {
@@ -283,7 +283,7 @@ impl<'de> Deserialize<'de> for Quantity {
                 self.visit_str(&number.to_string())
             }
         }
-        // YAML hands numbers over as they are written, so nothing passes through a float.
+        // The YAML parser passes numbers on as they are written, so none is converted to a float.
         let quantity = deserializer.deserialize_str(QuantityVisitor)?;
         if quantity.is_negative() {
             return Err(D::Error::custom(format!("{quantity} is negative; a capacity cannot be")));

@@ -19,7 +19,7 @@ pub const SHIPPED_VERSION: &str = "2026-11-21";
 const AWS: &str = include_str!("../../instance-types/aws.yaml");
 const AZURE: &str = include_str!("../../instance-types/azure.yaml");
 
-/// Parsed at first use, one by one: a source on one cloud does not pay for the other's table.
+/// Each is parsed when it is first used: a source on one cloud does not pay for the other's table.
 static SHIPPED_AWS: LazyLock<Table> = LazyLock::new(|| Table::shipped_from("instance-types/aws.yaml", AWS));
 static SHIPPED_AZURE: LazyLock<Table> = LazyLock::new(|| Table::shipped_from("instance-types/azure.yaml", AZURE));
 
@@ -109,7 +109,7 @@ impl Table {
     fn shipped_from(origin: &str, text: &str) -> Self {
         let provenance = Provenance::Shipped { version: SHIPPED_VERSION };
         Self::parse_as(text, origin, provenance.clone()).unwrap_or_else(|error| {
-            // A test parses both, so this is not reached; a missing table is answered type by type all the same.
+            // A test parses both, so this is not reached. Without a table, each type is simply unknown.
             tracing::error!(%error, "the shipped capacity table cannot be read");
             Self { provenance, aws: BTreeMap::new(), azure: BTreeMap::new() }
         })

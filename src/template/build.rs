@@ -1,4 +1,4 @@
-//! From a group and its machine to a node, in memory and in bytes.
+//! From a group and its launch spec to a node, in memory and in bytes.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -37,18 +37,18 @@ pub struct Input<'a> {
     pub overrides: &'a GroupOverrides,
 }
 
-/// The node that the Cluster Autoscaler is told a group would add.
+/// The node that the Cluster Autoscaler expects a scale-up of the group to add.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeTemplate {
     /// The node.
     pub node: Node,
     /// The node as protobuf (k8s.io core/v1 Node). The same input makes the same bytes.
     pub bytes: Bytes,
-    /// Every value of the node that was decided on, in order of path.
+    /// Every value of the node that was decided, in order of path.
     pub values: Vec<Value>,
-    /// What a node of the group is bought as. Of several instance types, the first.
+    /// How a node of the group is bought: the first of several instance types.
     pub offer: Offer,
-    /// How far the group's instance types are apart, by resource of which they have different amounts.
+    /// How much the group's instance types differ, by resource.
     pub spreads: Spreads,
 }
 
@@ -61,7 +61,7 @@ pub struct Value {
     pub value: String,
     /// Where it comes from.
     pub provenance: Provenance,
-    /// What it would be without that source, and where that comes from.
+    /// The next most trusted value, and where it comes from.
     pub runner_up: Option<(String, Provenance)>,
 }
 
@@ -118,8 +118,8 @@ fn offer(input: &Input<'_>, labels: &Labels) -> Offer {
     }
 }
 
-/// The rule by which nodes keep something for themselves: the configuration's word before the cloud's. Of nodes that no
-/// cloud claims to have set up it is that of a plain kubelet.
+/// The rule by which nodes reserve resources: the configuration's before the cloud's. Nodes that no cloud's service sets up have the
+/// rule of a plain kubelet.
 fn profile(input: &Input<'_>) -> WithProvenance<ReservedProfile> {
     let given = input.overrides.reserved.profile.map(|profile| (profile, Provenance::GroupOverride));
     let of_cloud = input.launch.reserved.map(|profile| (profile, Provenance::Group));
@@ -159,7 +159,7 @@ fn conditions() -> Vec<NodeCondition> {
     ]
 }
 
-/// `<group>-template-<hash>`: the same every time, for a label that changes makes two templates of one group differ.
+/// `<group>-template-<hash>`: the same every time, because a label that changes would make two templates of one group differ.
 fn node_name(group: &str) -> String {
     let stem = group.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
     let stem: String = stem.take(NAME_STEM_MAX).collect();

@@ -1,4 +1,4 @@
-//! Capacity and allocatable of a group's nodes, resource by resource.
+//! The capacity and the allocatable resources of a group's nodes.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ pub(super) const CPU: &str = "cpu";
 pub(super) const MEMORY: &str = "memory";
 pub(super) const PODS: &str = "pods";
 pub(super) const EPHEMERAL: &str = "ephemeral-storage";
-/// Addresses for pods on Windows: the resource of a controller of EKS, which counts them on nodes with Windows only.
+/// Addresses for pods on Windows: a resource of an EKS controller, which counts them only on Windows nodes.
 const WINDOWS_ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 const NVIDIA: &str = "nvidia.com/gpu";
-/// What the device plugin that AKS has on Windows calls NVIDIA's GPUs.
+/// NVIDIA's GPUs, as the device plugin of AKS on Windows calls them.
 const DIRECTX: &str = "microsoft.com/directx";
 /// A file system keeps a part of its disk for itself and for boot partitions: up to 3.9 % on ext4 (8 GiB on Ubuntu; 3.3 %
 /// on AKS), 0.4 % on XFS. 4 % is never too little.
@@ -27,24 +27,24 @@ const FILE_SYSTEM_PER_MILLE: u64 = 40;
 
 pub(super) type Resources = BTreeMap<String, WithProvenance<Quantity>>;
 
-/// What the nodes of a group hold.
+/// What the nodes of a group have.
 pub(super) struct NodeResources {
     pub(super) capacity: Resources,
     pub(super) allocatable: Resources,
     /// `None` where types differ or it is not known.
     pub(super) architecture: Option<WithProvenance<Architecture>>,
-    /// How far the types of the group are apart.
+    /// How much the types of the group differ.
     pub(super) spreads: Spreads,
 }
 
-/// What the nodes of one instance type hold.
+/// What the nodes of one instance type have.
 struct TypeResources {
     capacity: Resources,
     allocatable: Resources,
     architecture: Option<WithProvenance<Architecture>>,
 }
 
-/// The least that any instance type of the group holds, of each resource.
+/// Of each resource, the least that any instance type of the group has.
 pub(super) fn node_resources(input: &Input<'_>, profile: ReservedProfile) -> Result<NodeResources, TemplateError> {
     let explicit = explicit(input);
     let types = &input.launch.types;
@@ -64,7 +64,7 @@ pub(super) fn node_resources(input: &Input<'_>, profile: ReservedProfile) -> Res
     Ok(NodeResources { capacity, allocatable, architecture, spreads })
 }
 
-/// Resource by resource the smaller; a resource that one of them lacks is in neither's nodes for certain.
+/// Of each resource, the smaller amount. A resource that one of them lacks is left out: not every node has it.
 fn minimum(mut one: Resources, other: &Resources) -> Resources {
     one.retain(|name, _| other.contains_key(name));
     for (name, quantity) in &mut one {
@@ -77,7 +77,7 @@ fn minimum(mut one: Resources, other: &Resources) -> Resources {
 
 pub(super) type Candidates = BTreeMap<String, Vec<(Quantity, Provenance)>>;
 
-/// What tags and configuration say of every node of the group, whatever its type. Most trusted first.
+/// What the tags and the configuration set for every node of the group, whatever its type; most trusted first.
 fn explicit(input: &Input<'_>) -> Candidates {
     let mut explicit = Candidates::new();
     for (name, text) in input.hints.resources.iter().chain(&input.launch.resources) {
@@ -139,7 +139,7 @@ fn type_resources(
         operating_system: input.launch.operating_system,
         cpu: cpu.value,
         memory: memory.value,
-        // Where a table says that there is more than is sold, it is right about what is sold, too.
+        // If a table has more than the cloud sells, the table also decides what the cloud sells.
         nominal_memory: known.as_ref().and_then(|known| known.nominal_memory).unwrap_or_default().max(memory.value),
         memory_is_estimated,
         ephemeral_storage: capacity.get(EPHEMERAL).map(|storage| storage.value),
@@ -164,7 +164,7 @@ fn network_pods(known: &TypeCapacity) -> Option<u32> {
     known.network_pods.or_else(|| known.pods.as_ref().map(|pods| pods.value))
 }
 
-/// What is said of the group before what is known of the type.
+/// What is set for the group comes before what is known about the type.
 fn trusted(
     explicit: &Candidates,
     name: &str,
@@ -174,7 +174,7 @@ fn trusted(
     WithProvenance::first(explicit.chain(known.into_iter().flat_map(WithProvenance::into_candidates)))
 }
 
-/// Of a type's processors those that the launch leaves on.
+/// The processors of a type that the launch leaves switched on.
 fn enabled_cpus(input: &Input<'_>, of_type: WithProvenance<Quantity>) -> WithProvenance<Quantity> {
     match input.launch.cpus_max.map(Quantity::units).filter(|most| *most < of_type.value) {
         Some(most) => WithProvenance {
@@ -186,8 +186,8 @@ fn enabled_cpus(input: &Input<'_>, of_type: WithProvenance<Quantity>) -> WithPro
     }
 }
 
-/// Everything but cpu, memory and pods. A resource of which there is none is left out: a key with nothing in it makes a
-/// node without GPU look like one whose GPU is not ready yet.
+/// Everything but cpu, memory and pods. Leaves out resources with an amount of zero: such a key makes a node without a GPU look like
+/// one whose GPU is not ready yet.
 fn other_resources(
     input: &Input<'_>,
     explicit: &Candidates,
@@ -220,7 +220,7 @@ fn other_resources(
     resources
 }
 
-/// The disk with pods' ephemeral storage, in bytes: the machine's own ones where the node joins them and has any, else the
+/// The disk for the pods' ephemeral storage, in bytes: the instance's own disks if it has any and the node combines them, else the
 /// volume that it is launched with.
 fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<WithProvenance<Quantity>> {
     let volume = input
@@ -234,14 +234,14 @@ fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<With
     if own.value.is_zero() { volume } else { Some(own) }
 }
 
-/// What is left of a disk with a file system on it, in whole KiB.
+/// What a file system leaves of a disk, in whole KiB.
 fn formatted(disk: Quantity) -> Quantity {
     let bytes = disk.whole();
     let kept = bytes.div_ceil(1000).saturating_mul(FILE_SYSTEM_PER_MILLE);
     Quantity::bytes(bytes.saturating_sub(kept) / 1024 * 1024)
 }
 
-/// Capacity less what is kept; memory also less the huge pages set aside in it, as the kubelet does.
+/// Capacity less the reserve. Memory is also reduced by the huge pages in it, as the kubelet does.
 fn allocatable(capacity: &Resources, kept: &Resources) -> Resources {
     let pages = capacity.iter().filter(|(name, _)| name.starts_with("hugepages-"));
     let pages = pages.fold(Quantity::ZERO, |sum, (_, pages)| sum.plus(pages.value));

@@ -2,8 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a template cannot be built. The group alone is affected; nothing changes until its configuration, the tables or
-/// what the cloud says of it does.
+/// Why a template cannot be built. Only the group is affected, until its configuration, the tables or the cloud's description change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TemplateError {
     /// The group names no instance type.
@@ -12,7 +11,7 @@ pub enum TemplateError {
         /// The group's ID.
         group: String,
     },
-    /// Neither a table nor the cloud knows the type, and nothing else says what it holds.
+    /// Neither a table nor the cloud knows the type, and neither tags nor the configuration say what it has.
     #[error(
         "group {group}: nothing is known of instance type {type_name}; add it to a table under instanceTypes: \
          ({table}: {{{type_name}: {{cpu: …, memory: …, arch: …}}}}), or give the group capacity: {{cpu: …, memory: …}}"
@@ -25,7 +24,7 @@ pub enum TemplateError {
         /// The key of its cloud in a table.
         table: &'static str,
     },
-    /// A table knows the type, but not this of it.
+    /// A table knows the type, but not this resource.
     #[error(
         "group {group}: the {resource} of instance type {type_name} is not known; add it to its entry in a table under \
          instanceTypes:, or give the group capacity: {{{resource}: …}}"

@@ -10,11 +10,11 @@ use crate::instance_types::{Provenance, WithProvenance};
 
 pub(super) type Labels = BTreeMap<String, WithProvenance<String>>;
 
-/// What Azure's nodes carry as their zone in a group without zones.
+/// The zone label of Azure's nodes in a group without zones.
 const AZURE_NO_ZONE: &str = "0";
 
-/// Every label: a tag of the group before an override, that before what the cloud's node machinery sets, that before what
-/// follows from the machine.
+/// Every label. A tag of the group wins over an override, that over what the cloud's service sets, and that over what follows from
+/// the instance.
 pub(super) fn labels(
     input: &Input<'_>,
     node_name: &str,
@@ -39,8 +39,8 @@ pub(super) fn labels(
 
 type Label = (&'static str, String, Provenance);
 
-/// What follows from the machine. The `beta` names are deprecated, yet kubelets and cloud controllers still set them, and
-/// pods still select by them.
+/// What follows from the instance. The `beta` names are deprecated, but kubelets and cloud controllers still set them, and pods still
+/// select by them.
 fn generated(
     input: &Input<'_>,
     node_name: &str,
@@ -75,8 +75,8 @@ fn generated(
     Ok(labels)
 }
 
-/// One of the group's zones, always the same one while the zones are: a template that wanders from zone to zone makes
-/// pods with volumes schedulable at one moment and not at the next.
+/// One of the group's zones, the same one as long as the zones do not change: if the zone of a template changed, pods with volumes
+/// would be schedulable at one moment and not at the next.
 fn zone<'a>(input: &Input<'a>) -> Result<&'a str, TemplateError> {
     let mut zones: Vec<&str> = input.launch.zones.iter().map(String::as_str).collect();
     zones.sort_unstable();
@@ -90,7 +90,7 @@ fn zone<'a>(input: &Input<'a>) -> Result<&'a str, TemplateError> {
     Ok(usize::try_from(choice).ok().and_then(|choice| zones.get(choice)).copied().unwrap_or(AZURE_NO_ZONE))
 }
 
-/// Every taint, one per key and effect: a tag's before an override's before the node machinery's.
+/// Every taint, one per key and effect. A tag wins over an override, and that over what the cloud's service sets.
 pub(super) fn taints(input: &Input<'_>) -> Vec<WithProvenance<Taint>> {
     let mut taints: Vec<WithProvenance<Taint>> = Vec::new();
     let given = [

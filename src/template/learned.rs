@@ -1,11 +1,11 @@
-//! What nodes of a group were seen to keep and to hold, in place of rules and estimates.
+//! What the nodes of a group really have and reserve, in place of rules and estimates.
 
 use super::capacity::{EPHEMERAL, MEMORY, Resources};
 use super::overrides::ReservedRule;
 use crate::instance_types::{LearnedType, Provenance, Quantity, ResourceQuantities, WithProvenance};
 
-/// What a node keeps of each resource: as seen, before what the profile says. Where the configuration says anything of
-/// it, that counts alone.
+/// What a node reserves of each resource: learned figures win over the profile. If the configuration sets any of it, only that
+/// counts.
 pub(super) fn kept(
     by_rule: Resources,
     rule: &ReservedRule,
@@ -15,7 +15,7 @@ pub(super) fn kept(
     let Some(seen) = seen.filter(|_| *rule == ReservedRule::default()) else { return by_rule };
     let mut kept = by_rule;
     for (name, amount) in amounts(&seen.capacity, &seen.allocatable) {
-        // A share of the disk is kept: what was seen of another disk says nothing of this one.
+        // A share of the disk is reserved, so a node with another disk says nothing about this one.
         let same =
             name != EPHEMERAL || capacity.get(EPHEMERAL).is_some_and(|storage| storage.provenance == seen.provenance);
         let known = kept.remove(name);
@@ -32,7 +32,7 @@ pub(super) fn kept(
     kept
 }
 
-/// Capacity less allocatable. The huge pages set aside in memory are no reserve: they are taken off it beside.
+/// Capacity less allocatable. Huge pages are not part of the reserve: the kubelet subtracts them as well.
 fn amounts<'a>(
     capacity: &'a ResourceQuantities,
     allocatable: &'a ResourceQuantities,

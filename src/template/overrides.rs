@@ -1,4 +1,4 @@
-//! What the configuration says of a group's nodes.
+//! What the configuration sets for a group's nodes.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::cloud::{ReservedProfile, Taint};
 use crate::instance_types::memory_model::Overhead;
 use crate::instance_types::{Quantity, QuantityError};
 
-/// What the entries under `groups:` that match a group say of its nodes, merged.
+/// What the entries under `groups:` that match a group set for its nodes, merged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupOverrides {
     /// `capacity:` by resource.
@@ -20,14 +20,14 @@ pub struct GroupOverrides {
     pub taints: Vec<Taint>,
     /// `reserved:`
     pub reserved: ReservedRule,
-    /// `memoryOverhead:`; what is kept of nominal memory is estimated where it is absent.
+    /// `memoryOverhead:`; without it, what the hypervisor and the kernel keep is estimated.
     pub memory_overhead: Option<Overhead>,
 }
 
-/// What a node keeps for itself, as the configuration says. What is absent here is as the profile says.
+/// What a node reserves, by the configuration. The profile decides what is absent here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReservedRule {
-    /// `profile:`; the cloud's guess, then its family's default, where it is absent.
+    /// `profile:`; without it, what the cloud's adapter recognises, then the default of its family.
     pub profile: Option<ReservedProfile>,
     /// `maxPods:`, the kubelet's own.
     pub max_pods: Option<u32>,
@@ -35,17 +35,16 @@ pub struct ReservedRule {
     pub kube_reserved: BTreeMap<String, Quantity>,
     /// `systemReserved:` by resource, as the kubelet's.
     pub system_reserved: BTreeMap<String, Quantity>,
-    /// `evictionHard:` by signal, as the kubelet's; `memory.available` and `nodefs.available` bear on a template.
+    /// `evictionHard:` by signal, as the kubelet's; only `memory.available` and `nodefs.available` affect a template.
     pub eviction_hard: BTreeMap<String, Threshold>,
 }
 
 /// A kubelet's eviction threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// So much, in bytes.
+    /// This amount, in bytes.
     Amount(Quantity),
-    /// This share of the capacity, from 0 to 1. Single precision, as the kubelet has it: its rounding shows in what it
-    /// reports.
+    /// This share of the capacity, from 0 to 1. In single precision, as in the kubelet: the rounding shows in what it reports.
     Share(f32),
 }
 
@@ -81,7 +80,7 @@ impl Threshold {
             Self::Amount(amount) => return amount,
             Self::Share(share) => share,
         };
-        // A float is mantissa · 2^exponent, so the product can be had in whole numbers.
+        // A float is mantissa · 2^exponent, so the product can be computed in whole numbers.
         let bits = share.to_bits();
         let mantissa = u128::from(bits & 0x007f_ffff | 0x0080_0000);
         let exponent = bits >> 23 & 0xff;
@@ -95,7 +94,7 @@ impl Threshold {
 }
 
 impl GroupOverrides {
-    /// Adds what a later entry says, which wins value by value.
+    /// Adds a later entry, whose values win.
     pub fn merge(&mut self, later: Self) {
         let Self { capacity, labels, taints, reserved, memory_overhead } = later;
         self.capacity.extend(capacity);

@@ -1,15 +1,15 @@
 //! The kubelet's limit of pods.
 //!
-//! It is a setting of the kubelet, which no cloud shows as such. Configuration, tags and what a machine is started with
-//! say it exactly. Nodes of EKS have what their network interfaces serve, unless EKS caps it. Everything else has the
-//! kubelet's default: also a cluster of one's own on AWS, whose network need not be the one that counts addresses.
+//! It is a setting of the kubelet, which no cloud's API shows. The configuration, tags and user data give it exactly. EKS nodes have
+//! what their network interfaces serve, unless EKS caps it. All others have the kubelet's default, self-managed clusters on AWS
+//! included: their network need not be the one that counts addresses.
 
 use super::build::Input;
 use super::capacity::{Candidates, PODS};
 use crate::cloud::{Family, OperatingSystem, ReservedProfile};
 use crate::instance_types::{Provenance, Quantity, TypeCapacity, WithProvenance};
 
-/// The kubelet's own default. On AKS it is that of kubenet, and the lowest of those where no address is set aside for each
+/// The kubelet's own default. On AKS, kubenet has it, too: the lowest default among networks that do not reserve an address for each
 /// pod.
 const DEFAULT: u32 = 110;
 /// EKS caps managed node groups at 110 pods below 30 processors and at 250 from there on.
@@ -17,8 +17,8 @@ const MANAGED_MAX: u32 = 250;
 const MANAGED_SMALL_MAX: u32 = 110;
 const MANAGED_SMALL_CPUS: u32 = 30;
 
-/// The limit: `maxPods:`, then what is said of the group, the user's table, what the launch says; then, on EKS, what the
-/// network interfaces serve; then the default.
+/// The limit: `maxPods:`, then the group's tags and overrides, the user's table, the launch; then, on EKS, what the network interfaces
+/// serve; then the default.
 pub(super) fn pods(
     input: &Input<'_>,
     explicit: &Candidates,
@@ -29,12 +29,12 @@ pub(super) fn pods(
     let max_pods = input.overrides.reserved.max_pods.map(|pods| (Quantity::units(pods), Provenance::GroupOverride));
     let explicit = explicit.get(PODS).into_iter().flatten().cloned();
     let known = known.and_then(|known| known.pods.clone()).into_iter().flat_map(WithProvenance::into_candidates);
-    // What users write and what nodes were seen with are limits; what clouds and shipped tables say is the network's figure.
+    // Users and real nodes give limits; clouds and shipped tables give what the network serves.
     let is_limit =
         |provenance: &Provenance| matches!(provenance, Provenance::UserTable { .. } | Provenance::Learned { .. });
     let (limits, of_network): (Vec<_>, Vec<_>) = known.partition(|(_, provenance)| is_limit(provenance));
     let of_launch = input.launch.max_pods.map(|pods| (pods, Provenance::Group));
-    // The network of nodes with Windows counts addresses as a resource of its own.
+    // On Windows nodes, the network counts addresses as a separate resource.
     let counts_addresses = profile == ReservedProfile::Eks
         && input.family == Family::Aws
         && input.launch.operating_system == OperatingSystem::Linux;

@@ -1,4 +1,4 @@
-//! What a node keeps for kubelet and system, by profile: the difference between capacity and allocatable.
+//! What a node reserves for the kubelet and the system, by profile: the difference between capacity and allocatable.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub fn parse_profile(name: &str) -> Option<ReservedProfile> {
     PROFILES.into_iter().find(|profile| profile_name(*profile) == name)
 }
 
-/// What the rules ask about a node.
+/// The properties of a node that the rules depend on.
 pub(super) struct NodeSize {
     pub(super) operating_system: OperatingSystem,
     pub(super) cpu: Quantity,
@@ -43,7 +43,7 @@ pub(super) struct NodeSize {
     pub(super) memory: Quantity,
     /// As the cloud sells it, in bytes.
     pub(super) nominal_memory: Quantity,
-    /// Whether `memory` was estimated from what is sold, so that a kubelet may report more.
+    /// Whether `memory` is an estimate, so that a kubelet may report more.
     pub(super) memory_is_estimated: bool,
     /// Size of the file system for pods' ephemeral storage, in bytes, where it is known.
     pub(super) ephemeral_storage: Option<Quantity>,
@@ -61,7 +61,7 @@ struct Settings {
     eviction: BTreeMap<String, Threshold>,
 }
 
-/// How much of each resource a node keeps. With overrides the runner-up is what the profile would have kept.
+/// How much of each resource a node reserves. With overrides, the runner-up is what the profile would reserve.
 pub(super) fn reserved(
     rule: &ReservedRule,
     profile: ReservedProfile,
@@ -123,7 +123,7 @@ fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
     match profile {
         ReservedProfile::Eks => {
             settings.kube.insert(CPU.into(), eks_cpu(size.cpu));
-            // nodeadm counts the pods of the network interfaces, whatever limit the kubelet then is given.
+            // nodeadm counts the pods that the network interfaces serve, whatever the kubelet's limit is.
             settings.kube.insert(MEMORY.into(), mebibytes(255 + 11 * u64::from(size.network_pods)));
             settings.kube.insert(EPHEMERAL.into(), mebibytes(1024));
         }
@@ -149,7 +149,7 @@ fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
     if aks && size.operating_system == OperatingSystem::Windows {
         settings.system.insert(MEMORY.into(), mebibytes(2048));
         if profile == ReservedProfile::AksLegacy {
-            // Before 1.29 that stands in place of all thresholds, as two nodes show; of later ones nothing is known.
+            // Before 1.29, this replaces all thresholds, as two nodes show. No later node was seen.
             return settings;
         }
     }
@@ -180,7 +180,7 @@ fn millis(count: u64) -> Quantity {
     Quantity::millis(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// No machine has as many thousandths of a core; it keeps the arithmetic below from overflowing.
+/// More thousandths of a core than any instance has. It keeps the arithmetic below from overflowing.
 const CPU_MILLIS_MAX: u64 = 1 << 40;
 
 /// 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the rest (nodeadm, Karpenter, GKE).
@@ -217,8 +217,8 @@ fn reported_most(size: &NodeSize) -> Quantity {
     Quantity::bytes(nominal - nominal / 64)
 }
 
-/// OpenShift has two habits: 1 GiB, or (`autoSizingReserved`, as managed OpenShift has it) the brackets of the whole GiB
-/// the kubelet reports. Nothing tells which, so this is the greater one; `systemReserved: {memory: 1Gi}` says the first.
+/// OpenShift reserves 1 GiB, or (`autoSizingReserved`, as in managed OpenShift) the brackets of the whole GiB that the kubelet reports.
+/// Which of them cannot be seen from outside, so this is the greater one; `systemReserved: {memory: 1Gi}` sets the first.
 fn openshift_memory(reported: Quantity) -> Quantity {
     let gib = reported.whole() / (1024 * MIB);
     let hundredths = graduated(gib * 100, &memory_brackets(100));

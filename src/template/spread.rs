@@ -1,13 +1,13 @@
-//! How far the instance types of a group are apart: its template is the least of them, so what the greater ones have more
-//! is lost to the Cluster Autoscaler until their nodes are there.
+//! How much the instance types of a group differ. Its template has the least of each resource, so the Cluster Autoscaler sees what
+//! larger types have beyond that only when their nodes exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::capacity::{CPU, MEMORY, Resources};
 use crate::instance_types::Quantity;
 
-/// The Cluster Autoscaler takes all nodes of a group for equal. From this ratio on, a scale-up makes about as many nodes
-/// again as are needed.
+/// The Cluster Autoscaler assumes that all nodes of a group are equal. From this ratio on, a scale-up adds about twice as many nodes as
+/// are needed.
 const WIDE: f64 = 2.0;
 
 /// The least and the most of a resource among the instance types of a group.
@@ -15,32 +15,32 @@ const WIDE: f64 = 2.0;
 pub struct Spread {
     /// What the template promises.
     pub least: Quantity,
-    /// A type that has so much.
+    /// A type that has this amount.
     pub least_type: String,
-    /// What a node may have instead.
+    /// The most that a node may have.
     pub most: Quantity,
-    /// A type that has so much.
+    /// A type that has this amount.
     pub most_type: String,
 }
 
-/// Spreads by resource, of those resources of which types have different amounts.
+/// The spreads of the resources that the types have different amounts of.
 pub type Spreads = BTreeMap<String, Spread>;
 
 impl Spread {
-    /// The most as a multiple of the least: more than 1, infinite where a type has nothing of the resource.
+    /// The most divided by the least: more than 1, infinite if a type has none of the resource.
     pub fn ratio(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let [least, most] = [self.least, self.most].map(|quantity| quantity.whole_millis() as f64);
         if least > 0.0 { most / least } else { f64::INFINITY }
     }
 
-    /// Whether the types are so far apart that the group should be told of.
+    /// Whether the types differ so much that it should be reported.
     pub fn is_wide(&self) -> bool {
         self.ratio() > WIDE
     }
 }
 
-/// What is wrong with a group whose types are far apart in processors or memory; `None` where they are not.
+/// What is wrong with a group whose types differ a lot in processors or memory; `None` if they do not.
 pub fn complaint(spreads: &Spreads) -> Option<String> {
     let wide: Vec<String> = [CPU, MEMORY]
         .into_iter()
@@ -58,7 +58,7 @@ pub fn complaint(spreads: &Spreads) -> Option<String> {
     })
 }
 
-/// The spreads of types, each given with what it holds.
+/// The spreads of types, each given with what it has.
 pub(super) fn spreads(types: &[(&str, &Resources)]) -> Spreads {
     let names: BTreeSet<&String> = types.iter().flat_map(|(_, resources)| resources.keys()).collect();
     let spread = |name: &String| {

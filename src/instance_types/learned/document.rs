@@ -1,4 +1,4 @@
-//! What was seen, as the text that outlives the process.
+//! What was learned, as the text that is kept over restarts.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ struct Entry {
 }
 
 impl Learned {
-    /// Reads a text. An entry that says nothing usable is passed over.
+    /// Reads a text. Ignores entries that are not usable.
     pub fn parse(text: &str) -> Result<Self, LearnedError> {
         #[derive(Deserialize)]
         struct Form {

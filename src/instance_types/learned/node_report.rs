@@ -8,8 +8,8 @@ use crate::instance_types::provenance::Day;
 use crate::instance_types::quantity::Quantity;
 use crate::instance_types::table::fold;
 
-/// Resources kept of a node, names kept of a resource, and texts kept of a node: nodes have a handful of resources with
-/// names of a few dozen letters, and what somebody writes into a node's status must not fill the memory.
+/// The most resources kept of a node, and the longest names and texts: nodes have a handful of resources with names of a few dozen
+/// letters, and whatever is written into a node's status must not fill the memory.
 const RESOURCES_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 128;
 const TEXT_BYTES_MAX: usize = 256;
@@ -26,10 +26,10 @@ pub struct NodeReport {
     allocatable: ResourceQuantities,
 }
 
-/// Which node it is.
+/// Identifies the node.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeIdentity<'a> {
-    /// Its group, named for good (`source/name`).
+    /// Its group, under its permanent name (`source/name`).
     pub group: &'a str,
     /// The group's cloud.
     pub family: Family,
@@ -44,7 +44,7 @@ pub struct NodeIdentity<'a> {
 }
 
 impl NodeReport {
-    /// A report; `None` where the node does not say what is needed of it.
+    /// A report; `None` if the node lacks something that is needed.
     ///
     /// A resource of which there is none is not learned: a device plugin may not be up yet. Nor is a device of which not
     /// all are healthy.

@@ -1,4 +1,4 @@
-//! Classes of machines that keep memory alike, and what each keeps.
+//! Classes of instance types that keep the same share of memory, and what each keeps.
 
 use super::Host;
 use crate::cloud::{Architecture, Family};
@@ -10,14 +10,14 @@ const SMALL_KIB: u64 = 2048 * MIB;
 /// The kernel's bounce buffers.
 const BOUNCE_KIB: u64 = 64 * MIB;
 /// Nodes on CentOS and RHEL 7 keep 155 to 165 MiB more than others of their type and time, their kernels 20 MiB less than
-/// today's. Nothing else tells such a node, so each one of a class pays.
+/// today's. Such a node cannot be recognised beforehand, so every type of the class is estimated lower.
 const CRASH_KERNEL_KIB: u64 = 140 * MIB;
-/// A share of the memory may be promised too much for the sake of those images: 0.5 %, one part in this many.
+/// For those images, the estimate may be too high by one part in this many: 0.5 %.
 const CRASH_KERNEL_LESS: u64 = 200;
 /// Shares are in hundredths of a percent.
 const WHOLE: u64 = 10_000;
 
-/// Machines that keep memory alike.
+/// Instance types that keep the same share of memory.
 #[derive(Debug)]
 pub(super) struct Class {
     /// For people.
@@ -25,7 +25,7 @@ pub(super) struct Class {
     /// In hundredths of a percent of nominal memory.
     share: u64,
     fixed_mib: u64,
-    /// Whether images with a crash kernel were seen on such machines.
+    /// Whether images with a crash kernel were seen on such instances.
     crash_kernel: bool,
     architecture: Architecture,
     /// Whether a type of that family is one of them: its letters, its generation, what follows.
@@ -37,8 +37,8 @@ use Architecture::{Amd64, Arm64};
 /// Each comment says how many nodes of the class were seen, their sizes, and the least, median and greatest difference of the
 /// estimate to the capacity they report, in percent of that; docs/templates.md has each node.
 ///
-/// A type that fits no class is taken for the one that would keep most. Generations from 8 on are left to that rule on
-/// purpose: nothing was seen of them.
+/// A type in no class is estimated by the class that would keep most. This is on purpose for generations from 8 on: no node of
+/// them was seen.
 const AWS: [Class; 7] = [
     // 27 nodes, 2 to 64 GiB: -6.2/-0.7/+0.3. Above: CentOS and RHEL.
     // Lowest: c4.large, whose 3.75 GiB need no bounce buffers.
@@ -155,13 +155,13 @@ impl Class {
         if self.crash_kernel {
             large += CRASH_KERNEL_KIB.saturating_sub(nominal_kib / CRASH_KERNEL_LESS);
         }
-        // It sets in at a half of what is beyond, so that more memory never means a lower estimate.
+        // It grows with half of the memory beyond 2 GiB, so that more memory never means a lower estimate.
         let large = large.min(nominal_kib.saturating_sub(SMALL_KIB) / 2);
         nominal_kib.saturating_mul(self.share).div_ceil(WHOLE) + self.fixed_mib * MIB + large
     }
 }
 
-/// What a machine of that size keeps at most, on Linux.
+/// The most that an instance of that size keeps, on Linux.
 pub(super) fn kept_kib(host: &Host<'_>, nominal_kib: u64) -> u64 {
     match class_of(host) {
         Some(class) => class.kept_kib(nominal_kib),

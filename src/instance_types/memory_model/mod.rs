@@ -1,6 +1,6 @@
 //! How much of the memory that a cloud sells a kubelet reports: hypervisor, firmware and kernel keep a share.
 //!
-//! Four parts make up what is kept, and each has a cause:
+//! They keep four parts, each for a reason:
 //!
 //! - a share of the memory: the kernel describes each page of 4 KiB in 64 bytes, 1.5625 % on every Linux node; Nitro hosts
 //!   keep another 1 to 2 %, Xen and Azure hosts next to nothing;
@@ -9,11 +9,11 @@
 //! - above 2 GiB, on classes of machines where such images were seen, the memory that RHEL's and CentOS's kernels set aside
 //!   for a crash dump (`crashkernel=auto`, 160 MiB).
 //!
-//! How much goes by class of machine (`class.rs`). The classes are upper bounds, fitted to 222 nodes whose kubelets' reports
-//! are public, for an estimate may be low, never high: a template that promises more than the node has makes the Cluster
-//! Autoscaler add nodes for ever. `docs/templates.md` holds every node, what is estimated for it, and the error. What
-//! cannot be known beforehand (which of two generations of hosts an m5 lands on, which kernel an image brings) is taken at
-//! its worst; a table's `memory:`, a tag or a group's `memoryOverhead:` says it exactly.
+//! How much depends on the class of instance type (`class.rs`). The classes are upper bounds, fitted to 222 nodes whose kubelets'
+//! reports are public. An estimate may be too low but never too high: a template that promises more than the node has makes the
+//! Cluster Autoscaler add nodes forever. `docs/templates.md` lists every node, its estimate and the error. Where something cannot be
+//! known beforehand (which of two generations of hosts an m5 gets, which kernel an image has), the estimate assumes the worst; a
+//! table's `memory:`, a tag or a group's `memoryOverhead:` gives the exact figure.
 
 mod class;
 mod overhead;
@@ -25,25 +25,25 @@ pub use overhead::{Overhead, OverheadError};
 use super::quantity::Quantity;
 use crate::cloud::{Architecture, Family, OperatingSystem};
 
-/// Windows reports the memory as sold. Of two nodes on Azure one lacked 0.4 MiB of it.
+/// Windows reports the memory as sold. Of two nodes on Azure, one reported 0.4 MiB less.
 const WINDOWS_KIB: u64 = 1024;
 
 /// What decides how much of its memory a node keeps from its kubelet.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'a> {
-    /// Whose machine it is.
+    /// Its cloud.
     pub family: Family,
     /// Its type, in any case.
     pub type_name: &'a str,
-    /// `None` where it is not known, and is taken to be what the type's name says.
+    /// `None` if it is not known; the type's name then decides.
     pub architecture: Option<Architecture>,
-    /// What it runs.
+    /// Its operating system.
     pub operating_system: OperatingSystem,
     /// The share that the user says is kept; replaces the estimate.
     pub overhead: Option<Overhead>,
 }
 
-/// The name of the class by which the memory of a host is estimated; `None` where its type is of none, and the most careful
+/// The name of the class by which the memory of a host is estimated; `None` if its type is in no class, so that the most careful
 /// estimate applies.
 pub fn class_name(host: &Host<'_>) -> Option<&'static str> {
     if reports_all(host) {
@@ -52,7 +52,7 @@ pub fn class_name(host: &Host<'_>) -> Option<&'static str> {
     class::class_of(host).map(|class| class.name)
 }
 
-/// The capacity a kubelet will report at least, in whole KiB, of `nominal` bytes as the cloud sells them.
+/// The least capacity that a kubelet will report, in whole KiB, if the cloud sells `nominal` bytes.
 pub fn reported(host: &Host<'_>, nominal: Quantity) -> Quantity {
     if let Some(overhead) = host.overhead {
         // Karpenter knows this deduction for AWS alone.
@@ -64,7 +64,7 @@ pub fn reported(host: &Host<'_>, nominal: Quantity) -> Quantity {
     Quantity::bytes(nominal_kib.saturating_sub(kept_kib) * 1024)
 }
 
-/// Windows, where it was seen: on AWS it was not.
+/// Whether the kubelet reports all of the memory: Windows on Azure does. No such node was seen on AWS.
 fn reports_all(host: &Host<'_>) -> bool {
     host.family == Family::Azure && host.operating_system == OperatingSystem::Windows
 }

@@ -10,7 +10,7 @@ use crate::instance_types::Quantity;
 /// A hundred percent, in thousandths of a percent.
 const WHOLE: u32 = 100_000;
 const MIB: u64 = 1 << 20;
-/// Karpenter takes this off machines on Graviton before it takes the share, for the memory Linux keeps for devices there.
+/// Karpenter subtracts this on Graviton before it takes the share, for the memory that Linux keeps for devices there.
 const GRAVITON_MIB: u64 = 64;
 
 /// A share of a machine's nominal memory that hypervisor and kernel keep, below 100 %.
@@ -26,7 +26,7 @@ pub enum OverheadError {
     /// Not of the form, or too fine.
     #[error("{0:?} is not a percentage; write a number with a percent sign, such as 7.5%")]
     Malformed(String),
-    /// Nothing would be left.
+    /// No memory would be left.
     #[error("{0:?} leaves nodes no memory; write less than 100%, such as 7.5%")]
     Whole(String),
 }
