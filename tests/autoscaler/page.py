@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the results of tests/autoscaler/run into a page: a row per scenario, a column per release and cloud."""
+"""Writes the results of tests/autoscaler/run into a page, between two comments: a row per scenario and a column per release and
+cloud, or a row per release and cloud with its latency; or what tests/autoscaler/beside measured."""
 
 import sys
 from pathlib import Path
 
-BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 CLOUDS = {"aws": "AWS", "azure": "Azure"}
 
 
-def read(results):
+def outcomes(results):
     """Yields (release, cloud, scenario, outcome) for each line of the results."""
     for line in Path(results).read_text().splitlines():
         release, test, outcome = line.split(" ", 2)
@@ -16,23 +16,59 @@ def read(results):
         yield release, cloud, scenario.replace("_", " "), outcome
 
 
-def table(rows):
+def scenarios(results):
+    rows = list(outcomes(results))
     columns = sorted({(release, cloud) for release, cloud, _, _ in rows})
-    outcomes = {(scenario, release, cloud): outcome for release, cloud, scenario, outcome in rows}
+    cells_of = {(scenario, release, cloud): outcome for release, cloud, scenario, outcome in rows}
     lines = ["| scenario | " + " | ".join(f"{release} {CLOUDS[cloud]}" for release, cloud in columns) + " |"]
     lines.append("| --- |" + " --- |" * len(columns))
     for scenario in sorted({scenario for _, _, scenario, _ in rows}):
-        cells = [outcomes.get((scenario, *column), "–") for column in columns]
+        cells = [cells_of.get((scenario, *column), "–") for column in columns]
         lines.append(f"| {scenario} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def main(results, page):
-    rows = list(read(results))
+def latency(results):
+    lines = ["| release | cloud | median | five pods |", "| --- | --- | --- | --- |"]
+    for line in Path(results).read_text().splitlines():
+        release, cloud, _, median, _, _, rest = line.split(" ", 6)
+        lines.append(f"| {release} | {CLOUDS[cloud]} | {median} s | {rest} |")
+    return "\n".join(lines)
+
+
+FIGURES = {
+    "backed-off": "CA backs off after a launch that failed, s",
+    "outside-change-seen": "change from outside seen, s",
+    "calls-per-idle-minute": "cloud calls per idle minute",
+    "calls-per-busy-minute": "cloud calls in a busy minute",
+    "mean-loop-ms": "CA's loop in the mean, ms",
+    "memory-at-1000": "memory at 1,000 instances, MiB",
+    "memory-at-10000": "memory at 10,000 instances, MiB",
+}
+
+
+def beside(results):
+    measured = {}
+    for line in Path(results).read_text().splitlines():
+        _, cloud, server, what, figure = line.split(" ")
+        measured[what, cloud, server] = figure
+    columns = [(cloud, server) for cloud in CLOUDS for server in ("headcount", "upstream")]
+    lines = ["| | " + " | ".join(f"{server.capitalize()}, {CLOUDS[cloud]}" for cloud, server in columns) + " |"]
+    lines.append("| --- |" + " --- |" * len(columns))
+    for what, title in FIGURES.items():
+        if not any(key[0] == what for key in measured):
+            continue
+        lines.append(f"| {title} | " + " | ".join(measured.get((what, *column), "–") for column in columns) + " |")
+    return "\n".join(lines)
+
+
+def main(kind, results, page):
+    begin, end = f"<!-- {kind} -->", f"<!-- end of {kind} -->"
     text = Path(page).read_text()
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    Path(page).write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{after}")
+    before, rest = text.split(begin)
+    after = rest.split(end)[1]
+    made = {"scenarios": scenarios, "latency": latency, "beside": beside}[kind](results)
+    Path(page).write_text(f"{before}{begin}\n{made}\n{end}{after}")
 
 
 if __name__ == "__main__":

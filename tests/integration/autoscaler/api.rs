@@ -33,6 +33,10 @@ impl Api {
         Self { address, token: token.to_owned(), tls: TlsConnector::from(Arc::new(config)) }
     }
 
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Sends a request; `None` while nothing listens.
     pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Option<(u16, Value)> {
         let stream = TcpStream::connect(self.address).await.ok()?;
@@ -67,9 +71,27 @@ impl Api {
         value
     }
 
+    /// Creates an object of any kind.
+    pub(super) async fn create(&self, object: &Value) -> Value {
+        self.ok("POST", &collection(object), Some(object)).await
+    }
+
     /// The items of a list.
     pub(super) async fn items(&self, path: &str) -> Vec<Value> {
         let mut list = self.ok("GET", path, None).await;
         list["items"].as_array_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// The path under which objects of this one's kind are created.
+pub(super) fn collection(object: &Value) -> String {
+    let version = object["apiVersion"].as_str().expect("an apiVersion");
+    let kind = object["kind"].as_str().expect("a kind").to_lowercase();
+    let plural = if kind.ends_with('y') { format!("{}ies", kind.trim_end_matches('y')) } else { format!("{kind}s") };
+    let plural = if kind.ends_with("ss") { format!("{kind}es") } else { plural };
+    let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
+        None => format!("{root}/{plural}"),
     }
 }

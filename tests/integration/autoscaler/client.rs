@@ -1,14 +1,13 @@
 //! The Cluster Autoscaler's process.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::cluster::free_address;
 use super::process::Process;
-
-/// How often the autoscaler looks at the cluster. Its default is 10 s.
-pub(super) const SCAN_INTERVAL: &str = "2s";
+use crate::peers::headcount::Server;
 
 /// Flags that make a scenario short; the defaults are minutes.
 const QUICK: [&str; 5] = [
@@ -21,25 +20,43 @@ const QUICK: [&str; 5] = [
 
 /// A running Cluster Autoscaler that uses one Headcount.
 pub(super) struct Autoscaler {
+    name: String,
+    program: PathBuf,
+    folder: PathBuf,
+    flags: Vec<String>,
+    /// Where it serves its metrics.
+    address: SocketAddr,
     process: Process,
 }
 
 impl Autoscaler {
-    /// Starts it with these flags besides the usual ones.
-    pub(super) fn start(binaries: &Path, folder: &Path, headcount: SocketAddr, flags: &[&str]) -> Self {
-        let cloud_config = folder.join("cloud-config");
-        std::fs::write(&cloud_config, format!("address: \"{headcount}\"\ngrpc_timeout: 5s\n")).expect("written");
-        let mut command = Command::new(binaries.join("cluster-autoscaler"));
-        command
-            .arg("--cloud-provider=externalgrpc")
-            .arg(format!("--cloud-config={}", cloud_config.display()))
-            .arg(format!("--kubeconfig={}", folder.join("kubeconfig").display()))
-            .arg(format!("--address={}", free_address()))
-            .arg(format!("--scan-interval={SCAN_INTERVAL}"))
-            .args(["--leader-elect=false", "--v=4", "--namespace=default", "--write-status-configmap=true"])
-            .args(QUICK)
-            .args(flags);
-        Self { process: Process::start("cluster-autoscaler", folder, &mut command) }
+    /// Starts one under this name, with this cloud-config and these flags besides the usual ones.
+    pub(super) fn start(name: &str, binaries: &Path, folder: &Path, cloud_config: &str, flags: &[&str]) -> Self {
+        let file = folder.join(format!("{name}.cloud-config"));
+        std::fs::write(&file, cloud_config).expect("written");
+        let mut all = vec![
+            "--cloud-provider=externalgrpc".to_owned(),
+            format!("--cloud-config={}", file.display()),
+            format!("--kubeconfig={}", folder.join("kubeconfig").display()),
+        ];
+        let usual = ["--leader-elect=false", "--v=4", "--namespace=default", "--write-status-configmap=true"];
+        let address = free_address();
+        all.push(format!("--address={address}"));
+        all.extend(usual.iter().chain(&QUICK).chain(flags).map(|flag| (*flag).to_owned()));
+        let program = binaries.join("cluster-autoscaler");
+        let process = run(name, &program, folder, &all);
+        Self { name: name.to_owned(), program, folder: folder.to_owned(), flags: all, address, process }
+    }
+
+    /// Kills it (SIGKILL).
+    pub(super) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Kills it (SIGKILL) and starts it again. Its log goes on.
+    pub(super) fn restart(&mut self) {
+        self.kill();
+        self.process = run(&self.name, &self.program, &self.folder, &self.flags);
     }
 
     /// The warnings and errors in its log that the provider caused: lines of level W or E from its cloud provider's files,
@@ -52,8 +69,24 @@ impl Autoscaler {
         self.process.lines().into_iter().filter(is_complaint).collect()
     }
 
+    /// How long its loops took in the mean.
+    pub(super) fn mean_loop(&self) -> Duration {
+        let page = Server::probe_at(self.address, "/metrics");
+        let value = |part: &str| {
+            let name = format!("cluster_autoscaler_function_duration_seconds_{part}{{function=\"main\"}} ");
+            page.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse::<f64>().ok()).expect("a metric")
+        };
+        Duration::from_secs_f64(value("sum") / value("count"))
+    }
+
     /// Whether a line of its log contains this text.
     pub(super) fn has_logged(&self, part: &str) -> bool {
         self.process.has_logged(part)
     }
+}
+
+fn run(name: &str, program: &Path, folder: &Path, flags: &[String]) -> Process {
+    let mut command = Command::new(program);
+    command.args(flags);
+    Process::start(name, folder, &mut command)
 }

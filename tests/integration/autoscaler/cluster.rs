@@ -5,13 +5,25 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::api::Api;
 use super::process::Process;
 use crate::emulators::certificate_authority::CertificateAuthority;
 
 const TOKEN: &str = "a-cluster-administrator";
+
+/// The token of the service account that deploy/kubernetes-rbac.yaml names.
+const HEADCOUNT_TOKEN: &str = "headcounts-service-account";
+
+/// The token of the service account of deploy/kubernetes, which both containers of the pod have.
+pub(super) const POD_TOKEN: &str = "the-pods-service-account";
+
+/// What Headcount may do.
+const HEADCOUNT_RIGHTS: &str = include_str!("../../../deploy/kubernetes-rbac.yaml");
+
+/// The kubeconfig of Headcount's service account, in the control plane's folder.
+pub(super) const HEADCOUNT_KUBECONFIG: &str = "headcount.kubeconfig";
 
 /// A running control plane.
 pub(super) struct Cluster {
@@ -29,15 +41,22 @@ impl Cluster {
         let authority = CertificateAuthority::new();
         let (certificate, key) = authority.server_pems();
         let signing_key = rcgen::KeyPair::generate().expect("a key");
-        let kubeconfig = kubeconfig(api);
+        let [headcount, pod] =
+            ["headcount", "cluster-autoscaler"].map(|name| format!("system:serviceaccount:kube-system:{name}"));
         let files = [
             ("apiserver.crt", certificate),
             ("apiserver.key", key),
             ("ca.crt", authority.pem()),
             ("accounts.key", signing_key.serialize_pem()),
             ("accounts.pub", signing_key.public_key_pem()),
-            ("tokens.csv", format!("{TOKEN},admin,admin,system:masters\n")),
-            ("kubeconfig", kubeconfig),
+            (
+                "tokens.csv",
+                format!(
+                    "{TOKEN},admin,admin,system:masters\n{HEADCOUNT_TOKEN},{headcount},{headcount},\n{POD_TOKEN},{pod},{pod},\n"
+                ),
+            ),
+            ("kubeconfig", kubeconfig(api, TOKEN)),
+            (HEADCOUNT_KUBECONFIG, kubeconfig(api, HEADCOUNT_TOKEN)),
         ];
         for (name, text) in files {
             std::fs::write(folder.join(name), text).expect("written");
@@ -49,6 +68,19 @@ impl Cluster {
         scheduler.args(["--kubeconfig", &file("kubeconfig"), "--leader-elect=false", "--secure-port=0"]);
         let scheduler = Process::start("kube-scheduler", folder, &mut scheduler);
         Self { api: client, _processes: [scheduler, api_process, etcd_process] }
+    }
+
+    /// Writes the kubeconfig of an account of `kube-system` under this name, in the control plane's folder.
+    pub(super) fn write_kubeconfig(&self, folder: &Path, name: &str, token: &str) {
+        std::fs::write(folder.join(name), kubeconfig(self.api.address(), token)).expect("written");
+    }
+
+    /// Gives Headcount's service account the rights of deploy/kubernetes-rbac.yaml.
+    pub(super) async fn admit_headcount(&self) {
+        for document in HEADCOUNT_RIGHTS.split("\n---\n") {
+            let object: Value = serde_saphyr::from_str(document).expect("YAML");
+            self.api.create(&object).await;
+        }
     }
 }
 
@@ -90,14 +122,14 @@ fn api_command(binaries: &Path, file: &dyn Fn(&str) -> String, etcd: SocketAddr,
     command
 }
 
-fn kubeconfig(api: SocketAddr) -> String {
+fn kubeconfig(api: SocketAddr, token: &str) -> String {
     json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "test",
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
         "clusters": [{"name": "test", "cluster": {"server": format!("https://{api}"), "certificate-authority": "ca.crt"}}],
-        "users": [{"name": "test", "user": {"token": TOKEN}}],
+        "users": [{"name": "test", "user": {"token": token}}],
     })
     .to_string()
 }

@@ -1,6 +1,7 @@
 //! One scenario's cloud, Headcount, control plane, nodes and Cluster Autoscaler.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,12 +9,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::beside::Upstream;
 use super::client::Autoscaler;
-use super::cluster::Cluster;
+use super::cluster::{Cluster, HEADCOUNT_KUBECONFIG};
+use super::endpoint::{Endpoint, Listener, renew};
 use super::nodes::{Kubelets, name_of, path_of_pod};
-use super::relay::Relay;
+use super::scenario::Scenario;
 use super::{BINARIES, LOGS};
 use crate::emulators::Emulator;
+use crate::emulators::certificate_authority::CertificateAuthority;
 use crate::emulators::setup::Setup;
 use crate::peers::headcount::run;
 
@@ -26,7 +30,10 @@ pub(super) struct Fixture<E> {
     kubelets: Kubelets,
     pub(super) cluster: Cluster,
     pub(super) setup: Setup<E>,
-    relay: Relay,
+    endpoint: Endpoint,
+    upstream: Option<Upstream>,
+    binaries: PathBuf,
+    flags: Vec<String>,
     pods: AtomicU32,
     folder: Folder,
 }
@@ -73,34 +80,80 @@ pub(super) fn binaries() -> Option<PathBuf> {
 }
 
 impl<E: Emulator> Fixture<E> {
-    /// Starts everything; `None` without the programs under test. Instances of the `silent` groups never register as nodes.
-    pub(super) async fn start(scenario: &str, emulator: E, flags: &[&str], silent: &[&str]) -> Option<Self> {
+    /// Starts everything; `None` without the programs under test.
+    pub(super) async fn start(scenario: Scenario, emulator: E) -> Option<Self> {
         let binaries = binaries()?;
-        let folder = Folder::new(scenario);
-        let setup = Setup::open(emulator).await;
-        let templates = templates(&setup).into_iter().filter(|(group, _)| !silent.contains(&group.as_str())).collect();
+        let folder = Folder::new(scenario.name);
         let cluster = Cluster::start(&binaries, folder.path()).await;
-        let kubelets = Kubelets::start(cluster.api.clone(), setup.emulator.simulated().clone(), templates);
-        let relay = Relay::start(setup.server().grpc()).await;
-        let autoscaler = Autoscaler::start(&binaries, folder.path(), relay.address(), flags);
-        Some(Self { autoscaler, kubelets, cluster, setup, relay, pods: AtomicU32::new(0), folder })
+        if scenario.kubernetes.is_some() {
+            cluster.admit_headcount().await;
+        }
+        let listener = Listener::new(scenario.transport);
+        let kubeconfig = folder.path().join(HEADCOUNT_KUBECONFIG).display().to_string();
+        let mut setup = Setup::with(emulator, |options| {
+            scenario.configure(options, &kubeconfig);
+            listener.configure(options);
+        })
+        .await;
+        let groups = templates(&setup).into_iter().filter(|(group, _)| !scenario.silent.contains(&group.as_str()));
+        let cloud = setup.emulator.simulated().clone();
+        let kubelets = Kubelets::start(cluster.api.clone(), cloud, groups.collect(), &scenario);
+        let endpoint = listener.connect(setup.server().listener(), folder.path()).await;
+        let mut flags = vec![format!("--scan-interval={}", scenario.scan_interval)];
+        flags.extend(scenario.flags.iter().map(|flag| (*flag).to_owned()));
+        let mut cloud_config = endpoint.cloud_config(folder.path());
+        let upstream = scenario.upstream.then(|| Upstream::start(&setup.emulator, folder.path()));
+        if let Some(upstream) = &upstream {
+            setup.kill();
+            cloud_config = format!("address: \"{}\"\ngrpc_timeout: 5s\n", upstream.address());
+        }
+        let autoscaler = start_autoscaler("cluster-autoscaler", &binaries, folder.path(), &cloud_config, &flags);
+        Some(Self {
+            autoscaler,
+            kubelets,
+            cluster,
+            setup,
+            endpoint,
+            upstream,
+            binaries,
+            flags,
+            pods: AtomicU32::new(0),
+            folder,
+        })
+    }
+
+    /// Where the autoscaler's provider listens.
+    pub(super) fn provider(&self) -> SocketAddr {
+        self.upstream.as_ref().map_or_else(|| self.setup.server().grpc(), Upstream::address)
+    }
+
+    /// Starts another autoscaler with the same flags, which calls another Headcount.
+    pub(super) fn second_autoscaler(&self, headcount: SocketAddr) -> Autoscaler {
+        let cloud_config = format!("address: \"{headcount}\"\ngrpc_timeout: 5s\n");
+        start_autoscaler("second-autoscaler", &self.binaries, self.folder.path(), &cloud_config, &self.flags)
+    }
+
+    /// Creates a pod with these fields beside `metadata.name`, `namespace` and what every pod here has.
+    pub(super) async fn create_pod(&self, annotations: Value, requests: Value, node_selector: Value) {
+        let number = self.pods.fetch_add(1, Ordering::Relaxed);
+        let resources = json!({"requests": requests, "limits": extended(&requests)});
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": format!("pod-{number}"), "namespace": "default", "annotations": annotations},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "nodeSelector": node_selector,
+                "containers": [{"name": "main", "image": "none", "resources": resources}],
+            },
+        });
+        self.cluster.api.create(&pod).await;
     }
 
     /// Creates this many pods that request this much CPU.
     pub(super) async fn create_pods(&self, count: u32, cpu: &str) {
         for _ in 0..count {
-            let number = self.pods.fetch_add(1, Ordering::Relaxed);
-            let requests = json!({"cpu": cpu, "memory": "64Mi"});
-            let pod = json!({
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": format!("pod-{number}"), "namespace": "default"},
-                "spec": {
-                    "terminationGracePeriodSeconds": 0,
-                    "containers": [{"name": "main", "image": "none", "resources": {"requests": requests}}],
-                },
-            });
-            self.cluster.api.ok("POST", "/api/v1/namespaces/default/pods", Some(&pod)).await;
+            self.create_pod(json!({}), json!({"cpu": cpu, "memory": "64Mi"}), json!({})).await;
         }
     }
 
@@ -131,7 +184,23 @@ impl<E: Emulator> Fixture<E> {
     /// Kills Headcount (SIGKILL) and starts it again without any state, at the same address.
     pub(super) async fn restart_headcount(&mut self) {
         self.setup.restart().await;
-        self.relay.redirect(self.setup.server().grpc());
+        self.endpoint.redirect(self.setup.server().grpc());
+    }
+
+    /// Ends the connections between the autoscaler and Headcount.
+    pub(super) fn cut_connections(&self) {
+        self.endpoint.cut();
+    }
+
+    /// Replaces the certificates of both ends; the autoscaler reads its own when it starts.
+    pub(super) fn renew_certificates(&self, authority: &CertificateAuthority) {
+        renew(authority, &self.setup, self.folder.path());
+    }
+
+    /// The values of a metric of Headcount: its samples' labels and values, as the text format has them.
+    pub(super) fn metric(&self, name: &str) -> Vec<String> {
+        let page = self.setup.server().probe("/metrics");
+        page.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
     }
 
     /// Waits until something holds.
@@ -154,9 +223,20 @@ impl<E: Emulator> Fixture<E> {
         let unexpected: Vec<_> =
             self.autoscaler.provider_complaints().into_iter().filter(|line| !is_expected(line)).collect();
         assert!(unexpected.is_empty(), "the autoscaler complained:\n{}", unexpected.join("\n"));
-        drop((self.autoscaler, self.kubelets, self.cluster, self.setup));
+        drop((self.autoscaler, self.kubelets, self.cluster, self.setup, self.endpoint));
         self.folder.remove();
     }
+}
+
+fn start_autoscaler(name: &str, binaries: &Path, folder: &Path, cloud_config: &str, flags: &[String]) -> Autoscaler {
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    Autoscaler::start(name, binaries, folder, cloud_config, &flags)
+}
+
+/// What a pod may not request without a limit: the resources of device plugins.
+fn extended(requests: &Value) -> Value {
+    let fields = requests.as_object().expect("an object").iter().filter(|(name, _)| name.contains('/'));
+    fields.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into()
 }
 
 /// The node that each group's template describes, as `headcount template` prints it.
@@ -166,7 +246,8 @@ fn templates<E: Emulator>(setup: &Setup<E>) -> BTreeMap<String, Value> {
     groups.into_iter().map(|group| (group.clone(), template(&setup.config(), &group))).collect()
 }
 
-fn template(config: &str, group: &str) -> Value {
+/// A group's template, as `headcount template` prints it.
+pub(super) fn template(config: &str, group: &str) -> Value {
     let output = run(&["template", group, "-o", "json", "--config", config]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("a node")

@@ -4,14 +4,20 @@
 //! `tests/autoscaler/run` builds those programs and sets [`BINARIES`]; without it, the scenarios are skipped. No kubelet runs:
 //! [`nodes`] registers a Node for each instance that runs in the simulated cloud.
 
+mod admission;
 mod api;
+mod beside;
 mod client;
 mod cluster;
+mod endpoint;
 mod fixture;
+mod latency;
 mod nodes;
 mod process;
 mod relay;
+mod scenario;
 mod scenarios;
+mod trial;
 
 /// The variable with the folder of the programs under test.
 pub(crate) const BINARIES: &str = "HEADCOUNT_AUTOSCALER_BINARIES";

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headcount::clouds::simulated::{Phase, Simulated};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::api::Api;
+use super::scenario::Scenario;
 
 /// How often the nodes follow the instances.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -28,16 +29,86 @@ pub(super) struct Kubelets {
 }
 
 impl Kubelets {
-    /// Starts them. Each group's nodes look like its template. Instances of a group without one never register.
-    pub(super) fn start(api: Api, cloud: Arc<Simulated>, templates: BTreeMap<String, Value>) -> Self {
+    /// Starts them. Each group's nodes look like its template, but for what the scenario says. Instances of a group without
+    /// one never register.
+    pub(super) fn start(
+        api: Api,
+        cloud: Arc<Simulated>,
+        templates: BTreeMap<String, Value>,
+        scenario: &Scenario,
+    ) -> Self {
+        let mut look = Look {
+            templates,
+            devices_after: scenario.devices_after,
+            missing_memory: scenario.missing_memory,
+            waiting: BTreeMap::new(),
+        };
         let task = tokio::spawn(async move {
             loop {
-                follow(&api, &cloud, &templates).await;
+                follow(&api, &cloud, &mut look).await;
                 tokio::time::sleep(PERIOD).await;
             }
         });
         Self { task }
     }
+}
+
+/// What the nodes look like.
+struct Look {
+    /// By group.
+    templates: BTreeMap<String, Value>,
+    /// How long nodes take to show their devices.
+    devices_after: Duration,
+    /// Memory that they have less than their template, in KiB.
+    missing_memory: u64,
+    /// Nodes that have not shown their devices yet: since when they exist, and the devices.
+    waiting: BTreeMap<String, (Instant, Value)>,
+}
+
+impl Look {
+    /// The node of an instance when it registers, if its group's instances do.
+    fn of(&mut self, instance: &Running) -> Option<Value> {
+        let mut node = node(self.templates.get(&instance.group)?, instance);
+        for list in ["capacity", "allocatable"] {
+            let list = &mut node["status"][list];
+            let memory = list["memory"].as_str().and_then(kib).expect("memory in KiB");
+            list["memory"] = json!(format!("{}Ki", memory - self.missing_memory));
+        }
+        if !self.devices_after.is_zero() {
+            let devices = take_devices(&mut node);
+            self.waiting.insert(instance.id.clone(), (Instant::now(), devices));
+        }
+        Some(node)
+    }
+
+    /// The nodes that show their devices now.
+    fn take_due(&mut self) -> BTreeMap<String, Value> {
+        let due = |(_, (since, _)): &(&String, &mut (Instant, Value))| since.elapsed() >= self.devices_after;
+        let names: Vec<String> = self.waiting.iter_mut().filter(due).map(|(name, _)| name.clone()).collect();
+        names.into_iter().filter_map(|name| self.waiting.remove(&name).map(|(_, devices)| (name, devices))).collect()
+    }
+}
+
+/// A quantity in KiB.
+fn kib(quantity: &str) -> Option<u64> {
+    let whole = |suffix: &str| quantity.strip_suffix(suffix)?.parse::<u64>().ok();
+    whole("Ki")
+        .or_else(|| Some(whole("Mi")? * 1024))
+        .or_else(|| Some(whole("Gi")? * 1024 * 1024))
+        .or_else(|| Some(quantity.parse::<u64>().ok()? / 1024))
+}
+
+/// Removes the resources of device plugins from a node, and returns them.
+fn take_devices(node: &mut Value) -> Value {
+    let mut devices = json!({});
+    for list in ["capacity", "allocatable"] {
+        let resources = node["status"][list].as_object_mut().expect("an object");
+        let names: Vec<String> = resources.keys().filter(|name| name.contains('/')).cloned().collect();
+        for name in names {
+            devices[list][&name] = resources.remove(&name).expect("listed");
+        }
+    }
+    devices
 }
 
 impl Drop for Kubelets {
@@ -46,16 +117,20 @@ impl Drop for Kubelets {
     }
 }
 
-async fn follow(api: &Api, cloud: &Simulated, templates: &BTreeMap<String, Value>) {
+async fn follow(api: &Api, cloud: &Simulated, look: &mut Look) {
     let running = running(cloud);
     let names: BTreeSet<&str> = running.iter().map(|instance| instance.id.as_str()).collect();
     let nodes = api.items("/api/v1/nodes").await;
     let registered: BTreeSet<String> = nodes.iter().map(name_of).collect();
     for instance in running.iter().filter(|instance| !registered.contains(&instance.id)) {
-        if let Some(template) = templates.get(&instance.group) {
+        if let Some(node) = look.of(instance) {
             // A conflict is a node that was registered a moment ago.
-            let _registered = api.send("POST", "/api/v1/nodes", Some(&node(template, instance))).await;
+            let _registered = api.send("POST", "/api/v1/nodes", Some(&node)).await;
         }
+    }
+    for (node, devices) in look.take_due() {
+        let _gone_already =
+            api.send("PATCH", &format!("/api/v1/nodes/{node}/status"), Some(&json!({"status": devices}))).await;
     }
     for gone in registered.iter().filter(|name| !names.contains(name.as_str())) {
         let _gone_already = api.send("DELETE", &format!("/api/v1/nodes/{gone}"), None).await;

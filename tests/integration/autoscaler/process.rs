@@ -33,9 +33,20 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
+impl Process {
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it (SIGKILL).
+    pub(super) fn kill(&mut self) {
         let _ended_already = self.child.kill();
         let _reaped = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
     }
 }

@@ -4,12 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Passes connections on to an address that can change. It stops when this is dropped.
 pub(super) struct Relay {
     address: SocketAddr,
     to: Arc<Mutex<SocketAddr>>,
+    /// Changes when all connections have to end.
+    cuts: watch::Sender<()>,
     task: JoinHandle<()>,
 }
 
@@ -19,22 +22,38 @@ impl Relay {
         let address = listener.local_addr().expect("bound");
         let to = Arc::new(Mutex::new(to));
         let destination = Arc::clone(&to);
+        let cuts = watch::Sender::new(());
+        let cut = cuts.subscribe();
         let task = tokio::spawn(async move {
             while let Ok((mut inbound, _)) = listener.accept().await {
                 let to = *destination.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut cut = cut.clone();
+                cut.mark_unchanged();
                 tokio::spawn(async move {
                     // Without a destination, the client's connection ends at once, as it would without the relay.
                     if let Ok(mut outbound) = TcpStream::connect(to).await {
-                        let _either_end_closed = tokio::io::copy_bidirectional(&mut inbound, &mut outbound).await;
+                        // Without this, each small message waits 40 ms for an acknowledgement.
+                        for stream in [&inbound, &outbound] {
+                            let _as_it_was = stream.set_nodelay(true);
+                        }
+                        tokio::select! {
+                            _either_end_closed = tokio::io::copy_bidirectional(&mut inbound, &mut outbound) => {}
+                            _cut = cut.changed() => {}
+                        }
                     }
                 });
             }
         });
-        Self { address, to, task }
+        Self { address, to, cuts, task }
     }
 
     pub(super) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Ends all connections.
+    pub(super) fn cut(&self) {
+        self.cuts.send_replace(());
     }
 
     /// Passes new connections on to this address from now on.

@@ -1,7 +1,8 @@
 //! Groups grow for pods and shrink without them, within their bounds.
 
 use super::super::fixture::Fixture;
-use super::{ONE_PER_NODE, aws, azure, scale_set, scaling_group};
+use super::super::scenario::Scenario;
+use super::{MakeGroup, ONE_PER_NODE, aws, azure, scale_set, scaling_group};
 use crate::emulators::Emulator;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -14,8 +15,8 @@ async fn azure_grows_from_zero() {
     grows_from_zero("azure_grows_from_zero", azure([scale_set("web", (0, 10, 0))])).await;
 }
 
-async fn grows_from_zero(name: &str, emulator: impl Emulator) {
-    let Some(fixture) = Fixture::start(name, emulator, &[], &[]).await else { return };
+async fn grows_from_zero(name: &'static str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(Scenario::new(name), emulator).await else { return };
     fixture.create_pods(1, ONE_PER_NODE).await;
     fixture.until("the pod has a node", async |fixture| fixture.scheduled().await == 1).await;
     assert_eq!((fixture.capacity("web"), fixture.nodes().await.len()), (1, 1));
@@ -34,8 +35,8 @@ async fn azure_grows_to_17_and_shrinks_to_min() {
     grows_and_shrinks("azure_grows_to_17_and_shrinks_to_min", azure([scale_set("web", (3, 20, 3))])).await;
 }
 
-async fn grows_and_shrinks(name: &str, emulator: impl Emulator) {
-    let Some(fixture) = Fixture::start(name, emulator, &[], &[]).await else { return };
+async fn grows_and_shrinks(name: &'static str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(Scenario::new(name), emulator).await else { return };
     fixture.until("three nodes registered", async |fixture| fixture.nodes().await.len() == 3).await;
     fixture.create_pods(17, ONE_PER_NODE).await;
     fixture.until("17 pods have nodes", async |fixture| fixture.scheduled().await == 17).await;
@@ -59,15 +60,38 @@ async fn azure_survives_kill_9_during_a_scale_up() {
     survives_kill_9("azure_survives_kill_9_during_a_scale_up", azure([scale_set("web", (0, 20, 2))])).await;
 }
 
-async fn survives_kill_9(name: &str, emulator: impl Emulator) {
-    let Some(mut fixture) = Fixture::start(name, emulator, &[], &[]).await else { return };
+async fn survives_kill_9(name: &'static str, emulator: impl Emulator) {
+    let Some(mut fixture) = Fixture::start(Scenario::new(name), emulator).await else { return };
     fixture.until("two nodes registered", async |fixture| fixture.nodes().await.len() == 2).await;
     fixture.create_pods(9, ONE_PER_NODE).await;
     fixture.until("the capacity was written", async |fixture| fixture.capacity("web") > 2).await;
     fixture.restart_headcount().await;
     fixture.until("nine pods have nodes", async |fixture| fixture.scheduled().await == 9).await;
     assert_eq!(fixture.capacity("web"), 9, "grown once");
-    fixture.finish(&["connection error", "error reading from server", "EOF"]);
+    fixture.finish(&["connection error", "connection reset", "broken pipe", "error reading from server", "EOF"]);
+}
+
+on_both_clouds!(
+    aws_survives_a_restart_of_the_autoscaler,
+    azure_survives_a_restart_of_the_autoscaler,
+    survives_a_restart,
+    |group: MakeGroup| [group("web", (0, 20, 2))]
+);
+
+/// From 1.36 on, the restarted autoscaler forgets the nodes that are starting and adds others; it then removes the surplus.
+async fn survives_a_restart(name: &'static str, emulator: impl Emulator) {
+    let Some(mut fixture) = Fixture::start(Scenario::new(name), emulator).await else { return };
+    fixture.until("two nodes registered", async |fixture| fixture.nodes().await.len() == 2).await;
+    fixture.create_pods(9, ONE_PER_NODE).await;
+    fixture.until("the capacity was written", async |fixture| fixture.capacity("web") > 2).await;
+    fixture.autoscaler.restart();
+    fixture.until("nine pods have nodes", async |fixture| fixture.scheduled().await == 9).await;
+    fixture
+        .until("nine nodes remain", async |fixture| fixture.capacity("web") == 9 && fixture.nodes().await.len() == 9)
+        .await;
+    fixture.delete_pods().await;
+    fixture.until("the group is empty", async |fixture| fixture.capacity("web") == 0).await;
+    fixture.finish(&[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,8 +106,8 @@ async fn azure_keeps_max_under_a_burst_of_100_pods() {
     keeps_max("azure_keeps_max_under_a_burst_of_100_pods", emulator).await;
 }
 
-async fn keeps_max(name: &str, emulator: impl Emulator) {
-    let Some(fixture) = Fixture::start(name, emulator, &[], &[]).await else { return };
+async fn keeps_max(name: &'static str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(Scenario::new(name), emulator).await else { return };
     fixture.create_pods(100, ONE_PER_NODE).await;
     fixture.until("44 pods have nodes", async |fixture| fixture.scheduled().await == 44).await;
     assert_eq!((fixture.capacity("small"), fixture.capacity("large"), fixture.nodes().await.len()), (4, 40, 44));
@@ -101,8 +125,8 @@ async fn azure_replaces_evicted_instances() {
 }
 
 /// The pods of evicted nodes go with them; new pods take their place, as a controller would create them.
-async fn replaces_evicted(name: &str, emulator: impl Emulator) {
-    let Some(fixture) = Fixture::start(name, emulator, &[], &[]).await else { return };
+async fn replaces_evicted(name: &'static str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(Scenario::new(name), emulator).await else { return };
     fixture.create_pods(4, ONE_PER_NODE).await;
     fixture.until("four pods have nodes", async |fixture| fixture.scheduled().await == 4).await;
     let evicted = fixture.setup.emulator.simulated().evict("spot", 2).expect("two are evicted");
@@ -145,8 +169,8 @@ async fn azure_balances_three_zones() {
     balances_three_zones("azure_balances_three_zones", emulator).await;
 }
 
-async fn balances_three_zones(name: &str, emulator: impl Emulator) {
-    let Some(fixture) = Fixture::start(name, emulator, &BALANCING, &[]).await else { return };
+async fn balances_three_zones(name: &'static str, emulator: impl Emulator) {
+    let Some(fixture) = Fixture::start(Scenario::new(name).flags(&BALANCING), emulator).await else { return };
     fixture.create_pods(9, ONE_PER_NODE).await;
     fixture.until("nine pods have nodes", async |fixture| fixture.scheduled().await == 9).await;
     assert_eq!(["a", "b", "c"].map(|group| fixture.capacity(group)), [3, 3, 3]);

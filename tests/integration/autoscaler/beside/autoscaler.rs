@@ -1,0 +1,97 @@
+//! Both servers under the real autoscaler at its default interval: cloud calls, loops, and what they see how late.
+
+use std::time::{Duration, Instant};
+
+use headcount::clouds::simulated::{LaunchOutcome, Pick, PlannedFailure};
+use serde_json::{Value, json};
+
+use super::super::fixture::Fixture;
+use super::super::scenario::Scenario;
+use super::super::scenarios::ONE_PER_NODE;
+use super::upstream::{Shared, servers};
+use super::{Measured, report};
+use crate::peers::headcount::Server;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// After this long without writes and changes, Headcount lists its sources less often.
+const TO_REST: Duration = Duration::from_secs(130);
+
+/// The longest that anything is waited for. Upstream never sees some failures.
+const PATIENCE: Duration = Duration::from_secs(280);
+
+pub(super) async fn measure<E: Shared>(name: &'static str, measured: Measured) {
+    if servers().is_none() {
+        return;
+    }
+    let seconds = |from, to| Duration::from_secs(from)..=Duration::from_secs(to);
+    let failure = PlannedFailure::out_of_resources(E::shortage(), "There is no capacity.");
+    let spot = E::group("spot").sized(0, 10, 0).launches(Pick::Always, LaunchOutcome::fails(failure, seconds(1, 2)));
+    let web = E::group("web").sized(0, 100, 20).launch_time(seconds(2, 4)).delete_time(seconds(2, 4));
+    // The autoscaler's own default for the provision timeout: upstream needs a minute to see its nodes.
+    let flags = ["--expander=priority", "--scale-down-unneeded-time=1h", "--max-node-provision-time=15m"];
+    let mut scenario = Scenario::new(name).scan_interval("10s").refresh("15s").flags(&flags);
+    scenario.upstream = measured == Measured::Upstream;
+    let fixture = Fixture::start(scenario, E::open(vec![spot, web])).await.expect("the programs are built");
+    let emulator = &fixture.setup.emulator;
+    let cloud = emulator.cloud();
+    fixture.cluster.api.create(&priorities(["web", "spot"])).await;
+    fixture.until("all nodes registered", async |fixture| fixture.nodes().await.len() == 20).await;
+
+    tokio::time::sleep(TO_REST).await;
+    emulator.forget_requests();
+    tokio::time::sleep(MINUTE * 2).await;
+    report(cloud, measured, "calls-per-idle-minute", emulator.requests().len() as f64 / 2.0);
+
+    let mut client = Server::client_at(fixture.provider()).await;
+    let before = client.target("web").await;
+    emulator.simulated().set_desired_externally("web", 23).expect("within its bounds");
+    let began = Instant::now();
+    let mut seen = false;
+    while !seen && began.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        seen = client.target("web").await > before;
+    }
+    report(cloud, measured, "outside-change-seen", waited(seen, began));
+    fixture.until("the new nodes registered", async |fixture| fixture.nodes().await.len() == 23).await;
+
+    // From here on, pods need nodes: 23 run on those that exist.
+    fixture.create_pods(23, ONE_PER_NODE).await;
+    fixture.until("they run", async |fixture| fixture.scheduled().await == 23).await;
+    emulator.forget_requests();
+    let began = Instant::now();
+    while began.elapsed() < MINUTE {
+        fixture.create_pods(1, ONE_PER_NODE).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    report(cloud, measured, "calls-per-busy-minute", emulator.requests().len());
+    fixture.until("all pods have nodes", async |fixture| fixture.scheduled().await == 29).await;
+    report(cloud, measured, "mean-loop-ms", fixture.autoscaler.mean_loop().as_millis());
+
+    let path = "/api/v1/namespaces/default/configmaps/cluster-autoscaler-priority-expander";
+    fixture.cluster.api.ok("PATCH", path, Some(&priorities(["spot", "web"]))).await;
+    fixture.create_pods(2, ONE_PER_NODE).await;
+    fixture.until("the group without capacity was chosen", async |fixture| fixture.capacity("spot") > 0).await;
+    let began = Instant::now();
+    let mut backed_off = false;
+    while !backed_off && began.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        backed_off = fixture.autoscaler.has_logged("Disabling scale-up for node group spot");
+    }
+    report(cloud, measured, "backed-off", waited(backed_off, began));
+}
+
+/// What makes the priority expander take the first group before the second one.
+fn priorities([first, second]: [&str; 2]) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "cluster-autoscaler-priority-expander", "namespace": "default"},
+        "data": {"priorities": format!("20:\n  - {first}\n10:\n  - {second}\n")},
+    })
+}
+
+/// How long something took, or that it did not happen.
+fn waited(happened: bool, began: Instant) -> String {
+    if happened { format!("{:.1}", began.elapsed().as_secs_f64()) } else { format!(">{}", PATIENCE.as_secs()) }
+}

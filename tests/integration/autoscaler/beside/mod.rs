@@ -1,0 +1,64 @@
+//! Headcount beside upstream's own server (CA's in-tree providers behind its example of an external gRPC server), over the same
+//! emulators. `tests/autoscaler/beside` runs it and writes docs/benchmarks.md.
+
+mod autoscaler;
+mod memory;
+mod upstream;
+
+use crate::emulators::arm::Arm;
+use crate::emulators::aws::Aws;
+pub(super) use upstream::Upstream;
+
+/// The variable with the folder of upstream's servers, `upstream-aws` and `upstream-azure`.
+pub(super) const UPSTREAM: &str = "HEADCOUNT_UPSTREAM_SERVERS";
+
+/// Which server is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measured {
+    Headcount,
+    Upstream,
+}
+
+impl Measured {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Headcount => "headcount",
+            Self::Upstream => "upstream",
+        }
+    }
+}
+
+/// Prints a figure in the form that tests/autoscaler/page.py reads.
+fn report(cloud: &str, measured: Measured, what: &str, figure: impl std::fmt::Display) {
+    println!("beside {cloud} {} {what} {figure}", measured.name());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_headcount() {
+    autoscaler::measure::<Aws>("beside_aws_headcount", Measured::Headcount).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_upstream() {
+    autoscaler::measure::<Aws>("beside_aws_upstream", Measured::Upstream).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_headcount() {
+    autoscaler::measure::<Arm>("beside_azure_headcount", Measured::Headcount).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_upstream() {
+    autoscaler::measure::<Arm>("beside_azure_upstream", Measured::Upstream).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_memory() {
+    memory::measure::<Aws>().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_memory() {
+    memory::measure::<Arm>().await;
+}

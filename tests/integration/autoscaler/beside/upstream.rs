@@ -1,0 +1,143 @@
+//! Upstream's server over an emulator.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use headcount::clouds::simulated::{GroupPlan, RESOURCE_GROUP, SUBSCRIPTION, Simulated};
+use serde_json::json;
+
+use super::super::cluster::free_address;
+use super::super::process::Process;
+use super::UPSTREAM;
+use crate::emulators::arm::Arm;
+use crate::emulators::aws::Aws;
+use crate::emulators::certificate_authority::CertificateAuthority;
+use crate::emulators::{Emulator, HttpResponse};
+
+/// A running server of upstream's.
+pub(in super::super) struct Upstream {
+    process: Process,
+    address: SocketAddr,
+}
+
+/// An emulator that upstream's server can use too.
+pub(super) trait Shared: Emulator + Sized {
+    fn open(plans: Vec<GroupPlan>) -> Self;
+
+    /// A group whose nodes have two CPUs.
+    fn group(name: &str) -> GroupPlan;
+
+    /// The failure of a launch without capacity.
+    fn shortage() -> &'static str;
+}
+
+impl Shared for Aws {
+    fn open(plans: Vec<GroupPlan>) -> Self {
+        Self::start(Arc::new(Simulated::with_groups(1, plans)))
+    }
+
+    fn group(name: &str) -> GroupPlan {
+        GroupPlan::aws(name)
+    }
+
+    fn shortage() -> &'static str {
+        "InsufficientInstanceCapacity"
+    }
+}
+
+impl Shared for Arm {
+    fn open(plans: Vec<GroupPlan>) -> Self {
+        Self::start(Arc::new(Simulated::with_groups(2, plans))).with_secure_port(&CertificateAuthority::new())
+    }
+
+    fn group(name: &str) -> GroupPlan {
+        GroupPlan::azure(name).instance_types(&["Standard_D2s_v5"])
+    }
+
+    fn shortage() -> &'static str {
+        "AllocationFailed"
+    }
+}
+
+/// The folder of upstream's servers.
+pub(super) fn servers() -> Option<PathBuf> {
+    let folder = std::env::var_os(UPSTREAM).map(PathBuf::from);
+    if folder.is_none() {
+        eprintln!("skipped: tests/autoscaler/beside builds upstream's server and runs this");
+    }
+    folder
+}
+
+impl Upstream {
+    /// Starts it with all groups of the emulator, within their own bounds.
+    pub(in super::super) fn start(emulator: &impl Emulator, folder: &Path) -> Self {
+        let servers = servers().expect("built");
+        let cloud = emulator.cloud();
+        let config = folder.join("upstream.config");
+        let address = free_address();
+        let mut command = Command::new(servers.join(format!("upstream-{cloud}")));
+        command.env_clear().args(["--v=2", &format!("--address={address}"), &format!("--cloud-provider={cloud}")]);
+        command.arg(format!("--cloud-config={}", config.display()));
+        let groups = emulator.simulated().world(|world, _| {
+            let spec = |group: &headcount::clouds::simulated::Group| {
+                format!("--nodes={}:{}:{}", group.plan().min, group.plan().max, group.name())
+            };
+            world.groups().map(spec).collect::<Vec<_>>()
+        });
+        command.args(groups);
+        let text =
+            if cloud == "aws" { aws(&mut command, &emulator.url()) } else { azure(&mut command, emulator, folder) };
+        std::fs::write(&config, text).expect("written");
+        Self { process: Process::start("upstream", folder, &mut command), address }
+    }
+
+    pub(in super::super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+/// The in-tree provider's own way to another endpoint.
+fn aws(command: &mut Command, url: &str) -> String {
+    command.envs([
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ]);
+    let service = |name: &str| {
+        format!("[ServiceOverride \"{name}\"]\nService={name}\nRegion=us-east-1\nURL={url}\nSigningRegion=us-east-1\n")
+    };
+    format!("[Global]\nZone=us-east-1a\n{}{}{}", service("autoscaling"), service("ec2"), service("eks"))
+}
+
+/// Over TLS: Azure's SDK for Go sends no token in plaintext. The managed identity is that of App Service.
+fn azure(command: &mut Command, emulator: &impl Emulator, folder: &Path) -> String {
+    let (url, authority) = emulator.secure().expect("opened with TLS");
+    let roots = folder.join("upstream-roots.crt");
+    std::fs::write(&roots, authority).expect("written");
+    command.env("SSL_CERT_FILE", &roots);
+    let endpoints = json!([{
+        "name": "AzurePublicCloud",
+        "resourceManager": &url,
+        "authentication": {"audiences": ["https://management.azure.com/"]},
+    }]);
+    emulator.script("GET", "/metadata/endpoints", 100, HttpResponse::json(200, &endpoints));
+    command.env("IDENTITY_ENDPOINT", format!("{}/msi/token", emulator.url())).env("IDENTITY_HEADER", "test");
+    json!({
+        "cloud": "AzurePublicCloud",
+        "tenantId": "tenant",
+        "subscriptionId": SUBSCRIPTION,
+        "resourceGroup": RESOURCE_GROUP,
+        "location": "eastus",
+        "vmType": "vmss",
+        "useManagedIdentityExtension": true,
+        "hostedResourceProxyURL": url,
+    })
+    .to_string()
+}
