@@ -7,9 +7,13 @@ _default:
 test *ARGS:
     cargo test --locked {{ ARGS }}
 
-# Run the simulation over a range of seeds, for example `just seeds 0..500000`, or one seed with `just seeds 42..43`
-seeds RANGE="0..50000":
+# Run the simulation over a range of seeds, for example `just seeds 0..200000`, or one seed with `just seeds 42..43`
+seeds RANGE="0..20000":
     HEADCOUNT_SEEDS={{ RANGE }} cargo test --locked --profile simulation --no-default-features --test integration simulation
+
+# Run under load and under attack for an hour, or for another time: `just soak 10m`
+soak LENGTH="1h":
+    HEADCOUNT_SOAK={{ LENGTH }} cargo test --locked --test integration soak -- --nocapture
 
 # Break one rule at a time and expect the tests to fail, for example `just mutations min if-match`
 mutations *NAMES:

@@ -11,7 +11,10 @@ pub mod grpc;
 pub mod instance_types;
 pub mod kubernetes;
 pub mod metrics;
+#[cfg(all(feature = "aws", feature = "azure"))]
+pub mod parsers;
 pub mod prices;
 #[cfg(test)]
 mod properties;
+pub mod tasks;
 pub mod template;

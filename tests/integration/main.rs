@@ -1,5 +1,8 @@
 //! One binary for all tests that use Headcount from outside: each binary links the cloud SDKs.
 
+#[macro_use]
+mod delegate;
+
 mod accuracy;
 mod architecture;
 #[cfg(all(feature = "aws", feature = "azure"))]
@@ -24,11 +27,15 @@ mod learning;
 mod operation;
 mod peers;
 mod prices;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod rotation;
 mod serving;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod sign_in;
 mod simulation;
 #[cfg(feature = "aws")]
 mod soak;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod supervision;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod templates;
