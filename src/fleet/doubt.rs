@@ -67,8 +67,11 @@ pub(super) fn doubt(state: &GroupState, observation: &Observation) -> Option<Dou
     let (before, now) = (census(previous, in_flight), census(observation, &next));
     let expected = now.live.saturating_add(known_to_count(observation, &next));
     // Instances that grew at an unchanged capacity are the cloud's own surplus, and no contradiction. A confirmed
-    // contradiction stays confirmed as long as the capacity does not fall further.
-    if now.capacity < expected && now.capacity < before.capacity && !state.has_lowered(observation) {
+    // contradiction stays confirmed as long as the capacity does not fall further. But no cloud makes a surplus of nothing:
+    // under a capacity of 0, another client's new instances would be taken for one.
+    let is_surplus_of_nothing = now.capacity == 0 && now.live > before.live;
+    let has_fallen = now.capacity < before.capacity;
+    if now.capacity < expected && (has_fallen || is_surplus_of_nothing) && !state.has_lowered(observation) {
         return Some(Doubt::CapacityBelowLive { capacity: now.capacity, live: expected });
     }
     if has_halved(before.remaining, now.remaining) {

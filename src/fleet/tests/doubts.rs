@@ -52,6 +52,15 @@ fn a_surplus_is_no_contradiction_and_a_capacity_that_falls_further_is_one() {
 }
 
 #[test]
+fn instances_that_come_up_under_a_capacity_of_0_are_no_surplus() {
+    let mut group = Group::new(0, vec![]);
+    let reading = group.reading(0, running(0..6));
+    assert_eq!(doubt(&group.state, &reading), Some(Doubt::CapacityBelowLive { capacity: 0, live: 6 }));
+    group.see(0, running(0..6));
+    assert_eq!(doubt(&group.state, &group.reading(0, running(0..6))), None, "confirmed before");
+}
+
+#[test]
 fn deletions_by_headcount_are_no_contradiction() {
     let mut group = Group::new(10, running(0..10));
     group.delete(0..9);
