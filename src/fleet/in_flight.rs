@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::accounting::{Accounting, Baseline};
 use super::census::census;
 use super::limits::{OPERATION_LIFE, OPERATIONS, SETTLE};
-use super::observation::Observation;
+use super::observation::{Observation, count};
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
 
@@ -140,6 +140,22 @@ impl InFlight {
         for instance in deleting {
             self.accounting.insert(instance.id.clone(), Accounting::NotCounted);
         }
+    }
+
+    /// The instances being deleted that the capacity has no room for beside those that live, among the ones it may count.
+    pub(super) fn without_room(&self, observation: &Observation) -> BTreeSet<ProviderId> {
+        let leaving = || observation.instances.iter().filter(|one| self.is_leaving(one));
+        let (unread, read): (Vec<_>, Vec<_>) = leaving().partition(|one| self.is_unread(&one.id));
+        let may_count = |one: &&Instance| one.counts != Counts::No && self.accounting(&one.id) == Accounting::Unknown;
+        let counted = read.iter().filter(|one| self.accounting(&one.id) == Accounting::Counted).count();
+        let taken = census(observation, self).live.saturating_sub(self.surplus) + count(unread.len() + counted);
+        let room = usize::try_from(observation.reading.desired.saturating_sub(taken)).unwrap_or(usize::MAX);
+        read.into_iter().filter(may_count).skip(room).map(|one| one.id.clone()).collect()
+    }
+
+    /// Notes that the capacity counts none of these instances.
+    pub(super) fn exclude(&mut self, ids: BTreeSet<ProviderId>) {
+        self.accounting.extend(ids.into_iter().map(|id| (id, Accounting::NotCounted)));
     }
 
     /// A capacity write is visible once a read says something other than what the write was computed from. Once a reduction

@@ -37,13 +37,13 @@ impl Keeper {
             return CapacityOutcome::Failed(error);
         }
         let operation = self.next_operation();
-        let sent = self.context.cloud.now();
+        let (sent, without_room) = (self.context.cloud.now(), self.state.without_room());
         tracing::info!(group = %self.group_id(), %operation, from, to, "setting the capacity of the node group");
         self.state.send_capacity((from, to), reason, basis.etag.is_some(), Instant::now());
         let outcome = timeout(WRITE_LIMIT, self.context.set_capacity(&basis, to)).await;
         let accepted = Instant::now();
         self.written = Some(accepted);
-        let write = |handle| CapacityWrite { from, to, accepted, sent, handle };
+        let write = |handle| CapacityWrite { from, to, accepted, sent, without_room, handle };
         match outcome.unwrap_or_else(|_elapsed| Err(self.reader.timed_out("set_capacity"))) {
             Ok(acceptance) => {
                 self.capacity_accepted(operation, write(acceptance.handle));
@@ -86,7 +86,10 @@ impl Keeper {
                 tracing::info!(group = %self.group_id(), %operation, to = write.to, "the write took effect");
                 self.unsettled_until = None;
                 // A read that fulfils a precondition cannot be older than the write: there is nothing left to wait for.
-                if !is_conditional {
+                if is_conditional {
+                    self.state.finish_capacity(write);
+                    self.publish();
+                } else {
                     self.capacity_accepted(operation, write);
                 }
                 return CapacityOutcome::Accepted;

@@ -57,6 +57,8 @@ pub(super) struct CapacityWrite {
     pub accepted: Instant,
     /// When it was sent, by the cloud's clock.
     pub sent: SystemTime,
+    /// The instances being deleted that the capacity had no room for when it was sent: [`GroupState::without_room`].
+    pub without_room: BTreeSet<ProviderId>,
     /// What the cloud can be polled by, if it can.
     pub handle: Option<OperationHandle>,
 }
@@ -225,9 +227,21 @@ impl GroupState {
             .collect()
     }
 
+    /// The instances being deleted that the capacity has no room for. What a scale-up adds is for new instances, and for none
+    /// of these.
+    pub(super) fn without_room(&self) -> BTreeSet<ProviderId> {
+        self.in_flight.without_room(&self.observation)
+    }
+
+    /// A read has shown that a capacity write took effect, and nothing is left to wait for.
+    pub(super) fn finish_capacity(&mut self, write: CapacityWrite) {
+        self.in_flight.exclude(write.without_room);
+    }
+
     /// The cloud accepted a new capacity. A scale-up's placeholders come at once; those of a reduction go.
     pub(super) fn accept_capacity(&mut self, id: OperationId, write: CapacityWrite, name: NamePlaceholder<'_>) {
-        let CapacityWrite { from, to, accepted, sent, handle } = write;
+        let CapacityWrite { from, to, accepted, sent, without_room, handle } = write;
+        self.in_flight.exclude(without_room);
         let deleted = from.saturating_sub(self.census().remaining);
         let expected = to.saturating_sub(deleted);
         self.in_flight.start_capacity(id, (from, to), expected, accepted, Phase::accepted(handle));

@@ -54,3 +54,61 @@ fn the_capacity_is_not_lowered_below_instances_being_deleted_that_a_read_omits()
     assert_eq!(group.state.cancel(&named), 2, "one of them is only missing from the reading");
     assert_eq!(plan::reduced_capacity(&group.state, 0), Some(3), "three are there");
 }
+
+#[test]
+fn capacity_that_the_cloud_kept_after_a_failure_can_be_lowered_to_the_live_instances() {
+    let mut group = Group::new(3, running(0..3));
+    let scale_up = group.write(3, 8, Some("scale-up"));
+    group.see(8, running(0..4));
+    group.fail(scale_up, 8, running(0..4));
+    assert_eq!((group.target(), group.failed()), (8, 4));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.cancel(&named);
+    assert_eq!(group.target(), 4);
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(4));
+}
+
+#[test]
+fn a_reduction_never_goes_below_the_listed_instances_including_those_being_deleted() {
+    let mut group = Group::new(8, all(&[running(0..3), deleting(3..6, Counts::UntilDeleted)]));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    assert_eq!(named.len(), 2);
+    group.state.cancel(&named);
+    assert_eq!(group.target(), 3, "it shows in the target at once");
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(6));
+    assert_eq!(plan::reduced_capacity(&group.state, 1), Some(7), "one is being launched");
+}
+
+#[test]
+fn a_reduction_does_not_wait_for_terminating_instances_that_the_cloud_does_not_count() {
+    let standby = vec![instance(6, InstanceState::Running, Counts::No)];
+    let mut group = Group::new(8, all(&[running(0..3), deleting(3..6, Counts::No)]));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    assert_eq!(named.len(), 5);
+    group.state.cancel(&named);
+    assert_eq!(group.target(), 3, "it shows in the target at once");
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(3));
+    assert_eq!(plan::reduced_capacity(&group.state, 1), Some(4), "one is being launched");
+    group.see(8, all(&[running(0..3), deleting(3..6, Counts::No), standby]));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(4), "an instance in standby holds its place");
+}
+
+#[test]
+fn a_reduction_never_goes_below_the_minimum_and_the_rest_stays_out_of_the_target() {
+    let mut group = Group::new(35, running(0..1));
+    let mut observation = group.reading(35, running(0..1));
+    observation.reading.min = 30;
+    observation.reading.floor = 30;
+    group.state.observe(observation.clone(), &name);
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.cancel(&named);
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(30));
+    group.write(35, 30, None);
+    assert_eq!((group.target(), group.reported(InstanceState::Creating)), (1, 0));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None);
+
+    observation.reading.desired = 30;
+    observation.instances = running(0..2);
+    group.state.observe(observation, &name);
+    assert_eq!(group.target(), 2, "an instance came all the same");
+}

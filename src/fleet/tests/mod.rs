@@ -1,9 +1,11 @@
 //! The deciding code by itself: every rule of the status on hand-made observations.
 
+mod accounting;
 mod deletions;
 mod doubts;
 mod heals;
 mod lowering;
+mod placeholders;
 mod plans;
 mod status;
 
@@ -127,16 +129,20 @@ impl Group {
 
     fn write_heal(&mut self, from: u32, to: u32) {
         self.operations += 1;
-        let write = CapacityWrite { from, to, accepted: self.now, sent: wall(self.seconds()), handle: None };
         self.state.send_capacity((from, to), WriteReason::Heal, false, self.now);
-        self.state.accept_capacity(OperationId(self.operations), write, &name);
+        self.state.accept_capacity(OperationId(self.operations), self.capacity_write(from, to, None), &name);
+    }
+
+    fn capacity_write(&self, from: u32, to: u32, handle: Option<OperationHandle>) -> CapacityWrite {
+        let (sent, without_room) = (wall(self.seconds()), self.state.without_room());
+        CapacityWrite { from, to, accepted: self.now, sent, without_room, handle }
     }
 
     fn write(&mut self, from: u32, to: u32, handle: Option<&str>) -> OperationId {
         self.operations += 1;
         let operation = OperationId(self.operations);
         let handle = handle.map(|handle| OperationHandle(handle.to_owned()));
-        let write = CapacityWrite { from, to, accepted: self.now, sent: wall(self.seconds()), handle };
+        let write = self.capacity_write(from, to, handle);
         self.state.send_capacity((from, to), WriteReason::Requested, false, self.now);
         self.state.accept_capacity(operation, write, &name);
         operation

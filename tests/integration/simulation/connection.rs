@@ -49,6 +49,10 @@ impl Cloud for Connection {
         self.carry(self.cloud.observe(group)).await
     }
 
+    async fn read_capacity(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.carry(self.cloud.read_capacity(group)).await
+    }
+
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
         self.carry(self.cloud.launch_activity(group, shortfall)).await
     }
