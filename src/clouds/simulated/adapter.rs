@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
-use super::call::{CallKind, ReadFault};
+use super::call::CallKind;
 use super::group::Group;
 use super::member::Member;
 use super::plan::GroupStyle;
@@ -178,28 +178,6 @@ impl WritableCloud for Simulated {
             Ok(deletion(name, ids, &found, result))
         })
         .await
-    }
-}
-
-impl Simulated {
-    /// Applies the next read fault of a group to its reading.
-    fn apply_read_fault(
-        &self,
-        kind: CallKind,
-        group: &GroupName,
-        reading: Option<GroupReading>,
-    ) -> Result<Option<GroupReading>, CloudError> {
-        let read_fault = self.look_at_faults().read_fault(kind, group.as_str());
-        let Some(read_fault) = read_fault else { return Ok(reading) };
-        match read_fault {
-            ReadFault::Capacity(desired) => Ok(reading.map(|reading| GroupReading { desired, ..reading })),
-            ReadFault::NoInstances => {
-                Ok(reading.map(|reading| GroupReading { instances: Some(Vec::new()), ..reading }))
-            }
-            ReadFault::Missing => Ok(None),
-            ReadFault::Stale(ago) => Ok(self.world(|world, _| world.reading_ago(group.as_str(), ago))),
-            ReadFault::Broken => Err(errors::malformed(kind, group.as_str())),
-        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::chance::Span;
+use fastrand::Rng;
+
+use super::chance::{Span, draw};
 
 /// The calls that a cloud accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,21 +60,6 @@ impl CallKind {
     }
 }
 
-/// A call that was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// When it arrived, since the beginning of the world.
-    pub at: Duration,
-    /// Which call.
-    pub kind: CallKind,
-    /// Its group.
-    pub group: Option<String>,
-    /// Its arguments.
-    pub detail: String,
-    /// The fault that it met.
-    pub call_fault: Option<CallFault>,
-}
-
 /// A fault that a call meets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallFault {
@@ -99,21 +86,6 @@ pub enum CallFault {
     Slow(Duration),
 }
 
-/// A fault in what a response shows of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReadFault {
-    /// Its capacity is wrong.
-    Capacity(u32),
-    /// Its list of instances is empty.
-    NoInstances,
-    /// It is missing.
-    Missing,
-    /// It is shown as it was this long ago.
-    Stale(Duration),
-    /// It cannot be decoded.
-    Broken,
-}
-
 /// How often calls fail at random, and how long they take.
 #[derive(Clone, Debug)]
 pub struct FaultRates {
@@ -127,26 +99,59 @@ pub struct FaultRates {
     pub lost_response: f64,
     /// The probability that a write meets a conflict.
     pub conflict: f64,
-    /// The probability that a response shows a group as it was some time ago.
-    pub stale: f64,
-    /// How long ago.
-    pub stale_by: Span,
     /// How long a request takes, and how long its response takes.
     pub latency: Span,
 }
 
 impl Default for FaultRates {
     fn default() -> Self {
-        let none = Duration::ZERO..=Duration::ZERO;
         Self {
             throttled: 0.0,
             retry_after: None,
             unreachable: 0.0,
             lost_response: 0.0,
             conflict: 0.0,
-            stale: 0.0,
-            stale_by: none.clone(),
-            latency: none,
+            latency: Duration::ZERO..=Duration::ZERO,
         }
+    }
+}
+
+/// How one call goes.
+#[derive(Clone, Debug)]
+pub struct CallPlan {
+    /// How long the request takes.
+    pub delay_before: Duration,
+    /// The fault that it meets.
+    pub call_fault: Option<CallFault>,
+    /// How long the response takes.
+    pub delay_after: Duration,
+}
+
+impl FaultRates {
+    /// The random fault of the next call, if it meets one.
+    pub(super) fn draw_fault(&self, rng: &mut Rng, kind: CallKind) -> Option<CallFault> {
+        let conflict = if kind.writes() { self.conflict } else { 0.0 };
+        let mut drawn = rng.f64();
+        for (probability, call_fault) in [
+            (self.throttled, CallFault::Throttled { retry_after: self.retry_after }),
+            (self.unreachable, CallFault::Unreachable),
+            (self.lost_response, CallFault::LostResponse),
+            (conflict, CallFault::Conflict),
+        ] {
+            if drawn < probability {
+                return Some(call_fault);
+            }
+            drawn -= probability;
+        }
+        None
+    }
+
+    /// How a call with this fault goes.
+    pub(super) fn plan(&self, rng: &mut Rng, call_fault: Option<CallFault>) -> CallPlan {
+        let (mut delay_before, delay_after) = (draw(rng, &self.latency), draw(rng, &self.latency));
+        if let Some(CallFault::Slow(longer)) = &call_fault {
+            delay_before += *longer;
+        }
+        CallPlan { delay_before, call_fault, delay_after }
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::call::FaultRates;
 use super::chance::{Pick, seconds};
-use super::faults::Faults;
 use super::outcome::{LaunchOutcome, PlannedFailure};
 use super::plan::{Accounting, GroupPlan};
 use super::source::Simulated;
@@ -23,7 +23,7 @@ impl Simulated {
             0 => Self::demo(settings),
             groups => Self::with_groups(settings.seed, (0..groups).map(|number| spread(settings, number))),
         };
-        source.faults(|faults| fail(faults, settings.error_rate));
+        source.fail_at(rates(settings.error_rate));
         source
     }
 
@@ -67,11 +67,14 @@ fn spread(settings: &Settings, number: u32) -> GroupPlan {
 }
 
 /// Divides the errors among the ways in which both clouds fail.
-fn fail(faults: &mut Faults, rate: f64) {
-    faults.rates.throttled = rate * 0.3;
-    faults.rates.unreachable = rate * 0.3;
-    faults.rates.lost_response = rate * 0.2;
-    faults.rates.conflict = rate * 0.2;
+fn rates(rate: f64) -> FaultRates {
+    FaultRates {
+        throttled: rate * 0.3,
+        unreachable: rate * 0.3,
+        lost_response: rate * 0.2,
+        conflict: rate * 0.2,
+        ..FaultRates::default()
+    }
 }
 
 fn web() -> GroupPlan {

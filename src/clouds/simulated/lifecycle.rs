@@ -236,16 +236,6 @@ impl Group {
         self.narrate(at, format!("{} of the cloud's own surplus removed", instances(excess)));
         self.replace_lost(at);
     }
-
-    /// Adds running instances on somebody else's behalf, and raises the capacity by their number.
-    pub(super) fn attach(&mut self, at: Duration, count: u32) {
-        for _ in 0..count {
-            self.add_member(at, Phase::Running);
-        }
-        self.capacity = self.capacity.saturating_add(count);
-        self.changed();
-        self.narrate(at, format!("{} attached from outside, capacity {}", instances(count), self.capacity));
-    }
 }
 
 /// A number of instances, in words.

@@ -4,6 +4,9 @@
 //! HTTP emulators in the tests share it. [`Simulated`] adds a clock (tokio's), a lock and faults between the cloud and its
 //! callers, and is the [`Cloud`](crate::cloud::Cloud) that `fleet` sees.
 //!
+//! The configuration can make calls fail at a rate. Only tests have the feature `faults`, with which they script faults and
+//! change the world from outside.
+//!
 //! As the real clouds do, it deletes instances of its own choice when a write sets a capacity below the live instances. It
 //! records every instance that it deletes this way, so that a test can check for them.
 
@@ -12,7 +15,10 @@ mod call;
 mod chance;
 mod demo;
 mod errors;
-mod external;
+#[cfg(feature = "faults")]
+mod faults;
+#[cfg(not(feature = "faults"))]
+#[path = "no_faults.rs"]
 mod faults;
 mod group;
 mod history;
@@ -20,7 +26,6 @@ mod ids;
 mod lifecycle;
 mod member;
 mod outcome;
-mod past_readings;
 mod plan;
 mod reading;
 mod record;
@@ -33,9 +38,10 @@ mod types;
 mod world;
 
 pub use crate::config::settings::simulated::Settings;
-pub use call::{Call, CallFault, CallKind, FaultRates, ReadFault};
+pub use call::{CallFault, CallKind, CallPlan, FaultRates};
 pub use chance::{Pick, Span, seconds};
-pub use faults::{CallPlan, Faults};
+#[cfg(feature = "faults")]
+pub use faults::{Call, Faults, ReadFault};
 pub use group::Group;
 pub use ids::{RESOURCE_GROUP, SUBSCRIPTION};
 pub use member::{Member, Phase};

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
-use super::call::{Call, CallFault, CallKind};
+use super::call::{CallFault, CallKind, FaultRates};
 use super::errors;
 use super::faults::Faults;
 use super::plan::GroupPlan;
-use super::record::{Event, Killed, Refusal};
+use super::record::Event;
 use super::world::World;
-use crate::cloud::{CallMeter, CallStatus, CloudError, Family, ProviderId};
+use crate::cloud::{CallMeter, CallStatus, CloudError, Family};
 
 /// The number of events that wait for a subscriber; a slower one misses the oldest.
 const EVENTS_WAITING_MAX: usize = 1024;
@@ -23,7 +23,7 @@ const EVENTS_WAITING_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Simulated {
     world: Mutex<World>,
-    faults: Mutex<Faults>,
+    pub(super) faults: Mutex<Faults>,
     events: broadcast::Sender<Event>,
     began: Instant,
     pub(super) family: Family,
@@ -88,21 +88,9 @@ impl Simulated {
         result
     }
 
-    /// Runs a function on the faults, under their lock.
-    pub fn faults<R>(&self, act: impl FnOnce(&mut Faults) -> R) -> R {
-        let (result, horizon) = {
-            let mut faults = lock(&self.faults);
-            (act(&mut faults), faults.horizon())
-        };
-        if !horizon.is_zero() {
-            self.world(|world, now| world.keep_past_readings(now, horizon));
-        }
-        result
-    }
-
-    /// The faults, without an update of the past readings.
-    pub(super) fn look_at_faults(&self) -> MutexGuard<'_, Faults> {
-        lock(&self.faults)
+    /// Makes calls fail at these rates from now on.
+    pub(super) fn fail_at(&self, rates: FaultRates) {
+        lock(&self.faults).rates = rates;
     }
 
     /// The events from now on.
@@ -110,54 +98,9 @@ impl Simulated {
         self.events.subscribe()
     }
 
-    /// The calls that were made to the [`Cloud`](crate::cloud::Cloud) trait, oldest first.
-    pub fn calls(&self) -> Vec<Call> {
-        lock(&self.faults).calls().cloned().collect()
-    }
-
-    /// Every instance that was deleted because of a capacity write of the caller's and that nobody had named.
-    pub fn killed_unnamed(&self) -> Vec<Killed> {
-        self.world(|world, _| world.killed_unnamed())
-    }
-
     /// Creates a group, replacing one of the same name.
     pub fn create_group(&self, plan: GroupPlan) {
         self.world(|world, now| world.create_group(now, plan));
-    }
-
-    /// Hides a group. Returns whether there was one.
-    pub fn remove_group(&self, group: &str) -> bool {
-        self.world(|world, now| world.remove_group(now, group))
-    }
-
-    /// Shows a hidden group again. Returns whether there is one.
-    pub fn restore_group(&self, group: &str) -> bool {
-        self.world(|world, now| world.restore_group(now, group))
-    }
-
-    /// Changes the plan of a group.
-    pub fn replan(&self, group: &str, change: impl FnOnce(&mut GroupPlan)) -> Result<(), Refusal> {
-        self.world(|world, now| world.replan(now, group, change))
-    }
-
-    /// Evicts up to this many running instances, and returns them.
-    pub fn evict(&self, group: &str, count: usize) -> Result<Vec<ProviderId>, Refusal> {
-        self.world(|world, now| world.evict(now, group, count))
-    }
-
-    /// Has the cloud launch this many running instances beyond the capacity, and remove as many after this time.
-    pub fn launch_surplus(&self, group: &str, count: u32, lasts: Duration) -> Result<(), Refusal> {
-        self.world(|world, now| world.launch_surplus(now, group, count, lasts))
-    }
-
-    /// Adds this many running instances, and raises the capacity by their number.
-    pub fn add_instances(&self, group: &str, count: u32) -> Result<(), Refusal> {
-        self.world(|world, now| world.add_instances(now, group, count))
-    }
-
-    /// Sets the capacity as another client.
-    pub fn set_desired_externally(&self, group: &str, to: u32) -> Result<(), Refusal> {
-        self.world(|world, now| world.set_desired_externally(now, group, to))
     }
 
     /// Makes a call, with its delays and faults.
@@ -196,7 +139,7 @@ impl Simulated {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // After a panic in a test, the world can still be inspected.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

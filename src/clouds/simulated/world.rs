@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::faults::PastReadings;
 use super::group::Group;
 use super::lifecycle::instances;
-use super::past_readings::PastReadings;
 use super::plan::{GroupPlan, GroupStyle};
 use super::record::{Author, DeletionResult, Event, Killed, Operation, Refusal, RefusalKind};
 use crate::cloud::ProviderId;
@@ -33,7 +33,7 @@ pub struct World {
     /// How many of the latest events have not been taken yet.
     unsent: usize,
     kills: Vec<Killed>,
-    pub(super) past_readings: Option<PastReadings>,
+    pub(super) past_readings: PastReadings,
 }
 
 impl World {
@@ -48,7 +48,7 @@ impl World {
             events: VecDeque::new(),
             unsent: 0,
             kills: Vec::new(),
-            past_readings: None,
+            past_readings: PastReadings::default(),
         }
     }
 
@@ -82,16 +82,6 @@ impl World {
         let name = Arc::clone(&group.name);
         self.groups.insert(Arc::clone(&name), group);
         self.settle(&name);
-    }
-
-    /// Hides a group: the cloud reports that it does not exist. Returns whether there was one.
-    pub fn remove_group(&mut self, now: Duration, name: &str) -> bool {
-        self.set_hidden(now, name, true)
-    }
-
-    /// Shows a hidden group again; it has gone on meanwhile. Returns whether there is one.
-    pub fn restore_group(&mut self, now: Duration, name: &str) -> bool {
-        self.set_hidden(now, name, false)
     }
 
     /// The groups that are not hidden, by name.
@@ -146,6 +136,11 @@ impl World {
         self.edit(now, group, |group, at| group.terminate(at, id, decrement))?
     }
 
+    /// Has the cloud launch this many running instances beyond the capacity, and remove as many after this time.
+    pub fn launch_surplus(&mut self, now: Duration, group: &str, count: u32, lasts: Duration) -> Result<(), Refusal> {
+        self.edit(now, group, |group, at| group.launch_surplus(at, count, lasts))
+    }
+
     /// An operation, as long as it is kept.
     pub fn operation(&self, group: &str, number: u64) -> Option<&Operation> {
         self.groups.get(group)?.operations.get(&number)
@@ -183,18 +178,6 @@ impl World {
         self.groups.values_mut().map(|group| (Arc::clone(&group.name), group.take_low())).collect()
     }
 
-    fn set_hidden(&mut self, now: Duration, name: &str, hidden: bool) -> bool {
-        self.advance(now);
-        let Some(group) = self.groups.get_mut(name) else { return false };
-        let at = self.now;
-        if group.hidden != hidden {
-            group.hidden = hidden;
-            group.narrate(at, if hidden { "the group was removed" } else { "the group is back" }.to_owned());
-        }
-        self.settle(name);
-        true
-    }
-
     /// Changes a group that is not hidden.
     pub(super) fn edit<R>(
         &mut self,
@@ -214,7 +197,7 @@ impl World {
     }
 
     /// Collects a group's events and its next due time after it changed.
-    fn settle(&mut self, name: &str) {
+    pub(super) fn settle(&mut self, name: &str) {
         let Some(group) = self.groups.get_mut(name) else { return };
         group.mark_low();
         if let Some(due) = group.next_due()
@@ -229,9 +212,7 @@ impl World {
         let surplus = self.events.len().saturating_sub(EVENTS_MAX);
         self.events.drain(..surplus);
         self.unsent = self.unsent.min(EVENTS_MAX);
-        if let Some(past_readings) = &mut self.past_readings {
-            past_readings.record(self.now, group);
-        }
+        self.past_readings.record(self.now, group);
     }
 }
 

@@ -1,15 +1,23 @@
-//! Changes of the world that do not come through the API of the caller, and past readings.
+//! Changes of the world that do not come through the API of the caller.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::group::Group;
-use super::plan::{GroupPlan, GroupStyle};
-use super::record::{Author, Refusal};
-use super::world::World;
 use crate::cloud::{GroupReading, ProviderId};
+use crate::clouds::simulated::lifecycle::instances;
+use crate::clouds::simulated::{Author, Group, GroupPlan, GroupStyle, Phase, Refusal, World};
 
 impl World {
+    /// Hides a group: the cloud reports that it does not exist. Returns whether there was one.
+    pub fn remove_group(&mut self, now: Duration, name: &str) -> bool {
+        self.set_hidden(now, name, true)
+    }
+
+    /// Shows a hidden group again; it has gone on meanwhile. Returns whether there is one.
+    pub fn restore_group(&mut self, now: Duration, name: &str) -> bool {
+        self.set_hidden(now, name, false)
+    }
+
     /// Changes the plan of a group. Launches and deletions are counted from one again.
     pub fn replan(&mut self, now: Duration, group: &str, change: impl FnOnce(&mut GroupPlan)) -> Result<(), Refusal> {
         self.edit(now, group, |group, at| {
@@ -31,11 +39,6 @@ impl World {
         self.edit(now, group, |group, at| group.attach(at, count))
     }
 
-    /// Has the cloud launch this many running instances beyond the capacity, and remove as many after this time.
-    pub fn launch_surplus(&mut self, now: Duration, group: &str, count: u32, lasts: Duration) -> Result<(), Refusal> {
-        self.edit(now, group, |group, at| group.launch_surplus(at, count, lasts))
-    }
-
     /// Sets the capacity as another client of the same API.
     pub fn set_desired_externally(&mut self, now: Duration, group: &str, to: u32) -> Result<(), Refusal> {
         self.edit(now, group, |group, at| match group.plan.style {
@@ -47,22 +50,41 @@ impl World {
     /// Keeps readings of every group from now on, for this long.
     pub fn keep_past_readings(&mut self, now: Duration, horizon: Duration) {
         self.advance(now);
-        let past_readings = self.past_readings.get_or_insert_default();
-        past_readings.keep_for(horizon);
+        self.past_readings.keep_for(horizon);
         for group in self.groups.values() {
-            past_readings.record(self.now, group);
+            self.past_readings.record(self.now, group);
         }
     }
 
     /// The reading of a group this long ago, as far as readings are kept. `None` if the group did not exist then.
     pub fn reading_ago(&self, group: &str, ago: Duration) -> Option<GroupReading> {
-        match self
-            .past_readings
-            .as_ref()
-            .and_then(|past_readings| past_readings.at(group, self.now.saturating_sub(ago)))
-        {
+        match self.past_readings.at(group, self.now.saturating_sub(ago)) {
             Some(then) => then,
             None => self.group(group).map(Group::reading),
         }
+    }
+
+    fn set_hidden(&mut self, now: Duration, name: &str, hidden: bool) -> bool {
+        self.advance(now);
+        let Some(group) = self.groups.get_mut(name) else { return false };
+        let at = self.now;
+        if group.hidden != hidden {
+            group.hidden = hidden;
+            group.narrate(at, if hidden { "the group was removed" } else { "the group is back" }.to_owned());
+        }
+        self.settle(name);
+        true
+    }
+}
+
+impl Group {
+    /// Adds running instances on somebody else's behalf, and raises the capacity by their number.
+    fn attach(&mut self, at: Duration, count: u32) {
+        for _ in 0..count {
+            self.add_member(at, Phase::Running);
+        }
+        self.capacity = self.capacity.saturating_add(count);
+        self.changed();
+        self.narrate(at, format!("{} attached from outside, capacity {}", instances(count), self.capacity));
     }
 }

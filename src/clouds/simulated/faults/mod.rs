@@ -1,34 +1,38 @@
-//! Faults between a simulated cloud and its callers: random ones, and scripted ones.
+//! Fault injection: scripted faults of calls and responses, and changes that do not come through the API of the caller.
+//!
+//! Only tests have it (the feature `faults`). Any other build has `no_faults.rs` in its place.
+
+mod external;
+mod past_readings;
+mod script;
+mod source;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::call::{Call, CallFault, CallKind, FaultRates, ReadFault};
-use super::chance::draw;
+use super::call::{CallFault, CallKind, CallPlan, FaultRates};
+pub(super) use past_readings::PastReadings;
+pub use script::ReadFault;
+use script::Script;
 
 /// The number of calls that are kept.
 const CALLS_MAX: usize = 10_000;
 
-/// How one call goes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallPlan {
-    /// How long the request takes.
-    pub delay_before: Duration,
-    /// The fault that it meets.
+/// A call that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// When it arrived, since the beginning of the world.
+    pub at: Duration,
+    /// Which call.
+    pub kind: CallKind,
+    /// Its group.
+    pub group: Option<String>,
+    /// Its arguments.
+    pub detail: String,
+    /// The fault that it met.
     pub call_fault: Option<CallFault>,
-    /// How long the response takes.
-    pub delay_after: Duration,
-}
-
-/// A fault for the next calls that match.
-#[derive(Clone, Debug)]
-struct Scripted<T> {
-    kind: Option<CallKind>,
-    group: Option<String>,
-    times: u32,
-    what: T,
 }
 
 /// The faults of one simulated cloud, and the calls that were made to it.
@@ -39,8 +43,8 @@ pub struct Faults {
     /// Whether the cloud is unreachable.
     pub down: bool,
     rng: Rng,
-    call_faults: Vec<Scripted<CallFault>>,
-    read_faults: Vec<Scripted<ReadFault>>,
+    call_faults: Script<CallFault>,
+    read_faults: Script<ReadFault>,
     calls: VecDeque<Call>,
 }
 
@@ -51,31 +55,31 @@ impl Faults {
             rates: FaultRates::default(),
             down: false,
             rng: Rng::with_seed(seed),
-            call_faults: Vec::new(),
-            read_faults: Vec::new(),
+            call_faults: Script::default(),
+            read_faults: Script::default(),
             calls: VecDeque::new(),
         }
     }
 
     /// Gives the next `times` calls that match this fault; `None` matches all.
     pub fn script(&mut self, kind: Option<CallKind>, group: Option<&str>, times: u32, what: CallFault) {
-        self.call_faults.push(Scripted { kind, group: group.map(str::to_owned), times, what });
+        self.call_faults.add(kind, group, times, what);
     }
 
     /// Gives the next `times` reads of this group this fault; `None` matches every kind of read.
     pub fn script_read(&mut self, kind: Option<CallKind>, group: &str, times: u32, what: ReadFault) {
-        self.read_faults.push(Scripted { kind, group: Some(group.to_owned()), times, what });
+        self.read_faults.add(kind, Some(group), times, what);
     }
 
     /// Whether a scripted read fault is still to come.
     pub fn has_scripted_reads(&self) -> bool {
-        self.read_faults.iter().any(|scripted| scripted.times > 0)
+        self.read_faults.waiting().next().is_some()
     }
 
     /// Removes all faults.
     pub fn clear(&mut self) {
-        self.call_faults.clear();
-        self.read_faults.clear();
+        self.call_faults = Script::default();
+        self.read_faults = Script::default();
         self.rates = FaultRates::default();
         self.down = false;
     }
@@ -93,73 +97,35 @@ impl Faults {
     /// Records a call and decides how it goes.
     pub fn begin_call(&mut self, at: Duration, kind: CallKind, group: Option<&str>, detail: String) -> CallPlan {
         let call_fault = self.call_fault(kind, group);
-        let latency = self.rates.latency.clone();
-        let (mut delay_before, delay_after) = (draw(&mut self.rng, &latency), draw(&mut self.rng, &latency));
-        if let Some(CallFault::Slow(longer)) = &call_fault {
-            delay_before += *longer;
-        }
         let call = Call { at, kind, group: group.map(str::to_owned), detail, call_fault: call_fault.clone() };
         if self.calls.len() >= CALLS_MAX {
             self.calls.pop_front();
         }
         self.calls.push_back(call);
-        CallPlan { delay_before, call_fault, delay_after }
+        self.rates.plan(&mut self.rng, call_fault)
     }
 
     /// The next fault of a read of a group.
     pub fn read_fault(&mut self, kind: CallKind, group: &str) -> Option<ReadFault> {
-        if let Some(scripted) = take(&mut self.read_faults, kind, Some(group)) {
-            return Some(scripted);
-        }
-        if self.rates.stale > 0.0 && self.rng.f64() < self.rates.stale {
-            return Some(ReadFault::Stale(draw(&mut self.rng, &self.rates.stale_by)));
-        }
-        None
+        self.read_faults.take(kind, Some(group))
     }
 
     /// How old a response can be.
-    pub(super) fn horizon(&self) -> Duration {
-        let scripted = self.read_faults.iter().filter_map(|scripted| match scripted.what {
-            ReadFault::Stale(age) => Some(age),
+    fn horizon(&self) -> Duration {
+        let ages = self.read_faults.waiting().filter_map(|read_fault| match read_fault {
+            ReadFault::Stale(age) => Some(*age),
             _ => None,
         });
-        let by_chance = if self.rates.stale > 0.0 { *self.rates.stale_by.end() } else { Duration::ZERO };
-        scripted.max().unwrap_or_default().max(by_chance)
+        ages.max().unwrap_or_default()
     }
 
     fn call_fault(&mut self, kind: CallKind, group: Option<&str>) -> Option<CallFault> {
         if self.down {
             return Some(CallFault::Unreachable);
         }
-        if let Some(scripted) = take(&mut self.call_faults, kind, group) {
-            return Some(scripted);
-        }
-        let FaultRates { throttled, retry_after, unreachable, lost_response, conflict, .. } = self.rates;
-        let conflict = if kind.writes() { conflict } else { 0.0 };
-        let mut draw = self.rng.f64();
-        for (probability, call_fault) in [
-            (throttled, CallFault::Throttled { retry_after }),
-            (unreachable, CallFault::Unreachable),
-            (lost_response, CallFault::LostResponse),
-            (conflict, CallFault::Conflict),
-        ] {
-            if draw < probability {
-                return Some(call_fault);
-            }
-            draw -= probability;
-        }
-        None
+        let scripted = self.call_faults.take(kind, group);
+        scripted.or_else(|| self.rates.draw_fault(&mut self.rng, kind))
     }
-}
-
-/// Takes the first scripted fault that matches.
-fn take<T: Clone>(scripted: &mut Vec<Scripted<T>>, kind: CallKind, group: Option<&str>) -> Option<T> {
-    scripted.retain(|one| one.times > 0);
-    let matching = scripted.iter_mut().find(|one| {
-        one.kind.is_none_or(|wanted| wanted == kind) && one.group.as_deref().is_none_or(|wanted| group == Some(wanted))
-    })?;
-    matching.times -= 1;
-    Some(matching.what.clone())
 }
 
 #[cfg(test)]
