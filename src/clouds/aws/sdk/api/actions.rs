@@ -1,0 +1,53 @@
+//! [`READ_ACTIONS`], [`WRITE_ACTIONS`], [`CHECK_ACTIONS`] and [`PRICE_ACTIONS`] are the actions of the IAM policy in
+//! `deploy/aws-iam-policy.json`. A test compares them.
+
+/// The actions that read. For these, EC2 and EC2 Auto Scaling accept no resource but `*`.
+pub const READ_ACTIONS: [&str; 8] = [
+    "autoscaling:DescribeAutoScalingGroups",
+    "autoscaling:DescribeLaunchConfigurations",
+    "autoscaling:DescribeScalingActivities",
+    "ec2:DescribeImages",
+    "ec2:DescribeInstanceTypes",
+    "ec2:DescribeLaunchTemplateVersions",
+    "ec2:GetInstanceTypesFromInstanceRequirements",
+    "eks:DescribeNodegroup",
+];
+
+/// The actions that Headcount needs on the groups it scales.
+pub const WRITE_ACTIONS: [&str; 2] =
+    ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"];
+
+/// The actions that only `headcount check` needs.
+pub const CHECK_ACTIONS: [&str; 2] = ["autoscaling:DescribeInstanceRefreshes", "autoscaling:DescribePolicies"];
+
+/// The actions that only live prices need. Without them, prices come from the user's and the shipped tables.
+pub const PRICE_ACTIONS: [&str; 2] = ["ec2:DescribeSpotPriceHistory", "pricing:GetProducts"];
+
+/// The names of all calls, in the order of the actions.
+pub(in crate::clouds::aws) fn call_names() -> impl Iterator<Item = &'static str> {
+    let actions = READ_ACTIONS.into_iter().chain(WRITE_ACTIONS).chain(CHECK_ACTIONS).chain(PRICE_ACTIONS);
+    actions.map(|action| action.rsplit(':').next().unwrap_or(action))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_iam_policy_allows_exactly_the_calls_made() {
+        let policy: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../../deploy/aws-iam-policy.json")).expect("valid JSON");
+        let allowed = |sid: &str| -> Vec<String> {
+            let statements = policy["Statement"].as_array().expect("statements");
+            let statement = statements.iter().find(|statement| statement["Sid"] == sid).expect(sid);
+            assert_eq!(statement["Effect"], "Allow");
+            let actions = statement["Action"].as_array().expect("actions").iter();
+            actions.map(|action| action.as_str().expect("text").to_owned()).collect()
+        };
+        assert_eq!(allowed("HeadcountReads"), READ_ACTIONS);
+        assert_eq!(allowed("HeadcountScales"), WRITE_ACTIONS);
+        assert_eq!(allowed("HeadcountChecks"), CHECK_ACTIONS);
+        assert_eq!(allowed("HeadcountPrices"), PRICE_ACTIONS);
+        assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(4));
+    }
+}

@@ -1,0 +1,147 @@
+//! The calls to EC2 Auto Scaling.
+
+use async_trait::async_trait;
+use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
+use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
+use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, Filter, InstanceRefresh, LaunchConfiguration};
+
+use super::PAGE_RECORDS;
+use crate::cloud::CloudError;
+use crate::clouds::aws::sdk::errors::cloud_error;
+use crate::clouds::aws::sdk::responses::BodySize;
+
+/// The groups that a DescribeAutoScalingGroups asks for. Never empty: an empty query would describe every group.
+#[derive(Clone, Debug)]
+pub(in crate::clouds::aws) enum GroupQuery {
+    /// One group, for a caller who waits for it.
+    One(String),
+    /// The groups of these names.
+    Named(Vec<String>),
+    /// The groups that pass all of these filters.
+    Filtered(Vec<Filter>),
+}
+
+/// One page of groups.
+#[derive(Clone, Debug, Default)]
+pub(in crate::clouds::aws) struct GroupsPage {
+    pub(in crate::clouds::aws) groups: Vec<AutoScalingGroup>,
+    pub(in crate::clouds::aws) next_token: Option<String>,
+    /// The size of the response's body.
+    pub(in crate::clouds::aws) bytes: usize,
+}
+
+/// EC2 Auto Scaling.
+#[async_trait]
+pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
+    /// One page of groups.
+    async fn describe_auto_scaling_groups(
+        &self,
+        query: &GroupQuery,
+        token: Option<String>,
+    ) -> Result<GroupsPage, CloudError>;
+
+    /// One launch configuration.
+    async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError>;
+
+    /// One page of a group's activities: those in progress first, then the newest.
+    async fn describe_scaling_activities(
+        &self,
+        group: &str,
+        token: Option<String>,
+    ) -> Result<DescribeScalingActivitiesOutput, CloudError>;
+
+    /// The latest instance refresh of a group.
+    async fn describe_instance_refresh(&self, group: &str) -> Result<Option<InstanceRefresh>, CloudError>;
+
+    /// One page of the scaling policies of all groups.
+    async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError>;
+
+    /// Sets the desired capacity. Never retried.
+    async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError>;
+
+    /// Terminates one instance and decrements the desired capacity. Never retried.
+    async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError>;
+
+    /// Terminates several instances of one group and lowers its desired capacity by their number. Never retried. Not
+    /// every region and partition has this form.
+    async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError>;
+}
+
+/// EC2 Auto Scaling through the SDK. Several clients, because the SDK may retry a read and must never retry a write, and because
+/// a page of a listing has more time.
+pub(in crate::clouds::aws) struct AutoScaling {
+    pub(in crate::clouds::aws) lists: aws_sdk_autoscaling::Client,
+    pub(in crate::clouds::aws) reads: aws_sdk_autoscaling::Client,
+    pub(in crate::clouds::aws) writes: aws_sdk_autoscaling::Client,
+}
+
+#[async_trait]
+impl AutoScalingApi for AutoScaling {
+    async fn describe_auto_scaling_groups(
+        &self,
+        query: &GroupQuery,
+        token: Option<String>,
+    ) -> Result<GroupsPage, CloudError> {
+        let client = if matches!(query, GroupQuery::One(_)) { &self.reads } else { &self.lists };
+        let call = client.describe_auto_scaling_groups().max_records(PAGE_RECORDS).set_next_token(token);
+        let (call, subject) = match query {
+            GroupQuery::One(name) => (call.auto_scaling_group_names(name), name.as_str()),
+            GroupQuery::Named(names) => {
+                (call.set_auto_scaling_group_names(Some(names.clone())), names.first().map_or("", String::as_str))
+            }
+            GroupQuery::Filtered(filters) => (call.set_filters(Some(filters.clone())), "by tags"),
+        };
+        let size = BodySize::default();
+        let sent = call.customize().interceptor(size.clone()).send().await;
+        let output = sent.map_err(|error| cloud_error("DescribeAutoScalingGroups", subject, error))?;
+        let groups = output.auto_scaling_groups.unwrap_or_default();
+        Ok(GroupsPage { groups, next_token: output.next_token.filter(|token| !token.is_empty()), bytes: size.get() })
+    }
+
+    async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError> {
+        let call = self.reads.describe_launch_configurations().launch_configuration_names(name);
+        let output = call.send().await.map_err(|error| cloud_error("DescribeLaunchConfigurations", name, error))?;
+        Ok(output.launch_configurations.unwrap_or_default().into_iter().next())
+    }
+
+    async fn describe_scaling_activities(
+        &self,
+        group: &str,
+        token: Option<String>,
+    ) -> Result<DescribeScalingActivitiesOutput, CloudError> {
+        let call = self.reads.describe_scaling_activities().auto_scaling_group_name(group).max_records(PAGE_RECORDS);
+        let sent = call.set_next_token(token).send().await;
+        sent.map_err(|error| cloud_error("DescribeScalingActivities", group, error))
+    }
+
+    async fn describe_instance_refresh(&self, group: &str) -> Result<Option<InstanceRefresh>, CloudError> {
+        let call = self.reads.describe_instance_refreshes().auto_scaling_group_name(group).max_records(1);
+        let output = call.send().await.map_err(|error| cloud_error("DescribeInstanceRefreshes", group, error))?;
+        Ok(output.instance_refreshes.unwrap_or_default().into_iter().next())
+    }
+
+    async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError> {
+        let call = self.reads.describe_policies().max_records(PAGE_RECORDS).set_next_token(token);
+        call.send().await.map_err(|error| cloud_error("DescribePolicies", "all", error))
+    }
+
+    async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError> {
+        let call = self.writes.set_desired_capacity().auto_scaling_group_name(group);
+        let call = call.desired_capacity(units).honor_cooldown(false);
+        call.send().await.map(drop).map_err(|error| cloud_error("SetDesiredCapacity", group, error))
+    }
+
+    async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError> {
+        let call = self.writes.terminate_instance_in_auto_scaling_group().instance_id(instance);
+        let sent = call.should_decrement_desired_capacity(true).send().await;
+        sent.map(drop).map_err(|error| cloud_error("TerminateInstanceInAutoScalingGroup", instance, error))
+    }
+
+    async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError> {
+        let call = self.writes.terminate_instance_in_auto_scaling_group().auto_scaling_group_name(group);
+        let call = call.set_instance_ids(Some(instances.to_vec())).should_decrement_desired_capacity(true);
+        let output =
+            call.send().await.map_err(|error| cloud_error("TerminateInstanceInAutoScalingGroup", group, error))?;
+        Ok(output.activities.unwrap_or_default())
+    }
+}

@@ -1,0 +1,22 @@
+//! The AWS calls that Headcount makes: a trait for each service, and its implementation through the SDK.
+
+mod actions;
+mod auto_scaling;
+mod ec2;
+mod eks;
+mod pricing;
+
+pub(super) use actions::call_names;
+pub use actions::{CHECK_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
+#[cfg(test)]
+pub(super) use auto_scaling::GroupsPage;
+pub(in crate::clouds::aws) use auto_scaling::{AutoScaling, AutoScalingApi, GroupQuery};
+pub(in crate::clouds::aws) use ec2::{Ec2, Ec2Api, TemplateKey};
+pub(in crate::clouds::aws) use eks::{Eks, EksApi};
+pub(in crate::clouds::aws) use pricing::{Hardware, Pricing, PricingApi};
+
+/// The most group names one DescribeAutoScalingGroups takes, the most records of a page of it, the most instance types
+/// one DescribeInstanceTypes takes and the most instances one TerminateInstanceInAutoScalingGroup takes.
+pub(in crate::clouds::aws) const BATCH: usize = 100;
+/// [`BATCH`] in the type that the APIs take.
+const PAGE_RECORDS: i32 = 100;
