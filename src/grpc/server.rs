@@ -11,7 +11,7 @@ use tonic_health::server::HealthReporter;
 use super::dialect::SendPolicy;
 use super::gpu::Gpu;
 use super::listener::{self, Listener, Refusals};
-use super::metering::GrpcMetrics;
+use super::metrics::GrpcMetrics;
 use super::proto::cloud_provider_server::CloudProviderServer;
 use super::service::Service;
 use super::tls::LiveTls;

@@ -8,9 +8,10 @@ use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use super::deadline::deadline_of;
-use super::dialect::{self, Dialect, SendPolicy};
+use super::dialect::{Dialect, SendPolicy};
 use super::gpu::Gpu;
 use super::nodes;
+use super::options::options_to_send;
 use super::pricing;
 use super::proto::cloud_provider_server::CloudProvider;
 use super::proto::instance_status::InstanceState as ProtoState;
@@ -135,7 +136,7 @@ impl CloudProvider for Service {
             self.fleet.note_dialect(dialect.releases());
         }
         let view = self.view(&id)?;
-        let options = dialect::options_to_send(&view.options, defaults.as_ref(), self.options_since_135);
+        let options = options_to_send(&view.options, defaults.as_ref(), self.options_since_135);
         if options.is_none() && !view.options.is_empty() {
             self.warn_of_suppressed_options(&id, defaults.as_ref());
         }

@@ -4,6 +4,7 @@
 //! the files, which file notifications miss. The server's certificate and the client CA are in one [`ServerConfig`], which is
 //! swapped as a whole.
 
+mod error;
 mod files;
 
 use std::sync::Arc;
@@ -18,8 +19,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
 use tracing::{error, info, warn};
 
+pub use error::TlsError;
 use files::Files;
-pub use files::{TlsError, TlsSettings};
+pub use files::TlsSettings;
 
 use crate::metrics::FamilySpec;
 

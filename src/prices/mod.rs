@@ -4,6 +4,7 @@
 //! [`PriceRefresh`] fetches, the table in the binary, or an estimate. A quote is always above zero: without a price, the Cluster Autoscaler would drop the
 //! node group from a scale-up. `docs/prices.md` has the formulas.
 
+mod candidates;
 mod live;
 mod offer;
 mod period;
@@ -12,18 +13,19 @@ mod quote;
 mod rates;
 mod refresh;
 mod shipped;
+mod warning;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
 use self::live::LivePrices;
-use self::rates::{Amounts, accelerators, gib, median, reference_region};
 use self::shipped::{PriceTable, currency_of};
+use self::warning::Warning;
 use crate::cloud::{Currency, Family, ListedPrice, Market};
-use crate::instance_types::{Catalog, Day, MemorySize, Provenance};
+use crate::instance_types::{Catalog, Day};
 
 pub use self::offer::{Offer, family_of, is_spot};
 pub use self::period::hours;
@@ -54,17 +56,6 @@ pub struct Prices {
     warning: Mutex<Warning>,
 }
 
-/// The warning that prices are estimates, which is logged once.
-#[derive(Debug)]
-enum Warning {
-    /// The clouds' price lists are still to come. The first node that was priced by an estimate so far.
-    Held(Option<Offer>),
-    /// It is logged with the next estimate.
-    Due,
-    /// It was logged.
-    Given,
-}
-
 impl Prices {
     /// Prices for these sources, in the order of the configuration.
     ///
@@ -88,25 +79,6 @@ impl Prices {
             estimates: AtomicU64::new(0),
             warning: Mutex::new(Warning::Due),
         }
-    }
-
-    /// Holds the warning back until the clouds' price lists have been asked for.
-    fn hold_warning(&self) {
-        *self.warning() = Warning::Held(None);
-    }
-
-    /// Logs the warning if it was held back and is still true.
-    fn release_warning(&self) {
-        let held = std::mem::replace(&mut *self.warning(), Warning::Due);
-        match held {
-            Warning::Held(Some(offer)) => self.warn_if_estimate(&offer, &self.quote(&offer)),
-            Warning::Held(None) | Warning::Due => {}
-            Warning::Given => *self.warning() = Warning::Given,
-        }
-    }
-
-    fn warning(&self) -> MutexGuard<'_, Warning> {
-        self.warning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the price list of a region. Its prices must be in [`Prices::currency`].
@@ -164,25 +136,6 @@ impl Prices {
         quote.hourly * hours
     }
 
-    fn warn_if_estimate(&self, offer: &Offer, quote: &Quote) {
-        let mut warning = self.warning();
-        match &mut *warning {
-            _ if !quote.provenance.is_estimate() => {}
-            Warning::Held(first) => drop(first.get_or_insert_with(|| offer.clone())),
-            Warning::Due => {
-                *warning = Warning::Given;
-                drop(warning);
-                tracing::warn!(
-                    instance_type = %offer.type_name, region = offer.region.as_deref().unwrap_or_default(),
-                    price = quote.hourly, provenance = %quote.provenance,
-                    "the Cluster Autoscaler asks for prices, and some are estimates; `headcount prices` shows which; to replace \
-                     them, set price: and spotPrice: in a table of instance types"
-                );
-            }
-            Warning::Given => {}
-        }
-    }
-
     /// The price of a pod (a v1.Pod in protobuf) for this many hours.
     ///
     /// # Errors
@@ -205,90 +158,6 @@ impl Prices {
         let mut candidates = if offer.is_spot { self.spot(offer) } else { self.on_demand(offer) }.into_iter();
         let (hourly, provenance) = candidates.next().unwrap_or_else(|| self.by_median(offer));
         Quote { hourly, currency: self.currency, provenance, runner_up: candidates.next() }
-    }
-
-    fn spot(&self, offer: &Offer) -> Vec<(f64, PriceProvenance)> {
-        let mut candidates: Vec<_> = self.of_user(offer, true).collect();
-        candidates.extend(self.listed(offer));
-        let share = |(price, provenance): (f64, PriceProvenance)| {
-            (price * SPOT_RATIO, PriceProvenance::Estimate(Estimate::SpotRatio(Box::new(provenance))))
-        };
-        candidates.extend(self.on_demand(&Offer { is_spot: false, ..offer.clone() }).into_iter().map(share));
-        candidates
-    }
-
-    /// Every known price, the most trusted one first; an estimate where the price list is not known. Never empty.
-    fn on_demand(&self, offer: &Offer) -> Vec<(f64, PriceProvenance)> {
-        let mut candidates: Vec<_> = self.of_user(offer, false).collect();
-        candidates.extend(self.listed(offer));
-        let region = self.region_of(offer);
-        let shipped = region.filter(|region| currency_of(region) == self.currency);
-        let shipped = shipped.and_then(|region| PriceTable::shipped(offer.family).price(region, &offer.type_name));
-        candidates.push(match shipped {
-            Some((price, date)) => (price, PriceProvenance::Shipped { date }),
-            None => self.estimate(offer),
-        });
-        candidates
-    }
-
-    fn of_user(&self, offer: &Offer, is_spot: bool) -> impl Iterator<Item = (f64, PriceProvenance)> {
-        self.catalog.user_prices(offer.family, &offer.type_name, is_spot).into_iter().map(|(price, provenance)| {
-            let file = match provenance {
-                Provenance::UserTable { file } => file.to_string(),
-                other => other.to_string(),
-            };
-            (price, PriceProvenance::UserTable { file })
-        })
-    }
-
-    /// The price in the list that was fetched from the cloud.
-    fn listed(&self, offer: &Offer) -> Option<(f64, PriceProvenance)> {
-        let (region, live) = (self.region_of(offer)?, self.live.load());
-        let (price, fetched) = if offer.is_spot {
-            live.spot(offer.family, region, offer.zone.as_deref(), &offer.type_name)?
-        } else {
-            live.on_demand(offer.family, region, &offer.type_name)?
-        };
-        Some((price, PriceProvenance::Live { fetched }))
-    }
-
-    fn estimate(&self, offer: &Offer) -> (f64, PriceProvenance) {
-        self.of_other_region(offer).or_else(|| self.by_rates(offer)).unwrap_or_else(|| self.by_median(offer))
-    }
-
-    /// The type's price in the region that stands in for the offer's, or in any other.
-    fn of_other_region(&self, offer: &Offer) -> Option<(f64, PriceProvenance)> {
-        let table = PriceTable::shipped(offer.family);
-        let reference = reference_region(offer.family, self.region_of(offer), self.currency);
-        let of_reference = table.price(reference, &offer.type_name).map(|(price, _)| (price, reference));
-        let (price, region) = of_reference
-            .or_else(|| table.anywhere(&offer.type_name, self.currency))
-            .or_else(|| table.anywhere(&offer.type_name, Currency::Usd))?;
-        let price = price * rates::exchange(currency_of(region), self.currency);
-        Some((price, PriceProvenance::Estimate(Estimate::OtherRegion(region.to_owned()))))
-    }
-
-    fn by_rates(&self, offer: &Offer) -> Option<(f64, PriceProvenance)> {
-        let capacity = self.catalog.resolve(offer.family, &offer.type_name)?;
-        let memory = capacity.nominal_memory.or_else(|| match capacity.memory.as_ref()?.value {
-            MemorySize::Reported(memory) | MemorySize::Nominal(memory) => Some(memory),
-        });
-        let amounts = Amounts {
-            cores: capacity.cpu.map(|cpu| cpu.value.as_f64()).unwrap_or_default(),
-            gib: memory.map(|memory| gib(memory.as_f64())).unwrap_or_default(),
-            accelerators: accelerators(|name| capacity.resources.get(name).map(|amount| amount.value.as_f64())),
-        };
-        let region = self.region_of(offer);
-        let price = Rates::of(offer.family, region, self.currency).price(amounts);
-        let reference = reference_region(offer.family, region, self.currency);
-        (price > 0.0).then(|| (price, PriceProvenance::Estimate(Estimate::Rates(reference.to_owned()))))
-    }
-
-    fn by_median(&self, offer: &Offer) -> (f64, PriceProvenance) {
-        let region = reference_region(offer.family, self.region_of(offer), self.currency);
-        let prices = PriceTable::shipped(offer.family).types(region).map(|(_, price)| price).collect();
-        let price = median(prices) * rates::exchange(currency_of(region), self.currency);
-        (price, PriceProvenance::Estimate(Estimate::MedianType(region.to_owned())))
     }
 
     /// The offer's region, or that of the first source.

@@ -1,6 +1,6 @@
-//! The files that TLS is configured from, and the errors they can have.
+//! The files that TLS is configured from.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,13 +8,14 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
-use thiserror::Error;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::error::TlsError;
+
 /// The largest file. A bundle of all public CAs has 250 KiB.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
+pub(super) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The files that TLS is configured from, and the clients that may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,104 +29,6 @@ pub struct TlsSettings {
     /// The names of which a client's certificate must have one, as its common name or as an alternative name. If empty, every
     /// client with a certificate from `client_ca` may connect.
     pub allowed_clients: Vec<String>,
-}
-
-/// Why the files cannot be used. Retrying helps only after somebody has changed them.
-#[derive(Debug, Error)]
-pub enum TlsError {
-    /// A file is missing, or Headcount may not read it.
-    #[error("TLS file {path} cannot be read: {source}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        source: io::Error,
-    },
-    /// A file is something that could block or exhaust the process.
-    #[error("TLS file {path} is not a regular file of at most {FILE_BYTES_MAX} bytes")]
-    NotAFile {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The server's certificate is not valid now.
-    #[error("TLS certificate {cert} is valid from {from} to {to}, and not now; renew it, or check the clock")]
-    NotValidNow {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// The begin of its validity.
-        from: String,
-        /// The end of its validity.
-        to: String,
-    },
-    /// A file is not PEM.
-    #[error("TLS file {path} is not valid PEM: {source}")]
-    NotPem {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        source: pem::Error,
-    },
-    /// A certificate file contains no certificate.
-    #[error("TLS file {path} contains no certificate (no \"BEGIN CERTIFICATE\" line)")]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The key file contains no key.
-    #[error("TLS file {path} contains no private key (no \"BEGIN PRIVATE KEY\" line, nor one for RSA or EC)")]
-    NoKey {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The key belongs to another certificate.
-    #[error(
-        "TLS key {key} does not match the first certificate in {cert}; use the key that the certificate was issued for"
-    )]
-    KeyMismatch {
-        /// The key's file.
-        key: PathBuf,
-        /// The certificate's file.
-        cert: PathBuf,
-    },
-    /// rustls does not support the certificate or the key.
-    #[error("TLS certificate {cert} with key {key} cannot be used: {source}")]
-    Unusable {
-        /// The certificate's file.
-        cert: PathBuf,
-        /// The key's file.
-        key: PathBuf,
-        /// The reason.
-        #[source]
-        source: rustls::Error,
-    },
-    /// A certificate in the CA file cannot be a trust anchor.
-    #[error("client CA file {path} contains a certificate that cannot be a CA: {source}")]
-    BadRoot {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        source: rustls::Error,
-    },
-    /// The CA file cannot be used to verify clients.
-    #[error("client CA file {path} cannot be used to verify clients: {source}")]
-    BadClientCa {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        source: VerifierBuilderError,
-    },
-    /// Client names are listed, but there is no CA to verify them.
-    #[error(
-        "allowedClients needs clientCa: without a CA, the names of clients cannot be verified; set grpc.tls.clientCa"
-    )]
-    AllowedWithoutClientCa,
-    /// The crypto library does not support the TLS versions.
-    #[error("cannot set up TLS 1.2 and 1.3: {0}")]
-    Versions(#[source] rustls::Error),
 }
 
 /// The contents of the files.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use azure_core::http::Url;
 use thiserror::Error;
 
-use super::client::{ArmClient, Bearer, NewCredential};
+use super::client::ArmClient;
 use super::scale_sets::ArmScaleSets;
+use super::sign_in::{Bearer, NewCredential};
 use crate::cloud::CallMeter;
 use crate::clouds::azure::auth::{CredentialError, credential};
 use crate::clouds::azure::http::Transport;

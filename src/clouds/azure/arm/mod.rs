@@ -16,6 +16,7 @@ mod parse;
 mod recorded;
 mod scale_sets;
 mod sdk_call;
+mod sign_in;
 
 #[cfg(test)]
 pub(super) use api::InstanceViewStatus;

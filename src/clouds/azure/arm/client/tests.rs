@@ -1,4 +1,4 @@
-use azure_core::credentials::{AccessToken, Secret, TokenRequestOptions};
+use azure_core::credentials::{AccessToken, Secret, TokenCredential, TokenRequestOptions};
 use azure_core::error::ErrorKind;
 use azure_core::time::OffsetDateTime;
 

@@ -1,0 +1,50 @@
+//! Where two sides differ about one group.
+
+use crate::admin::statusz::GroupEntry;
+use crate::kubernetes::AutoscalerGroup;
+
+/// Where Headcount's target is not the cloud's capacity.
+pub(super) fn headcount_differs(cloud: &GroupEntry, served: &GroupEntry) -> Vec<String> {
+    let mut differences = Vec::new();
+    for failure in &served.failures {
+        differences.push(format!("{} instances failed to launch: {}", failure.count, failure.code));
+    }
+    for operation in &served.operations {
+        differences.push(format!("{} under way for {} s: {}", operation.id, operation.age_seconds, operation.what));
+    }
+    let withheld =
+        [("cannot grow", &served.cannot_grow), ("cannot shrink", &served.cannot_shrink), ("in doubt", &served.doubt)];
+    for (what, reason) in withheld {
+        differences.extend(reason.as_ref().map(|reason| format!("{what}: {reason}")));
+    }
+    if served.target != cloud.desired && served.operations.is_empty() {
+        differences.push(if served.deleting > 0 {
+            format!("{} instances are being deleted, which the cloud still counts", served.deleting)
+        } else {
+            format!(
+                "Headcount returns {}, read {} s ago; the cloud says {}",
+                served.target, served.age_seconds, cloud.desired
+            )
+        });
+    }
+    differences
+}
+
+/// Where the Cluster Autoscaler's last loop saw something else.
+pub(super) fn autoscaler_differs(served: &GroupEntry, autoscaler: &AutoscalerGroup) -> Vec<String> {
+    let mut differences = Vec::new();
+    let health = &autoscaler.health;
+    if i64::from(served.target) != health.cloud_provider_target {
+        let seen = health.cloud_provider_target;
+        differences
+            .push(format!("the Cluster Autoscaler last saw a target of {seen}; its status is written once per loop"));
+    }
+    if health.status == "Unhealthy" {
+        differences.push("the Cluster Autoscaler considers it unhealthy and does not scale it".to_owned());
+    }
+    if health.node_counts.long_unregistered > 0 {
+        let number = health.node_counts.long_unregistered;
+        differences.push(format!("the Cluster Autoscaler gave up on {number} instances that never became nodes"));
+    }
+    differences
+}

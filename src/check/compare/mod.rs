@@ -1,0 +1,176 @@
+//! `headcount compare`: what the cloud, Headcount, the Cluster Autoscaler and Kubernetes each believe of a node group, and where
+//! they differ. Pure: the command collects what is compared.
+
+mod backoff;
+mod differences;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use self::backoff::backs_off;
+use self::differences::{autoscaler_differs, headcount_differs};
+use crate::admin::statusz::{Document, GroupEntry};
+use crate::kubernetes::{AutoscalerGroup, AutoscalerStatus};
+
+/// A cluster has no node of an instance for this long at least before that is reported.
+const LIVE_WITHOUT_NODES: &str = "instances that are not nodes yet, or never will be";
+
+/// What each side says. A side that could not be read has the reason.
+pub struct Sides {
+    /// The cloud, read by this command.
+    pub cloud: Document,
+    /// The running server.
+    pub server: Option<Result<Document, String>>,
+    /// The Cluster Autoscaler.
+    pub autoscaler: Result<AutoscalerStatus, String>,
+    /// For how long the Cluster Autoscaler backs off a group at first, and at most.
+    pub backoff: (Duration, Duration),
+    /// The nodes of the cluster by node group.
+    pub nodes: Result<BTreeMap<String, u32>, String>,
+}
+
+/// One node group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row {
+    /// Its ID.
+    pub id: String,
+    /// The cloud's capacity.
+    pub cloud_desired: Option<u32>,
+    /// The cloud's live instances.
+    pub cloud_live: Option<u32>,
+    /// The target size that Headcount returns.
+    pub headcount_target: Option<u32>,
+    /// The target size that the Cluster Autoscaler last saw.
+    pub autoscaler_target: Option<i64>,
+    /// The nodes that the Cluster Autoscaler counts.
+    pub autoscaler_nodes: Option<i64>,
+    /// The nodes of the cluster.
+    pub nodes: Option<u32>,
+    /// Where they differ, and why.
+    pub differences: Vec<String>,
+}
+
+/// The comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// The node groups, by ID.
+    pub groups: Vec<Row>,
+    /// Sides that could not be read, and what concerns no single group.
+    pub notes: Vec<String>,
+}
+
+impl Comparison {
+    /// Whether all sides agree.
+    pub fn agrees(&self) -> bool {
+        self.groups.iter().all(|row| row.differences.is_empty())
+    }
+}
+
+/// Compares the sides.
+pub fn compare(sides: &Sides) -> Comparison {
+    let mut notes = Vec::new();
+    let headcount = match &sides.server {
+        None => Some(&sides.cloud),
+        Some(Ok(document)) => Some(document),
+        Some(Err(reason)) => {
+            notes.push(format!("Headcount's server cannot be read: {reason}"));
+            None
+        }
+    };
+    if let Err(reason) = &sides.autoscaler {
+        notes.push(format!("the Cluster Autoscaler's status cannot be read: {reason}"));
+    }
+    if let Err(reason) = &sides.nodes {
+        notes.push(format!("the nodes of the cluster cannot be read: {reason}"));
+    }
+    for source in headcount.iter().flat_map(|document| &document.sources) {
+        if let Some(problem) = &source.problem {
+            notes.push(format!("source {} cannot be read: {problem}", source.name));
+        }
+    }
+    if let (Some(Ok(server)), Some(age)) =
+        (&sides.server, headcount.and_then(|document| document.autoscaler.age_seconds))
+        && server.standby
+    {
+        notes.push(format!("the server is a standby: the Cluster Autoscaler last called it {age} s ago"));
+    }
+    let cloud = by_id(&sides.cloud.groups);
+    let served = headcount.map(|document| by_id(&document.groups)).unwrap_or_default();
+    let autoscaler: BTreeMap<&str, &AutoscalerGroup> = sides
+        .autoscaler
+        .iter()
+        .flat_map(|status| &status.node_groups)
+        .map(|group| (group.name.as_str(), group))
+        .collect();
+    let ids: BTreeSet<&str> = cloud.keys().chain(served.keys()).chain(autoscaler.keys()).copied().collect();
+    let row = |id: &str| {
+        let nodes = sides.nodes.as_ref().ok().map(|nodes| nodes.get(id).copied().unwrap_or(0));
+        let known = sides.autoscaler.is_ok();
+        let mut row =
+            row(id, cloud.get(id).copied(), served.get(id).copied(), autoscaler.get(id).copied(), known, nodes);
+        if let (Ok(status), Some(group)) = (&sides.autoscaler, autoscaler.get(id)) {
+            row.differences.extend(backs_off(group, status, sides.backoff));
+        }
+        row
+    };
+    Comparison { groups: ids.into_iter().map(row).collect(), notes }
+}
+
+fn by_id(groups: &[GroupEntry]) -> BTreeMap<&str, &GroupEntry> {
+    groups.iter().map(|group| (group.id.as_str(), group)).collect()
+}
+
+fn row(
+    id: &str,
+    cloud: Option<&GroupEntry>,
+    served: Option<&GroupEntry>,
+    autoscaler: Option<&AutoscalerGroup>,
+    is_autoscaler_known: bool,
+    nodes: Option<u32>,
+) -> Row {
+    let mut differences = Vec::new();
+    match (cloud, served) {
+        (Some(_), None) => differences.push("the cloud has it, and Headcount does not serve it".to_owned()),
+        (None, Some(_)) => differences.push("Headcount serves it, and the cloud does not list it".to_owned()),
+        (Some(cloud), Some(served)) => differences.extend(headcount_differs(cloud, served)),
+        (None, None) => {
+            differences.push("only the Cluster Autoscaler knows it: it was deleted, or is not configured".to_owned())
+        }
+    }
+    if let Some(served) = served {
+        match autoscaler {
+            Some(autoscaler) => differences.extend(autoscaler_differs(served, autoscaler)),
+            None if is_autoscaler_known => {
+                differences
+                    .push("the Cluster Autoscaler does not know it; it lists groups anew in each loop".to_owned());
+            }
+            None => {}
+        }
+    }
+    if let (Some(cloud), Some(nodes)) = (cloud, nodes)
+        && nodes != cloud.live
+    {
+        let difference = if nodes < cloud.live {
+            format!("{} {LIVE_WITHOUT_NODES}", cloud.live - nodes)
+        } else {
+            format!("{} nodes whose instances are gone or being deleted", nodes - cloud.live)
+        };
+        differences.push(difference);
+    }
+    Row {
+        id: id.to_owned(),
+        cloud_desired: cloud.map(|group| group.desired),
+        cloud_live: cloud.map(|group| group.live),
+        headcount_target: served.map(|group| group.target),
+        autoscaler_target: autoscaler.map(|group| group.health.cloud_provider_target),
+        autoscaler_nodes: autoscaler.map(|group| group.health.node_counts.registered.total),
+        nodes,
+        differences,
+    }
+}

@@ -1,0 +1,88 @@
+use super::*;
+use crate::kubernetes::{BackoffInfo, GroupHealth, ScaleUp};
+
+fn group(id: &str, size: u32) -> GroupEntry {
+    GroupEntry { id: id.to_owned(), target: size, desired: size, live: size, ..GroupEntry::default() }
+}
+
+fn document(groups: Vec<GroupEntry>) -> Document {
+    Document { groups, ..Document::default() }
+}
+
+fn seen(name: &str, target: i64) -> AutoscalerGroup {
+    let health = GroupHealth { status: "Healthy".to_owned(), cloud_provider_target: target, ..GroupHealth::default() };
+    AutoscalerGroup { name: name.to_owned(), health, ..AutoscalerGroup::default() }
+}
+
+fn sides(server: Option<GroupEntry>, autoscaler: AutoscalerGroup, nodes: u32) -> Sides {
+    Sides {
+        cloud: document(vec![group("web", 7)]),
+        server: server.map(|group| Ok(document(vec![group]))),
+        backoff: (Duration::from_secs(300), Duration::from_secs(1800)),
+        autoscaler: Ok(AutoscalerStatus { node_groups: vec![autoscaler], ..AutoscalerStatus::default() }),
+        nodes: Ok([("web".to_owned(), nodes)].into()),
+    }
+}
+
+#[test]
+fn where_all_sides_agree_there_is_nothing_to_say() {
+    let comparison = compare(&sides(Some(group("web", 7)), seen("web", 7), 7));
+    assert!(comparison.agrees() && comparison.notes.is_empty(), "{comparison:?}");
+}
+
+#[test]
+fn each_difference_names_who_believes_what() {
+    let autoscaler = AutoscalerGroup {
+        scale_up: ScaleUp {
+            status: "Backoff".to_owned(),
+            backoff_info: BackoffInfo {
+                error_code: "InsufficientInstanceCapacity".to_owned(),
+                ..BackoffInfo::default()
+            },
+            last_transition_time: Some("2026-11-22T12:03:00Z".to_owned()),
+        },
+        ..seen("web", 5)
+    };
+    let comparison = compare(&sides(Some(group("web", 6)), autoscaler, 6));
+    assert_eq!(
+        comparison.groups[0].differences,
+        [
+            "Headcount returns 6, read 0 s ago; the cloud says 7",
+            "the Cluster Autoscaler last saw a target of 5; its status is written once per loop",
+            "1 instances that are not nodes yet, or never will be",
+            "the Cluster Autoscaler backs off until 2026-11-22T12:08:00Z at the earliest: InsufficientInstanceCapacity",
+        ]
+    );
+}
+
+#[test]
+fn a_backoff_that_outlasts_its_first_end_has_doubled() {
+    let until = |written: &str, since: &str| {
+        let mut group = seen("web", 7);
+        group.scale_up.status = "Backoff".to_owned();
+        group.scale_up.last_transition_time = Some(since.to_owned());
+        let status = AutoscalerStatus { time: written.to_owned(), ..AutoscalerStatus::default() };
+        backs_off(&group, &status, (Duration::from_secs(300), Duration::from_secs(1800))).expect("a backoff")
+    };
+    let since = "2026-11-22T12:00:00.25Z";
+    assert!(until("2026-11-22 12:04:00 +0000 UTC", since).contains("until 2026-11-22T12:05:00Z at the earliest"));
+    assert!(until("2026-11-22 12:06:00.9 +0000 UTC", since).contains("until 2026-11-22T12:10:00Z"));
+    assert!(until("2026-11-22 12:25:00 +0000 UTC", since).contains("until 2026-11-22T12:30:00Z"));
+    assert!(
+        until("2026-11-22 12:04:00 +0000 UTC", "soon")
+            .ends_with("backs off: instances did not become nodes in time, or the release does not say")
+    );
+}
+
+#[test]
+fn a_side_that_cannot_be_read_is_a_note_and_no_difference() {
+    let mut sides = sides(None, seen("web", 7), 7);
+    sides.autoscaler = Err("denied".to_owned());
+    sides.nodes = Err("denied".to_owned());
+    sides.server = Some(Err("connection refused".to_owned()));
+    let comparison = compare(&sides);
+    assert_eq!(comparison.notes.len(), 3, "{comparison:?}");
+    assert_eq!(comparison.groups[0].differences, ["the cloud has it, and Headcount does not serve it"]);
+    sides.server = None;
+    assert!(compare(&sides).agrees());
+}
