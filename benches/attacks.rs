@@ -7,7 +7,7 @@
 
 #[path = "../tests/integration/attacks/certificates.rs"]
 mod certificates;
-#[path = "../tests/integration/peers/headcount.rs"]
+#[path = "../tests/integration/peers/headcount/mod.rs"]
 mod headcount_process;
 #[path = "../tests/integration/attacks/load.rs"]
 mod load;

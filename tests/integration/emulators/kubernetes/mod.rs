@@ -1,12 +1,13 @@
 //! An emulator of a Kubernetes API server: nodes and ConfigMaps, as far as Headcount asks for them.
 
+mod cluster;
+mod kubeconfig;
 mod nodes;
 mod tls;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
@@ -15,12 +16,12 @@ use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::http::Response;
 use futures_util::stream;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
-use super::http_messages::{HttpResponse, Request};
-use nodes::Nodes;
+use super::http_messages::Request;
+use cluster::Cluster;
 pub(crate) use nodes::{MkNode, mk_node};
 use tls::{Certificates, MaybeTlsListener};
 
@@ -36,24 +37,6 @@ enum Guard {
     Token,
     /// Those with a certificate of the cluster's CA.
     Certificate,
-}
-
-#[derive(Debug, Default)]
-struct Cluster {
-    nodes: Nodes,
-    /// By namespace and name.
-    config_maps: BTreeMap<(String, String), Value>,
-    /// Namespaces and Deployments.
-    deployments: Vec<(String, Value)>,
-    /// Counts versions.
-    version: u64,
-    token: String,
-    down: bool,
-    /// How often all watches were ended.
-    watches_ended: u64,
-    /// The version up to which a watch has been sent everything.
-    delivered: u64,
-    requests: Vec<Request>,
 }
 
 /// An API server. It closes when this is dropped.
@@ -196,52 +179,6 @@ impl ApiServer {
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.cluster().requests.clone()
     }
-
-    /// Writes a kubeconfig that leads here, and the files it names, into a folder. The token is in the file `token`.
-    pub(crate) fn kubeconfig(&self, folder: &Path) -> PathBuf {
-        let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
-        write("ca.crt", &self.certificates.authority);
-        write("client.crt", &self.certificates.client.0);
-        write("client.key", &self.certificates.client.1);
-        write("token", &self.cluster().token);
-        write("kubeconfig", &self.kubeconfig_text());
-        folder.join("kubeconfig")
-    }
-
-    /// The same kubeconfig, for a server that needs no other files.
-    pub(crate) fn kubeconfig_text(&self) -> String {
-        self.kubeconfig_of(match self.state.guard {
-            Guard::Open => json!({}),
-            Guard::Token => json!({"tokenFile": "token"}),
-            Guard::Certificate => json!({"client-certificate": "client.crt", "client-key": "client.key"}),
-        })
-    }
-
-    /// The CA's certificate.
-    pub(crate) fn authority(&self) -> &str {
-        &self.certificates.authority
-    }
-
-    /// The client's certificate and key.
-    pub(crate) fn client_certificate(&self) -> (&str, &str) {
-        (&self.certificates.client.0, &self.certificates.client.1)
-    }
-
-    /// A kubeconfig that leads here, with this user.
-    pub(crate) fn kubeconfig_of(&self, user: Value) -> String {
-        let scheme = if self.state.guard == Guard::Open { "http" } else { "https" };
-        let cluster = json!({"server": format!("{scheme}://{}", self.address), "certificate-authority": "ca.crt"});
-        let cluster = if self.state.guard == Guard::Open { json!({"server": cluster["server"]}) } else { cluster };
-        json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-            "clusters": [{"name": "test", "cluster": cluster}],
-            "users": [{"name": "test", "user": user}],
-        })
-        .to_string()
-    }
 }
 
 impl Drop for ApiServer {
@@ -306,71 +243,4 @@ fn watch_nodes(served: Served, version: u64, ended: u64) -> Body {
             changes.changed().await.ok()?;
         }
     }))
-}
-
-fn refused(status: u16, message: &str) -> HttpResponse {
-    HttpResponse::json(status, &json!({"kind": "Status", "status": "Failure", "message": message, "code": status}))
-}
-
-impl Cluster {
-    fn refusal(&self, request: &Request, guard: Guard) -> Option<HttpResponse> {
-        if self.down {
-            return Some(refused(503, "the server is currently unable to handle the request"));
-        }
-        let authorization = request.header("authorization");
-        let is_unknown = guard == Guard::Token && authorization != Some(&format!("Bearer {}", self.token));
-        is_unknown.then(|| refused(401, "Unauthorized"))
-    }
-
-    fn answer(&mut self, request: &Request) -> HttpResponse {
-        let segments: Vec<&str> = request.path.trim_start_matches('/').split('/').collect();
-        match (request.method.as_str(), segments.as_slice()) {
-            ("GET", ["api", "v1", "nodes"]) => self.nodes.list(request),
-            ("GET", ["api", "v1", "namespaces", namespace, "configmaps", name]) => {
-                match self.config_maps.get(&((*namespace).to_owned(), (*name).to_owned())) {
-                    Some(found) => HttpResponse::json(200, found),
-                    None => refused(404, "configmaps not found"),
-                }
-            }
-            ("GET", ["apis", "apps", "v1", "namespaces", namespace, "deployments"]) => {
-                let here = self.deployments.iter().filter(|(other, _)| other == namespace);
-                let items: Vec<&Value> = here.map(|(_, deployment)| deployment).collect();
-                HttpResponse::json(200, &json!({"metadata": {"resourceVersion": "1"}, "items": items}))
-            }
-            ("POST", ["api", "v1", "namespaces", _, "events"]) => HttpResponse::json(201, &request.json()),
-            ("POST", ["api", "v1", "namespaces", namespace, "configmaps"]) => self.create(namespace, request.json()),
-            ("PATCH", ["api", "v1", "namespaces", namespace, "configmaps", name])
-                if request.header("content-type") == Some("application/merge-patch+json") =>
-            {
-                self.patch(((*namespace).to_owned(), (*name).to_owned()), &request.json())
-            }
-            _ => refused(403, "forbidden"),
-        }
-    }
-
-    fn create(&mut self, namespace: &str, mut map: Value) -> HttpResponse {
-        let name = map["metadata"]["name"].as_str().expect("a name").to_owned();
-        let key = (namespace.to_owned(), name);
-        if self.config_maps.contains_key(&key) {
-            return refused(409, "already exists");
-        }
-        self.version += 1;
-        map["metadata"]["resourceVersion"] = self.version.to_string().into();
-        self.config_maps.insert(key, map.clone());
-        HttpResponse::json(201, &map)
-    }
-
-    fn patch(&mut self, key: (String, String), patch: &Value) -> HttpResponse {
-        self.version += 1;
-        let Some(found) = self.config_maps.get_mut(&key) else { return refused(404, "configmaps not found") };
-        let wanted = &patch["metadata"]["resourceVersion"];
-        if *wanted != Value::Null && *wanted != found["metadata"]["resourceVersion"] {
-            return refused(409, "the object has been modified");
-        }
-        for (name, text) in patch["data"].as_object().expect("data") {
-            found["data"][name] = text.clone();
-        }
-        found["metadata"]["resourceVersion"] = self.version.to_string().into();
-        HttpResponse::json(200, found)
-    }
 }

@@ -1,0 +1,95 @@
+//! Findings about sources: access, permissions, learning.
+
+use super::{aws, check, plan};
+use crate::commands::{config, texts};
+use crate::emulators::Emulator;
+use crate::emulators::aws::error;
+use crate::emulators::kubernetes::ApiServer;
+use crate::peers::headcount::{ConfigFile, command};
+use crate::peers::moto::Moto;
+
+#[tokio::test]
+async fn a_source_that_cannot_be_read_is_an_error_and_the_others_are_checked_all_the_same() {
+    let emulator = aws([plan("web")]);
+    let source = |name: &str, endpoint: &str| {
+        format!("{{name: {name}, aws: {{region: us-east-1, endpoint: \"{endpoint}\", nodeGroups: [\"0:10:web\"]}}}}")
+    };
+    let sources = [source("gone", "http://127.0.0.1:1"), source("there", &emulator.url())].join(", ");
+    let found = check(&ConfigFile::new(&format!("sources: [{sources}]\n")));
+    found.has(
+        "error gone cannot be read: unreachable: DescribeAutoScalingGroups",
+        &["— check the network, the proxy, and the region or endpoint"],
+    );
+    found.has("ok there can be read; 1 group", &[]);
+    found.has("ok web", &[]);
+    assert_eq!(found.code, Some(1));
+}
+
+#[tokio::test]
+async fn missing_permissions_are_named_with_the_policy_that_grants_them() {
+    let denied = || error(403, "AccessDenied", "User: me is not authorized to perform this");
+    let emulator = aws([plan("web")]);
+    emulator.script("POST", "Action=DescribePolicies", 99, denied());
+    let found = check(&config(&emulator, &["0:10:web"], ""));
+    found.has("warning here cannot be checked for settings that conflict with the Cluster Autoscaler: denied: DescribePolicies", &[]);
+    assert_eq!(found.code, Some(0), "serving does not need it");
+    emulator.script("POST", "Action=DescribeAutoScalingGroups", 99, denied());
+    let found = check(&config(&emulator, &["0:10:web"], ""));
+    found.has("error here cannot be read: denied: ", &["check the credentials", "deploy/aws-iam-policy.json"]);
+    assert_eq!(found.code, Some(1));
+}
+
+#[tokio::test]
+async fn what_learning_needs_is_tried() {
+    let (emulator, api) = (aws([plan("web")]), ApiServer::plain());
+    let learn = "learn: {kubernetes: true, kubeconfig: kubeconfig}";
+    let config = config(&emulator, &["0:10:web"], learn).beside("kubeconfig", &api.kubeconfig_text());
+    check(&config).has("ok kubernetes nodes and the ConfigMap can be read", &[]);
+    api.set_down(true);
+    let found = check(&config);
+    found.has(
+        "warning kubernetes nothing can be learned from nodes: list nodes: 503 Service Unavailable",
+        &["deploy/kubernetes-rbac.yaml"],
+    );
+    assert_eq!(found.code, Some(0));
+    let nowhere = check(&crate::commands::config(&emulator, &["0:10:web"], "learn: {kubernetes: true}"));
+    nowhere.has("warning kubernetes nothing can be learned from nodes: not in a pod", &["set kubernetes.kubeconfig"]);
+}
+
+#[tokio::test]
+async fn a_pod_without_an_identity_is_warned_of_with_what_to_do() {
+    let emulator = aws([plan("web")]);
+    let config = config(&emulator, &["0:10:web"], "");
+    let check = |variables: &[(&str, &str)]| {
+        let mut check = command(&["check", "--config", &config.path()]);
+        check.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY").envs(variables.iter().copied());
+        texts(&check.output().expect("the binary runs")).0
+    };
+    let in_pod = ("KUBERNETES_SERVICE_HOST", "10.0.0.1");
+    let found = check(&[in_pod]);
+    assert!(found.contains("HC103") && found.contains("the pod has no identity for source here"), "{found}");
+    assert!(!check(&[]).contains("HC103"), "not in a pod");
+    let found = check(&[in_pod, ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/headcount")]);
+    assert!(found.contains("AWS_ROLE_ARN is set, but AWS_WEB_IDENTITY_TOKEN_FILE is not"), "{found}");
+}
+
+#[tokio::test]
+async fn a_source_without_groups_is_warned_of() {
+    let emulator = aws([]);
+    let lines: String = emulator.settings().iter().map(|line| format!("      {line}\n")).collect();
+    let discovery = "      autoDiscovery: [\"asg:tag=nobody\"]\n";
+    let found = check(&ConfigFile::new(&format!("sources:\n  - name: here\n    aws:\n{lines}{discovery}")));
+    found.has("warning here has no node group — name groups under nodeGroups", &[]);
+    assert_eq!(found.code, Some(0));
+}
+
+#[tokio::test]
+async fn groups_in_moto_are_checked() {
+    let Some(moto) = Moto::start().await else { return };
+    moto.group("by-name", "m5.large", (0, 20, 1), &[]).await;
+    let source = format!("{{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:20:by-name\"]}}", moto.url());
+    let found = check(&ConfigFile::new(&format!("sources: [{{name: us, aws: {source}}}]\n")));
+    found.has("ok us can be read; 1 group", &[]);
+    found.has("ok by-name size 1 in 0:20; a new node has 2 cpu and ", &[]);
+    assert_eq!(found.code, Some(0));
+}

@@ -1,0 +1,106 @@
+//! The Cluster Autoscaler's end of the protocol.
+
+use std::time::Duration;
+
+use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
+use headcount::grpc::proto::*;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use super::PATIENCE;
+
+/// The Cluster Autoscaler's end of the protocol, with its default deadline of 5 s.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(super) stub: CloudProviderClient<Channel>,
+}
+
+fn timed<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(Duration::from_secs(5));
+    request
+}
+
+impl Client {
+    pub(crate) fn stub(&mut self) -> &mut CloudProviderClient<Channel> {
+        &mut self.stub
+    }
+
+    pub(crate) async fn node_groups(&mut self) -> Vec<NodeGroup> {
+        let answer = self.stub.node_groups(timed(NodeGroupsRequest {})).await;
+        answer.expect("NodeGroups never fails").into_inner().node_groups
+    }
+
+    pub(crate) async fn refresh(&mut self) -> Result<(), Status> {
+        self.stub.refresh(timed(RefreshRequest {})).await.map(|_| ())
+    }
+
+    pub(crate) async fn target(&mut self, id: &str) -> i32 {
+        let answer = self.stub.node_group_target_size(timed(NodeGroupTargetSizeRequest { id: id.into() })).await;
+        answer.expect("served").into_inner().target_size
+    }
+
+    pub(crate) async fn nodes(&mut self, id: &str) -> Vec<Instance> {
+        let answer = self.stub.node_group_nodes(timed(NodeGroupNodesRequest { id: id.into() })).await;
+        answer.expect("served").into_inner().instances
+    }
+
+    /// The IDs of the nodes in this state: 1 running, 2 creating, 3 deleting.
+    pub(crate) async fn nodes_in(&mut self, id: &str, state: i32) -> Vec<String> {
+        let in_state =
+            |instance: &Instance| instance.status.as_ref().is_some_and(|status| status.instance_state == state);
+        self.nodes(id).await.into_iter().filter(in_state).map(|instance| instance.id).collect()
+    }
+
+    pub(crate) async fn increase(&mut self, id: &str, delta: i32) -> Result<(), Status> {
+        let request = NodeGroupIncreaseSizeRequest { id: id.into(), delta };
+        self.stub.node_group_increase_size(timed(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn decrease(&mut self, id: &str, delta: i32) -> Result<(), Status> {
+        let request = NodeGroupDecreaseTargetSizeRequest { id: id.into(), delta };
+        self.stub.node_group_decrease_target_size(timed(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn delete(&mut self, id: &str, nodes: &[&str]) -> Result<(), Status> {
+        let node = |provider_id: &&str| ExternalGrpcNode {
+            provider_id: (*provider_id).to_owned(),
+            name: (*provider_id).to_owned(),
+            ..Default::default()
+        };
+        let request = NodeGroupDeleteNodesRequest { id: id.into(), nodes: nodes.iter().map(node).collect() };
+        self.stub.node_group_delete_nodes(timed(request)).await.map(|_| ())
+    }
+
+    pub(crate) async fn group_of(&mut self, provider_id: &str) -> Option<String> {
+        let node = ExternalGrpcNode { provider_id: provider_id.into(), ..Default::default() };
+        let answer = self.stub.node_group_for_node(timed(NodeGroupForNodeRequest { node: Some(node) })).await;
+        answer.expect("answered").into_inner().node_group.map(|group| group.id)
+    }
+
+    pub(crate) async fn template(&mut self, id: &str) -> Result<NodeGroupTemplateNodeInfoResponse, Status> {
+        let request = timed(NodeGroupTemplateNodeInfoRequest { id: id.into() });
+        self.stub.node_group_template_node_info(request).await.map(tonic::Response::into_inner)
+    }
+
+    /// Refreshes, as the autoscaler does before each loop, until something holds.
+    pub(crate) async fn until(&mut self, what: &str, holds: impl AsyncFnMut(&mut Self) -> bool) {
+        self.until_within(PATIENCE, what, holds).await;
+    }
+
+    /// The same for what takes longer by its nature.
+    pub(crate) async fn until_within(
+        &mut self,
+        limit: Duration,
+        what: &str,
+        mut holds: impl AsyncFnMut(&mut Self) -> bool,
+    ) {
+        let wait = async {
+            while !holds(self).await {
+                self.refresh().await.expect("refreshed");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(limit, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+    }
+}

@@ -1,0 +1,51 @@
+//! The real binary, as a user runs it.
+
+mod client;
+mod config_file;
+mod server;
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use tonic::{Code, Status};
+
+pub(crate) use client::Client;
+pub(crate) use config_file::ConfigFile;
+pub(crate) use server::Server;
+
+/// How long a program under test may take for any step.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A command line of the real binary, in an environment without anything of this machine's.
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headcount"));
+    command
+        .args(arguments)
+        .env_clear()
+        .env("AWS_ACCESS_KEY_ID", "test")
+        .env("AWS_SECRET_ACCESS_KEY", "test")
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs the real binary to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the binary runs")
+}
+
+/// Waits until something holds, without calling Headcount.
+pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// The status code and the message of a refused call.
+pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>) -> (Code, String) {
+    let status = outcome.expect_err("refused");
+    (status.code(), status.message().to_owned())
+}
