@@ -1,4 +1,4 @@
-//! One simulated node group: its state, its scheduled changes, and what both styles of groups have in common.
+//! One simulated node group: its state, and what both styles of groups have in common.
 //!
 //! It does no I/O, takes the time as an argument, and draws all randomness from its own seed.
 
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::chance::{draw, hash};
+use super::agenda::Due;
+use super::chance::hash;
 use super::member::{DeletionAccounting, Member, Phase};
 use super::plan::{GroupPlan, GroupStyle, Victims};
 use super::record::{Activity, Author, Event, Killed, Operation};
@@ -46,22 +47,7 @@ pub struct Group {
     changes: u64,
     created: u64,
     serial: u64,
-    agenda: BinaryHeap<Reverse<(Duration, u64, Due)>>,
-}
-
-/// A scheduled change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Due {
-    /// An instance changes its phase.
-    Transition(u64),
-    /// An Auto Scaling group compares its instances to its desired capacity.
-    Reconcile,
-    /// An Auto Scaling group terminates its surplus.
-    ScaleIn,
-    /// An instance is evicted.
-    Evict,
-    /// The cloud removes this many instances of its own surplus.
-    SurplusEnds(u32),
+    pub(super) agenda: BinaryHeap<Reverse<(Duration, u64, Due)>>,
 }
 
 impl Group {
@@ -181,39 +167,6 @@ impl Group {
         )
     }
 
-    /// When the next change is due.
-    pub(super) fn next_due(&self) -> Option<Duration> {
-        self.agenda.peek().map(|Reverse((at, ..))| *at)
-    }
-
-    /// Applies the next change.
-    pub(super) fn step(&mut self) {
-        let Some(Reverse((at, _, due))) = self.agenda.pop() else { return };
-        match due {
-            Due::Transition(serial) => self.apply_transition(serial, at),
-            Due::Reconcile if self.reconcile_at == Some(at) => {
-                self.reconcile_at = None;
-                self.reconcile(at);
-            }
-            Due::ScaleIn if self.scale_in_at == Some(at) => {
-                self.scale_in_at = None;
-                self.scale_in(at);
-            }
-            Due::SurplusEnds(count) => self.end_surplus(at, count),
-            Due::Evict => {
-                self.evict(at, 1);
-                self.schedule_eviction(at);
-            }
-            // An outdated entry.
-            Due::Reconcile | Due::ScaleIn => {}
-        }
-    }
-
-    pub(super) fn schedule(&mut self, at: Duration, due: Due) {
-        let order = self.next_serial();
-        self.agenda.push(Reverse((at, order, due)));
-    }
-
     /// A number that this group has not used yet.
     pub(super) fn next_serial(&mut self) -> u64 {
         self.serial += 1;
@@ -293,14 +246,6 @@ impl Group {
                 author: self.lowered_by,
             });
             self.begin_deletion(serial, at, operation, DeletionAccounting::None, None);
-        }
-    }
-
-    fn schedule_eviction(&mut self, at: Duration) {
-        if let Some(span) = self.plan.evictions.clone() {
-            // A wait of zero would never let time pass.
-            let wait = draw(&mut self.rng, &span).max(Duration::from_millis(1));
-            self.schedule(at + wait, Due::Evict);
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::agenda::Due;
 use super::chance::draw;
-use super::group::{Due, Group};
+use super::group::Group;
 use super::member::{DeletionAccounting, Phase, Transition};
 use super::outcome::{DeleteOutcome, LaunchOutcome, PlannedFailure};
 use super::plan::GroupStyle;

@@ -11,6 +11,7 @@
 //! records every instance that it deletes this way, so that a test can check for them.
 
 mod adapter;
+mod agenda;
 mod call;
 mod chance;
 mod demo;

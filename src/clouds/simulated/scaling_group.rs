@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use super::agenda::Due;
 use super::chance::{draw, seconds};
-use super::group::{Due, Group};
+use super::group::Group;
 use super::lifecycle::instances;
 use super::member::{DeletionAccounting, Phase, Transition};
 use super::outcome::DeleteOutcome;

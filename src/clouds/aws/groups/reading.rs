@@ -85,15 +85,7 @@ mod tests {
 
     use super::*;
     use crate::cloud::{Counts, InstanceState};
-
-    fn group(min: i32, desired: i32, max: i32) -> AutoScalingGroupBuilder {
-        AutoScalingGroup::builder()
-            .auto_scaling_group_name("asg")
-            .min_size(min)
-            .desired_capacity(desired)
-            .max_size(max)
-            .availability_zones("us-east-1a")
-    }
+    use crate::clouds::aws::sdk::fake::sized_group as group;
 
     fn asg_instance(number: usize, lifecycle: &str, weight: Option<&str>) -> AsgInstance {
         AsgInstance::builder()

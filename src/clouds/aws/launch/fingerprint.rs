@@ -36,16 +36,7 @@ mod tests {
         TagDescription,
     };
 
-    use super::*;
-
-    fn group(min: i32, desired: i32, max: i32) -> AutoScalingGroupBuilder {
-        AutoScalingGroup::builder()
-            .auto_scaling_group_name("asg")
-            .min_size(min)
-            .desired_capacity(desired)
-            .max_size(max)
-            .availability_zones("us-east-1a")
-    }
+    use crate::clouds::aws::sdk::fake::sized_group as group;
 
     fn weighted() -> MixedInstancesPolicy {
         let weight = LaunchTemplateOverrides::builder().weighted_capacity("1").build();

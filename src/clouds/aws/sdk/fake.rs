@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
 use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
+use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
 use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, InstanceRefresh, LaunchConfiguration, ScalingPolicy};
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
 use aws_sdk_ec2::operation::describe_spot_price_history::DescribeSpotPriceHistoryOutput;
@@ -300,4 +301,14 @@ impl StsApi for Fake {
     async fn caller(&self) -> Result<Option<String>, CloudError> {
         self.call("GetCallerIdentity", "", |_| Some("arn:aws:iam::123456789012:user/headcount".to_owned()))
     }
+}
+
+/// A group in one zone of this size.
+pub(in crate::clouds::aws) fn sized_group(min: i32, desired: i32, max: i32) -> AutoScalingGroupBuilder {
+    AutoScalingGroup::builder()
+        .auto_scaling_group_name("asg")
+        .min_size(min)
+        .desired_capacity(desired)
+        .max_size(max)
+        .availability_zones("us-east-1a")
 }

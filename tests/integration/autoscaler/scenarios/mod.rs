@@ -1,4 +1,4 @@
-//! What the autoscaler goes through, on both clouds.
+//! The scenarios, on both clouds.
 
 /// One scenario as two tests, one for each cloud: the scenario takes its name and an emulator with groups of this kind.
 macro_rules! on_both_clouds {
@@ -32,6 +32,8 @@ use std::time::Duration;
 
 use headcount::clouds::simulated::{GroupPlan, Simulated, Span};
 
+use super::fixture::Fixture;
+use crate::emulators::Emulator;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
 
@@ -66,4 +68,14 @@ pub(super) fn scale_set(name: &str, (min, max, running): (u32, u32, u32)) -> Gro
     let mut plan = plan.instance_types(&["Standard_D2s_v5"]);
     plan.zones.truncate(1);
     plan
+}
+
+/// The group `web` has a node for each of nine pods and no more; without the pods, it becomes empty.
+async fn follows_nine_pods(fixture: &mut Fixture<impl Emulator>) {
+    fixture.until("nine pods have nodes", async |fixture| fixture.scheduled().await == 9).await;
+    fixture
+        .until("nine nodes remain", async |fixture| fixture.capacity("web") == 9 && fixture.nodes().await.len() == 9)
+        .await;
+    fixture.delete_pods().await;
+    fixture.until("the group is empty", async |fixture| fixture.capacity("web") == 0).await;
 }

@@ -2,7 +2,7 @@
 
 use super::super::fixture::Fixture;
 use super::super::scenario::Scenario;
-use super::{MakeGroup, ONE_PER_NODE};
+use super::{MakeGroup, ONE_PER_NODE, follows_nine_pods};
 use crate::emulators::Emulator;
 use crate::peers::headcount::{ConfigFile, Server};
 
@@ -32,12 +32,7 @@ async fn hands_over(name: &'static str, emulator: impl Emulator) {
     fixture.until("the leader wrote the capacity", async |fixture| fixture.capacity("web") > 1).await;
     fixture.autoscaler.kill();
     fixture.create_pods(3, ONE_PER_NODE).await;
-    fixture.until("nine pods have nodes", async |fixture| fixture.scheduled().await == 9).await;
-    fixture
-        .until("nine nodes remain", async |fixture| fixture.capacity("web") == 9 && fixture.nodes().await.len() == 9)
-        .await;
-    fixture.delete_pods().await;
-    fixture.until("the group is empty", async |fixture| fixture.capacity("web") == 0).await;
+    follows_nine_pods(&mut fixture).await;
     assert_eq!(second.provider_complaints(), Vec::<String>::new(), "the second replica complained");
     fixture.finish(&[]);
 }

@@ -2,7 +2,7 @@
 
 use super::super::fixture::Fixture;
 use super::super::scenario::Scenario;
-use super::{MakeGroup, ONE_PER_NODE, aws, azure, scale_set, scaling_group};
+use super::{MakeGroup, ONE_PER_NODE, aws, azure, follows_nine_pods, scale_set, scaling_group};
 use crate::emulators::Emulator;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,12 +85,7 @@ async fn survives_a_restart(name: &'static str, emulator: impl Emulator) {
     fixture.create_pods(9, ONE_PER_NODE).await;
     fixture.until("the capacity was written", async |fixture| fixture.capacity("web") > 2).await;
     fixture.autoscaler.restart();
-    fixture.until("nine pods have nodes", async |fixture| fixture.scheduled().await == 9).await;
-    fixture
-        .until("nine nodes remain", async |fixture| fixture.capacity("web") == 9 && fixture.nodes().await.len() == 9)
-        .await;
-    fixture.delete_pods().await;
-    fixture.until("the group is empty", async |fixture| fixture.capacity("web") == 0).await;
+    follows_nine_pods(&mut fixture).await;
     fixture.finish(&[]);
 }
 
@@ -140,7 +135,7 @@ async fn replaces_evicted(name: &'static str, emulator: impl Emulator) {
     fixture.finish(&[]);
 }
 
-/// The labels that make groups of one kind similar, whatever else their nodes have; every release heeds these.
+/// The labels that make groups of one kind similar, whatever else their nodes have; every release uses these.
 const BALANCING: [&str; 3] = [
     "--balance-similar-node-groups",
     "--balancing-label=node.kubernetes.io/instance-type",

@@ -1,0 +1,97 @@
+//! What a group of EKS nodes launches.
+
+use super::*;
+
+fn managed(name: &str) -> AutoScalingGroup {
+    group(name)
+        .launch_template(template("lt", None))
+        .tags(tag("eks:cluster-name", "prod"))
+        .tags(tag("eks:nodegroup-name", "workers"))
+        .build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_managed_node_group_adds_its_labels_and_taints() {
+    let fake = Fake::with(vec![managed("eks-workers-1")]);
+    let taint = eks::Taint::builder().key("k").effect(eks::TaintEffect::NoSchedule).build();
+    let nodegroup = Nodegroup::builder().nodegroup_name("workers").labels("team", "a").taints(taint).disk_size(80);
+    fake.state(|state| {
+        state.templates.insert("lt@$Default".into(), of_type("m5.large"));
+        state.nodegroups.insert("prod/workers".into(), nodegroup.build());
+    });
+    let aws = fake.aws(Settings::default());
+    let reading = observed(&aws, "eks-workers-1").await;
+    let first = aws.launch_spec(&reading).await.expect("a launch spec");
+    assert_eq!(first.reserved, Some(ReservedProfile::Eks));
+    assert_eq!(first.labels.get("eks.amazonaws.com/nodegroup").map(String::as_str), Some("workers"));
+    assert!(!first.labels.contains_key("nodegroup-name"));
+    assert_eq!((first.taints.len(), first.taints[0].value.as_str()), (1, ""));
+    assert_eq!(first.ephemeral_storage_bytes, Some(80 << 30));
+    assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec"), first);
+    assert_eq!(fake.calls("DescribeNodegroup").len(), 1);
+    tokio::time::advance(cache::NODEGROUP_TTL).await;
+    fake.fail("DescribeNodegroup", "ThrottlingException", "slow down", 429);
+    assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec"), first, "the last answer stays in force");
+}
+
+#[tokio::test]
+async fn a_managed_node_group_that_cannot_be_read_does_not_prevent_a_launch_spec() {
+    let fake = Fake::with(vec![managed("eks-workers-1")]);
+    fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
+    fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
+    let spec = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
+    assert_eq!((spec.reserved, spec.labels.len()), (Some(ReservedProfile::Eks), 0));
+}
+
+#[tokio::test]
+async fn tags_image_or_user_data_show_that_nodes_are_eks_nodes() {
+    let tagged = |name: &str, key: &str| group(name).launch_template(template("lt", None)).tags(tag(key, "x")).build();
+    let fake = Fake::with(vec![
+        tagged("nodegroup", "eks:nodegroup-name"),
+        tagged("cluster", "eks:cluster-name"),
+        tagged("eksctl", "alpha.eksctl.io/cluster-name"),
+        tagged("kops", "kubernetes.io/cluster/mine"),
+        group("image").launch_template(template("image", None)).build(),
+        group("configuration").launch_configuration_name("lc").build(),
+    ]);
+    fake.state(|state| {
+        state.templates.insert("lt@$Default".into(), of_type("m5.large"));
+        let data = ResponseLaunchTemplateData::builder().instance_type(Ec2Type::M5Large).image_id("ami-1").build();
+        state.templates.insert("image@$Default".into(), version(data));
+        let image = Image::builder().name("amazon-eks-node-al2023-x86_64-standard-1.31-v20250103").build();
+        state.images.insert("ami-1".into(), image);
+        let user_data = aws_smithy_types::base64::encode("#!/bin/bash\n/etc/eks/bootstrap.sh c\n");
+        let configuration = LaunchConfiguration::builder().instance_type("m5.large").user_data(user_data);
+        state.configurations.insert("lc".into(), configuration.build());
+    });
+    for (name, reserved) in [
+        ("nodegroup", Some(ReservedProfile::Eks)),
+        ("cluster", Some(ReservedProfile::Eks)),
+        ("eksctl", Some(ReservedProfile::Eks)),
+        ("kops", None),
+        ("image", Some(ReservedProfile::Eks)),
+        ("configuration", Some(ReservedProfile::Eks)),
+    ] {
+        let spec = launch_spec(&fake, name).await.expect(name);
+        assert_eq!(spec.reserved, reserved, "{name}");
+        let label = spec.labels.get("alpha.eksctl.io/cluster-name").map(String::as_str);
+        assert_eq!(label, (name == "eksctl").then_some("x"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn eks_limits_the_pods_of_managed_node_groups_unless_the_image_is_the_users() {
+    let fake = Fake::with(vec![managed("eks-workers-1")]);
+    fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
+    let with_image = |ami: &str| {
+        let nodegroup = Nodegroup::builder().nodegroup_name("workers").ami_type(ami.into()).build();
+        fake.state(|state| state.nodegroups.insert("prod/workers".into(), nodegroup));
+    };
+    for (ami, caps) in [("AL2023_x86_64_STANDARD", true), ("CUSTOM", false)] {
+        with_image(ami);
+        assert_eq!(launch_spec(&fake, "eks-workers-1").await.expect("a launch spec").caps_pods, caps, "{ami}");
+    }
+    fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
+    let unread = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
+    assert!(unread.caps_pods, "the lower figure, where EKS cannot be asked");
+}
