@@ -85,7 +85,7 @@ async fn serve_one(stream: TcpStream, address: SocketAddr, router: Router) {
         .max_header_size(HEAD_BYTES_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // Whatever goes wrong concerns this client alone, and it knows.
+    // An error concerns this client alone, which notices it.
     let _ended = timeout(LIFETIME, serving).await;
 }
 

@@ -98,7 +98,7 @@ async fn readyz(State(check): State<ReadinessCheck>) -> (StatusCode, String) {
     (status, text)
 }
 
-/// Renders beside the other tasks: thousands of groups take some milliseconds.
+/// Renders on a thread of its own: thousands of groups take some milliseconds.
 async fn exposition(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> Response {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default().to_owned();
     match tokio::task::spawn_blocking(move || metrics.render(&accept)).await {

@@ -37,7 +37,7 @@ codes! {
     /// A permission that only `check` needs.
     ADVERSE_UNREAD = 303, "Settings that conflict with the Cluster Autoscaler can be read";
     /// A permission that serving needs.
-    PERMISSION = 304, "The calls that serving makes are permitted";
+    PERMISSION = 304, "The calls that `headcount serve` makes are permitted";
     /// Permissions that only live prices need.
     PRICES = 305, "The price lists of the cloud can be read";
     /// A group that can be understood.

@@ -39,7 +39,7 @@ pub(super) struct Collected {
     pub(super) are_options_sent_since_135: bool,
     /// What is known of prices.
     pub(super) prices: CollectedPrices,
-    /// A webhook that did not do its work, and what to do.
+    /// A webhook that did not run, and what to do.
     pub(super) webhook: Option<(String, &'static str)>,
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
             Ok(listing) => Ok(listed(input, name, cloud, listing, &names, nodes.as_ref()).await),
             Err(failure) => Err(failure),
         };
-        // Where nobody can be named, the listing shows what is wrong with the credentials.
+        // Without an identity, the listing shows what is wrong with the credentials.
         let identity = timeout(PATIENCE, cloud.identity()).await.ok().and_then(Result::ok).flatten();
         CollectedSource { name: Arc::clone(name), family: cloud.family(), identity, listed }
     });
@@ -179,7 +179,7 @@ fn groups_with_options(input: &CheckInput<'_>, sources: &[CollectedSource]) -> V
     groups.filter(has_options).map(|group| group.id.clone()).collect()
 }
 
-/// The provider IDs of the cluster's nodes. A cluster without nodes says nothing.
+/// The provider IDs of the cluster's nodes; `None` for a cluster without nodes, which shows nothing.
 async fn nodes(input: &CheckInput<'_>) -> Option<BTreeSet<ProviderId>> {
     let api = input.kubernetes.as_ref()?.as_ref().ok()?;
     let nodes = timeout(PATIENCE, api.list_nodes()).await.ok()?.ok()?;

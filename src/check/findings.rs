@@ -1,4 +1,4 @@
-//! Decides what to report of what was collected.
+//! Turns what was collected into findings.
 
 use super::code::Code;
 use super::collected::{Collected, CollectedListing, CollectedSource, ListingFailure};
@@ -84,7 +84,7 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
         findings.push(Finding::warning(Code::ADVERSE_UNREAD, &source.name, what, remedy(error, source.family)));
     }
     for DeniedCall { error, loss } in &listed.denied_calls {
-        let what = format!("a call that serving makes is not permitted: {error}; without it, {loss}");
+        let what = format!("a call that `headcount serve` makes is not permitted: {error}; without it, {loss}");
         findings.push(Finding::error(Code::PERMISSION, &source.name, what, remedy(error, source.family)));
     }
     findings.extend(listed.groups.iter().flat_map(groups::findings));
@@ -131,7 +131,8 @@ fn kubernetes(collected: &Collected) -> Option<Finding> {
     Some(match collected.kubernetes.as_ref()? {
         Ok(()) => Finding::ok(Code::KUBERNETES, "kubernetes", "nodes and the ConfigMap can be read", ""),
         Err(reason) => {
-            let advice = "templates do without it; deploy/kubernetes-rbac.yaml has the permissions that it needs";
+            let advice =
+                "templates are built without it; deploy/kubernetes-rbac.yaml has the permissions that it needs";
             Finding::warning(
                 Code::KUBERNETES,
                 "kubernetes",

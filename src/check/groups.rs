@@ -1,4 +1,4 @@
-//! Decides what to report of one group.
+//! The findings about one group.
 
 use super::code::Code;
 use super::collected::CollectedGroup;

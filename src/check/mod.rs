@@ -46,7 +46,7 @@ pub struct CheckInput<'a> {
     pub autoscaler: &'a Autoscaler,
     /// What nodes cost.
     pub prices: &'a Prices,
-    /// What fetches prices from the clouds, unless the configuration forbids it.
+    /// What fetches prices from the clouds, unless the configuration turns this off.
     pub price_refresh: Option<&'a PriceRefresh>,
     /// The environment of this process.
     pub environment: &'a (dyn Fn(&str) -> Option<String> + Sync),

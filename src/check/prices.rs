@@ -1,4 +1,4 @@
-//! What prices rest on, where the Cluster Autoscaler asks for them.
+//! The findings about prices, if the Cluster Autoscaler uses them.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub(super) struct CollectedPrices {
 }
 
 impl CollectedPrices {
-    /// Reads the price lists if the Cluster Autoscaler uses prices; if that is not known, as little as shows whether they may be
-    /// read.
+    /// Reads the price lists if the Cluster Autoscaler uses prices. If that is not known, reads only enough to see whether they may
+    /// be read.
     pub(super) async fn collect(input: &CheckInput<'_>, sources: &[CollectedSource]) -> Self {
         match input.autoscaler.uses_prices() {
             Some(false) => Self::default(),
@@ -68,7 +68,7 @@ fn estimates(input: &CheckInput<'_>, sources: &[CollectedSource]) -> Vec<(String
         .collect()
 }
 
-/// What to report of `--expander=price`.
+/// The finding about `--expander=price`.
 pub(super) fn of_expander(prices: &CollectedPrices) -> Finding {
     if prices.estimates.is_empty() {
         return Finding::ok(
@@ -89,7 +89,7 @@ pub(super) fn of_expander(prices: &CollectedPrices) -> Finding {
     Finding::warning(Code::CA_PRICE, SUBJECT, what, advice)
 }
 
-/// What to report of live prices. They are optional: it is a warning only where they are known to be used.
+/// The finding about live prices. They are optional: it is a warning only if they are known to be used.
 pub(super) fn of_lists(prices: &CollectedPrices) -> Vec<Finding> {
     let finding = |(source, error): &(Arc<str>, CloudError)| {
         if prices.are_used {

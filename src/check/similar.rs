@@ -1,4 +1,4 @@
-//! Which node groups the Cluster Autoscaler balances with each other, and what separates the others. Follows its
+//! Which node groups the Cluster Autoscaler balances with each other, and how the others differ. Follows its
 //! `processors/nodegroupset/compare_nodegroups.go`. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ pub struct Similar {
     pub set: Option<usize>,
     /// The group of another set that differs least.
     pub nearest: Option<String>,
-    /// What separates the two first, as the Cluster Autoscaler compares them.
+    /// The first difference between the two that the Cluster Autoscaler finds.
     pub separated_by: Option<String>,
 }
 
@@ -99,7 +99,7 @@ impl Rule {
         Self::AllBut(ignored.map(str::to_owned).collect())
     }
 
-    /// Everything that separates two groups, in the order in which the Cluster Autoscaler compares.
+    /// All differences between two groups, in the order in which the Cluster Autoscaler compares.
     fn differences(&self, one: &Compared, other: &Compared) -> Vec<String> {
         let pairs = |one: &BTreeMap<String, String>,
                      other: &BTreeMap<String, String>|

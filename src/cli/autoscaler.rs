@@ -7,7 +7,7 @@ use crate::check::Autoscaler;
 use crate::config::Config;
 use crate::kubernetes;
 
-/// What the command line says of the Cluster Autoscaler.
+/// The arguments about the Cluster Autoscaler.
 #[derive(Debug, clap::Args)]
 pub(super) struct AutoscalerArguments {
     /// The release of the Cluster Autoscaler, such as 1.34. It overrides that of the Deployment.
@@ -23,8 +23,8 @@ pub(super) struct AutoscalerArguments {
 }
 
 impl AutoscalerArguments {
-    /// Finds out what the arguments, the running server and the Kubernetes API say of the Cluster Autoscaler. A place that cannot be
-    /// read is noted.
+    /// Collects what the arguments, the running server and the Kubernetes API show about the Cluster Autoscaler. Sources that cannot be
+    /// read are listed.
     pub(super) async fn learn(&self, config: &Config, server: Option<&str>) -> Result<Autoscaler, CommandError> {
         let usage = |error: crate::check::AutoscalerError| CommandError::Usage(error.to_string());
         let mut autoscaler = Autoscaler::default();

@@ -82,7 +82,7 @@ impl Check {
         let config = Config::load(&self.configuration)?;
         let until = Instant::now() + self.wait.unwrap_or_default();
         let findings = loop {
-            // Connected anew each time: the credentials may be what changes.
+            // Connects again each time, because the credentials may have changed.
             let prepared = clouds::prepare(&config).await?;
             prepared.recall().await;
             let autoscaler = self.autoscaler.learn(&config, self.server.as_deref()).await?;
@@ -91,7 +91,7 @@ impl Check {
             if !has_failed || Instant::now() + WAIT_PAUSE > until {
                 break findings;
             }
-            tracing::info!(found = %summary(&findings), "checking again until it passes");
+            tracing::info!(found = %summary(&findings), "the check failed; checking again until it passes");
             sleep(WAIT_PAUSE).await;
         };
         match self.output {

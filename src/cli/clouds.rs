@@ -40,7 +40,7 @@ pub(super) struct Connected {
     pub(super) calls: CallMetrics,
     /// What nodes and pods cost.
     pub(super) prices: Arc<Prices>,
-    /// Fetches prices from the clouds, unless the configuration forbids it.
+    /// Fetches prices from the clouds, unless the configuration turns this off.
     pub(super) live_prices: LivePrices,
 }
 
@@ -83,7 +83,7 @@ pub(super) enum SignIn {
 }
 
 impl SignIn {
-    /// Signs in with what the files and the configuration hold now. Where that fails, the earlier credentials stay in use.
+    /// Signs in with what the files and the configuration hold now. If that fails, the previous credentials stay in use.
     pub(super) async fn renew(&self, settings: &CloudSettings) -> Result<(), String> {
         match (self, settings) {
             #[cfg(feature = "aws")]
@@ -185,7 +185,7 @@ impl Prepared {
         check::check(&input).await
     }
 
-    /// What nodes and pods cost, and what fetches prices from the clouds, unless the configuration forbids it.
+    /// What nodes and pods cost, and what fetches prices from the clouds, unless the configuration turns this off.
     pub(super) fn prices(&self, config: &Config) -> (Arc<Prices>, Option<PriceRefresh>) {
         let prices = Arc::new(prices(&self.settings, |cloud| &**cloud));
         let refresh = || PriceRefresh::new(Arc::clone(&prices), self.settings.sources.iter().cloned());
@@ -209,7 +209,7 @@ fn kubernetes(settings: Option<&kubernetes::Settings>) -> Result<Option<Cluster>
             Err(CommandError::Usage(format!("the kubeconfig cannot be used: {error}")))
         }
         Err(error) => {
-            tracing::warn!(%error, "there is no Kubernetes API to call; nodes are not watched, and nothing is learned from them");
+            tracing::warn!(%error, "no Kubernetes API is available; not watching nodes, and not learning from them");
             Ok(Some(Err(error.to_string())))
         }
     }

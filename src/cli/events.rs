@@ -11,11 +11,11 @@ pub(super) fn start(config: &Config, fleet: &Arc<Fleet>) {
     let Some(settings) = &config.events else { return };
     let environment = |name: &str| std::env::var(name).ok();
     let Some(pod) = OwnPod::find(&environment) else {
-        tracing::warn!("no Kubernetes Events are written: POD_NAME and POD_NAMESPACE are not set");
+        tracing::warn!("not writing Kubernetes Events: POD_NAME and POD_NAMESPACE are not set");
         return;
     };
     match Client::new(settings.clone(), &environment) {
         Ok(client) => fleet.write_events(EventWriter::new(client, pod)),
-        Err(error) => tracing::warn!(%error, "no Kubernetes Events are written: there is no Kubernetes API to call"),
+        Err(error) => tracing::warn!(%error, "not writing Kubernetes Events: no Kubernetes API is available"),
     }
 }

@@ -19,8 +19,8 @@ use crate::fleet::Fleet;
 pub(super) struct Groups {
     #[command(flatten)]
     reading: Reading,
-    /// Show which groups the Cluster Autoscaler balances with each other, and what separates the others. The answer depends on its
-    /// release and flags.
+    /// Show which groups the Cluster Autoscaler balances with each other, and how the others differ. This depends on its release and
+    /// flags.
     #[arg(long)]
     similar: bool,
     #[command(flatten)]
@@ -78,8 +78,11 @@ async fn print_similar(
     let mut templates = Vec::new();
     for id in ids {
         let template = fleet.template(&id, until).await;
-        let template =
-            template.inspect_err(|error| tracing::warn!(%error, "node group is compared with no other")).ok();
+        let template = template
+            .inspect_err(
+                |error| tracing::warn!(%error, "node group is left out of the comparison, because it has no template"),
+            )
+            .ok();
         templates.push((id, template));
     }
     let groups: Vec<_> = templates.iter().map(|(id, template)| (id.clone(), template.as_deref())).collect();

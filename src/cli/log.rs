@@ -1,5 +1,5 @@
-//! The log. Whatever becomes of stderr, no task waits for it: lines go through a bounded queue to a thread of their own, and those
-//! that do not fit are counted and dropped.
+//! The log. No task ever waits for stderr: lines go through a bounded queue to a thread of their own, and those that do not fit are
+//! counted and dropped.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// What became of the log's lines.
+/// How many lines wait, and how many were dropped.
 #[derive(Debug, Default)]
 struct Counts {
     waiting: AtomicUsize,
@@ -60,7 +60,7 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
     let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
     let queue = Queue::start(io::stderr(), Arc::default())?;
     let queue = QUEUE.get_or_init(|| queue).clone();
-    // Colours are escape sequences, and the filter of foreign text lets none pass. An error while writing the log must not be
+    // Colours are escape sequences, which the filter of untrusted text removes. An error while writing the log must not be
     // logged: the library would panic where stderr is closed.
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -128,7 +128,7 @@ fn write_all(mut target: impl Write, queued: &Receiver<String>, counts: &Counts)
         if dropped > reported && reported_at.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             tracing::warn!(
                 lines = dropped - reported,
-                "log lines were dropped, because stderr could not be written in time"
+                "log lines were dropped because stderr could not be written in time"
             );
             (reported, reported_at) = (dropped, Some(Instant::now()));
         }
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// A stderr that writes nothing until it is told to.
+    /// A stderr that writes nothing until it is released.
     struct Blocked {
         released: Receiver<()>,
         written: Arc<Mutex<String>>,

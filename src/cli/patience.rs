@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::CommandError;
 use crate::fleet::Fleet;
 
-/// A command that takes longer than this says what it waits for, and says so again this often.
+/// A command that takes longer than this prints what it waits for, and repeats it at this interval.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
 /// How long a command waits.
@@ -21,7 +21,7 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Waits until the sources have been read, and prints to stderr what it waits for. Returns when the command's time is up.
-    /// Where only some sources could be read, those are enough.
+    /// If only some sources could be read, those are enough.
     pub(super) async fn wait_ready(self, fleet: &Fleet) -> Result<Instant, CommandError> {
         let begun = Instant::now();
         let until = begun + self.timeout;

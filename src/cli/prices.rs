@@ -16,9 +16,9 @@ const TYPE: &str = "node.kubernetes.io/instance-type";
 /// Digits after the point in the table; JSON and YAML have all.
 const DECIMALS: f64 = 1e6;
 
-/// Show what a node of each group costs per hour, as the Cluster Autoscaler's price expander is told.
+/// Show what a node of each group costs per hour, as reported to the Cluster Autoscaler's price expander.
 ///
-/// Shows where each price comes from, the date of its figures, and the price that it overrides. Reads the clouds directly, with
+/// Shows where each price comes from, its date, and the price that it overrides. Reads the clouds directly, with
 /// their price lists unless prices: {live: false} is set; no server needs to run, and nothing is written.
 #[derive(Debug, clap::Args)]
 pub(super) struct PricesOfGroups {

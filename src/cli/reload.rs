@@ -1,5 +1,5 @@
-//! What SIGHUP does: the configuration, its tables, credentials and the TLS files are read again. What cannot be used leaves the earlier
-//! version in force. Credentials in the configuration and in cloud-config files are also looked at without a signal.
+//! SIGHUP reloads the configuration, its tables, the credentials and the TLS files. If something cannot be used, the previous version
+//! stays in use. Credentials in the configuration and in cloud-config files are also reloaded without a signal.
 
 use std::io;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use crate::grpc::tls::LiveTls;
 use crate::kubernetes;
 use crate::metrics::FamilySpec;
 
-/// How often the files are looked at for new credentials. The kubelet takes about a minute to update a secret in a pod, so more
-/// often gains nothing.
+/// How often the files are searched for new credentials. The kubelet takes about a minute to update a secret in a pod, so a shorter
+/// interval gains nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// How long credentials that do not work are left alone before they are tried again. A new secret takes minutes until every server of
-/// the sign-in service knows it, which limits failed attempts.
+/// The pause before credentials that did not work are tried again. It takes minutes until every server of the sign-in service knows a
+/// new secret, and the service limits failed attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 const RELOADS: FamilySpec = FamilySpec::counter(
     "headcount_config_reloads",
     &["result"],
-    "Reloads of the configuration at SIGHUP, by result: success, or failure, after which the earlier version stays in force",
+    "Reloads of the configuration at SIGHUP, by result; after a failure, the previous version stays in use",
 );
 
 /// The families of this module.
@@ -68,7 +68,7 @@ pub(super) struct Reload {
     refused: Vec<(Source, Instant)>,
 }
 
-/// What takes on the new version.
+/// The parts of the process that the new version applies to.
 pub(super) struct Target {
     pub(super) fleet: Arc<Fleet>,
     pub(super) tls: Option<Arc<LiveTls>>,
@@ -121,7 +121,7 @@ impl Reload {
         let new = match read(arguments).await {
             Ok(new) => new,
             Err(reason) => {
-                error!(error = reason, "configuration cannot be reloaded; continuing with the earlier one");
+                error!(error = reason, "configuration cannot be reloaded; continuing with the previous one");
                 self.counts.count(false);
                 return;
             }
@@ -142,7 +142,7 @@ impl Reload {
                             *learner = Some(fleet.learn(Arc::new(client), uses, LEARN_EVERY));
                         }
                         Err(error) => {
-                            error!(%error, "learn: cannot be changed; continuing as before");
+                            error!(%error, "changes to learn: cannot be applied; continuing with the previous settings");
                             self.counts.count(false);
                             return;
                         }
@@ -162,7 +162,7 @@ impl Reload {
         fleet.reconfigure(new.groups.clone(), new.instance_types.clone());
         info!(changed = changed.join(", "), "configuration reloaded");
         if !restart.is_empty() {
-            warn!(keys = restart.join(", "), "changed keys need a restart; the earlier values stay in force");
+            warn!(keys = restart.join(", "), "changed keys need a restart; the previous values stay in use");
         }
         self.config.groups = new.groups;
         self.config.instance_types = new.instance_types;
@@ -194,14 +194,14 @@ impl Reload {
             self.refused.retain(|(source, _)| source.name != *name);
             match sign_in.renew(&renewed.cloud).await {
                 Ok(()) => {
-                    info!(source = name, "credentials of the source loaded again");
+                    info!(source = name, "source credentials reloaded");
                     *old = renewed;
                 }
                 Err(reason) => {
                     error!(
                         source = name,
                         error = reason,
-                        "credentials of the source cannot be used; continuing with the earlier ones"
+                        "source credentials cannot be used; continuing with the previous ones"
                     );
                     self.refused.push((renewed, Instant::now()));
                 }

@@ -134,7 +134,7 @@ struct Switches {
     insecure_no_client_auth: bool,
 }
 
-/// Refuses to let in everyone who can connect from elsewhere, unless the command line allows it.
+/// Refuses to serve clients without authentication on open addresses, unless the command line allows it.
 fn check_access(tls: Option<&TlsSettings>, listen: &Listen, switches: Switches) -> Result<(), CommandError> {
     let is_local = listen.is_local();
     match tls {

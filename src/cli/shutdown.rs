@@ -31,7 +31,7 @@ impl Shutdown {
     /// Fails if signal handlers cannot be installed. Must be called inside a Tokio runtime.
     pub fn on_signals() -> io::Result<Self> {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        // A handler that nobody waits for: without one, these signals would end the process at once.
+        // Nothing waits for these signals, but without a handler they would end the process at once.
         for ignored in [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::alarm()] {
             drop(signal(ignored)?);
         }
@@ -49,7 +49,7 @@ impl Shutdown {
             }
         });
         let shutdown = Self::default();
-        // The only place that exits without cleaning up: somebody who sends a second signal does not want to wait.
+        // The only place that exits without cleaning up: a second signal means that the user does not want to wait.
         supervised(shutdown.clone().follow(signals, |code| std::process::exit(code)));
         Ok(shutdown)
     }
@@ -102,7 +102,7 @@ impl Shutdown {
     }
 }
 
-/// Starts a task without which no signal would be obeyed. The process ends if it panics.
+/// Starts a task that handles signals. The process ends if it panics, because it would then ignore them.
 fn supervised(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(async move {
         if let Err(panic) = Tasks::default().guard(TaskKind::Signals, task).await {

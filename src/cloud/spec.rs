@@ -7,7 +7,7 @@ use thiserror::Error;
 /// A node group that the configuration names, with its bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeGroupSpec {
-    /// The least number of nodes.
+    /// The minimum number of nodes.
     pub min: u32,
     /// The greatest number of nodes, not below `min`.
     pub max: u32,

@@ -48,7 +48,7 @@ pub(super) fn settings(
         name(text, "a ConfigMap's name", CONFIG_MAP_LETTERS_MAX, CONFIG_MAP_DEFAULT, true)
     })?;
     let allow_exec = kubernetes.allow_exec.as_ref().is_some_and(|allow| allow.value);
-    // Whoever learns from nodes watches them anyway.
+    // Learning watches the nodes anyway.
     let follows_taints = kubernetes.taints.unwrap_or(learn.kubernetes);
     if !learn.kubernetes && !kubernetes.events && !follows_taints {
         let unused = [&learn.kubeconfig, &learn.namespace, &learn.config_map].into_iter().flatten().next();

@@ -97,7 +97,7 @@ fn admin(file: &file::File, grpc: &Grpc, path: &Path) -> Result<Admin, ConfigErr
     let statusz = optional(file.admin.statusz.as_ref(), path, |text| match text.as_str() {
         "loopback" => Ok(Audience::Loopback),
         "everywhere" => Ok(Audience::Everywhere),
-        other => Err(format!("{other:?} is no audience; write loopback or everywhere")),
+        other => Err(format!("{other:?} is not an audience; write loopback or everywhere")),
     })?;
     let default = Admin::default();
     let admin = Admin { listen: listen.unwrap_or(default.listen), statusz: statusz.unwrap_or(default.statusz) };

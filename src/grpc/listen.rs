@@ -19,7 +19,7 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
-/// Why a text does not say where to listen.
+/// Why a text is not an address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ListenError {
     /// It is neither an address nor a socket.

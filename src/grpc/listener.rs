@@ -76,7 +76,7 @@ pub(super) async fn serve(
     let (mut listener, mut sessions) = (listener, JoinSet::new());
     let mut restarts = port.tasks.supervise(TaskKind::GrpcPort, "").endless();
     let accepting = async {
-        // Connections go on while the loop that accepts further ones starts again.
+        // Open connections keep working while the loop that accepts new ones restarts.
         while restarts.run(accept(&mut listener, &port, &mut sessions)).await {}
     };
     tokio::select! {
@@ -146,7 +146,7 @@ impl Port {
     }
 }
 
-/// Waits until every connection has ended. One without a call under way has 5 s for it.
+/// Waits until every connection has ended. A connection without a call under way gets 5 s.
 async fn drain(port: &Port, sessions: &mut JoinSet<()>) {
     let patience = Instant::now() + IDLE_DRAIN_LIMIT;
     let mut looks = interval(DRAIN_LOOK_EVERY);

@@ -30,13 +30,13 @@ const SECONDS: FamilySpec = FamilySpec::histogram(
 static REJECTED: FamilySpec = FamilySpec::counter(
     "headcount_grpc_rejected_clients",
     &[],
-    "Connections on the gRPC port that were turned away: a failed handshake, a name that is not allowed, too many at once",
+    "Connections rejected on the gRPC port: a failed handshake, a name that is not allowed, or too many connections",
 );
 
 static ESTIMATES: FamilySpec = FamilySpec::counter(
     "headcount_price_estimates",
     &[],
-    "Prices that the Cluster Autoscaler got and that are estimates from the vCPUs and the memory of the instance type",
+    "Prices returned to the Cluster Autoscaler that are estimates from the vCPUs and the memory of the instance type",
 );
 
 /// The families of this module.
@@ -142,9 +142,9 @@ impl GrpcMetrics {
     }
 }
 
-/// Serves what the service and its listener count themselves.
+/// Metrics of the service and its listener.
 pub struct ServiceTotals {
-    /// The clients that were turned away.
+    /// Counts the rejected clients.
     pub refusals: Arc<Refusals>,
     /// The prices.
     pub prices: Arc<Prices>,

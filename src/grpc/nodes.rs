@@ -1,15 +1,15 @@
-//! The response of NodeGroupNodes, which CA receives up to a limit.
+//! The response of NodeGroupNodes, and the limit on its size.
 
 use prost::Message;
 use tonic::Status;
 
 use super::proto::NodeGroupNodesResponse;
 
-/// What CA receives at most: the default of gRPC in Go, which CA does not change.
+/// The largest response that CA accepts: the default of gRPC in Go, which CA does not change.
 const RESPONSE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Returns the response as it is, or without the texts of failures, whichever fits. A list that was cut would make CA remove what it
-/// lacks, so one that does not fit is an error.
+/// Returns the response unchanged if it fits, or else without the texts of failures. If that does not fit either, it is an error: CA
+/// would remove the nodes that a shortened list lacks.
 pub(super) fn fitting(id: &str, mut response: NodeGroupNodesResponse) -> Result<NodeGroupNodesResponse, Status> {
     if response.encoded_len() <= RESPONSE_BYTES_MAX {
         return Ok(response);

@@ -22,7 +22,7 @@ pub struct Peer {
 #[error("the names in the client's certificate cannot be read: {0}")]
 pub struct NamesError(String);
 
-/// A name that a certificate certifies. E-mail and IP names are none: authorities let applicants choose those freely.
+/// A name that a certificate certifies. E-mail and IP names do not count: authorities let applicants choose those freely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertifiedName {
     /// A common name or a DNS name.

@@ -10,7 +10,7 @@ const TEMPLATE_NODE: &str = "template-node-for-";
 /// Most dashes in what follows the group's ID in that name.
 const SUFFIX_DASHES_MAX: usize = 4;
 
-/// What a node is bought as: as its group launches it, or else as its labels say.
+/// The offer for a node: what its group launches, or else what its labels say.
 ///
 /// The group decides because labels do not show everything: nodes of a mixed group differ in type, and on AWS no label shows
 /// that a self-managed node is spot capacity.
@@ -22,7 +22,7 @@ pub(super) fn offer(snapshot: &Snapshot, node: &ExternalGrpcNode, default: Famil
     }
 }
 
-/// What a group's nodes are bought as, once its template is built.
+/// The offer for a group's nodes, once its template is built.
 fn offer_of(view: &GroupView) -> Option<&Offer> {
     match &view.template {
         TemplateState::Ready(template) => Some(&template.offer),

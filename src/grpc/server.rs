@@ -34,7 +34,7 @@ pub struct Settings {
     pub options_since_135: SendPolicy,
     /// TLS, or plaintext.
     pub tls: Option<Arc<LiveTls>>,
-    /// Counts the clients that are turned away.
+    /// Counts the rejected clients.
     pub refusals: Arc<Refusals>,
     /// Counts the calls.
     pub metrics: GrpcMetrics,

@@ -220,7 +220,8 @@ impl CloudProvider for Service {
         // CA 1.34 sends the pod twice.
         let pod = if request.pod_bytes.is_empty() { request.pod } else { request.pod_bytes };
         pricing::find_region(&self.fleet, &self.prices);
-        let price = self.prices.pod(&pod, hours).map_err(|error| invalid(&format!("the pod is no v1.Pod: {error}")))?;
+        let price =
+            self.prices.pod(&pod, hours).map_err(|error| invalid(&format!("the pod is not a v1.Pod: {error}")))?;
         Ok(Response::new(PricingPodPriceResponse { price }))
     }
 

@@ -1,7 +1,7 @@
 //! Maps errors to gRPC statuses. Nothing else in the crate does.
 //!
-//! The Cluster Autoscaler backs a group off after any failed mutation, whatever the code. The codes are for the person who
-//! reads the log.
+//! The Cluster Autoscaler backs off a group after any failed mutation, whatever the code. The codes are for people who read the
+//! log.
 
 use tonic::{Code, Status};
 

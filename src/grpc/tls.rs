@@ -29,7 +29,7 @@ use crate::metrics::FamilySpec;
 pub const TLS_RELOAD_FAILURES: FamilySpec = FamilySpec::counter(
     "headcount_tls_reload_failures",
     &[],
-    "Versions of the TLS files that could not be used; the earlier ones stay in use, and /readyz says so",
+    "Versions of the TLS files that could not be used; the previous ones stay in use, and /readyz reports it",
 );
 
 /// How often the files are read. The kubelet takes about a minute to update a secret in a pod, so reading more often gains

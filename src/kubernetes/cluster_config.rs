@@ -14,7 +14,7 @@ use super::kubeconfig;
 
 /// Where kubelets put a service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// No token, certificate or kubeconfig is nearly as large: a larger file was named by mistake.
+/// No token, certificate or kubeconfig is nearly as large: a larger file was configured by mistake.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why the API server cannot be called.
@@ -85,7 +85,7 @@ pub enum ClusterConfig {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// Whether Headcount may run the exec plugin that the file names.
+        /// Whether Headcount may run the exec plugin in the file.
         allow_exec: bool,
     },
 }
@@ -160,7 +160,7 @@ impl ClusterConfig {
     }
 }
 
-/// Reads a file of sane size.
+/// Reads a file of a plausible size.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, ClusterConfigError> {
     let unreadable = |source| ClusterConfigError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
@@ -172,7 +172,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, ClusterConfigError> {
     Ok(bytes)
 }
 
-/// Reads a text file of sane size.
+/// Reads a text file of a plausible size.
 pub(super) fn read_text(path: &Path) -> Result<String, ClusterConfigError> {
     String::from_utf8(read(path)?)
         .map_err(|error| ClusterConfigError::Unreadable { path: path.to_owned(), source: io::Error::other(error) })

@@ -81,7 +81,7 @@ fn tls(authority: Option<&[u8]>, identity: Option<(Vec<u8>, Vec<u8>)>) -> Result
         move |error| ClusterConfigError::Certificate { what, message: error.to_string() }
     }
     let of_authority = unusable(AUTHORITY);
-    let authority = authority.ok_or_else(|| of_authority(&"it is not named; the kubeconfig has to name it"))?;
+    let authority = authority.ok_or_else(|| of_authority(&"it is missing; name it in the kubeconfig"))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(authority) {
         let certificate = certificate.map_err(|error| of_authority(&error))?;

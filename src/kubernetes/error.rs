@@ -1,4 +1,4 @@
-//! Why a call to the API server failed. None of these calls is repeated at once: the next poll is the next try.
+//! Why a call to the API server failed. None of these calls is retried at once: the next poll is the retry.
 
 use hyper::StatusCode;
 use kube::runtime::watcher;
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::transport::TransportError;
 
-/// Of a refusal's message: nobody reads more.
+/// The longest message of a refusal that an error repeats.
 const MESSAGE_CHARACTERS_MAX: usize = 300;
 
 /// Why a call failed.
@@ -32,7 +32,7 @@ pub enum KubernetesError {
         message: String,
     },
     /// The response is not what the API server should send.
-    #[error("{operation}: the response cannot be understood: {source}")]
+    #[error("{operation}: the response cannot be parsed: {source}")]
     Unexpected {
         /// The call.
         operation: &'static str,
@@ -49,7 +49,7 @@ fn separator(message: &str) -> &'static str {
 fn advice(status: StatusCode) -> &'static str {
     match status {
         StatusCode::UNAUTHORIZED => "; the API server does not accept the token or the certificate",
-        StatusCode::FORBIDDEN => "; deploy/kubernetes-rbac.yaml allows it",
+        StatusCode::FORBIDDEN => "; deploy/kubernetes-rbac.yaml grants it",
         _ => "",
     }
 }
@@ -89,7 +89,7 @@ impl KubernetesError {
         matches!(self, Self::Refused { status, .. } if *status == expected)
     }
 
-    /// Whether somebody else wrote the ConfigMap since it was read.
+    /// Whether another client wrote the ConfigMap since it was read.
     pub fn is_conflict(&self) -> bool {
         self.has_status(StatusCode::CONFLICT)
     }

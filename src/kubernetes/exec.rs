@@ -31,7 +31,7 @@ const STDERR_CHARACTERS_MAX: usize = 300;
 const EXPIRY_MARGIN_SECONDS: i64 = 60;
 /// The versions of the plugin protocol that Kubernetes supports.
 const API_VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
-/// Where a kubeconfig's cluster has what its plugin is to know.
+/// The extension of a kubeconfig's cluster with the configuration for its plugin.
 const CLUSTER_EXTENSION: &str = "client.authentication.k8s.io/exec";
 
 /// Why there are no credentials.
@@ -49,7 +49,7 @@ pub(super) struct ExecPlugin {
     args: Vec<String>,
     env: Vec<(String, String)>,
     api_version: String,
-    /// What the plugin is told about the cluster, where it asks for that.
+    /// The description of the cluster that the plugin gets, if it asks for one.
     cluster: Option<Value>,
     install_hint: Option<String>,
 }
@@ -212,7 +212,7 @@ async fn bounded(from: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     bytes
 }
 
-/// What a plugin is told about the cluster with `provideClusterInfo: true`.
+/// The description of the cluster that a plugin gets with `provideClusterInfo: true`.
 fn cluster_info(cluster: &Cluster, authority: Option<&[u8]>) -> Value {
     let config = cluster.extensions.iter().flatten().find(|extension| extension.name == CLUSTER_EXTENSION);
     json!({

@@ -1,7 +1,7 @@
-//! A kubeconfig file: the cluster and the user of its current context, and what of it is refused.
+//! A kubeconfig file: the cluster and the user of its current context, and settings that are refused.
 //!
-//! `kube` has the file's types. It is read here and not by `kube`, so that its size is bounded, a message never quotes a
-//! line of it (it holds secrets), and no plugin runs that the configuration does not allow.
+//! `kube` has the file's types. It is read here and not by `kube`, so that its size is limited, no message quotes a line of it (it
+//! contains secrets), and no plugin runs unless the configuration allows it.
 
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ impl File<'_> {
         Ok((cluster.cluster.unwrap_or_default(), user.and_then(|user| user.auth_info).unwrap_or_default()))
     }
 
-    /// What stands in the file itself, or in a file that it names.
+    /// The value in the file itself, or in a file that it names.
     fn either(&self, data: Option<&str>, name: Option<&str>, key: &str) -> Result<Option<Vec<u8>>, ClusterConfigError> {
         match (data, name) {
             (Some(data), _) => {
@@ -97,13 +97,13 @@ impl File<'_> {
         let certificate_and_key = match (certificate, key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
-            _ => return Err(self.refuse("client-certificate and client-key have to be given together".to_owned())),
+            _ => return Err(self.refuse("client-certificate and client-key must be set together".to_owned())),
         };
         let token = match &user.token_file {
             Some(file) => Some(read_text(&self.beside(file))?.trim().to_owned()),
             None => user.token.as_ref().map(|token| token.expose_secret().to_owned()),
         };
-        // As in client-go, a plugin is only asked where there is nothing else to sign in with.
+        // As in client-go, a plugin runs only if there are no other credentials.
         if token.is_none() && certificate_and_key.is_none() {
             if let Some(exec) = &user.exec {
                 let plugin =

@@ -144,7 +144,7 @@ fn a_kubeconfig_says_where_the_server_is_and_how_to_sign_in() {
         ("server: http://a", "token: t", "the token is not sent without TLS"),
         (https, "username: me, password: secret", "signs in by auth-provider or password, which is not supported"),
         (https, "auth-provider: {name: gcp}", "signs in by auth-provider or password, which is not supported"),
-        (https, "client-certificate: tls.crt", "have to be given together"),
+        (https, "client-certificate: tls.crt", "must be set together"),
         (https, "client-certificate: tls.crt, client-key: token", "client certificate cannot be used"),
     ] {
         let error = open(cluster, user).err().unwrap_or_else(|| panic!("{complaint}")).to_string();

@@ -45,7 +45,7 @@ async fn a_client_secret_that_changes_in_the_cloud_config_is_used_without_a_sign
     office.write_cloud_config(principal("second-secret"));
     eventually("the new secret is used", || asked_with(&office, "client_secret").contains(&"second-secret".to_owned()))
         .await;
-    server.logged("credentials of the source loaded again");
+    server.logged("source credentials reloaded");
     newest_token_is_used(&office).await;
     client.increase("pool", 1).await.expect("signed in");
 }
@@ -61,13 +61,13 @@ async fn a_client_secret_that_does_not_work_leaves_the_earlier_one_in_use() {
     assert_eq!(client.target("pool").await, 2);
     office.write_cloud_config(principal("wrong-secret"));
     server.signal("HUP");
-    let line = server.logged("credentials of the source cannot be used; continuing with the earlier ones");
+    let line = server.logged("source credentials cannot be used; continuing with the previous ones");
     assert!(line.contains("AADSTS7000215") && !line.contains("wrong-secret"), "{line}");
     client.increase("pool", 1).await.expect("signed in as before");
     assert_eq!(counted(&server, "headcount_cloud_credential_renewals_total{source=\"azure\",result=\"failure\"}"), "1");
     office.write_cloud_config(principal("third-secret"));
     server.signal("HUP");
-    server.logged("credentials of the source loaded again");
+    server.logged("source credentials reloaded");
     newest_token_is_used(&office).await;
     assert_eq!(asked_with(&office, "client_secret"), ["first-secret", "third-secret"]);
     client.increase("pool", 1).await.expect("signed in anew");
@@ -88,11 +88,11 @@ async fn a_certificate_that_is_renewed_signs_the_next_assertion_at_sighup() {
     let before = asked_with(&office, "client_assertion");
     office.write("principal.pem", "not a certificate");
     server.signal("HUP");
-    server.logged("credentials of the source cannot be used");
+    server.logged("source credentials cannot be used");
     client.increase("pool", 1).await.expect("signed in as before");
     office.write("principal.pem", &pem());
     server.signal("HUP");
-    server.logged("credentials of the source loaded again");
+    server.logged("source credentials reloaded");
     let after = asked_with(&office, "client_assertion");
     // The header names the certificate.
     let header = |assertion: &String| assertion.split('.').next().unwrap_or_default().to_owned();
@@ -122,7 +122,7 @@ async fn aws_credentials_that_change_in_the_shared_file_are_used_and_bad_ones_ar
         emulator.requests().iter().filter(|request| by(request)).count()
     };
     std::fs::write(&file, "[default]\nnothing = useful\n").expect("written");
-    server.logged("credentials of AWS cannot be loaded; continuing with the earlier ones");
+    server.logged("AWS credentials cannot be loaded; continuing with the previous ones");
     client.increase("web", 1).await.expect("signed as before");
     std::fs::write(&file, keys("SECONDKEY")).expect("written");
     eventually("the new key signs", || signed_by("SECONDKEY") > 0).await;

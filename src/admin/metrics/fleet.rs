@@ -18,20 +18,23 @@ type SizeFamily = (&'static FamilySpec, fn(&GroupView) -> u32);
 const GROUP: &[&str] = &["node_group", "source"];
 
 static MIN: FamilySpec =
-    FamilySpec::gauge("headcount_node_group_min_size", GROUP, "The least number of nodes of a node group");
+    FamilySpec::gauge("headcount_node_group_min_size", GROUP, "The minimum size of a node group, in nodes");
 static MAX: FamilySpec =
-    FamilySpec::gauge("headcount_node_group_max_size", GROUP, "The greatest number of nodes of a node group");
-static TARGET: FamilySpec =
-    FamilySpec::gauge("headcount_node_group_target_size", GROUP, "The target size that the Cluster Autoscaler is told");
+    FamilySpec::gauge("headcount_node_group_max_size", GROUP, "The maximum size of a node group, in nodes");
+static TARGET: FamilySpec = FamilySpec::gauge(
+    "headcount_node_group_target_size",
+    GROUP,
+    "The target size that Headcount reports to the Cluster Autoscaler",
+);
 static DESIRED: FamilySpec = FamilySpec::gauge(
     "headcount_node_group_desired_size",
     GROUP,
-    "The capacity of the cloud, with accepted writes that no read shows yet, in nodes",
+    "The cloud's capacity of a node group in nodes, including accepted writes that no read shows yet",
 );
 static INSTANCES: FamilySpec = FamilySpec::gauge(
     "headcount_node_group_instances",
     &["node_group", "state"],
-    "Instances that the Cluster Autoscaler is told of, by state: running, creating, deleting, failed",
+    "Instances that Headcount reports to the Cluster Autoscaler, by state: running, creating, deleting, failed",
 );
 static PENDING: FamilySpec = FamilySpec::gauge(
     "headcount_node_group_pending_operations",
@@ -62,7 +65,7 @@ static READY: FamilySpec = FamilySpec::gauge(
 static SOURCE_PAUSED: FamilySpec = FamilySpec::gauge(
     "headcount_source_paused_seconds",
     &["source"],
-    "How long a source will not be listed because it failed or asked for a pause; 0 if it is not paused",
+    "How long a source stays paused after a failure or because it is throttled; 0 if it is not paused",
 );
 static UNMATCHED: FamilySpec = FamilySpec::gauge(
     "headcount_source_nodes_unmatched",
@@ -89,7 +92,7 @@ static LAST_CALL: FamilySpec = FamilySpec::gauge(
 static STANDBY: FamilySpec = FamilySpec::gauge(
     "headcount_standby",
     &[],
-    "1 if no Cluster Autoscaler has called for 10 minutes: another replica has the leader",
+    "1 if no Cluster Autoscaler has called for 10 minutes, so another replica serves the leader",
 );
 static BUILD: FamilySpec =
     FamilySpec::gauge("headcount_build_info", &["version", "commit", "protocol"], "1, with the version as labels");

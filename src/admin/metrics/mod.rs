@@ -18,7 +18,7 @@ use crate::metrics::{FamilySpec, samples};
 static CERTIFICATE: FamilySpec = FamilySpec::gauge(
     "headcount_tls_certificate_not_after_timestamp_seconds",
     &["file"],
-    "When the served certificate, or the first of the client CAs to do so, expires, since the Unix epoch in seconds",
+    "When the served certificate or the first client CA expires, since the Unix epoch in seconds",
 );
 
 /// The end of each certificate's validity in seconds since the Unix epoch, by its role.

@@ -97,9 +97,9 @@ pub struct GroupEntry {
     pub id: String,
     /// Its source.
     pub source: String,
-    /// The least number of nodes.
+    /// The minimum number of nodes.
     pub min: u32,
-    /// The greatest number of nodes.
+    /// The maximum number of nodes.
     pub max: u32,
     /// The target size.
     pub target: u32,
@@ -165,7 +165,7 @@ pub struct DecisionEntry {
     pub group: String,
     /// What was requested, or what Headcount did by itself.
     pub action: String,
-    /// What became of it.
+    /// The outcome.
     pub result: String,
     /// Why.
     pub reason: String,

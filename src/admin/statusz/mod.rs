@@ -89,7 +89,7 @@ fn is_local(peer: SocketAddr, headers: &HeaderMap) -> bool {
     peer.ip().to_canonical().is_loopback() && host.is_none_or(names_no_site)
 }
 
-/// Whether a `Host` header is an address, or a name without a domain: nobody can own a site of such a name.
+/// Whether a `Host` header is an address, or a name without a domain, which no website can have.
 fn names_no_site(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(bracketed) => bracketed.split_once(']').map_or("?.", |(address, _)| address),

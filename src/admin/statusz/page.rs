@@ -6,7 +6,7 @@ use super::document::{Autoscaler, DecisionEntry, Document, GroupEntry, SourceSta
 
 const STYLE: &str = include_str!("page.css");
 
-/// Text from elsewhere, escaped for HTML.
+/// Untrusted text, escaped for HTML.
 struct Text<'a>(&'a str);
 
 impl fmt::Display for Text<'_> {

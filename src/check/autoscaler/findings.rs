@@ -1,4 +1,4 @@
-//! Decides what to report of the Cluster Autoscaler's release, flags and calls.
+//! The findings about the Cluster Autoscaler's release, flags and calls.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(in crate::check) fn findings(autoscaler: &Autoscaler, collected: &Collected)
     findings
 }
 
-/// Whether release and flags are known, where they were looked for.
+/// Whether release and flags are known, if a place to look for them was given.
 fn known(autoscaler: &Autoscaler) -> Option<Finding> {
     if let Some(origin) = &autoscaler.origin {
         let release = match autoscaler.version {

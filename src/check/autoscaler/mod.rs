@@ -20,7 +20,7 @@ use crate::kubernetes::{AutoscalerContainer, Flag, parse_flags};
 const BACKOFF_INITIAL: Duration = Duration::from_secs(5 * 60);
 const BACKOFF_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// Why what the command line says of the Cluster Autoscaler cannot be used.
+/// Why the arguments about the Cluster Autoscaler cannot be used.
 #[derive(Debug, Error)]
 pub enum AutoscalerError {
     /// The manifest is not YAML or JSON.
@@ -43,7 +43,7 @@ pub struct Autoscaler {
     pub flags: Option<Vec<Flag>>,
     /// What the running server knows of its calls.
     pub calls: Option<Calls>,
-    /// Where release and flags come from, for people.
+    /// Where release and flags come from, as text.
     pub origin: Option<String>,
     /// Places that were tried and could not be read, each with the reason.
     pub unread: Vec<String>,
@@ -115,7 +115,7 @@ impl Autoscaler {
         self.values("balancing-label")
     }
 
-    /// The further labels that do not separate groups.
+    /// The labels to ignore in addition to the usual ones.
     pub(super) fn ignored_labels(&self) -> impl Iterator<Item = &str> {
         let has_effect = self.version.is_none_or(|version| version < IGNORE_LABEL_GONE);
         self.values("balancing-ignore-label").filter(move |_| has_effect)

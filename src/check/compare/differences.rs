@@ -1,5 +1,6 @@
 //! Where two sides differ about one group.
 
+use super::counted;
 use crate::admin::statusz::GroupEntry;
 use crate::kubernetes::AutoscalerGroup;
 
@@ -7,7 +8,7 @@ use crate::kubernetes::AutoscalerGroup;
 pub(super) fn headcount_differs(cloud: &GroupEntry, served: &GroupEntry) -> Vec<String> {
     let mut differences = Vec::new();
     for failure in &served.failures {
-        differences.push(format!("{} instances failed to launch: {}", failure.count, failure.code));
+        differences.push(format!("{} failed to launch: {}", counted(failure.count, "instance"), failure.code));
     }
     for operation in &served.operations {
         differences.push(format!("{} under way for {} s: {}", operation.id, operation.age_seconds, operation.what));
@@ -19,7 +20,7 @@ pub(super) fn headcount_differs(cloud: &GroupEntry, served: &GroupEntry) -> Vec<
     }
     if served.target != cloud.desired && served.operations.is_empty() {
         differences.push(if served.deleting > 0 {
-            format!("{} instances are being deleted, which the cloud still counts", served.deleting)
+            format!("{} being deleted that the cloud still counts", counted(served.deleting, "instance"))
         } else {
             format!(
                 "Headcount returns {}, read {} s ago; the cloud says {}",
@@ -43,8 +44,8 @@ pub(super) fn autoscaler_differs(served: &GroupEntry, autoscaler: &AutoscalerGro
         differences.push("the Cluster Autoscaler considers it unhealthy and does not scale it".to_owned());
     }
     if health.node_counts.long_unregistered > 0 {
-        let number = health.node_counts.long_unregistered;
-        differences.push(format!("the Cluster Autoscaler gave up on {number} instances that never became nodes"));
+        let number = counted(health.node_counts.long_unregistered, "instance");
+        differences.push(format!("the Cluster Autoscaler gave up on {number} that never became a node"));
     }
     differences
 }

@@ -16,10 +16,7 @@ use self::differences::{autoscaler_differs, headcount_differs};
 use crate::admin::statusz::{Document, GroupEntry};
 use crate::kubernetes::{AutoscalerGroup, AutoscalerStatus};
 
-/// A cluster has no node of an instance for this long at least before that is reported.
-const LIVE_WITHOUT_NODES: &str = "instances that are not nodes yet, or never will be";
-
-/// What each side says. A side that could not be read has the reason.
+/// The view of each side, or the reason why it could not be read.
 pub struct Sides {
     /// The cloud, read by this command.
     pub cloud: Document,
@@ -61,7 +58,7 @@ pub struct Row {
 pub struct Comparison {
     /// The node groups, by ID.
     pub groups: Vec<Row>,
-    /// Sides that could not be read, and what concerns no single group.
+    /// Sides that could not be read, and other notes that concern no single group.
     pub notes: Vec<String>,
 }
 
@@ -136,19 +133,20 @@ fn row(
 ) -> Row {
     let mut differences = Vec::new();
     match (cloud, served) {
-        (Some(_), None) => differences.push("the cloud has it, and Headcount does not serve it".to_owned()),
-        (None, Some(_)) => differences.push("Headcount serves it, and the cloud does not list it".to_owned()),
+        (Some(_), None) => differences.push("the cloud has the group, but Headcount does not serve it".to_owned()),
+        (None, Some(_)) => differences.push("Headcount serves the group, but the cloud does not list it".to_owned()),
         (Some(cloud), Some(served)) => differences.extend(headcount_differs(cloud, served)),
-        (None, None) => {
-            differences.push("only the Cluster Autoscaler knows it: it was deleted, or is not configured".to_owned())
-        }
+        (None, None) => differences
+            .push("only the Cluster Autoscaler knows the group: it was deleted, or is not configured".to_owned()),
     }
     if let Some(served) = served {
         match autoscaler {
             Some(autoscaler) => differences.extend(autoscaler_differs(served, autoscaler)),
             None if is_autoscaler_known => {
-                differences
-                    .push("the Cluster Autoscaler does not know it; it lists groups anew in each loop".to_owned());
+                differences.push(
+                    "the Cluster Autoscaler does not know the group yet; it lists all groups again in each loop"
+                        .to_owned(),
+                );
             }
             None => {}
         }
@@ -157,9 +155,9 @@ fn row(
         && nodes != cloud.live
     {
         let difference = if nodes < cloud.live {
-            format!("{} {LIVE_WITHOUT_NODES}", cloud.live - nodes)
+            format!("{} without a node", counted(cloud.live - nodes, "instance"))
         } else {
-            format!("{} nodes whose instances are gone or being deleted", nodes - cloud.live)
+            format!("{} without a live instance", counted(nodes - cloud.live, "node"))
         };
         differences.push(difference);
     }
@@ -172,5 +170,13 @@ fn row(
         autoscaler_nodes: autoscaler.map(|group| group.health.node_counts.registered.total),
         nodes,
         differences,
+    }
+}
+
+/// A number of things, in words.
+fn counted(number: impl Into<i64>, noun: &str) -> String {
+    match number.into() {
+        1 => format!("1 {noun}"),
+        number => format!("{number} {noun}s"),
     }
 }

@@ -49,7 +49,7 @@ fn each_difference_names_who_believes_what() {
         [
             "Headcount returns 6, read 0 s ago; the cloud says 7",
             "the Cluster Autoscaler last saw a target of 5; its status is written once per loop",
-            "1 instances that are not nodes yet, or never will be",
+            "1 instance without a node",
             "the Cluster Autoscaler backs off until 2026-11-22T12:08:00Z at the earliest: InsufficientInstanceCapacity",
         ]
     );
@@ -82,7 +82,7 @@ fn a_side_that_cannot_be_read_is_a_note_and_no_difference() {
     sides.server = Some(Err("connection refused".to_owned()));
     let comparison = compare(&sides);
     assert_eq!(comparison.notes.len(), 3, "{comparison:?}");
-    assert_eq!(comparison.groups[0].differences, ["the cloud has it, and Headcount does not serve it"]);
+    assert_eq!(comparison.groups[0].differences, ["the cloud has the group, but Headcount does not serve it"]);
     sides.server = None;
     assert!(compare(&sides).agrees());
 }

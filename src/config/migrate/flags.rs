@@ -1,4 +1,4 @@
-//! What becomes of the Cluster Autoscaler's flags.
+//! How a migration changes the flags of the Cluster Autoscaler.
 
 use crate::cloud::Family;
 use crate::cloud::in_tree::IN_TREE_FLAGS;

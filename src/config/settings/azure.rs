@@ -98,7 +98,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Who signs in, for people.
+    /// Who signs in, as text.
     pub fn description(&self) -> String {
         let or = |id: &Option<String>, otherwise: &str| id.clone().unwrap_or_else(|| otherwise.to_owned());
         match self {

@@ -65,7 +65,7 @@ pub(super) async fn admit(socket: Socket, tls: Option<&LiveTls>, refusals: &Refu
 fn certified_names(certificates: &[CertificateDer<'_>], address: Option<SocketAddr>) -> Vec<CertifiedName> {
     let Some(leaf) = certificates.first() else { return Vec::new() };
     peer::certified_names(leaf).unwrap_or_else(|error| {
-        warn!(client = address.map(field::display), %error, "names in the client certificate cannot be read; treating the client as one without names");
+        warn!(client = address.map(field::display), %error, "names in the client certificate cannot be read; treating it as a certificate without names");
         Vec::new()
     })
 }

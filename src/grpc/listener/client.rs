@@ -1,5 +1,5 @@
 //! What is known about a connected client while its connection is open: the bytes it makes the process hold, the calls under way,
-//! and whether it keeps to the time limits.
+//! and whether it is within the time limits.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use super::budget::{Account, Budget, Charge};
 use super::frames::FrameWatch;
 
-/// A client that has not read any byte of its responses for this long is gone, or means harm.
+/// A client that has not read a single byte of its responses for this long is gone or malicious.
 const UNREAD_LIMIT: Duration = Duration::from_secs(20);
 
-/// How well a connection can be spared: the smallest first.
+/// The order in which connections are closed to make room: the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
     /// It has not finished its TLS handshake or its preface, since then.
@@ -89,7 +89,7 @@ impl ClientState {
         }
     }
 
-    /// Whether it keeps to the time limits.
+    /// Whether it is within the time limits.
     pub(super) fn is_overdue(&self) -> bool {
         let now = Instant::now();
         let unfinished = locked(&self.frames).as_ref().is_some_and(|frames| frames.is_overdue(now));
@@ -127,7 +127,7 @@ impl ClientState {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// How well it can be spared; `None` while a call is under way.
+    /// When it would be closed to make room; `None` while a call is under way.
     pub(super) fn standing(&self) -> Option<Standing> {
         if self.calls() > 0 {
             return None;

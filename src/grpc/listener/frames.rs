@@ -1,5 +1,5 @@
-//! How far a client has got with what it is sending. HTTP/2 libraries wait for the rest of a frame without a limit, so this
-//! follows the boundaries of frames in the bytes that arrive.
+//! Tracks unfinished frames. HTTP/2 libraries wait for the rest of a frame without a limit, so this follows the boundaries of frames
+//! in the bytes that arrive.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl FrameWatch {
         self.preface_left == 0
     }
 
-    /// Whether something has been unfinished for longer than it may be.
+    /// Whether something has been unfinished for too long.
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
         self.unfinished.is_some_and(|(what, since)| {
             let limit = if what == Unfinished::Body { BODY_LIMIT } else { HEAD_LIMIT };

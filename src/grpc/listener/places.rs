@@ -1,5 +1,5 @@
-//! The places for connections. A new connection always gets one: where all are taken, it replaces the one that can best be
-//! spared, so that no number of silent clients keeps the Cluster Autoscaler out.
+//! The places for connections. If all are taken, a new connection replaces the least useful one, so that no number of silent clients
+//! keeps the Cluster Autoscaler out.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,7 +56,7 @@ impl Places {
         Some((Place { id, places: Arc::clone(self) }, is_full))
     }
 
-    /// Closes the connection that can best be spared, because descriptors have run out.
+    /// Closes the least useful connection, because descriptors have run out.
     pub(super) fn spare_one(&self) -> bool {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).spare_one()
     }

@@ -1,4 +1,4 @@
-//! Clients that are turned away. A flood of them costs one log line in ten seconds.
+//! Counts rejected clients. A flood of them costs one log line in ten seconds.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tracing::{field, warn};
 /// The time between two lines.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Counts the clients that were turned away, and logs them.
+/// Counts the rejected clients, and logs them.
 #[derive(Debug, Default)]
 pub struct Refusals {
     total: AtomicU64,
@@ -27,12 +27,12 @@ struct Pending {
 }
 
 impl Refusals {
-    /// How many clients have been turned away since the start.
+    /// How many clients have been rejected since the start.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Notes a client that was turned away, and why.
+    /// Records a rejected client and the reason.
     pub(super) fn note(&self, client: Option<SocketAddr>, reason: impl Display) {
         self.total.fetch_add(1, Ordering::Relaxed);
         {
@@ -43,7 +43,7 @@ impl Refusals {
         self.log();
     }
 
-    /// Logs what has not been logged yet, unless the last line is too young.
+    /// Logs what has not been logged yet, unless the last line is too recent.
     pub(super) fn log(&self) {
         let Some((clients, (client, reason))) = self.due(Instant::now()) else { return };
         let client = client.map(field::display);

@@ -18,7 +18,7 @@ use super::exchange;
 use super::places::Place;
 use super::socket::Socket;
 
-/// CA sends no keepalives. Without ours, each call on a half-open connection would take CA a whole deadline.
+/// CA sends no keepalives. Without ours, each of its calls on a half-open connection would wait for its whole deadline.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 /// A connection that does not acknowledge a keepalive within this time is closed.
 const KEEPALIVE_LIMIT: Duration = Duration::from_secs(10);
@@ -92,7 +92,7 @@ impl Session {
                 }
                 now = looks.tick() => {
                     if client.is_overdue() {
-                        port.refusals.note(client.address(), "it did not send or read in time what it began");
+                        port.refusals.note(client.address(), "it did not finish a request or read a response in time");
                         break;
                     }
                     let waited = ending.map(|since| now.saturating_duration_since(since)).unwrap_or_default();

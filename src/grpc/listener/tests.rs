@@ -17,13 +17,13 @@ use super::admission::{HANDSHAKE_LIMIT, admit};
 use super::connection::{Connection, Transport};
 use super::*;
 
-/// No condition here takes longer than this to come about, however slow the machine.
+/// Every condition here holds within this time, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often the files are read in these tests.
 const RELOAD_EVERY: Duration = Duration::from_millis(10);
 
-/// A server that sends every client the names it knows it by, and the files its TLS is made from.
+/// A server that sends every client the names in its certificate, and the TLS files of the server.
 struct EchoServer {
     address: SocketAddr,
     files: TempDir,
@@ -99,7 +99,7 @@ fn write_files(directory: &Path, server: &Leaf, client_ca: &Authority) {
     }
 }
 
-/// Tries until it is so. What is waited for is seen from outside, so no signal tells when to look.
+/// Tries until the condition holds. It is only visible from outside, so there is no signal to wait for.
 async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let trying = async {
         while !is_so().await {

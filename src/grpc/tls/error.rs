@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::files::FILE_BYTES_MAX;
 
-/// Why the files cannot be used. Retrying helps only after somebody has changed them.
+/// Why the files cannot be used. Retrying helps only after they have changed.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file is missing, or Headcount may not read it.
@@ -32,7 +32,7 @@ pub enum TlsError {
     NotValidNow {
         /// The certificate's file.
         cert: PathBuf,
-        /// The begin of its validity.
+        /// The start of its validity.
         from: String,
         /// The end of its validity.
         to: String,

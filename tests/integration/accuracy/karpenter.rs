@@ -1,4 +1,4 @@
-//! `memoryOverhead: 7.5%` beside what Karpenter computes for every EC2 type.
+//! `memoryOverhead: 7.5%` compared with what Karpenter computes for every EC2 type.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Templates beside real nodes: what Headcount estimates for a type, and what kubelets of such nodes report.
+//! Templates compared with real nodes: what Headcount estimates for a type, and what kubelets of such nodes report.
 //!
 //! `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration accuracy` writes the generated part of docs/templates.md.
 

@@ -1,4 +1,4 @@
-//! Attacks that go on for a while, and a client that behaves well beside them: for the soak and the benchmark.
+//! Attacks that last for a while, and a well-behaved client meanwhile: for the soak and the benchmark.
 //!
 //! The server has TLS with a client CA. Some attackers are strangers, others are admitted, like a Cluster Autoscaler that went mad.
 
@@ -48,7 +48,7 @@ pub(crate) enum Attack {
     Flood,
     /// Messages of 16 MiB that never end, 20 on each of 8 connections.
     BigBodies,
-    /// Long responses that nobody reads, 90 on each of 8 connections.
+    /// Long responses that are not read, 90 on each of 8 connections.
     UnreadResponses,
     /// 200 sockets on the admin port that send half a head.
     SilentProbes,

@@ -21,7 +21,7 @@ fn serve_into(stderr: Stdio, config: &ConfigFile) -> Child {
     serve.stderr(stderr).spawn().expect("the binary runs")
 }
 
-/// A configuration with ports that nobody else has.
+/// A configuration with ports that no other process uses.
 fn mk_config() -> (ConfigFile, Vec<std::net::SocketAddr>) {
     let free = || std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a free port");
     let ports = vec![free(), free()];

@@ -11,7 +11,7 @@ use crate::emulators::Emulator;
 use crate::emulators::certificate_authority::CertificateAuthority;
 use crate::emulators::setup::{Setup, SetupOptions};
 
-/// The files of Headcount's end, beside its configuration.
+/// The files of Headcount's end, next to its configuration.
 const HEADCOUNT_FILES: [&str; 3] = ["grpc.crt", "grpc.key", "clients.crt"];
 
 /// One end of the way between the autoscaler and Headcount.

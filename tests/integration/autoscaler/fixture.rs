@@ -133,7 +133,7 @@ impl<E: Emulator> Fixture<E> {
         start_autoscaler("second-autoscaler", &self.binaries, self.folder.path(), &cloud_config, &self.flags)
     }
 
-    /// Creates a pod with these fields beside `metadata.name`, `namespace` and what every pod here has.
+    /// Creates a pod with these fields in addition to `metadata.name`, `namespace` and what every pod here has.
     pub(super) async fn create_pod(&self, annotations: Value, requests: Value, node_selector: Value) {
         let number = self.pods.fetch_add(1, Ordering::Relaxed);
         let resources = json!({"requests": requests, "limits": extended(&requests)});

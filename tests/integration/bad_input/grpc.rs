@@ -31,7 +31,7 @@ use super::samples;
 
 /// Calls under way at a time.
 const AT_ONCE: usize = 40;
-/// A message is a header of the answer, and clients take some KiB of those.
+/// A message is a header of the response, and clients accept some KiB of those.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 const NODE: &str = "aws:///us-east-1a/i-0000000000000001";
 
@@ -86,7 +86,7 @@ impl Service {
     }
 }
 
-/// An answer by the server itself, not the end of a connection, with a message that fits into a header.
+/// A response of the server itself, not the end of a connection, with a message that fits into a header.
 fn is_an_answer<T>(outcome: &Result<T, Status>) -> bool {
     let Err(status) = outcome else { return true };
     status.source().is_none() && status.code() != Code::Unknown && status.message().len() <= MESSAGE_BYTES_MAX

@@ -1,4 +1,4 @@
-//! Input that no Cluster Autoscaler would send. The parsers are tried beside themselves, in modules named `properties`;
+//! Input that no Cluster Autoscaler would send. The parsers are tested next to their code, in modules named `properties`;
 //! here is what takes the whole server.
 
 mod grpc;

@@ -106,7 +106,7 @@ async fn each_difference_is_named_with_its_reason() {
     };
     has("the Cluster Autoscaler last saw a target of 3");
     has("backs off until 2026-11-22T12:08:00Z at the earliest: InsufficientInstanceCapacity");
-    has("1 instances that are not nodes yet");
+    has("1 instance without a node");
     assert_eq!(code, Some(1));
     assert!(complaint.contains("1 of 1 node groups differ"), "{complaint}");
 }

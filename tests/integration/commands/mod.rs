@@ -1,4 +1,4 @@
-//! The commands that answer a question and end.
+//! The commands that read, print and end.
 
 mod check;
 mod compare;
@@ -24,7 +24,7 @@ fn empty() -> std::sync::Arc<Simulated> {
     std::sync::Arc::new(Simulated::new(7))
 }
 
-/// What a command printed, and what it said beside.
+/// What a command printed to stdout and to stderr.
 fn texts(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))

@@ -1,4 +1,4 @@
-//! The shipped table against the answers of DescribeInstanceTypes that moto installs, read as live discovery reads them.
+//! The shipped table against the responses of DescribeInstanceTypes that moto installs, read as live discovery reads them.
 
 use headcount::cloud::Family;
 use headcount::instance_types::{Entry, Table};

@@ -78,7 +78,7 @@ impl<F: Emulator> Setup<F> {
         (self.client, self.server) = (client, Some(server));
     }
 
-    /// Replaces a file beside its configuration.
+    /// Replaces a file next to its configuration.
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.config.path_of(name), text).expect("written");
     }

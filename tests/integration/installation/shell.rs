@@ -1,4 +1,4 @@
-//! What a package installs beside the binary.
+//! What a package installs in addition to the binary.
 
 use crate::peers::headcount::run;
 

@@ -37,7 +37,7 @@ fn print(folder: &Path, status: Value) {
     std::fs::write(folder.join("credential"), credential.to_string()).expect("written");
 }
 
-/// What the script was told, run by run.
+/// The input of the script, run by run.
 fn runs(folder: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join("runs")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()

@@ -1,4 +1,4 @@
-//! All attacks, one after another, beside callers that behave well: none of them misses a response, and the memory stays within its
+//! All attacks, one after another, with well-behaved callers: none of them misses a response, and the memory stays within its
 //! limit.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::attacks::load::{Attack, Target, behave, percentiles};
 
 /// Whatever attackers do, the process has less memory than this.
 const RESIDENT_MIB_MAX: u64 = 200;
-/// Callers beside the attackers: one Cluster Autoscaler has one connection; two replicas may overlap.
+/// Callers during the attacks: one Cluster Autoscaler has one connection; two replicas may overlap.
 const CALLERS: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
-//! Whole nodes, as `headcount template` shows them, from what the clouds' own APIs answer: golden files beside this one.
+//! Whole nodes, as `headcount template` shows them, from responses of the clouds' own APIs: golden files next to this one.
 //!
-//! After a change of how nodes are predicted, write them anew and review what has changed:
+//! After a change of how nodes are predicted, rewrite them and review the differences:
 //!
 //!     INSTA_UPDATE=always cargo test --test integration templates
 

@@ -107,10 +107,7 @@ impl ReloadedCredentials {
                 Ok(())
             }
             Err(reason) => {
-                tracing::error!(
-                    error = reason,
-                    "credentials of AWS cannot be loaded; continuing with the earlier ones"
-                );
+                tracing::error!(error = reason, "AWS credentials cannot be loaded; continuing with the previous ones");
                 Err(reason)
             }
         }

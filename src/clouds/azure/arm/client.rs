@@ -139,7 +139,7 @@ impl ArmClient {
         // A refused token has caused nothing, so this is no second write.
         let renew = || self.sign_in.as_ref().is_some_and(|sign_in| sign_in.renew(generation));
         if response.status == StatusCode::UNAUTHORIZED && renew() {
-            tracing::warn!(operation = call.operation, name = call.name, "Azure refused the token; it is renewed");
+            tracing::warn!(operation = call.operation, name = call.name, "Azure refused the token; renewing it");
             response = self.send_once(call, &method, url, headers, &body).await?.0;
         }
         if response.status.is_success() {

@@ -1,4 +1,4 @@
-//! Headcount beside upstream's own server (CA's in-tree providers behind its example of an external gRPC server), over the same
+//! Headcount compared with upstream's own server (CA's in-tree providers behind its example of an external gRPC server), over the same
 //! emulators. `tests/autoscaler/beside` runs it and writes docs/benchmarks.md.
 
 mod autoscaler;

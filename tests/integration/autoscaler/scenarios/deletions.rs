@@ -13,7 +13,7 @@ use crate::emulators::Emulator;
 /// Longer than the 5 s for which a response is held at most.
 const LATE: Duration = Duration::from_secs(8);
 
-/// What the autoscaler logs about a group whose nodes it waits for in vain.
+/// What the autoscaler logs about a group whose nodes never register.
 const BLOCKED: &str = "Node group web is not ready for scaleup";
 
 #[tokio::test(flavor = "multi_thread")]

@@ -70,7 +70,7 @@ async fn azure_backs_off_a_group_whose_instances_never_register() {
     backs_off_silent(by_priority("azure_backs_off_a_group_whose_instances_never_register"), emulator).await;
 }
 
-/// At the autoscaler's default interval, 1.36 and later look again right after a scale-up all the same.
+/// Even at the autoscaler's default interval, 1.36 and later run another loop right after a scale-up.
 #[tokio::test(flavor = "multi_thread")]
 async fn aws_backs_off_a_silent_group_at_an_interval_of_10_s() {
     let emulator = aws([scaling_group("silent", (0, 10, 0)), scaling_group("web", (0, 10, 0))]);

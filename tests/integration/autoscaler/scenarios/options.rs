@@ -10,14 +10,14 @@ const OPTIONS: &str = "groups: [{match: kept, options: {scaleDownUnneededTime: 2
 const ON_REQUEST: &str = "{listen: \"127.0.0.1:0\", optionsSince135: send}";
 
 on_both_clouds!(
-    aws_heeds_the_options_of_a_group,
-    azure_heeds_the_options_of_a_group,
-    heeds_options,
+    aws_honours_the_options_of_a_group,
+    azure_honours_the_options_of_a_group,
+    honours_options,
     |group: MakeGroup| [group("kept", (0, 10, 2)), group("web", (0, 10, 2))]
 );
 
 /// Without pods, both groups would be empty after 6 s.
-async fn heeds_options(name: &'static str, emulator: impl Emulator) {
+async fn honours_options(name: &'static str, emulator: impl Emulator) {
     let scenario = Scenario::new(name).headcount(OPTIONS).grpc(ON_REQUEST);
     let Some(fixture) = Fixture::start(scenario, emulator).await else { return };
     fixture.until("the other group is empty", async |fixture| fixture.capacity("web") == 0).await;

@@ -70,7 +70,7 @@ async fn waiting_ends_as_soon_as_the_check_passes() {
     let output = run(&["check", "--wait", "60s", "--config", &config.path()]);
     let (table, complaint) = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{table}{complaint}");
-    assert!(complaint.contains("checking again until it passes"), "{complaint}");
+    assert!(complaint.contains("the check failed; checking again until it passes"), "{complaint}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub(crate) enum Tracking {
 /// Details of a scale set that the simulated cloud does not have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupDetails {
-    /// `orchestrationMode` is `Flexible`: machines have names, and are listed beside the scale set.
+    /// `orchestrationMode` is `Flexible`: machines have names, and are listed separately from the scale set.
     pub(crate) flexible: bool,
     /// `sku.name` is `Mix`, and all the instance types are in `skuProfile`.
     pub(crate) mix: bool,

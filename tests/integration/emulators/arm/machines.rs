@@ -1,4 +1,4 @@
-//! The machines of scale sets: uniform ones are below their set, flexible ones beside it.
+//! The machines of scale sets: uniform ones are below their set, flexible ones are resources of their own.
 
 use headcount::clouds::simulated::{CallKind, Phase};
 use serde_json::{Value, json};

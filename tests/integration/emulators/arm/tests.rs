@@ -42,7 +42,7 @@ async fn write(arm: &Arm, method: &str, rest: &str, headers: &[(&str, &str)], bo
     send(arm.address(), method, &format!("{COMPUTE}{rest}{joint}api-version=2024-07-01"), headers, body).await
 }
 
-/// A link of an answer, without the host.
+/// A link in a response, without the host.
 fn target(link: &str) -> &str {
     let after = link.strip_prefix("http://").expect("absolute");
     &after[after.find('/').expect("a path")..]

@@ -115,7 +115,7 @@ impl ApiServer {
         self.change(|cluster| cluster.nodes.set(nodes));
     }
 
-    /// Forgets what happened to the nodes: a watch that resumes from before is told 410 Gone, as after etcd's compaction.
+    /// Forgets what happened to the nodes: a watch that resumes from before gets 410 Gone, as after etcd's compaction.
     pub(crate) fn compact(&self) {
         self.cluster().nodes.compact();
     }
@@ -150,7 +150,7 @@ impl ApiServer {
         Some(serde_json::from_value(found["data"].clone()).expect("texts"))
     }
 
-    /// Writes a ConfigMap, as somebody else would.
+    /// Writes a ConfigMap, as another client would.
     pub(crate) fn write_config_map(&self, namespace: &str, name: &str, data: &[(&str, &str)]) {
         let mut cluster = self.cluster();
         cluster.version += 1;
@@ -170,7 +170,7 @@ impl ApiServer {
         self.cluster().deployments.push((namespace.to_owned(), deployment));
     }
 
-    /// Deletes a ConfigMap, as somebody else would.
+    /// Deletes a ConfigMap, as another client would.
     pub(crate) fn delete_config_map(&self, namespace: &str, name: &str) {
         self.cluster().config_maps.remove(&(namespace.to_owned(), name.to_owned()));
     }

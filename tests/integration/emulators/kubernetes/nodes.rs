@@ -78,7 +78,7 @@ pub(super) struct Nodes {
     version: u64,
     /// What changed, oldest first, by version.
     events: Vec<(u64, Value)>,
-    /// A watch from before this version is told that it is gone.
+    /// A watch from before this version gets 410 Gone.
     oldest: u64,
 }
 

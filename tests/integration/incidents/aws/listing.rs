@@ -63,7 +63,7 @@ async fn asg_slow_pages() {
     let name = |number: usize| format!("web-{number:02}");
     let aws = aws((0..PAGES).map(|number| group(&name(number), (0, 20, 2))));
     aws.behavior(|behavior| behavior.page = 1);
-    // One page takes longer than a read that somebody waits for may take.
+    // One page takes longer than a read with a waiting caller may take.
     aws.hold("POST", "NextToken=5", HoldPoint::BeforeResponse);
     let mut setup = Setup::open(aws).await;
     let asked = |aws: &Aws| aws.requests_with("POST", "NextToken=5").len();

@@ -89,7 +89,7 @@ async fn asg_scale_up_during_surplus() {
         client.delete(name, &[&victim]).await.expect("nor of a deletion");
         assert_eq!((client.target(name).await, capacity(&setup.emulator, name)), (10, 10));
     }
-    // More than twice the capacity, and nobody saw why.
+    // More than twice the capacity, for no known reason.
     let (code, _) = refused(client.increase("huge", 1).await);
     assert_eq!(code, Code::Aborted);
     assert!(desired_written(&setup.emulator, "huge").is_empty());

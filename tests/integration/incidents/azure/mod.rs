@@ -74,7 +74,7 @@ fn refs(ids: &[String]) -> Vec<&str> {
     ids.iter().map(String::as_str).collect()
 }
 
-/// Of the instances that are being created, class, code and message of what became of them.
+/// The class, code and message of each instance that is being created.
 async fn errors(client: &mut Client, name: &str) -> Vec<(i32, String, String)> {
     let creating = client.nodes(name).await.into_iter().filter_map(|node| node.status);
     let creating = creating.filter(|status| status.instance_state == 2).filter_map(|status| status.error_info);

@@ -1,5 +1,5 @@
-//! Headcount is killed (SIGKILL) in the middle of whatever it does, and starts again knowing nothing: its first answers
-//! are true by the cloud's own state, what is asked again is not done twice, and nobody has died who was not named.
+//! Headcount is killed (SIGKILL) at any point, and starts again without any state: its first responses
+//! match the cloud's own state, repeated calls have no second effect, and no instance died that was not named.
 
 mod growth;
 mod removal;
@@ -29,7 +29,7 @@ const RUNNING: u32 = 6;
 /// Method and part of a request.
 type RequestPattern = (&'static str, &'static str);
 
-/// How a cloud's requests are told from each other.
+/// How a cloud's requests are distinguished.
 #[derive(Clone, Copy)]
 struct Requests {
     read: RequestPattern,
@@ -135,7 +135,7 @@ impl<F: Emulator> KillTest<F> {
         call.await.expect("no panic").expect_err("nobody is there to answer it");
     }
 
-    /// Starts Headcount again, and looks at its first answers.
+    /// Starts Headcount again, and checks its first responses.
     async fn start(&mut self) {
         self.setup.start().await;
         self.setup.client.refresh().await.expect("read");
@@ -161,7 +161,7 @@ impl<F: Emulator> KillTest<F> {
         assert_eq!(of_first, self.first.len(), "nobody who ran is gone, as deletions take forever");
     }
 
-    /// Waits until Headcount tells that so many launches have failed.
+    /// Waits until Headcount reports that so many launches have failed.
     async fn until_failed(&mut self, number: usize) {
         let failed = |node: &Instance| node.status.as_ref().is_some_and(|status| status.error_info.is_some());
         let told = async |client: &mut Client| client.nodes("pool").await.iter().filter(|node| failed(node)).count();

@@ -12,7 +12,7 @@ async fn open_batch(mut test: KillTest<impl Emulator>) {
     test.hold(test.requests.read, HoldPoint::BeforeEffect);
     let calls = test.victims().into_iter().map(|victim| test.begin(|client| delete(client, vec![victim])));
     let calls: Vec<_> = calls.collect();
-    // What comes later over the same connection is answered: the deletions have come in.
+    // A later request over the same connection gets a response, so the deletions have arrived.
     assert_eq!(test.setup.client.target("pool").await, 6);
     test.setup.kill();
     for call in calls {

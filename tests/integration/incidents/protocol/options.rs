@@ -55,7 +55,7 @@ async fn answer(client: &mut Client, id: &str, release: &str) -> Option<Options>
     answer.into_inner().node_group_autoscaling_options
 }
 
-/// What a release must be told of a group whose utilization threshold is 0.25 and whose nodes may be unneeded for 30
+/// What a release must receive for a group whose utilization threshold is 0.25 and whose nodes may be unneeded for 30
 /// minutes: that, and its own flags for all else, with each duration in both fields.
 fn merged(release: &str) -> Options {
     let flags = defaults(release);

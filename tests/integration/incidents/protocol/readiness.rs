@@ -1,4 +1,4 @@
-//! What the probes say of a source that cannot be read.
+//! What the probes report about a source that cannot be read.
 
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator as _, HttpResponse};

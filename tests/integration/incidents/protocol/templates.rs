@@ -53,7 +53,7 @@ async fn template_never_empty() {
     let (code, _) = refused(ask(client, "nobody's").await);
     assert_eq!(code, Code::NotFound);
     for group in ["web", "image"] {
-        // An OK answer without a node would crash the autoscaler.
+        // An OK response without a node would crash the autoscaler.
         if let Ok((old, new)) = ask(client, group).await {
             assert!(!old.is_empty() && !new.is_empty(), "{group}");
         }

@@ -24,7 +24,7 @@ async fn increase_within(client: &mut Client, id: &str, delta: i32, timeout: Dur
 async fn deadline_kept() {
     let mut setup = open_sleepy([group("web", (0, 20, 2))]).await;
     assert_eq!(setup.client.target("web").await, 2);
-    // The reading before the write takes longer than the caller has. The words are the server's: it answered in time.
+    // The reading before the write takes longer than the caller has. The message is the server's, so it responded in time.
     setup.emulator.hold("POST", READ, HoldPoint::BeforeEffect);
     let (code, message) = refused(increase_within(&mut setup.client, "web", 3, Duration::from_secs(1)).await);
     assert_eq!(code, Code::DeadlineExceeded);
@@ -57,7 +57,7 @@ async fn client_gone_mid_write() {
         eventually("the scale-up is sent", || desired_written(&setup.emulator, "web") == [5]).await;
         call.abort();
         assert!(call.await.expect_err("it is gone").is_cancelled());
-        // What comes later over the same connection is answered: the server knows that it is gone.
+        // A later request over the same connection gets a response, so the server knows by then that the caller is gone.
         assert_eq!(setup.client.target("web").await, 3);
         setup.emulator.release();
         setup.client.until("the scale-up shows", async |client| client.target("web").await == 5).await;

@@ -16,7 +16,7 @@ impl ConfigFile {
         Self { folder }
     }
 
-    /// Another file beside it.
+    /// Another file next to it.
     pub(crate) fn beside(self, name: &str, text: &str) -> Self {
         std::fs::write(self.folder.path().join(name), text).expect("written");
         self
@@ -31,7 +31,7 @@ impl ConfigFile {
         self.folder.path()
     }
 
-    /// Where a file beside it is.
+    /// The path of a file next to it.
     pub(crate) fn path_of(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
