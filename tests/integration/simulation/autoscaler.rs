@@ -58,7 +58,7 @@ impl Autoscaler {
         let limit = self.limit();
         let patience = (self.rng.u32(..8) == 0).then(|| Duration::from_millis(self.rng.u64(..800)));
         let began = world.cloud.elapsed();
-        let answer = timeout(patience.unwrap_or(Duration::MAX), world.fleet.mutate(group, mutation, limit)).await;
+        let answer = timeout(patience.unwrap_or(Duration::MAX), world.mutate(group, mutation, limit)).await;
         let now = Instant::now();
         if answer.is_ok() && now > limit.answer_by + LATE {
             return Err(Violation::of("law 9", format!("{group}: answered {:?} late", now - limit.answer_by)));
@@ -99,19 +99,25 @@ impl Autoscaler {
         self.rng.shuffle(&mut victims);
         victims.truncate(self.rng.usize(1..8));
         let (limit, kept_before, began) = (self.limit(), kept(world, group), world.cloud.elapsed());
+        let of_others = |victim: &ProviderId| {
+            deletions(world, group, std::slice::from_ref(victim)).saturating_sub(world.deletions(victim))
+        };
+        let of_others_before: Vec<usize> = victims.iter().map(of_others).collect();
         let delete = |victim: &ProviderId| {
             let node = NamedNode { id: victim.clone(), kind: NodeKind::Registered };
-            world.fleet.mutate(group, Mutation::Delete(vec![node]), limit)
+            world.mutate(group, Mutation::Delete(vec![node]), limit)
         };
         let outcomes = join_all(victims.iter().map(delete)).await;
         let (_, still) = listed(world, group, InstanceState::Running).unwrap_or_default();
-        for (victim, outcome) in victims.iter().zip(&outcomes) {
+        for ((victim, outcome), before) in victims.iter().zip(&outcomes).zip(of_others_before) {
+            // Another process is deleting it too, one of the two deletions has preempted the other, and it lived in between.
+            let is_contested = is_preempted(world, group) && of_others(victim) > before;
             if let Err(error) = outcome {
                 check_trouble_is_own(world, group, began, error)?;
             }
             match outcome {
                 // The deletion may have failed meanwhile; then the instance is still live and is reported as such.
-                Ok(()) if still.contains(victim) && !lives(world, group, victim) => {
+                Ok(()) if still.contains(victim) && !lives(world, group, victim) && !is_contested => {
                     let what = format!("{victim} was accepted and is still reported as running");
                     return Err(Violation::of("law 4", what));
                 }
@@ -150,7 +156,7 @@ impl Autoscaler {
         }
         let nodes = going.iter().map(|id| NamedNode { id: id.clone(), kind: NodeKind::Registered }).collect();
         let before = deletions(world, group, &going);
-        let answer = world.fleet.mutate(group, Mutation::Delete(nodes), self.limit()).await;
+        let answer = world.mutate(group, Mutation::Delete(nodes), self.limit()).await;
         // One that failed in the meantime lives again, and is rightly asked for again.
         let failed = going.iter().any(|id| lives(world, group, id));
         if answer.is_ok() && !failed && deletions(world, group, &going) > before {
@@ -188,10 +194,10 @@ impl Autoscaler {
             for group in groups {
                 let time = Duration::from_secs(5);
                 if let Some(failed) = failed(world, &group) {
-                    let _tried_again_later = world.fleet.mutate(&group, Mutation::Delete(failed), limit(time)).await;
+                    let _tried_again_later = world.mutate(&group, Mutation::Delete(failed), limit(time)).await;
                 }
                 // As CA does when requested instances have not arrived for a long time.
-                let _tried_again_later = world.fleet.mutate(&group, Mutation::Decrease(100), limit(time)).await;
+                let _tried_again_later = world.mutate(&group, Mutation::Decrease(100), limit(time)).await;
             }
             sleep(Duration::from_secs(20)).await;
             if world.disagreement().is_none() {

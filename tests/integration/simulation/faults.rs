@@ -38,10 +38,12 @@ pub(super) enum FaultKind {
     Vanish,
     /// The process crashes.
     Crash,
+    /// Of two processes, the other one becomes the leader's.
+    Handover,
 }
 
 impl FaultKind {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Evict,
         Self::Resize,
         Self::Call,
@@ -52,6 +54,7 @@ impl FaultKind {
         Self::Degraded,
         Self::Vanish,
         Self::Crash,
+        Self::Handover,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -66,6 +69,7 @@ impl FaultKind {
             Self::Degraded => "degraded",
             Self::Vanish => "vanish",
             Self::Crash => "crash",
+            Self::Handover => "handover",
         }
     }
 
@@ -160,7 +164,7 @@ impl FaultPlan {
             (FaultKind::Recover, Some(_)) => all_succeed(world, &name),
             (FaultKind::Degraded, _) => world.cloud.faults(|faults| degrade(faults, &mut rng)),
             (FaultKind::Vanish, _) => self.vanish(world, name),
-            (_, None) | (FaultKind::Crash, _) => {}
+            (_, None) | (FaultKind::Crash | FaultKind::Handover, _) => {}
         }
     }
 

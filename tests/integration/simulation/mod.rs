@@ -11,6 +11,8 @@ mod connection;
 mod faults;
 mod oracle;
 mod schedule;
+mod two_fleets;
+mod witness;
 mod world;
 
 use std::ops::Range;
@@ -18,10 +20,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use schedule::Schedule;
+use schedule::{Processes, Schedule};
 
 /// The seeds that run by default.
 const SEEDS: Range<u64> = 0..400;
+/// The same with two processes.
+const SEEDS_OF_TWO: Range<u64> = 0..200;
 /// The number of violations after which no more seeds are started.
 const ENOUGH: usize = 20;
 
@@ -33,6 +37,11 @@ impl Violation {
     fn of(law: &str, what: impl std::fmt::Display) -> Self {
         Self(format!("{law}: {what}"))
     }
+
+    /// Whether it is this law that is violated.
+    fn is_of(&self, law: &str) -> bool {
+        self.0.split_once(':').is_some_and(|(violated, _)| violated == law)
+    }
 }
 
 /// Whether events are printed.
@@ -40,15 +49,15 @@ fn is_verbose() -> bool {
     std::env::var_os("HEADCOUNT_LOG").is_some()
 }
 
-fn seeds() -> Range<u64> {
+fn seeds(default: Range<u64>) -> Range<u64> {
     let asked = std::env::var("HEADCOUNT_SEEDS").ok();
-    let Some(asked) = asked else { return SEEDS };
+    let Some(asked) = asked else { return default };
     let range = asked.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     range.unwrap_or_else(|| panic!("HEADCOUNT_SEEDS={asked} is not FROM..TO"))
 }
 
 /// Runs the seeds on all processors; returns those that break a law.
-fn violations(seeds: &Range<u64>) -> Vec<(Schedule, Violation)> {
+fn violations(seeds: &Range<u64>, processes: Processes) -> Vec<(Schedule, Violation)> {
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new(Vec::new());
     let worker = || {
@@ -57,7 +66,7 @@ fn violations(seeds: &Range<u64>) -> Vec<(Schedule, Violation)> {
             if seed >= seeds.end {
                 return;
             }
-            let schedule = Schedule::from_environment(seed);
+            let schedule = Schedule::from_environment(seed, processes);
             if let Err(violation) = schedule.run() {
                 found.lock().expect("no worker panics").push((schedule, violation));
             }
@@ -68,13 +77,14 @@ fn violations(seeds: &Range<u64>) -> Vec<(Schedule, Violation)> {
     found.into_inner().expect("no worker panics")
 }
 
-#[test]
-fn the_laws_hold_under_every_schedule() {
+/// Runs the seeds, and fails with those that break a law.
+fn check(seeds: &Range<u64>, processes: Processes) {
     if is_verbose() {
-        tracing_subscriber::fmt().with_max_level(tracing::Level::INFO).without_time().with_ansi(false).init();
+        let log = tracing_subscriber::fmt().with_max_level(tracing::Level::INFO).without_time().with_ansi(false);
+        let _other_test_writes_it = log.try_init();
     }
-    let (seeds, began) = (seeds(), Instant::now());
-    let mut violations = violations(&seeds);
+    let began = Instant::now();
+    let mut violations = violations(seeds, processes);
     violations.sort_by_key(|(schedule, _)| schedule.seed);
     let report: Vec<String> = violations
         .into_iter()
@@ -84,6 +94,17 @@ fn the_laws_hold_under_every_schedule() {
             format!("seed {}: {}\n    {schedule}", schedule.seed, violation.0)
         })
         .collect();
-    println!("{} seeds in {} s", seeds.end.saturating_sub(seeds.start), began.elapsed().as_secs());
+    let number = seeds.end.saturating_sub(seeds.start);
+    println!("{number} seeds with {processes:?} in {} s", began.elapsed().as_secs());
     assert!(report.is_empty(), "{} schedules break a law:\n{}", report.len(), report.join("\n"));
+}
+
+#[test]
+fn the_laws_hold_under_every_schedule() {
+    check(&seeds(SEEDS), Processes::One);
+}
+
+#[test]
+fn two_fleets_hold_the_laws_through_every_handover() {
+    check(&seeds(SEEDS_OF_TWO), Processes::Two);
 }

@@ -18,31 +18,41 @@ const BEHIND: Duration = Duration::from_secs(45);
 pub(super) struct Oracle {
     /// The fewest instances that each group had since the observation before.
     looks: VecDeque<(Instant, BTreeMap<Arc<str>, u32>)>,
-    /// The groups that were last published with instances.
-    filled: BTreeSet<String>,
+    /// The groups that each process last published with instances.
+    filled: BTreeSet<(u8, String)>,
 }
 
 impl Oracle {
     /// Law 5: no 0 and no empty list is published because of a failed read or one wrong reading.
-    pub(super) fn look(&mut self, world: &World) -> Result<(), Violation> {
-        self.remember(world);
+    pub(super) fn look(&mut self, processes: &[&World]) -> Result<(), Violation> {
+        if let Some(process) = processes.first() {
+            self.remember(process);
+        }
+        let mut filled = BTreeSet::new();
+        for process in processes {
+            self.check(process, &mut filled)?;
+        }
+        self.filled = filled;
+        Ok(())
+    }
+
+    fn check(&self, world: &World, filled: &mut BTreeSet<(u8, String)>) -> Result<(), Violation> {
         let spans = self.looks.front().zip(self.looks.back()).is_some_and(|((first, _), (last, _))| {
             last.saturating_duration_since(*first) > BEHIND - Duration::from_secs(2)
         });
         let snapshot = world.fleet.snapshot();
-        let mut filled = BTreeSet::new();
         for (id, view) in snapshot.groups() {
             let (target, instances) = (view.status.target, view.status.instances.len());
             let runs = view.status.in_state(InstanceState::Running) > 0;
+            let key = (world.number, id.to_string());
             if instances > 0 && (target > 0 || !runs) {
-                filled.insert(id.to_string());
-            } else if spans && self.filled.contains(&**id) && self.least(id) > 0 {
+                filled.insert(key);
+            } else if spans && self.filled.contains(&key) && self.least(id) > 0 {
                 let least = self.least(id);
                 let what = format!("{id} has a target of {target} and {instances} instances, while {least} live");
                 return Err(Violation::of("law 5", what));
             }
         }
-        self.filled = filled;
         Ok(())
     }
 

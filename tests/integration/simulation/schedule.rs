@@ -14,29 +14,37 @@ use super::autoscaler::Autoscaler;
 use super::faults::{FaultKind, FaultPlan};
 use super::oracle::Oracle;
 use super::world::World;
-use super::{Violation, is_verbose};
+use super::{Violation, is_verbose, two_fleets};
 
 /// The number of steps of the caller in one run.
 const STEPS: u32 = 40;
 /// How often the published state is checked during a step.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How many processes serve the cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Processes {
+    One,
+    Two,
+}
 
 /// A run.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     pub(super) seed: u64,
-    steps: u32,
+    processes: Processes,
+    pub(super) steps: u32,
     /// Faults that are left out. They are drawn all the same, so that the rest of the schedule stays the same.
-    muted: BTreeSet<FaultKind>,
+    pub(super) muted: BTreeSet<FaultKind>,
 }
 
 impl Schedule {
     /// The whole run of a seed, or the part of it that the environment selects.
-    pub(super) fn from_environment(seed: u64) -> Self {
+    pub(super) fn from_environment(seed: u64, processes: Processes) -> Self {
         let variable = |name| std::env::var(name).ok();
         let steps = variable("HEADCOUNT_STEPS").and_then(|steps| steps.parse().ok()).unwrap_or(STEPS);
         let muted = variable("HEADCOUNT_MUTED").unwrap_or_default();
-        Self { seed, steps, muted: muted.split(',').filter_map(FaultKind::parse).collect() }
+        Self { seed, processes, steps, muted: muted.split(',').filter_map(FaultKind::parse).collect() }
     }
 
     /// Runs it.
@@ -65,6 +73,13 @@ impl Schedule {
     }
 
     async fn play(&self) -> Result<(), Violation> {
+        match self.processes {
+            Processes::One => self.play_alone().await,
+            Processes::Two => two_fleets::play(self).await,
+        }
+    }
+
+    async fn play_alone(&self) -> Result<(), Violation> {
         let mut rng = Rng::with_seed(self.seed);
         let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &self.muted);
         let mut world = World::start(Arc::new(Simulated::with_groups(self.seed, plans)));
@@ -105,7 +120,7 @@ impl Schedule {
             let step = autoscaler.step(world);
             tokio::pin!(step);
             loop {
-                oracle.look(world)?;
+                oracle.look(&[world])?;
                 tokio::select! {
                     biased;
                     outcome = &mut step => { outcome?; break false }
@@ -121,12 +136,26 @@ impl Schedule {
     }
 }
 
+impl Processes {
+    /// The test that has this many.
+    fn test(self) -> &'static str {
+        match self {
+            Self::One => "simulation::the_laws_hold_under_every_schedule",
+            Self::Two => "simulation::two_fleets_hold_the_laws_through_every_handover",
+        }
+    }
+}
+
 /// The command that replays it.
 impl fmt::Display for Schedule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let muted: Vec<&str> = self.muted.iter().map(|kind| kind.name()).collect();
         write!(formatter, "HEADCOUNT_LOG=1 HEADCOUNT_SEEDS={}..{}", self.seed, self.seed + 1)?;
         write!(formatter, " HEADCOUNT_STEPS={} HEADCOUNT_MUTED={}", self.steps, muted.join(","))?;
-        write!(formatter, " cargo test --profile simulation --no-default-features --test integration simulation")
+        write!(
+            formatter,
+            " cargo test --profile simulation --no-default-features --test integration {}",
+            self.processes.test()
+        )
     }
 }

@@ -1,19 +1,21 @@
 //! The cloud, the process that manages it, and the laws that both are checked against.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::future::pending;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::SharedCloud;
+use headcount::cloud::{ProviderId, SharedCloud};
 use headcount::clouds::simulated::{CallKind, Faults, Simulated};
-use headcount::fleet::{Cadence, Fleet, Policies, Settings};
+use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::Violation;
 use super::connection::Connection;
+use super::witness::{Seen, Witness};
 
 /// How long everything may take to settle, in simulated time.
 const SETTLE_LIMIT: Duration = Duration::from_secs(40 * 60);
@@ -26,25 +28,65 @@ const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 
 /// A fleet over a simulated cloud.
 pub(super) struct World {
+    /// 0, or 1 for the second process over the same cloud.
+    pub(super) number: u8,
     pub(super) cloud: Arc<Simulated>,
     pub(super) fleet: Arc<Fleet>,
     connection: watch::Sender<bool>,
+    /// What this process, and those that crashed in its place, asked of the cloud.
+    seen: Vec<Arc<Seen>>,
     /// When processes crashed, or a group was hidden from them and they dropped its state, since the beginning of the world.
-    crashes: RefCell<Vec<Duration>>,
+    crashes: Rc<RefCell<Vec<Duration>>>,
+    /// Whether its caller makes no new calls.
+    is_retired: Cell<bool>,
 }
 
 impl World {
     /// The first process starts.
     pub(super) fn start(cloud: Arc<Simulated>) -> Self {
-        let (fleet, connection) = process(&cloud);
-        Self { cloud, fleet, connection, crashes: RefCell::default() }
+        Self::with(0, cloud, Rc::default())
+    }
+
+    /// A second process over the same cloud starts.
+    pub(super) fn beside(&self) -> Self {
+        Self::with(self.number + 1, Arc::clone(&self.cloud), Rc::clone(&self.crashes))
+    }
+
+    fn with(number: u8, cloud: Arc<Simulated>, crashes: Rc<RefCell<Vec<Duration>>>) -> Self {
+        let (fleet, connection, seen) = process(&cloud);
+        Self { number, cloud, fleet, connection, seen: vec![seen], crashes, is_retired: Cell::new(false) }
+    }
+
+    /// Crashes the process.
+    pub(super) fn crash(&self) {
+        let _already_cut = self.connection.send(true);
+        self.lost_state();
     }
 
     /// Crashes the process and starts another one.
     pub(super) fn restart(&mut self) {
-        let _already_cut = self.connection.send(true);
-        self.lost_state();
-        (self.fleet, self.connection) = process(&self.cloud);
+        self.crash();
+        let seen;
+        (self.fleet, self.connection, seen) = process(&self.cloud);
+        self.seen.push(seen);
+    }
+
+    /// Its caller makes no new calls, and those that it makes are no more than begun.
+    pub(super) fn retire(&self) {
+        self.is_retired.set(true);
+    }
+
+    /// Its caller makes calls again.
+    pub(super) fn resume(&self) {
+        self.is_retired.set(false);
+    }
+
+    /// Has the process do something. A caller that has retired never gets so far.
+    pub(super) async fn mutate(&self, group: &str, mutation: Mutation, deadline: Deadline) -> Result<(), FleetError> {
+        if self.is_retired.get() {
+            return pending().await;
+        }
+        self.fleet.mutate(group, mutation, deadline).await
     }
 
     /// Records that the state of a group, or of all groups, was lost.
@@ -93,20 +135,19 @@ impl World {
         })
     }
 
-    /// Law 2: between two writes to a group there is a read of it.
+    /// Law 2: before each write to a group there is a read of it, later than the write before.
     pub(super) fn check_reads_before_writes(&self) -> Result<(), Violation> {
-        self.cloud.faults(|faults| {
-            let mut read: BTreeMap<&str, bool> = BTreeMap::new();
-            for call in faults.calls() {
-                let Some(group) = call.group.as_deref() else { continue };
-                if call.kind == CallKind::Observe {
-                    read.insert(group, true);
-                } else if call.kind.writes() && !read.insert(group, false).unwrap_or(true) {
-                    return Err(Violation::of("law 2", format!("{call:?} without a read since the last write")));
-                }
-            }
-            Ok(())
-        })
+        self.seen.iter().try_for_each(|seen| seen.check_reads_before_writes())
+    }
+
+    /// How many times the process that runs asked for the deletion of this instance.
+    pub(super) fn deletions(&self, id: &ProviderId) -> usize {
+        self.seen.last().map_or(0, |seen| seen.deletions(id))
+    }
+
+    /// The writes of the process that runs.
+    pub(super) fn written(&self) -> u64 {
+        self.seen.last().map_or(0, |seen| seen.written())
     }
 
     /// After everything has settled, target, instances and cloud agree exactly.
@@ -148,14 +189,15 @@ impl World {
     }
 }
 
-fn process(cloud: &Arc<Simulated>) -> (Arc<Fleet>, watch::Sender<bool>) {
+fn process(cloud: &Arc<Simulated>) -> (Arc<Fleet>, watch::Sender<bool>, Arc<Seen>) {
     let (connection, cutter) = Connection::to(cloud);
+    let (witness, seen) = Witness::of(connection);
     let fleet = Fleet::start(Settings {
-        sources: vec![(Arc::from("sim"), Arc::new(connection) as SharedCloud)],
+        sources: vec![(Arc::from("sim"), Arc::new(witness) as SharedCloud)],
         cadence: Cadence::new(Duration::from_secs(10), None),
         catalog: Arc::new(Catalog::new(Vec::new())),
         policies: Arc::new(Policies::default()),
         read_only: false,
     });
-    (Arc::new(fleet), cutter)
+    (Arc::new(fleet), cutter, seen)
 }

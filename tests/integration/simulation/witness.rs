@@ -1,0 +1,150 @@
+//! What one process asks of the cloud. The cloud's own log does not say which process called.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use headcount::cloud::{
+    Acceptance, Cloud, CloudError, Deletion, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
+    Listing, OperationHandle, Progress, ProviderId, Shortfall, WritableCloud,
+};
+
+use super::Violation;
+use super::connection::Connection;
+
+/// Stands between one process and its connection.
+pub(super) struct Witness {
+    cloud: Connection,
+    seen: Arc<Seen>,
+}
+
+/// What it saw.
+#[derive(Default)]
+pub(super) struct Seen {
+    groups: Mutex<BTreeMap<GroupName, Group>>,
+    /// How many times it asked for the deletion of each instance.
+    deletions: Mutex<BTreeMap<ProviderId, usize>>,
+}
+
+/// The calls about one group.
+#[derive(Default)]
+struct Group {
+    writes: u64,
+    /// Whether a read since the last write has succeeded.
+    is_read: bool,
+    /// The first write without one.
+    blind: Option<String>,
+}
+
+impl Witness {
+    pub(super) fn of(cloud: Connection) -> (Self, Arc<Seen>) {
+        let seen = Arc::new(Seen::default());
+        (Self { cloud, seen: Arc::clone(&seen) }, seen)
+    }
+}
+
+impl Seen {
+    /// A read counts once it has succeeded, unless a write was sent while it was under way.
+    async fn read<T>(
+        &self,
+        group: &GroupName,
+        call: impl Future<Output = Result<T, CloudError>>,
+    ) -> Result<T, CloudError> {
+        let before = self.of(group, |group| group.writes);
+        let answer = call.await;
+        self.of(group, |group| group.is_read |= answer.is_ok() && group.writes == before);
+        answer
+    }
+
+    fn writes(&self, basis: &GroupReading, what: impl FnOnce() -> String) {
+        self.of(&basis.name, |group| {
+            group.writes += 1;
+            if !std::mem::take(&mut group.is_read) {
+                group.blind.get_or_insert_with(what);
+            }
+        });
+    }
+
+    fn of<T>(&self, name: &GroupName, note: impl FnOnce(&mut Group) -> T) -> T {
+        note(self.groups.lock().expect("no process panics").entry(name.clone()).or_default())
+    }
+
+    /// The writes so far.
+    pub(super) fn written(&self) -> u64 {
+        self.groups.lock().expect("no process panics").values().map(|group| group.writes).sum()
+    }
+
+    /// How many times it asked for the deletion of this instance.
+    pub(super) fn deletions(&self, id: &ProviderId) -> usize {
+        self.deletions.lock().expect("no process panics").get(id).copied().unwrap_or_default()
+    }
+
+    /// Law 2: each write to a group follows a read of it by the same process.
+    pub(super) fn check_reads_before_writes(&self) -> Result<(), Violation> {
+        let groups = self.groups.lock().expect("no process panics");
+        let blind = groups.iter().find_map(|(name, group)| Some((name, group.blind.as_ref()?)));
+        match blind {
+            None => Ok(()),
+            Some((name, what)) => {
+                Err(Violation::of("law 2", format!("{name}: {what} without a read since the last write")))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Cloud for Witness {
+    async fn list(&self) -> Result<Listing, CloudError> {
+        self.cloud.list().await
+    }
+
+    async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.seen.read(group, self.cloud.observe(group)).await
+    }
+
+    async fn read_capacity(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.seen.read(group, self.cloud.read_capacity(group)).await
+    }
+
+    async fn observe_for_write(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.seen.read(group, self.cloud.observe_for_write(group)).await
+    }
+
+    async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
+        self.cloud.launch_activity(group, shortfall).await
+    }
+
+    async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        self.cloud.follow(handle).await
+    }
+
+    async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
+        self.cloud.launch_spec(reading).await
+    }
+
+    async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+        self.cloud.instance_types(names).await
+    }
+
+    async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
+        self.cloud.all_instance_types().await
+    }
+
+    pass_on_what_calls_nothing!();
+}
+
+#[async_trait]
+impl WritableCloud for Witness {
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.seen.writes(basis, || format!("{} → {to}", basis.desired));
+        self.cloud.set_capacity(basis, to).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.seen.writes(basis, || format!("deleting {ids:?}"));
+        for id in ids {
+            *self.seen.deletions.lock().expect("no process panics").entry(id.clone()).or_default() += 1;
+        }
+        self.cloud.delete_instances(basis, ids).await
+    }
+}
