@@ -136,7 +136,7 @@ fn a_kubeconfig_says_where_the_server_is_and_how_to_sign_in() {
     for (cluster, user, complaint) in [
         ("server: https://a, insecure-skip-tls-verify: true", "token: t", "insecure-skip-tls-verify is not supported"),
         ("server: https://a, proxy-url: http://b", "token: t", "proxy-url is not supported"),
-        ("server: https://a", "token: t", "certificate-authority cannot be used: it is not named"),
+        ("server: https://a", "token: t", "certificate-authority cannot be used: it is missing"),
         ("server: https://a, certificate-authority: token", "", "there is no certificate in it"),
         ("server: https://a, certificate-authority-data: '%'", "", "certificate-authority-data: "),
         ("server: https://a, certificate-authority: gone", "", "gone: cannot be read"),
