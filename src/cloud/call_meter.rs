@@ -15,8 +15,7 @@ use crate::metrics::FamilySpec;
 const REQUESTS: FamilySpec = FamilySpec::counter(
     "headcount_cloud_requests",
     &["source", "api", "status"],
-    "Requests to the cloud, retries included, by API operation and status: success, the error code of the API, or error \
-     where there was no response",
+    "Requests to the cloud, retries included, by API operation and status: success, the error code of the API, or error if there was no response",
 );
 const ERRORS: FamilySpec = FamilySpec::counter(
     "headcount_cloud_request_errors",
@@ -37,7 +36,7 @@ const THROTTLED: FamilySpec = FamilySpec::counter(
 const RENEWALS: FamilySpec = FamilySpec::counter(
     "headcount_cloud_credential_renewals",
     &["source", "result"],
-    "Times that the credentials of a source were loaded again, by result: success, or failure, after which the earlier ones stay in use",
+    "Reloads of the credentials of a source, by result; after a failure, the previous ones stay in use",
 );
 
 /// The families of this module.

@@ -57,11 +57,8 @@ static LAST_SUCCESS: FamilySpec = FamilySpec::gauge(
     &["source"],
     "When the last successful listing of a source began, since the Unix epoch in seconds; 0 before the first",
 );
-static READY: FamilySpec = FamilySpec::gauge(
-    "headcount_source_ready",
-    &["source"],
-    "1 once a source has been listed, and while its last listing succeeded",
-);
+static READY: FamilySpec =
+    FamilySpec::gauge("headcount_source_ready", &["source"], "1 while the last listing of a source succeeded");
 static SOURCE_PAUSED: FamilySpec = FamilySpec::gauge(
     "headcount_source_paused_seconds",
     &["source"],
@@ -70,19 +67,17 @@ static SOURCE_PAUSED: FamilySpec = FamilySpec::gauge(
 static UNMATCHED: FamilySpec = FamilySpec::gauge(
     "headcount_source_nodes_unmatched",
     &["source"],
-    "Nodes that the Cluster Autoscaler asked about in the last 5 minutes, that look like a source's, and that no served node \
-     group lists",
+    "Nodes that the Cluster Autoscaler asked about in the last 5 minutes whose IDs look like the source's but that no served node group lists",
 );
 static BUDGET: FamilySpec = FamilySpec::gauge(
     "headcount_cloud_budget_remaining",
     &["source", "budget"],
-    "Calls that remain of a budget of the cloud, as its last response said; of the scarcest one, where each node group has \
-     its own",
+    "Remaining calls of a budget of the cloud, from its last response; for budgets per node group, those of the scarcest one",
 );
 static BUDGET_PAUSED: FamilySpec = FamilySpec::gauge(
     "headcount_cloud_budget_paused_seconds",
     &["source", "budget"],
-    "How long no call will be sent on a budget of the cloud; 0 if it is not suspended",
+    "How long calls on a budget of the cloud stay suspended; 0 if they are not",
 );
 static LAST_CALL: FamilySpec = FamilySpec::gauge(
     "headcount_last_ca_call_timestamp_seconds",

@@ -17,11 +17,11 @@ const HEADER: &str = "\
 
 <!-- Written by `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration operation::document`; do not edit. -->
 
-`/metrics` on the admin port serves OpenMetrics to those who ask for it, as Prometheus does, and the classic text format (0.0.4)
-to everybody else. Series with a closed set of label values are there from the start, at zero. Error codes of a cloud (`status`,
+`/metrics` on the admin port serves OpenMetrics to clients that ask for it, as Prometheus does, and the classic text format
+(0.0.4) to all others. Series with a closed set of label values exist from the start, at zero. Error codes of a cloud (`status`,
 `reason`) are an open set: at most 50 per source and 20 per node group get series of their own, the others count as `other`.
-No label holds an instance, a node or a request. A node group has 33 series, and one more for each error code that its launches
-met.
+Labels never contain an instance, a node or a request. A node group has 33 series, and one more for each error code of its failed
+launches.
 
 | metric | type | labels | what it shows |
 | --- | --- | --- | --- |
