@@ -2,6 +2,7 @@
 
 mod accounts;
 mod migrate;
+mod page;
 mod read_only;
 mod shell;
 mod unix_socket;
