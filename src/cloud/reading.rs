@@ -29,6 +29,11 @@ impl ProviderId {
     pub fn as_str(&self) -> &str {
         &self.text
     }
+
+    /// The cloud's own name of the instance: the last part, in lower case.
+    pub fn instance(&self) -> &str {
+        self.folded.rsplit('/').next().unwrap_or(&self.folded)
+    }
 }
 
 impl From<Arc<str>> for ProviderId {
@@ -227,6 +232,10 @@ pub struct LaunchActivity {
     pub failures: Vec<Failure>,
     /// Launches under way whose instance is not listed yet.
     pub under_way: u32,
+    /// Instances that the cloud launched since the shortfall began, and for reasons of its own: an instance refresh,
+    /// rebalancing, maintenance. Those that replaced another one are left out, and so are launches whose reason is not known.
+    /// By [`ProviderId::instance`].
+    pub own: Vec<String>,
 }
 
 /// The missing instances that launch activity has to explain.

@@ -254,9 +254,8 @@ impl InFlight {
         phase: Phase,
     ) {
         for operation in &mut self.operations {
-            if let OperationRequest::Capacity { expected, .. } = &mut operation.request {
-                *expected = expected.saturating_add(to).saturating_sub(from);
-            }
+            let capacity = operation.capacity_mut();
+            *capacity = capacity.saturating_add(to).saturating_sub(from);
         }
         let request = OperationRequest::Capacity { from, to, is_visible: false, expected };
         self.push(Operation { id, request, accepted, phase });
@@ -318,12 +317,12 @@ impl InFlight {
         Some(self.operations.remove(position))
     }
 
-    /// Lowers what running scale-ups should lead to: instances were deleted or lost that they did not make.
+    /// Lowers what running scale-ups should lead to, and what running deletions may be undone to: instances were deleted or
+    /// lost, by none of them.
     pub(super) fn lower_expectations(&mut self, by: u32) {
         for operation in &mut self.operations {
-            if let OperationRequest::Capacity { expected, .. } = &mut operation.request {
-                *expected = expected.saturating_sub(by);
-            }
+            let capacity = operation.capacity_mut();
+            *capacity = capacity.saturating_sub(by);
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) enum OperationRequest {
     Deletion {
         /// The instances.
         ids: BTreeSet<ProviderId>,
-        /// The capacity it was computed from.
+        /// The capacity it was computed from, with what other operations have done since.
         before: u32,
         /// Whether this is the second attempt, after the cloud preferred another operation.
         is_resubmitted: bool,
@@ -81,6 +81,15 @@ impl Operation {
         match &self.request {
             OperationRequest::Deletion { ids, .. } => Some(ids),
             OperationRequest::Capacity { .. } => None,
+        }
+    }
+
+    /// The capacity that it leads to, without what other operations do: that of a scale-up where it succeeds, that of a deletion
+    /// where it fails.
+    pub(super) fn capacity_mut(&mut self) -> &mut u32 {
+        match &mut self.request {
+            OperationRequest::Capacity { expected, .. } => expected,
+            OperationRequest::Deletion { before, .. } => before,
         }
     }
 

@@ -184,9 +184,11 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 
 /// The capacity to raise a group back to where instances came up under our own reduction, or outlived our own deletion: the
 /// cloud would otherwise delete as many as are too many, and not necessarily those (#10147). Never above the capacity before
-/// our write, never above the maximum (law 11).
-pub(super) fn healed_capacity(state: &GroupState) -> Option<u32> {
+/// our write, never above the maximum (law 11). `own` is what the cloud launched for reasons of its own: it makes room for
+/// these by itself ([`crate::cloud::LaunchActivity::own`]).
+pub(super) fn healed_capacity(state: &GroupState, own: &[String]) -> Option<u32> {
     let reading = &state.observation().reading;
-    let to = state.census().live.min(state.heal_ceiling()?).min(reading.max);
+    let live = state.census().live.saturating_sub(state.counted_among(own));
+    let to = live.min(state.heal_ceiling()?).min(reading.max);
     (to > reading.desired).then_some(to)
 }

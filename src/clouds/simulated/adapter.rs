@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::call::CallKind;
 use super::group::Group;
+use super::late_write::LateWrite;
 use super::member::Member;
 use super::plan::GroupStyle;
 use super::record::{DeletionResult, Ending, Operation};
@@ -46,18 +47,26 @@ impl Cloud for Simulated {
     }
 
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
-        let kind = CallKind::Observe;
-        let read =
-            |world: &mut World, _| Ok(world.group(group.as_str()).map(|group| (group.plan().style, group.reading())));
-        let reading = match self.call(kind, group.as_str(), String::new(), read).await? {
-            // A read of a scale set is two requests, the instances first: the capacity is the later one.
-            Some((GroupStyle::ScaleSet, reading)) => self.world(|world, _| {
-                let outline = world.group(group.as_str()).map(Group::outline)?;
-                Some(GroupReading { instances: reading.instances, ..outline })
-            }),
-            Some((GroupStyle::AutoScaling, reading)) => Some(reading),
-            None => None,
+        let (kind, name) = (CallKind::Observe, group.as_str());
+        // A read of a scale set is two requests, the instances first: the capacity is the later one.
+        let is_scale_set =
+            self.world(|world, _| world.group(name).is_some_and(|group| group.plan().style == GroupStyle::ScaleSet));
+        let instances = if is_scale_set {
+            let list = |world: &mut World, _| {
+                Ok(world.group(name).map(|group| (group.instances(), group.without_id())).unwrap_or_default())
+            };
+            let (instances, without_id) = self.call(CallKind::ListInstances, name, String::new(), list).await?;
+            self.note_unnamed(name, without_id);
+            Some(instances)
+        } else {
+            None
         };
+        let read = |world: &mut World, _| Ok(world.group(name).map(Group::reading));
+        let reading = self.call(kind, name, String::new(), read).await?;
+        let reading = reading.map(|reading| {
+            let instances = instances.or(reading.instances);
+            GroupReading { instances, ..reading }
+        });
         self.apply_read_fault(kind, group, reading)
     }
 
@@ -76,12 +85,12 @@ impl Cloud for Simulated {
         Ok(reading.map(|reading| if is_outline { GroupReading { instances: None, ..reading } } else { reading }))
     }
 
-    async fn launch_activity(&self, group: &GroupName, _shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
+    async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
         let kind = CallKind::LaunchActivity;
         self.call(kind, group.as_str(), String::new(), |world, _| {
             world
                 .group(group.as_str())
-                .map(Group::launch_activity)
+                .map(|group| group.launch_activity(shortfall.since))
                 .ok_or_else(|| errors::not_found(kind, group.as_str()))
         })
         .await
@@ -156,7 +165,14 @@ impl Cloud for Simulated {
 impl WritableCloud for Simulated {
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         let (kind, name) = (CallKind::SetCapacity, basis.name.as_str());
-        self.call(kind, name, format!("{} → {to}", basis.desired), |world, now| {
+        let unnamed = self.unnamed(name);
+        if to < basis.desired && unnamed > 0 {
+            let message = format!("{unnamed} instances are listed without an ID");
+            return Err(CloudError::conflict(kind.name(), name, message));
+        }
+        let late =
+            |_: &World| Some(LateWrite::SetCapacity { group: name.to_owned(), to, if_match: basis.etag.clone() });
+        self.call_or_late(kind, name, format!("{} → {to}", basis.desired), late, |world, now| {
             let operation = world.set_capacity(now, name, to, basis.etag.as_deref());
             let operation = operation.map_err(|refusal| errors::refused(kind, name, refusal))?;
             Ok(Acceptance { handle: operation.map(|number| handle(name, number)) })
@@ -167,7 +183,12 @@ impl WritableCloud for Simulated {
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
         let (kind, name) = (CallKind::DeleteInstances, basis.name.as_str());
         let detail = ids.iter().map(short_name).collect::<Vec<_>>().join(" ");
-        self.call(kind, name, detail, |world, now| {
+        let late = |world: &World| {
+            let group = world.group(name)?;
+            let ids = ids.iter().filter_map(|id| find(group, id)).map(|member| member.id.clone()).collect();
+            Some(LateWrite::DeleteInstances { group: name.to_owned(), ids })
+        };
+        self.call_or_late(kind, name, detail, late, |world, now| {
             // Compared by the whole ID: two scale sets can both have an instance 7.
             let group = world.group(name).ok_or_else(|| errors::not_found(kind, name))?;
             let found: Vec<Option<String>> =

@@ -19,6 +19,8 @@ pub(super) enum Due {
     Evict,
     /// The cloud removes this many instances of its own surplus.
     SurplusEnds(u32),
+    /// The cloud lists all instances with their IDs again.
+    IdsShow,
 }
 
 impl Group {
@@ -41,6 +43,7 @@ impl Group {
                 self.scale_in(at);
             }
             Due::SurplusEnds(count) => self.end_surplus(at, count),
+            Due::IdsShow => self.show_ids(),
             Due::Evict => {
                 self.evict(at, 1);
                 self.schedule_eviction(at);

@@ -11,8 +11,10 @@ use super::chance::{Span, draw};
 pub enum CallKind {
     /// `Cloud::list`
     List,
-    /// `Cloud::observe`
+    /// `Cloud::observe` and `Cloud::read_capacity`
     Observe,
+    /// The part of `Cloud::observe` that lists the instances of a scale set
+    ListInstances,
     /// `Cloud::launch_activity`
     LaunchActivity,
     /// `Cloud::set_capacity`
@@ -45,6 +47,7 @@ impl CallKind {
         match self {
             Self::List => "List",
             Self::Observe => "Observe",
+            Self::ListInstances => "ListInstances",
             Self::LaunchActivity => "LaunchActivity",
             Self::SetCapacity => "SetCapacity",
             Self::DeleteInstances => "DeleteInstances",
@@ -84,6 +87,8 @@ pub enum CallFault {
     Refused,
     /// Arrives this much later.
     Slow(Duration),
+    /// The client gives up first; a write takes effect all the same, this much later.
+    Late(Duration),
 }
 
 /// How often calls fail at random, and how long they take.

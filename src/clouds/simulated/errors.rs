@@ -34,7 +34,7 @@ pub(super) fn before(kind: CallKind, subject: &str, call_fault: &CallFault) -> O
             CloudError::OutOfResources(fault("QuotaExceeded", "The simulated quota is used up."))
         }
         CallFault::Refused => CloudError::Refused(fault("InvalidParameter", "The simulated cloud refuses the call.")),
-        CallFault::LostResponse | CallFault::Malformed | CallFault::Slow(_) => return None,
+        CallFault::LostResponse | CallFault::Malformed | CallFault::Slow(_) | CallFault::Late(_) => return None,
     })
 }
 
@@ -47,6 +47,11 @@ pub(super) fn after(kind: CallKind, subject: &str, call_fault: &CallFault) -> Op
         CallFault::Malformed => Some(malformed(kind, subject)),
         _ => None,
     }
+}
+
+/// The error of a call whose client gave up.
+pub(super) fn timed_out(kind: CallKind, subject: &str) -> CloudError {
+    CloudError::Unreachable(fault(kind, subject, None, "The client gave up.".to_owned()))
 }
 
 /// The error of a response that cannot be decoded.

@@ -30,6 +30,8 @@ pub struct Group {
     pub(super) rng: Rng,
     pub(super) launches: u32,
     pub(super) deletions: u32,
+    /// Instances that are gone because somebody named them.
+    pub(super) removed: u32,
     pub(super) reconcile_at: Option<Duration>,
     pub(super) scale_in_at: Option<Duration>,
     pub(super) lowered_by: Author,
@@ -67,6 +69,7 @@ impl Group {
             rng,
             launches: 0,
             deletions: 0,
+            removed: 0,
             reconcile_at: None,
             scale_in_at: None,
             lowered_by: Author::External,
@@ -118,15 +121,24 @@ impl Group {
         self.count(|member| member.phase.lives())
     }
 
+    /// How many instances are gone because somebody named them, and were part of the capacity.
+    pub fn removed(&self) -> u32 {
+        self.removed
+    }
+
     /// Live instances that the cloud holds against the capacity: all but its own surplus.
     pub(super) fn live_without_surplus(&self) -> u32 {
         self.live().saturating_sub(self.surplus)
     }
 
     /// How many live instances the capacity allows for: after somebody else lowered it, a target as low as that is right.
-    /// None of a hidden group.
+    /// None of a hidden group, and none that is listed without an ID.
     fn remaining(&self) -> u32 {
-        if self.hidden { 0 } else { self.live().min(self.capacity) }
+        if self.hidden {
+            return 0;
+        }
+        let going = self.count(|member| member.counts() && !member.phase.lives());
+        self.live().min(self.capacity.saturating_sub(going)).saturating_sub(self.without_id())
     }
 
     /// Updates the low after any change.
@@ -211,6 +223,7 @@ impl Group {
             resumes: phase,
             operation: None,
             activity: None,
+            lacks_id: false,
         };
         self.members.insert(serial, member);
         serial

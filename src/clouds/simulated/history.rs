@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::group::Group;
 use super::outcome::PlannedFailure;
+use super::plan::GroupStyle;
 use super::record::{Activity, ActivityKind, ActivityStatus, Ending, Operation, OperationKind};
 
 /// The number of finished operations that a group keeps.
@@ -60,11 +61,37 @@ impl Group {
     pub(super) fn open_activity(&mut self, at: Duration, kind: ActivityKind, instance: Option<String>) -> u64 {
         let number = self.next_serial();
         let status = ActivityStatus::InProgress;
-        self.activities.push_back(Activity { number, kind, instance, started: at, ended: None, status });
+        self.activities.push_back(Activity {
+            number,
+            kind,
+            instance,
+            started: at,
+            ended: None,
+            status,
+            is_made_up_for: false,
+            is_own: false,
+        });
         if self.activities.len() > ACTIVITIES_MAX {
             self.activities.pop_front();
         }
         number
+    }
+
+    /// An activity of the cloud's own that is done at once.
+    pub(super) fn note_own_activity(&mut self, at: Duration, kind: ActivityKind, instance: String) {
+        if self.plan.style == GroupStyle::ScaleSet {
+            return;
+        }
+        let number = self.open_activity(at, kind, Some(instance));
+        self.mark_last_activity_own();
+        self.close_activity(Some(number), at, ActivityStatus::Successful);
+    }
+
+    /// Marks the activity that was opened last as the cloud's own.
+    pub(super) fn mark_last_activity_own(&mut self) {
+        if let Some(activity) = self.activities.back_mut() {
+            activity.is_own = true;
+        }
     }
 
     pub(super) fn close_activity(&mut self, number: Option<u64>, at: Duration, status: ActivityStatus) {

@@ -25,6 +25,9 @@ impl Group {
             Some(LaunchOutcome::Fails { failure, after, rollback }) => {
                 (draw(&mut self.rng, &after), Transition::LaunchFails { failure, rollback })
             }
+            Some(LaunchOutcome::FailsInZone { failure, after }) => {
+                (draw(&mut self.rng, &after), Transition::ZoneFails(failure))
+            }
             Some(LaunchOutcome::Breaks { failure, after }) => {
                 (draw(&mut self.rng, &after), Transition::Breaks(failure))
             }
@@ -100,6 +103,7 @@ impl Group {
             }
             Transition::Running => self.now_runs(serial, at),
             Transition::LaunchFails { failure, rollback } => self.launch_failed(serial, at, &failure, rollback),
+            Transition::ZoneFails(failure) => self.zone_failed(serial, at, &failure),
             Transition::Breaks(failure) => self.broke(serial, at, failure),
             Transition::Gone => self.went(serial, at),
             Transition::DeletionFails(failure) => self.deletion_failed(serial, at, &failure),
@@ -132,6 +136,21 @@ impl Group {
         self.retry_later(at);
     }
 
+    /// A launch failed in one zone. The next one, in another zone, begins at once.
+    fn zone_failed(&mut self, serial: u64, at: Duration, failure: &PlannedFailure) {
+        if self.plan.style == GroupStyle::ScaleSet || self.plan.zones.len() < 2 {
+            return self.launch_failed(serial, at, failure, false);
+        }
+        let Some(member) = self.members.remove(&serial) else { return };
+        let failed = self.activities.iter_mut().find(|one| Some(one.number) == member.activity);
+        if let Some(activity) = failed {
+            activity.is_made_up_for = true;
+        }
+        self.close_activity(member.activity, at, ActivityStatus::Failed(failure.clone()));
+        self.narrate(at, format!("launch failed in {}: {}; trying another zone", member.zone, failure.code));
+        self.reconcile(at);
+    }
+
     fn broke(&mut self, serial: u64, at: Duration, failure: PlannedFailure) {
         let Some(member) = self.members.get_mut(&serial) else { return };
         let (activity, operation) = (member.activity.take(), member.operation.take());
@@ -149,6 +168,7 @@ impl Group {
 
     fn went(&mut self, serial: u64, at: Duration) {
         let Some(member) = self.members.remove(&serial) else { return };
+        self.removed += u32::from(member.accounting != DeletionAccounting::None);
         let mut afterwards = String::new();
         if member.accounting == DeletionAccounting::UntilGone {
             self.capacity = self.capacity.saturating_sub(1);
@@ -176,7 +196,8 @@ impl Group {
         member.transition = None;
         let taken = (display_name(&member.provider_id), member.activity.take(), member.operation.take());
         // A scale set counts an instance again if its deletion failed, whichever client asked for it.
-        let uncounted = self.plan.style == GroupStyle::ScaleSet && self.count(|member| member.counts()) > self.capacity;
+        let uncounted = self.plan.style == GroupStyle::ScaleSet
+            && self.count(|member| member.counts()).saturating_sub(self.surplus) > self.capacity;
         if accounting == DeletionAccounting::Released || uncounted {
             self.capacity = self.capacity.saturating_add(1);
             self.changed();
@@ -210,32 +231,6 @@ impl Group {
             self.replace_lost(at);
         }
         victims.into_iter().map(|member| member.provider_id).collect()
-    }
-
-    /// The cloud launches instances beyond the capacity for reasons of its own (instance refresh, maintenance, rebalancing,
-    /// upgrade surge), and removes as many after a while.
-    pub(super) fn launch_surplus(&mut self, at: Duration, count: u32, lasts: Duration) {
-        for _ in 0..count {
-            self.add_member(at, Phase::Running);
-        }
-        self.surplus += count;
-        self.changed();
-        self.narrate(at, format!("{} launched by the cloud beyond capacity {}", instances(count), self.capacity));
-        self.schedule(at + lasts, Due::SurplusEnds(count));
-    }
-
-    /// The cloud removes instances of its own surplus, the oldest first.
-    pub(super) fn end_surplus(&mut self, at: Duration, count: u32) {
-        self.surplus = self.surplus.saturating_sub(count);
-        let excess = self.live_without_surplus().saturating_sub(self.capacity).min(count);
-        let oldest = self.members.iter().filter(|(_, member)| member.phase.lives()).map(|(serial, _)| *serial);
-        let oldest: Vec<u64> = oldest.take(usize::try_from(excess).unwrap_or(usize::MAX)).collect();
-        for serial in oldest {
-            self.begin_deletion(serial, at, None, DeletionAccounting::None, None);
-        }
-        self.changed();
-        self.narrate(at, format!("{} of the cloud's own surplus removed", instances(excess)));
-        self.replace_lost(at);
     }
 }
 

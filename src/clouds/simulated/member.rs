@@ -43,6 +43,8 @@ pub(super) enum Transition {
         /// Whether the cloud then lowers the capacity by this instance.
         rollback: bool,
     },
+    /// Its launch fails in this zone, and begins anew in another one.
+    ZoneFails(PlannedFailure),
     /// It is created, but unusable.
     Breaks(PlannedFailure),
     /// It is gone.
@@ -86,6 +88,8 @@ pub struct Member {
     pub(super) resumes: Phase,
     pub(super) operation: Option<u64>,
     pub(super) activity: Option<u64>,
+    /// Whether the cloud lists it without an ID.
+    pub(super) lacks_id: bool,
 }
 
 impl Member {

@@ -24,6 +24,7 @@ mod faults;
 mod group;
 mod history;
 mod ids;
+mod late_write;
 mod lifecycle;
 mod member;
 mod outcome;
@@ -33,6 +34,7 @@ mod record;
 mod scale_set;
 mod scaling_group;
 mod source;
+mod surplus;
 #[cfg(test)]
 mod tests;
 mod types;

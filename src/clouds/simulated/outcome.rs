@@ -53,6 +53,13 @@ pub enum LaunchOutcome {
         /// Whether the cloud then lowers the group's capacity again.
         rollback: bool,
     },
+    /// It fails in one zone after a time; an Auto Scaling group of several zones launches in another one at once.
+    FailsInZone {
+        /// Why.
+        failure: PlannedFailure,
+        /// How long it takes to fail.
+        after: Span,
+    },
     /// It creates an unusable instance (a VM extension failed, a lifecycle hook was abandoned). A scale set keeps such an
     /// instance as failed; an Auto Scaling group terminates and replaces it.
     Breaks {

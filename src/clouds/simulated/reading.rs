@@ -1,10 +1,13 @@
 //! A simulated group in the terms of the [`Cloud`](crate::cloud::Cloud) trait.
 
+use std::time::SystemTime;
+
 use super::group::Group;
 use super::ids;
 use super::member::{Member, Phase};
 use super::plan::GroupStyle;
 use super::record::{ActivityKind, ActivityStatus};
+use super::world::wall_clock;
 use crate::cloud::{
     Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, LaunchSpec, ProviderId, ReservedProfile,
 };
@@ -38,22 +41,31 @@ impl Group {
 
     /// Its listed instances.
     pub fn instances(&self) -> Vec<Instance> {
-        self.members().map(|member| instance(self.plan.style, member)).collect()
+        self.members().filter(|member| !member.lacks_id).map(|member| instance(self.plan.style, member)).collect()
+    }
+
+    /// How many listed instances lack an ID.
+    pub fn without_id(&self) -> u32 {
+        self.count(|member| member.lacks_id)
     }
 
     /// Recent launches. A scale set has none: its operations report them.
-    pub fn launch_activity(&self) -> LaunchActivity {
+    pub fn launch_activity(&self, since: SystemTime) -> LaunchActivity {
         if self.plan.style == GroupStyle::ScaleSet {
             return LaunchActivity::default();
         }
         let failures = self.activities().filter_map(|activity| match &activity.status {
-            ActivityStatus::Failed(failure) if activity.kind == ActivityKind::Launch => {
+            ActivityStatus::Failed(failure) if activity.kind == ActivityKind::Launch && !activity.is_made_up_for => {
                 // AWS's activities are distinguished by their start.
                 Some(failure.at(activity.started))
             }
             _ => None,
         });
-        LaunchActivity { failures: failures.collect(), under_way: self.launching() }
+        let own = || self.activities().filter(|activity| activity.is_own && wall_clock(activity.started) >= since);
+        let replaced = own().filter(|activity| activity.kind == ActivityKind::Terminate).count();
+        let launched = own().filter(|activity| activity.kind == ActivityKind::Launch);
+        let own = launched.filter_map(|activity| activity.instance.clone()).skip(replaced).collect();
+        LaunchActivity { failures: failures.collect(), under_way: self.launching(), own }
     }
 
     /// The launch spec of a new instance.

@@ -81,6 +81,10 @@ pub struct Activity {
     pub ended: Option<Duration>,
     /// Its status.
     pub status: ActivityStatus,
+    /// It failed, and a launch in another zone began at once.
+    pub is_made_up_for: bool,
+    /// The cloud does it for a reason of its own (instance refresh, rebalancing, maintenance).
+    pub is_own: bool,
 }
 
 impl Activity {

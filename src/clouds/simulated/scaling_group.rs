@@ -62,6 +62,13 @@ impl Group {
         let Some(serial) = self.find(id) else { return Ok(false) };
         let Some(phase) = self.members.get(&serial).map(|member| member.phase) else { return Ok(false) };
         if phase == Phase::Deleting {
+            // AWS lowers the desired capacity each time, although the instance goes only once (autoscaler #2930).
+            let is_sent_twice =
+                self.members.get(&serial).is_some_and(|member| member.accounting == DeletionAccounting::Released);
+            if is_sent_twice && decrement && self.capacity > self.plan.min {
+                self.take_capacity(at, self.capacity - 1, Author::Caller);
+                self.watch_surplus(at);
+            }
             return Ok(false);
         }
         if let Permit::Withheld(reason) = &self.plan.removal {
@@ -106,7 +113,7 @@ impl Group {
             if let Some(member) = self.members.get_mut(&serial) {
                 member.activity = Some(activity);
             }
-            if matches!(transition, Transition::LaunchFails { .. }) {
+            if matches!(transition, Transition::LaunchFails { .. } | Transition::ZoneFails(_)) {
                 self.schedule_transition(serial, at + after, transition);
             } else {
                 let listed = draw(&mut self.rng, &seconds(1, 2)).min(after);

@@ -1,5 +1,6 @@
 //! The simulated source: the world, its clock, and the faults between it and its callers.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::call::{CallFault, CallKind, FaultRates};
 use super::errors;
 use super::faults::Faults;
+use super::late_write::LateWrite;
 use super::plan::GroupPlan;
 use super::record::Event;
 use super::world::World;
@@ -16,6 +18,9 @@ use crate::cloud::{CallMeter, CallStatus, CloudError, Family};
 
 /// The number of events that wait for a subscriber; a slower one misses the oldest.
 const EVENTS_WAITING_MAX: usize = 1024;
+
+/// How long the client of a call waits for the response: as long as the SDKs do.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A simulated source. Its time is tokio's, so it works with a paused clock; all randomness comes from its seed.
 ///
@@ -26,6 +31,8 @@ pub struct Simulated {
     pub(super) faults: Mutex<Faults>,
     events: broadcast::Sender<Event>,
     began: Instant,
+    /// How many instances of each scale set the last list of them left out.
+    unnamed: Mutex<BTreeMap<String, u32>>,
     pub(super) family: Family,
     meter: CallMeter,
 }
@@ -39,6 +46,7 @@ impl Simulated {
             faults: Mutex::new(Faults::new(!seed)),
             events: broadcast::channel(EVENTS_WAITING_MAX).0,
             began: Instant::now(),
+            unnamed: Mutex::default(),
             family: Family::Aws,
             meter: CallMeter::default(),
         }
@@ -103,6 +111,16 @@ impl Simulated {
         self.world(|world, now| world.create_group(now, plan));
     }
 
+    /// Notes how many instances of a scale set a list left out.
+    pub(super) fn note_unnamed(&self, group: &str, count: u32) {
+        lock(&self.unnamed).insert(group.to_owned(), count);
+    }
+
+    /// How many instances of a scale set the last list left out.
+    pub(super) fn unnamed(&self, group: &str) -> u32 {
+        lock(&self.unnamed).get(group).copied().unwrap_or_default()
+    }
+
     /// Makes a call, with its delays and faults.
     pub(super) async fn call<R>(
         &self,
@@ -111,10 +129,31 @@ impl Simulated {
         detail: String,
         act: impl FnOnce(&mut World, Duration) -> Result<R, CloudError>,
     ) -> Result<R, CloudError> {
+        self.call_or_late(kind, subject, detail, |_| None, act).await
+    }
+
+    /// The same; `late` is what takes effect if the client gives up first.
+    pub(super) async fn call_or_late<R>(
+        &self,
+        kind: CallKind,
+        subject: &str,
+        detail: String,
+        late: impl FnOnce(&World) -> Option<LateWrite>,
+        act: impl FnOnce(&mut World, Duration) -> Result<R, CloudError>,
+    ) -> Result<R, CloudError> {
         let group = (!subject.is_empty()).then_some(subject);
         let planned = lock(&self.faults).begin_call(self.elapsed(), kind, group, detail);
         let began = Instant::now();
         pause(planned.delay_before).await;
+        if let Some(CallFault::Late(later)) = planned.call_fault {
+            self.world(|world, now| {
+                if let Some(write) = late(world) {
+                    world.write_late(now + CLIENT_PATIENCE + later, write);
+                }
+            });
+            pause(CLIENT_PATIENCE).await;
+            return Err(errors::timed_out(kind, subject));
+        }
         let call_fault = |fails: fn(CallKind, &str, &CallFault) -> Option<CloudError>| {
             planned.call_fault.as_ref().and_then(|call_fault| fails(kind, subject, call_fault))
         };

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use super::faults::PastReadings;
 use super::group::Group;
+use super::late_write::LateWrite;
 use super::lifecycle::instances;
 use super::plan::{GroupPlan, GroupStyle};
 use super::record::{Author, DeletionResult, Event, Killed, Operation, Refusal, RefusalKind};
@@ -25,7 +26,7 @@ const EVENTS_MAX: usize = 10_000;
 pub struct World {
     seed: u64,
     pub(super) now: Duration,
-    generations: u64,
+    pub(super) generations: u64,
     pub(super) groups: BTreeMap<Arc<str>, Group>,
     /// When each group's next change is due. Outdated entries are skipped.
     agenda: BinaryHeap<Reverse<(Duration, Arc<str>)>>,
@@ -33,6 +34,8 @@ pub struct World {
     /// How many of the latest events have not been taken yet.
     unsent: usize,
     kills: Vec<Killed>,
+    /// Writes that take effect later, by when they do.
+    pub(super) late_writes: BTreeMap<(Duration, u64), LateWrite>,
     pub(super) past_readings: PastReadings,
 }
 
@@ -48,15 +51,23 @@ impl World {
             events: VecDeque::new(),
             unsent: 0,
             kills: Vec::new(),
+            late_writes: BTreeMap::new(),
             past_readings: PastReadings::default(),
         }
     }
 
     /// Applies all changes that are due by `now`. Time never runs backwards: an earlier `now` has no effect.
     pub fn advance(&mut self, now: Duration) {
-        while let Some(Reverse((due, _))) = self.agenda.peek()
-            && *due <= now
-        {
+        loop {
+            let scheduled = self.agenda.peek().map(|Reverse((due, _))| *due);
+            let late = self.late_writes.first_key_value().map(|((due, _), _)| *due);
+            if let Some(due) = late.filter(|due| *due <= now && scheduled.is_none_or(|scheduled| *due < scheduled)) {
+                self.apply_late_write(due);
+                continue;
+            }
+            if scheduled.is_none_or(|due| due > now) {
+                break;
+            }
             let Some(Reverse((due, name))) = self.agenda.pop() else { break };
             let Some(group) = self.groups.get_mut(&name) else { continue };
             if group.next_due() == Some(due) {
@@ -139,6 +150,11 @@ impl World {
     /// Has the cloud launch this many running instances beyond the capacity, and remove as many after this time.
     pub fn launch_surplus(&mut self, now: Duration, group: &str, count: u32, lasts: Duration) -> Result<(), Refusal> {
         self.edit(now, group, |group, at| group.launch_surplus(at, count, lasts))
+    }
+
+    /// Has the cloud list this many instances without an ID for this long.
+    pub fn hide_ids(&mut self, now: Duration, group: &str, count: usize, lasts: Duration) -> Result<(), Refusal> {
+        self.edit(now, group, |group, at| group.hide_ids(at, count, lasts))
     }
 
     /// An operation, as long as it is kept.

@@ -95,6 +95,7 @@ impl Keeper {
                 return CapacityOutcome::Accepted;
             }
         }
+        self.state.lose_capacity(write.to, Instant::now());
         self.plan_look();
         CapacityOutcome::Failed(FleetError::OutcomeUnknown { group: self.group_id(), reason: error.to_string() })
     }

@@ -27,7 +27,11 @@ impl Keeper {
 
     /// Raises the capacity back where instances came up under our own reduction, or outlived our own deletion.
     async fn heal(&mut self) {
-        if plan::healed_capacity(&self.state).is_none() {
+        if plan::healed_capacity(&self.state, &[]).is_none() {
+            return;
+        }
+        let own = self.launched_by_the_cloud().await;
+        if plan::healed_capacity(&self.state, &own).is_none() {
             return;
         }
         let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
@@ -38,7 +42,7 @@ impl Keeper {
                 return;
             }
         };
-        let Some(to) = plan::healed_capacity(&self.state) else { return };
+        let Some(to) = plan::healed_capacity(&self.state, &own) else { return };
         tracing::warn!(group = %self.group_id(), to, "more instances live than our own write left room for; raising the capacity back");
         match self.write_capacity(fresh, to, WriteReason::Heal, &mut attempts).await {
             CapacityOutcome::Accepted => self.note_raised_back(to, "ok"),
@@ -48,6 +52,21 @@ impl Keeper {
             CapacityOutcome::Failed(error) => {
                 self.note_raised_back(to, "failed");
                 tracing::error!(group = %self.group_id(), to, %error, "the capacity could not be raised back");
+            }
+        }
+    }
+
+    /// Instances that the cloud launched for reasons of its own, and that may be why more live than a write of ours left room
+    /// for. Where they cannot be read, there are none: too large a capacity costs less than instances that nobody named.
+    async fn launched_by_the_cloud(&mut self) -> Vec<String> {
+        let Some(sent) = self.state.undone_since() else { return Vec::new() };
+        let since =
+            self.context.cloud.now().checked_sub(sent.elapsed() + LAUNCH_BEGINS).unwrap_or(SystemTime::UNIX_EPOCH);
+        match self.reader.launch_activity(Shortfall { missing: u32::MAX, since }, OWN_WRITE_LIMIT).await {
+            Ok(activity) => activity.own,
+            Err(error) => {
+                self.activity_failed(&error);
+                Vec::new()
             }
         }
     }

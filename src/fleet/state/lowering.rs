@@ -4,11 +4,15 @@
 //! were launched meanwhile, or requested by somebody else, are then too many, and the cloud deletes as many as it likes. So
 //! nothing is lowered that may be growing, and each write is remembered until no surplus can come of it any more.
 
+use std::collections::BTreeSet;
+
 use tokio::time::Instant;
 
 use super::GroupState;
+use crate::cloud::{Counts, Instance, ProviderId};
 use crate::fleet::limits::{HEAL_WINDOW, LAUNCH_BEGINS};
 use crate::fleet::observation::{Observation, count};
+use crate::fleet::operation::Operation;
 
 /// The last reduction, whatever became of it. A heal may undo it (law 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub(super) struct Reduction {
     deleted: u32,
     /// When it was sent.
     sent: Instant,
+    /// When the first write was sent that the ceiling allows for.
+    since: Instant,
     /// Whether instances are so likely to come up under it that the group is read often.
     is_watched: bool,
 }
@@ -61,14 +67,33 @@ impl GroupState {
         let recent = self.recent_reduction(now);
         if to < from {
             let from = recent.map_or(from, |reduction| reduction.ceiling().max(from));
-            self.reduction = Some(Reduction { to, from, deleted: 0, sent: now, is_watched: true });
+            let since = recent.map_or(now, |reduction| reduction.since);
+            self.reduction = Some(Reduction { to, from, deleted: 0, sent: now, since, is_watched: true });
         } else if let Some(recent) = recent.filter(|_| reason == WriteReason::Requested) {
             let from = recent.from.saturating_add(to - from);
             self.reduction = Some(Reduction { from, ..recent });
         } else if recent.is_none() && !is_conditional && self.surplus.is_none() {
             // How far somebody else had raised it is not known. (A surplus that was there before is the cloud's own.)
-            self.reduction = Some(Reduction { to, from: u32::MAX, deleted: 0, sent: now, is_watched: false });
+            self.reduction =
+                Some(Reduction { to, from: u32::MAX, deleted: 0, sent: now, since: now, is_watched: false });
         }
+    }
+
+    /// Notes that a capacity write got no response, and that no read shows it. It may take effect later, and then lower what was
+    /// written since: an Auto Scaling group was seen to change 11.5 s after its client gave up. A cloud that checks its
+    /// capacity writes refuses it by then.
+    pub(in crate::fleet) fn lose_capacity(&mut self, to: u32, now: Instant) {
+        if self.observation.reading.etag.is_some() {
+            return;
+        }
+        let from = self.census().capacity;
+        let lost = Reduction { to, from, deleted: 0, sent: now, since: now, is_watched: true };
+        self.reduction = Some(self.recent_reduction(now).map_or(lost, |recent| Reduction {
+            to: recent.to.min(to),
+            sent: now,
+            is_watched: true,
+            ..recent
+        }));
     }
 
     /// Notes that a deletion is being sent. It may lower the capacity further, even if no response comes.
@@ -86,13 +111,13 @@ impl GroupState {
         }
     }
 
-    /// Notes that a deletion failed or was preempted, which was computed on a capacity of `before`. The cloud may have lowered
-    /// the capacity when it accepted the deletion, and its instances live.
+    /// Notes that a deletion failed or was preempted. The cloud may have lowered the capacity when it accepted the deletion, and
+    /// its instances live. `before` is the capacity that it was computed on, without the instances that are gone.
     pub(super) fn undo_deletion(&mut self, before: u32) {
         let sent = self.observation.begun;
         let to = self.observation.reading.desired;
         let from = self.recent_reduction(sent).map_or(before, |reduction| reduction.ceiling().max(before));
-        self.reduction = Some(Reduction { to, from, deleted: 0, sent, is_watched: true });
+        self.reduction = Some(Reduction { to, from, deleted: 0, sent, since: sent, is_watched: true });
     }
 
     /// Whether a reduction was sent so recently that an instance may still come up under it.
@@ -111,6 +136,22 @@ impl GroupState {
     pub(in crate::fleet) fn heal_ceiling(&self) -> Option<u32> {
         let recent = self.recent_reduction(self.observation.begun)?;
         self.has_lowered(&self.observation).then_some(recent.ceiling())
+    }
+
+    /// When the first write was sent that a heal would undo, for a cloud that cannot check its capacity writes.
+    pub(in crate::fleet) fn undone_since(&self) -> Option<Instant> {
+        let since = self.recent_reduction(self.observation.begun).map(|reduction| reduction.since);
+        since.filter(|_| self.observation.reading.etag.is_none())
+    }
+
+    /// How many of these instances, which the cloud launched beyond the capacity, make the live ones too many: those that live,
+    /// and those that a deletion named. The capacity is lower by the latter, although it never had room for them.
+    pub(in crate::fleet) fn counted_among(&self, instances: &[String]) -> u32 {
+        let is_live = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
+        let live = self.observation.instances.iter().filter(is_live).map(|one| &one.id);
+        let deleted = self.in_flight.operations().iter().filter_map(Operation::deletes).flatten();
+        let counted: BTreeSet<&str> = live.chain(deleted).map(ProviderId::instance).collect();
+        count(instances.iter().filter(|name| counted.contains(name.as_str())).count())
     }
 
     /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can have

@@ -302,8 +302,9 @@ impl GroupState {
         let (from, to, expected) = match operation.request {
             OperationRequest::Capacity { from, to, expected, .. } => (from, to, expected),
             OperationRequest::Deletion { before, ids, .. } => {
+                let ceiling = before.saturating_sub(self.gone_among(&ids));
                 self.survivors.extend(ids);
-                return self.undo_deletion(before);
+                return self.undo_deletion(ceiling);
             }
         };
         let share = to.saturating_sub(from);
@@ -319,6 +320,12 @@ impl GroupState {
             placeholder.failure.get_or_insert_with(|| failure.clone());
         }
         self.explain_instances(failure, share);
+    }
+
+    /// How many of these instances are no longer listed.
+    fn gone_among(&self, ids: &BTreeSet<ProviderId>) -> u32 {
+        let listed = self.observation.instances.iter().filter(|instance| ids.contains(&instance.id)).count();
+        count(ids.len().saturating_sub(listed))
     }
 
     /// A failed instance that the cloud gave no reason for failed for the operation's reason.

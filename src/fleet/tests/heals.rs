@@ -9,14 +9,14 @@ fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
     group.write(7, 6, None);
-    assert_eq!(plan::healed_capacity(&group.state), None);
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None);
     let late = group.reading(6, running(0..7));
     assert_eq!(doubt(&group.state, &late), None);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state), Some(7));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7));
     group.now += Duration::from_secs(40);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state), None, "another client's doing by now");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "another client's doing by now");
 }
 
 #[test]
@@ -26,9 +26,9 @@ fn a_scale_up_that_undid_a_larger_one_of_another_client_is_healed() {
     group.see(5, running(0..3));
     assert!(!group.state.is_watched(group.now), "nothing to watch for");
     group.see(5, running(0..9));
-    assert_eq!(plan::healed_capacity(&group.state), Some(9));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(9));
     group.see(2, running(0..9));
-    assert_eq!(plan::healed_capacity(&group.state), None, "lower than what was written");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "lower than what was written");
 }
 
 #[test]
@@ -40,17 +40,17 @@ fn a_reduction_is_healed_after_deletions_and_scale_ups_too() {
     group.see(6, running(0..6));
     group.delete(0..2);
     group.see(4, running(2..7));
-    assert_eq!(plan::healed_capacity(&group.state), Some(5), "deletions lowered it further");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(5), "deletions lowered it further");
     group.write(4, 5, None);
     group.see(5, running(2..8));
-    assert_eq!(plan::healed_capacity(&group.state), Some(6), "one more came up");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(6), "one more came up");
     group.see(3, running(2..8));
-    assert_eq!(plan::healed_capacity(&group.state), None, "lower than anything of ours explains");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "lower than anything of ours explains");
 }
 
 #[test]
 fn a_start_raises_nothing() {
-    assert_eq!(plan::healed_capacity(&Group::new(10, running(0..14)).state), None);
+    assert_eq!(plan::healed_capacity(&Group::new(10, running(0..14)).state, &[]), None);
 }
 
 #[test]
@@ -60,14 +60,14 @@ fn a_surplus_is_never_raised_above_the_capacity_before_our_reduction_or_the_maxi
     group.state.cancel(&named);
     group.write(12, 10, None);
     group.see(10, running(0..15));
-    assert_eq!(plan::healed_capacity(&group.state), Some(12));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(12));
     group.write_heal(10, 12);
     group.see(12, running(0..15));
-    assert_eq!(plan::healed_capacity(&group.state), None, "a heal does not raise its own bound");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "a heal does not raise its own bound");
     let mut group = Group::new(98, running(0..98));
     group.write(98, 100, None);
     group.see(100, running(0..105));
-    assert_eq!(plan::healed_capacity(&group.state), None, "never above the maximum");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "never above the maximum");
 }
 
 #[test]
@@ -75,11 +75,11 @@ fn the_capacity_is_raised_back_for_deletions_that_failed_after_it_dropped_them()
     let mut group = Group::new(8, running(0..8));
     let delete = group.delete(0..3);
     group.see(5, all(&[deleting(0..3, Counts::UntilDeleted), running(3..8)]));
-    assert_eq!(plan::healed_capacity(&group.state), None);
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None);
     group.fail(delete, 5, running(0..8));
-    assert_eq!(plan::healed_capacity(&group.state), Some(8));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(8));
     group.see(5, running(0..10));
-    assert_eq!(plan::healed_capacity(&group.state), Some(8), "at most to what it was before the deletion");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(8), "at most to what it was before the deletion");
 }
 
 #[test]
@@ -90,17 +90,17 @@ fn a_heal_that_was_refused_is_tried_again() {
     group.write(7, 6, None);
     group.see(6, running(0..7));
     group.state.send_capacity((6, 7), WriteReason::Heal, false, group.now);
-    assert_eq!(plan::healed_capacity(&group.state), Some(7));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7));
     group.write_heal(6, 7);
     group.see(7, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state), None, "until one is accepted");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "until one is accepted");
 }
 
 #[test]
 fn a_reduction_by_another_client_is_not_undone() {
     let mut group = Group::new(7, running(0..7));
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state), None);
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None);
 }
 
 #[test]
@@ -113,9 +113,69 @@ fn a_refused_deletion_neither_takes_room_from_a_heal_nor_adds_to_it() {
     group.state.send_deletion(3);
     group.state.refuse_deletion(3);
     group.see(2, running(0..3));
-    assert_eq!(plan::healed_capacity(&group.state), Some(3), "one came up under the decrease");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(3), "one came up under the decrease");
     group.state.send_deletion(5);
     group.state.refuse_deletion(5);
     group.see(2, running(0..6));
-    assert_eq!(plan::healed_capacity(&group.state), Some(3), "never above the capacity before the decrease");
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(3), "never above the capacity before the decrease");
+}
+
+#[test]
+fn what_the_cloud_launched_for_reasons_of_its_own_is_no_reason_for_a_heal() {
+    let mut group = Group::new(5, running(0..5));
+    group.write(5, 6, None);
+    group.see(6, running(0..8));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(8), "another client's scale-up may have been undone");
+    let own = ["i-6".to_owned(), "i-7".to_owned()];
+    assert_eq!(plan::healed_capacity(&group.state, &own[..1]), Some(7));
+    assert_eq!(plan::healed_capacity(&group.state, &own), None);
+    let gone = ["i-99".to_owned(), "i-98".to_owned()];
+    assert_eq!(plan::healed_capacity(&group.state, &gone), Some(8), "they are not there any more");
+}
+
+#[test]
+fn a_scale_up_without_a_response_that_takes_effect_after_a_later_one_is_raised_back() {
+    let mut group = Group::new(10, running(0..12));
+    group.state.send_capacity((10, 13), WriteReason::Requested, false, group.now);
+    group.state.lose_capacity(13, group.now);
+    group.write(10, 15, None);
+    group.see(15, running(0..16));
+    group.see(13, running(0..17));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(15), "no more than what was written");
+    group.see(12, running(0..17));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "another client lowered it");
+}
+
+#[test]
+fn instances_of_a_failed_deletion_that_are_gone_are_no_room_for_others() {
+    let mut group = Group::new(8, running(0..8));
+    let delete = group.delete(0..3);
+    group.fail(delete, 5, running(1..10));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7), "one of the three is gone");
+}
+
+#[test]
+fn what_was_deleted_after_a_deletion_that_failed_is_not_raised_back() {
+    let mut group = Group::new(10, running(0..10));
+    let first = group.delete(0..2);
+    group.see(8, all(&[deleting(0..2, Counts::No), running(2..10)]));
+    group.delete(2..5);
+    group.see(5, all(&[deleting(0..5, Counts::No), running(5..10)]));
+    group.fail(first, 5, all(&[running(0..2), deleting(2..5, Counts::No), running(5..12)]));
+    assert_eq!(
+        plan::healed_capacity(&group.state, &[]),
+        Some(7),
+        "nine live: two outlived it, and two are the cloud's own"
+    );
+}
+
+#[test]
+fn an_instance_of_the_clouds_own_that_was_named_is_no_reason_for_a_heal() {
+    let mut group = Group::new(5, running(0..5));
+    group.write(5, 6, None);
+    group.see(6, running(0..8));
+    group.delete(7..8);
+    group.see(5, all(&[running(0..7), deleting(7..8, Counts::No)]));
+    let own = ["i-6".to_owned(), "i-7".to_owned()];
+    assert_eq!(plan::healed_capacity(&group.state, &own), None);
 }

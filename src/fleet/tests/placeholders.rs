@@ -96,7 +96,7 @@ fn reinstating_cancelled_placeholders_needs_no_write() {
 fn a_decrease_takes_failed_placeholders_first_and_never_an_instance() {
     let mut group = Group::new(4, running(0..2));
     let failures = vec![shortage(wall(10_000))];
-    group.state.learn_activity(LaunchActivity { failures, under_way: 1 });
+    group.state.learn_activity(LaunchActivity { failures, under_way: 1, ..LaunchActivity::default() });
     let none = DeletePlan::default();
     let one = plan::decrease(&group.state, 1, &none);
     let failed =

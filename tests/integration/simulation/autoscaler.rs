@@ -15,6 +15,9 @@ use super::world::World;
 /// How late a response may be.
 const LATE: Duration = Duration::from_millis(20);
 
+/// For how long the failure of an operation may not show after a poll of it failed.
+const POLLS_MISSED: Duration = Duration::from_secs(60);
+
 /// The caller.
 pub(super) struct Autoscaler {
     rng: Rng,
@@ -73,14 +76,18 @@ impl Autoscaler {
     /// maximum.
     async fn grow(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let (delta, kept_before) = (self.rng.u32(1..8), kept(world, group));
-        let Some(answer) = self.call(world, group, Mutation::Increase(delta)).await? else { return Ok(()) };
+        // Before the call: a crash may cut it off.
+        world.note_growth(group, delta);
+        let answer = self.call(world, group, Mutation::Increase(delta)).await?;
+        let Some(answer) = answer else { return Ok(()) };
         if answer.is_err() {
             return Ok(());
         }
         let shown = world.fleet.snapshot().group(group).map(|(_, view)| (view.status.target, view.max));
         let Some((target, max)) = shown else { return Ok(()) };
         // A preempted deletion may restore instances for a moment; they are not in the target all the same.
-        if target < delta.min(kept(world, group)) && !is_preempted(world, group) {
+        let is_settled = !is_preempted(world, group) && !world.has_unsettled_deletion(group);
+        if target < delta.min(kept(world, group)) && is_settled {
             return Err(Violation::of("law 4", format!("{group} grew by {delta} and has a target of {target}")));
         }
         // A deletion that fails while a group grows takes it above its maximum without a fault of Headcount's. After a crash,
@@ -133,10 +140,13 @@ impl Autoscaler {
         self.delete_again(world, group, accepted).await
     }
 
-    /// A launch that fails during deletions takes the group below its minimum without a fault of Headcount's.
+    /// A launch that fails during deletions takes the group below its minimum without a fault of Headcount's. So does one that
+    /// failed a moment ago, where operations cannot be polled: the capacity that the cloud took back looks like a read that lags.
     fn check_minimum(&self, world: &World, group: &str, before: u32, accepted: usize) -> Result<(), Violation> {
         let snapshot = world.fleet.snapshot();
-        let Some((_, view)) = snapshot.group(group).filter(|_| self.is_exclusive && accepted > 0) else {
+        let Some((_, view)) =
+            snapshot.group(group).filter(|_| self.is_exclusive && accepted > 0 && !are_polls_failing(world))
+        else {
             return Ok(());
         };
         let left = before.saturating_sub(u32::try_from(accepted).unwrap_or(u32::MAX));
@@ -273,6 +283,14 @@ fn listed(world: &World, group: &str, state: InstanceState) -> Option<(u32, Vec<
 }
 
 /// The instances that failed to be created.
+/// Whether a poll has failed lately.
+fn are_polls_failing(world: &World) -> bool {
+    let since = world.cloud.elapsed().saturating_sub(POLLS_MISSED);
+    world.cloud.faults(|faults| {
+        faults.calls().any(|call| call.kind == CallKind::Follow && call.call_fault.is_some() && call.at >= since)
+    })
+}
+
 fn failed(world: &World, group: &str) -> Option<Vec<NamedNode>> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;

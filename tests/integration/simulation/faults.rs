@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use headcount::clouds::simulated::{
-    Accounting, CallFault, DeleteOutcome, Faults, GroupPlan, GroupStyle, LaunchOutcome, Overlap, Pick, PlannedFailure,
-    ReadFault,
+    Accounting, CallFault, CallKind, DeleteOutcome, Faults, GroupPlan, GroupStyle, LaunchOutcome, Overlap, Pick,
+    PlannedFailure, ReadFault,
 };
 use tokio::time::Instant;
 
@@ -40,10 +40,22 @@ pub(super) enum FaultKind {
     Crash,
     /// Of two processes, the other one becomes the leader's.
     Handover,
+    /// The cloud launches instances of its own beyond the capacity, and removes them later.
+    Surplus,
+    /// A write takes effect after its client gave up.
+    Late,
+    /// After a write without a response, reads show the group as it was before.
+    Lag,
+    /// Instances of a scale set cannot be listed, or slowly.
+    View,
+    /// Polls, launch activity or templates are refused or hang.
+    Side,
+    /// Instances are listed without an ID.
+    Nameless,
 }
 
 impl FaultKind {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::Evict,
         Self::Resize,
         Self::Call,
@@ -55,7 +67,17 @@ impl FaultKind {
         Self::Vanish,
         Self::Crash,
         Self::Handover,
+        Self::Surplus,
+        Self::Late,
+        Self::Lag,
+        Self::View,
+        Self::Side,
+        Self::Nameless,
     ];
+
+    /// Those that only runs with one process meet; docs/simulation.md says why.
+    pub(super) const OF_ONE_PROCESS: [Self; 6] =
+        [Self::Surplus, Self::Late, Self::Lag, Self::View, Self::Side, Self::Nameless];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -70,6 +92,12 @@ impl FaultKind {
             Self::Vanish => "vanish",
             Self::Crash => "crash",
             Self::Handover => "handover",
+            Self::Surplus => "surplus",
+            Self::Late => "late",
+            Self::Lag => "lag",
+            Self::View => "view",
+            Self::Side => "side",
+            Self::Nameless => "nameless",
         }
     }
 
@@ -130,7 +158,7 @@ impl FaultPlan {
         let name = self.names[self.rng.usize(..self.names.len())].clone();
         let style = world.cloud.world(|world, _| world.group(&name).map(|group| group.plan().style));
         let mut rng = self.rng.fork();
-        let kind = match self.rng.u32(..16) {
+        let kind = match self.rng.u32(..24) {
             0 => FaultKind::Evict,
             1 => FaultKind::Resize,
             2 => FaultKind::Call,
@@ -140,9 +168,23 @@ impl FaultPlan {
             6 | 7 => FaultKind::Recover,
             8 | 9 => FaultKind::Degraded,
             10 => FaultKind::Vanish,
+            11 | 12 => FaultKind::Surplus,
+            13 => FaultKind::Late,
+            14 => FaultKind::Lag,
+            15 => FaultKind::View,
+            16 => FaultKind::Side,
+            17 => FaultKind::Nameless,
             _ => return,
         };
-        let meddles = matches!(kind, FaultKind::Evict | FaultKind::Resize | FaultKind::Read | FaultKind::Vanish);
+        let meddles = matches!(
+            kind,
+            FaultKind::Evict
+                | FaultKind::Resize
+                | FaultKind::Read
+                | FaultKind::Vanish
+                | FaultKind::Lag
+                | FaultKind::Nameless
+        );
         if self.muted.contains(&kind) || (meddles && self.is_exclusive) {
             return;
         }
@@ -164,7 +206,31 @@ impl FaultPlan {
             (FaultKind::Recover, Some(_)) => all_succeed(world, &name),
             (FaultKind::Degraded, _) => world.cloud.faults(|faults| degrade(faults, &mut rng)),
             (FaultKind::Vanish, _) => self.vanish(world, name),
-            (_, None) | (FaultKind::Crash | FaultKind::Handover, _) => {}
+            (FaultKind::Surplus, Some(_)) => {
+                let lasts = Duration::from_secs(rng.u64(5..120));
+                world.launch_surplus(&name, rng.u32(1..6), lasts);
+            }
+            (FaultKind::Late, Some(_)) => {
+                let late = CallFault::Late(Duration::from_secs(rng.u64(..12)));
+                let kind = if rng.bool() { CallKind::SetCapacity } else { CallKind::DeleteInstances };
+                world.cloud.faults(|faults| faults.script(Some(kind), Some(&name), 1, late));
+            }
+            (FaultKind::Lag, _) => {
+                let lag = Duration::from_secs(rng.u64(..15));
+                world.cloud.faults(|faults| faults.lag_after_loss = lag);
+            }
+            (FaultKind::View, Some(_)) => {
+                let (times, fault) = (rng.u32(1..5), side_fault(&mut rng));
+                world.cloud.faults(|faults| faults.script(Some(CallKind::ListInstances), Some(&name), times, fault));
+            }
+            (FaultKind::Side, _) => side(world, &mut rng),
+            (FaultKind::Nameless, Some(GroupStyle::ScaleSet)) => {
+                let lasts = Duration::from_secs(rng.u64(1..60));
+                drop(world.cloud.hide_ids(&name, rng.usize(1..4), lasts));
+            }
+            (FaultKind::Nameless, Some(GroupStyle::AutoScaling))
+            | (_, None)
+            | (FaultKind::Crash | FaultKind::Handover, _) => {}
         }
     }
 
@@ -237,6 +303,32 @@ fn resize(world: &World, name: &str, rng: &mut Rng) {
     drop(world.cloud.set_desired_externally(name, rng.u32(..=20)));
 }
 
+/// Calls that are no part of a write are refused for good, or fail or hang for a while.
+fn side(world: &World, rng: &mut Rng) {
+    let kinds = [CallKind::Follow, CallKind::LaunchActivity, CallKind::LaunchSpec, CallKind::InstanceTypes];
+    let kind = kinds[rng.usize(..kinds.len())];
+    let (is_denied, times, fault) = (rng.u32(..4) == 0, rng.u32(1..8), side_fault(rng));
+    world.cloud.faults(|faults| {
+        if is_denied {
+            faults.denied.insert(kind);
+        } else {
+            faults.denied.remove(&kind);
+            faults.script(Some(kind), None, times, fault);
+        }
+    });
+}
+
+fn side_fault(rng: &mut Rng) -> CallFault {
+    match rng.u32(..5) {
+        0 => CallFault::Throttled { retry_after: Some(Duration::from_secs(rng.u64(1..60))) },
+        1 => CallFault::Unreachable,
+        2 => CallFault::Malformed,
+        3 => CallFault::Slow(Duration::from_secs(rng.u64(1..20))),
+        // It hangs.
+        _ => CallFault::Slow(Duration::from_secs(3600)),
+    }
+}
+
 fn degrade(faults: &mut Faults, rng: &mut Rng) {
     faults.rates.latency = Duration::ZERO..=Duration::from_millis(rng.u64(..1500));
     faults.rates.lost_response = f64::from(rng.u32(..2)) * 0.1;
@@ -276,6 +368,7 @@ fn launch(rng: &mut Rng, style: GroupStyle) -> LaunchOutcome {
     let after = Duration::from_secs(1)..=Duration::from_secs(20);
     match (rng.u32(..4), style) {
         (0, _) => LaunchOutcome::fails(failure, after),
+        (1, GroupStyle::AutoScaling) => LaunchOutcome::FailsInZone { failure, after },
         (1, GroupStyle::ScaleSet) => LaunchOutcome::rolls_back(failure, after),
         (2, GroupStyle::ScaleSet) => LaunchOutcome::Refused(failure),
         _ => LaunchOutcome::Breaks { failure, after },

@@ -47,7 +47,7 @@ impl Oracle {
             let key = (world.number, id.to_string());
             if instances > 0 && (target > 0 || !runs) {
                 filled.insert(key);
-            } else if spans && self.filled.contains(&key) && self.least(id) > 0 {
+            } else if spans && self.filled.contains(&key) && self.least(id) > 0 && !world.has_unsettled_deletion(id) {
                 let least = self.least(id);
                 let what = format!("{id} has a target of {target} and {instances} instances, while {least} live");
                 return Err(Violation::of("law 5", what));

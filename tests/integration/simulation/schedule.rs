@@ -98,6 +98,9 @@ impl Schedule {
             autoscaler.tidy_up(&world).await;
             world.check_agreement().await?;
             world.check_reads_before_writes()?;
+            if fault_plan.is_exclusive() {
+                world.check_nothing_unrequested()?;
+            }
             world.check()
         }
         .await;

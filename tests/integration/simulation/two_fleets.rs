@@ -76,7 +76,8 @@ type Calls<'a> = Pin<Box<dyn Future<Output = Result<(), Violation>> + 'a>>;
 /// Runs a schedule with two processes.
 pub(super) async fn play(schedule: &Schedule) -> Result<(), Violation> {
     let mut rng = Rng::with_seed(schedule.seed);
-    let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &schedule.muted);
+    let muted = schedule.muted.iter().copied().chain(FaultKind::OF_ONE_PROCESS).collect();
+    let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &muted);
     let leader = World::start(Arc::new(Simulated::with_groups(schedule.seed, plans)));
     let standby = leader.beside();
     leader.wait_ready(Duration::from_secs(120)).await?;

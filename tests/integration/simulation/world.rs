@@ -1,13 +1,14 @@
 //! The cloud, the process that manages it, and the laws that both are checked against.
 
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::{ProviderId, SharedCloud};
-use headcount::clouds::simulated::{CallKind, Faults, Simulated};
+use headcount::clouds::simulated::{CallFault, CallKind, Faults, Simulated};
 use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::sync::watch;
@@ -26,6 +27,18 @@ const AFTER_CRASH: Duration = Duration::from_secs(45);
 /// How long an Auto Scaling group tolerates a surplus, and how long a call about it may take.
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 
+/// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may lag, and
+/// the reads themselves.
+const UNSETTLED: Duration = Duration::from_secs(75);
+
+/// What was asked for in each group, and what the cloud did there by itself.
+struct Ledger {
+    /// The most that each group may have: its capacity at the start, and all growth that was requested since.
+    requested: BTreeMap<String, u32>,
+    /// The groups in which the cloud launched instances of its own.
+    surpluses: BTreeSet<String>,
+}
+
 /// A fleet over a simulated cloud.
 pub(super) struct World {
     /// 0, or 1 for the second process over the same cloud.
@@ -39,22 +52,33 @@ pub(super) struct World {
     crashes: Rc<RefCell<Vec<Duration>>>,
     /// Whether its caller makes no new calls.
     is_retired: Cell<bool>,
+    /// What all processes were asked for, and what the cloud did by itself.
+    ledger: Rc<RefCell<Ledger>>,
 }
 
 impl World {
     /// The first process starts.
     pub(super) fn start(cloud: Arc<Simulated>) -> Self {
-        Self::with(0, cloud, Rc::default())
+        let capacities = cloud.world(|world, _| {
+            world.groups().map(|group| (group.name().to_owned(), group.capacity())).collect::<BTreeMap<_, _>>()
+        });
+        let ledger = Ledger { requested: capacities, surpluses: BTreeSet::new() };
+        Self::with(0, cloud, Rc::default(), Rc::new(RefCell::new(ledger)))
     }
 
     /// A second process over the same cloud starts.
     pub(super) fn beside(&self) -> Self {
-        Self::with(self.number + 1, Arc::clone(&self.cloud), Rc::clone(&self.crashes))
+        Self::with(self.number + 1, Arc::clone(&self.cloud), Rc::clone(&self.crashes), Rc::clone(&self.ledger))
     }
 
-    fn with(number: u8, cloud: Arc<Simulated>, crashes: Rc<RefCell<Vec<Duration>>>) -> Self {
+    fn with(
+        number: u8,
+        cloud: Arc<Simulated>,
+        crashes: Rc<RefCell<Vec<Duration>>>,
+        ledger: Rc<RefCell<Ledger>>,
+    ) -> Self {
         let (fleet, connection, seen) = process(&cloud);
-        Self { number, cloud, fleet, connection, seen: vec![seen], crashes, is_retired: Cell::new(false) }
+        Self { number, cloud, fleet, connection, seen: vec![seen], crashes, is_retired: Cell::new(false), ledger }
     }
 
     /// Crashes the process.
@@ -87,6 +111,70 @@ impl World {
             return pending().await;
         }
         self.fleet.mutate(group, mutation, deadline).await
+    }
+
+    /// Records that growth was requested, whatever comes of it.
+    pub(super) fn note_growth(&self, group: &str, delta: u32) {
+        *self.ledger.borrow_mut().requested.entry(group.to_owned()).or_default() += delta;
+    }
+
+    /// Has the cloud launch instances of its own.
+    pub(super) fn launch_surplus(&self, group: &str, number: u32, lasts: Duration) {
+        if self.cloud.launch_surplus(group, number, lasts).is_ok() {
+            self.ledger.borrow_mut().surpluses.insert(group.to_owned());
+        }
+    }
+
+    /// Whether the cloud has launched instances of its own in this group.
+    pub(super) fn has_had_surplus(&self, group: &str) -> bool {
+        self.ledger.borrow().surpluses.contains(group)
+    }
+
+    /// Whether all that the capacity has room for may just have been deleted: a deletion got no response (what it named counts
+    /// as being deleted, law 7), or the cloud has a surplus of its own, and only the next read shows what a deletion took.
+    pub(super) fn has_unsettled_deletion(&self, group: &str) -> bool {
+        let (has_surplus, since) = (self.has_had_surplus(group), self.cloud.elapsed().saturating_sub(UNSETTLED));
+        self.cloud.faults(|faults| {
+            faults.calls().any(|call| {
+                let is_lost = call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict));
+                call.kind == CallKind::DeleteInstances
+                    && call.group.as_deref() == Some(group)
+                    && (is_lost || has_surplus)
+                    && call.at >= since
+            })
+        })
+    }
+
+    /// Law 11: no capacity is above what was requested. Exact only where no other client changes anything, and the cloud launches
+    /// nothing by itself; docs/simulation.md says how close it comes otherwise.
+    pub(super) fn check_nothing_unrequested(&self) -> Result<(), Violation> {
+        let ledger = self.ledger.borrow();
+        let above = self.cloud.world(|world, _| {
+            let mut groups = world.groups();
+            groups.find_map(|group| {
+                // Such a write sets its capacity again, over what was deleted in the meantime.
+                if self.had_late_write(group.name()) || self.has_had_surplus(group.name()) {
+                    return None;
+                }
+                let most =
+                    ledger.requested.get(group.name()).copied().unwrap_or_default().saturating_sub(group.removed());
+                (group.capacity() > most.max(group.plan().min)).then(|| {
+                    let (name, capacity) = (group.name(), group.capacity());
+                    format!("{name} has a capacity of {capacity}, and only {most} were requested")
+                })
+            })
+        });
+        above.map_or(Ok(()), |above| Err(Violation::of("law 11", above)))
+    }
+
+    /// Whether the capacity of a group was written without a response.
+    fn had_late_write(&self, group: &str) -> bool {
+        self.cloud.faults(|faults| {
+            faults.calls().any(|call| {
+                let is_write = call.kind == CallKind::SetCapacity && call.group.as_deref() == Some(group);
+                is_write && call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict))
+            })
+        })
     }
 
     /// Records that the state of a group, or of all groups, was lost.

@@ -7,7 +7,7 @@ mod past_readings;
 mod script;
 mod source;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -42,6 +42,12 @@ pub struct Faults {
     pub rates: FaultRates,
     /// Whether the cloud is unreachable.
     pub down: bool,
+    /// For how long after a write without a response reads may show the group as it was before it.
+    pub lag_after_loss: Duration,
+    /// Calls that the caller is not permitted to make.
+    pub denied: BTreeSet<CallKind>,
+    /// When the last write to each group was sent that got no response.
+    lost: BTreeMap<String, Duration>,
     rng: Rng,
     call_faults: Script<CallFault>,
     read_faults: Script<ReadFault>,
@@ -54,6 +60,9 @@ impl Faults {
         Self {
             rates: FaultRates::default(),
             down: false,
+            lag_after_loss: Duration::ZERO,
+            denied: BTreeSet::new(),
+            lost: BTreeMap::new(),
             rng: Rng::with_seed(seed),
             call_faults: Script::default(),
             read_faults: Script::default(),
@@ -82,6 +91,8 @@ impl Faults {
         self.read_faults = Script::default();
         self.rates = FaultRates::default();
         self.down = false;
+        self.lag_after_loss = Duration::ZERO;
+        self.denied.clear();
     }
 
     /// The calls that are kept, oldest first.
@@ -97,6 +108,9 @@ impl Faults {
     /// Records a call and decides how it goes.
     pub fn begin_call(&mut self, at: Duration, kind: CallKind, group: Option<&str>, detail: String) -> CallPlan {
         let call_fault = self.call_fault(kind, group);
+        if let Some(group) = group.filter(|_| kind.writes() && loses_response(call_fault.as_ref())) {
+            self.lost.insert(group.to_owned(), at);
+        }
         let call = Call { at, kind, group: group.map(str::to_owned), detail, call_fault: call_fault.clone() };
         if self.calls.len() >= CALLS_MAX {
             self.calls.pop_front();
@@ -106,8 +120,13 @@ impl Faults {
     }
 
     /// The next fault of a read of a group.
-    pub fn read_fault(&mut self, kind: CallKind, group: &str) -> Option<ReadFault> {
-        self.read_faults.take(kind, Some(group))
+    pub fn read_fault(&mut self, at: Duration, kind: CallKind, group: &str) -> Option<ReadFault> {
+        if let Some(scripted) = self.read_faults.take(kind, Some(group)) {
+            return Some(scripted);
+        }
+        let since_lost = self.lost.get(group).map(|lost| at.saturating_sub(*lost));
+        let age = since_lost.filter(|age| *age < self.lag_after_loss).filter(|_| self.rng.bool())?;
+        Some(ReadFault::Stale(age + Duration::from_millis(1)))
     }
 
     /// How old a response can be.
@@ -116,16 +135,23 @@ impl Faults {
             ReadFault::Stale(age) => Some(*age),
             _ => None,
         });
-        ages.max().unwrap_or_default()
+        ages.max().unwrap_or_default().max(self.lag_after_loss)
     }
 
     fn call_fault(&mut self, kind: CallKind, group: Option<&str>) -> Option<CallFault> {
         if self.down {
             return Some(CallFault::Unreachable);
         }
+        if self.denied.contains(&kind) {
+            return Some(CallFault::Denied);
+        }
         let scripted = self.call_faults.take(kind, group);
         scripted.or_else(|| self.rates.draw_fault(&mut self.rng, kind))
     }
+}
+
+fn loses_response(call_fault: Option<&CallFault>) -> bool {
+    matches!(call_fault, Some(CallFault::LostResponse | CallFault::Malformed | CallFault::Late(_)))
 }
 
 #[cfg(test)]

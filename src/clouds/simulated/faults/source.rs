@@ -55,6 +55,11 @@ impl Simulated {
         self.world(|world, now| world.launch_surplus(now, group, count, lasts))
     }
 
+    /// Has the cloud list this many instances of a group without an ID for this long.
+    pub fn hide_ids(&self, group: &str, count: usize, lasts: Duration) -> Result<(), Refusal> {
+        self.world(|world, now| world.hide_ids(now, group, count, lasts))
+    }
+
     /// Adds this many running instances, and raises the capacity by their number.
     pub fn add_instances(&self, group: &str, count: u32) -> Result<(), Refusal> {
         self.world(|world, now| world.add_instances(now, group, count))
@@ -72,7 +77,7 @@ impl Simulated {
         group: &GroupName,
         reading: Option<GroupReading>,
     ) -> Result<Option<GroupReading>, CloudError> {
-        let read_fault = lock(&self.faults).read_fault(kind, group.as_str());
+        let read_fault = lock(&self.faults).read_fault(self.elapsed(), kind, group.as_str());
         let Some(read_fault) = read_fault else { return Ok(reading) };
         match read_fault {
             ReadFault::Capacity(desired) => Ok(reading.map(|reading| GroupReading { desired, ..reading })),

@@ -63,7 +63,11 @@ pub(super) fn call_fault(call_fault: &CallFault) -> Option<HttpResponse> {
              Current Limit: 10, Current Usage: 8, Additional Required: 4. Submit a request for Quota increase.",
         ),
         CallFault::Refused => error(400, "InvalidParameter", "The value of parameter is invalid."),
-        CallFault::Unreachable | CallFault::LostResponse | CallFault::Malformed | CallFault::Slow(_) => return None,
+        CallFault::Unreachable
+        | CallFault::LostResponse
+        | CallFault::Malformed
+        | CallFault::Slow(_)
+        | CallFault::Late(_) => return None,
     })
 }
 

@@ -43,6 +43,14 @@ impl AwsApi {
         let instance = activity.instance.as_deref().filter(|_| !failed || activity.kind == ActivityKind::Terminate);
         let subject = instance.map(|id| format!(": {id}")).unwrap_or_default();
         let (description, cause) = match activity.kind {
+            ActivityKind::Launch if activity.is_own => (
+                format!("Launching a new EC2 instance{subject}"),
+                "an instance was launched in response to an instance refresh.",
+            ),
+            ActivityKind::Terminate if activity.is_own => (
+                format!("Terminating EC2 instance{subject}"),
+                "an instance was taken out of service in response to an instance refresh.",
+            ),
             ActivityKind::Launch => (
                 format!("Launching a new EC2 instance{subject}"),
                 "an instance was started in response to a difference between desired and actual capacity, increasing \

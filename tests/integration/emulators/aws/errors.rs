@@ -55,7 +55,14 @@ pub(super) fn call_fault(service: Service, busy: Busy, call_fault: &CallFault) -
         (CallFault::Refused, Ec2) => (400, "InvalidParameterValue", "The value is invalid."),
         (CallFault::Refused, Eks) => (400, "InvalidParameterException", "The value is invalid."),
         (CallFault::Refused, AutoScaling) => (400, "ValidationError", "1 validation error detected."),
-        (CallFault::Unreachable | CallFault::LostResponse | CallFault::Malformed | CallFault::Slow(_), _) => {
+        (
+            CallFault::Unreachable
+            | CallFault::LostResponse
+            | CallFault::Malformed
+            | CallFault::Slow(_)
+            | CallFault::Late(_),
+            _,
+        ) => {
             return None;
         }
     };

@@ -10,6 +10,21 @@ use crate::cloud::Failure;
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 
 pub(super) const LAUNCHING: &str = "Launching a new EC2 instance";
+const TERMINATING: &str = "Terminating EC2 instance";
+
+/// The cause of a launch that a client asked for: "At … a user request explicitly set group desired capacity changing the
+/// desired capacity from 10 to 15. At … an instance was started in response to a difference between desired and actual
+/// capacity, increasing the capacity from 10 to 15." A termination that a client asked for: "… in response to a user request."
+const REQUESTED: [&str; 2] = ["difference between desired and actual capacity", "in response to a user request"];
+
+/// The causes of launches that AWS makes by itself: "At … an instance was launched in response to an instance refresh." and
+/// "At … an instance was launched to aid in balancing the group's zones."
+const OWN: [&str; 2] = ["in response to", "to aid in balancing"];
+
+/// Of launches and terminations for balance: "At … instances were launched to balance instances in zones us-east-1a with other
+/// zones resulting in more than desired number of instances in the group. At … an instance was taken out of service in
+/// response to a difference between desired and actual capacity, shrinking the capacity from 3 to 2."
+const BALANCING: &str = "more than desired number of instances";
 
 /// The zone of a launch: `{"Subnet ID":"subnet-1","Availability Zone":"us-east-1a"}`.
 pub(super) fn zone(launch: &Activity) -> Option<String> {
@@ -41,6 +56,25 @@ pub(super) fn is_finished(status: &ScalingActivityStatusCode) -> bool {
 
 pub(super) fn names_instance(launch: &Activity) -> bool {
     launch.description().and_then(|text| text.strip_prefix(LAUNCHING)).is_some_and(|rest| rest.starts_with(": i-"))
+}
+
+/// The instance that it launched, where its activity says which.
+pub(super) fn instance(launch: &Activity) -> Option<String> {
+    let rest = launch.description()?.strip_prefix(LAUNCHING)?.strip_prefix(": ")?;
+    rest.split([' ', '.']).next().filter(|id| id.starts_with("i-")).map(str::to_owned)
+}
+
+pub(super) fn is_termination(activity: &Activity) -> bool {
+    activity.description().is_some_and(|description| description.starts_with(TERMINATING))
+}
+
+/// Whether AWS does it for a reason of its own. A cause that says neither counts as a client's: what a client asked for must
+/// not be terminated.
+pub(super) fn is_own(activity: &Activity) -> bool {
+    activity.cause().is_some_and(|cause| {
+        let says = |texts: [&str; 2]| texts.iter().any(|text| cause.contains(text));
+        cause.contains(BALANCING) || (says(OWN) && !says(REQUESTED))
+    })
 }
 
 pub(super) fn failure(launch: &Activity) -> Option<Failure> {

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use aws_sdk_autoscaling::types::Activity;
 
-use super::launch::{ended, failure, is_finished, is_launch, names_instance, seconds, started, zone};
+use super::launch::{
+    ended, failure, instance, is_finished, is_launch, is_own, is_termination, names_instance, seconds, started, zone,
+};
 use crate::cloud::{LaunchActivity, Shortfall};
 
 /// In a group of several zones, AWS tries the next zone after a launch failed. A failure of some zones is final this long after
@@ -30,11 +32,24 @@ pub(super) fn launches(
             _ => activity.under_way += 1,
         }
     }
+    activity.own = launched_beyond_the_capacity(activities, shortfall.since);
     if !is_final(activities, zones, shortfall.since, now) {
         activity.failures.clear();
     }
     activity.failures.sort_by_key(|failure| Reverse(failure.at));
     activity
+}
+
+/// What AWS has launched since then for reasons of its own, less as many as it has terminated for such reasons: it replaced
+/// these, and they are not too many.
+fn launched_beyond_the_capacity(activities: &[Activity], since: SystemTime) -> Vec<String> {
+    let is_recent = |activity: &&Activity| started(activity).is_some_and(|at| seconds(at) >= seconds(since));
+    let own = || activities.iter().filter(is_recent).filter(|activity| is_own(activity));
+    let replaced = own().filter(|activity| is_termination(activity)).count();
+    let mut launched: Vec<String> = own().filter(|activity| is_launch(activity)).filter_map(instance).collect();
+    // The newest come first, and the oldest go first.
+    launched.truncate(launched.len().saturating_sub(replaced));
+    launched
 }
 
 /// Whether AWS has tried all that it tries in place of the launches that failed since the shortfall began.

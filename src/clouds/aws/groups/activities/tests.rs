@@ -239,3 +239,39 @@ fn only_launches_count_and_the_newest_failure_is_first() {
     assert_eq!(answer.failures[1].code, "InvalidAMIID.NotFound");
     assert_eq!(answer.failures[1].message, "The image id 'ami-1' does not exist");
 }
+
+#[test]
+fn launches_of_awss_own_are_told_from_those_that_a_client_asked_for() {
+    let caused = |description: &str, cause: &str, start| {
+        let activity = activity("Successful", description, "", start);
+        let builder = Activity::builder().activity_id("a").auto_scaling_group_name("asg").cause(cause);
+        let builder = builder.set_description(activity.description).set_status_code(activity.status_code);
+        builder.set_start_time(activity.start_time).build()
+    };
+    let requested = "At 2026-01-01T00:00:00Z a user request explicitly set group desired capacity changing the desired capacity \
+                     from 10 to 15. At 2026-01-01T00:00:05Z an instance was started in response to a difference between desired \
+                     and actual capacity, increasing the capacity from 10 to 15.";
+    let refresh = "At 2026-01-01T00:00:05Z an instance was launched in response to an instance refresh.";
+    let zones = "At 2026-01-01T00:00:05Z an instance was launched to aid in balancing the group's zones.";
+    let mut activities = vec![
+        caused("Launching a new EC2 instance: i-requested", requested, 5),
+        caused("Launching a new EC2 instance: i-unknown", "At 2026-01-01T00:00:05Z", 5),
+        caused("Launching a new EC2 instance: i-refresh", refresh, 5),
+        caused("Launching a new EC2 instance: i-zones", zones, 1),
+        caused("Launching a new EC2 instance: i-before", refresh, 0),
+        caused(
+            "Terminating EC2 instance: i-user",
+            "At … an instance was taken out of service in response to a user request.",
+            5,
+        ),
+    ];
+    assert_eq!(shown(&activities, &[], 60).own, ["i-refresh", "i-zones"]);
+    let replaced = "At … an instance was taken out of service in response to an instance refresh.";
+    activities.push(caused("Terminating EC2 instance: i-old", replaced, 6));
+    assert_eq!(shown(&activities, &[], 60).own, ["i-refresh"], "one took the place of another");
+    let balanced = "At … instances were launched to balance instances in zones us-east-1a with other zones resulting in more than \
+                    desired number of instances in the group. At … an instance was taken out of service in response to a \
+                    difference between desired and actual capacity, shrinking the capacity from 3 to 2.";
+    activities.push(caused("Terminating EC2 instance: i-older", balanced, 7));
+    assert!(shown(&activities, &[], 60).own.is_empty(), "and so did the other one");
+}
