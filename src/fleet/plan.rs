@@ -40,8 +40,8 @@ pub(super) struct DeletePlan {
     pub placeholders: BTreeSet<ProviderId>,
 }
 
-/// The capacity that a reduction may set, if it may set any: never below the instances that it may count (law 1) and is launching at this moment, never below the group's minimum, never above the capacity
-/// that was read.
+/// The capacity that a reduction may set, if it may set any: never below the instances that it may count and those that are
+/// being launched (law 1), never below the group's minimum, never above the capacity that was read.
 pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32> {
     let (census, reading) = (state.census(), &state.observation().reading);
     // A launch that failed has evidently begun.

@@ -2,8 +2,9 @@
 //! the group's lock.
 //!
 //! `newcomer.rs` waits for the first observation; `observe.rs` adopts observations; `fresh.rs` reads for writes; `batch.rs`
-//! carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`; `held.rs` holds responses for the outcome; `operations.rs` sees
-//! operations to their end; `settle.rs` raises back and lowers what is owed; `side.rs` holds the work beside the keeper; `templates.rs` keeps the template.
+//! carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`; `held.rs` holds responses for the outcome;
+//! `operations.rs` sees operations to their end; `settle.rs` raises back and lowers what is owed; `side.rs` holds the work
+//! beside the keeper; `templates.rs` keeps the template.
 
 mod attempts;
 mod batch;

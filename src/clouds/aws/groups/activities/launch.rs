@@ -12,19 +12,19 @@ use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 pub(super) const LAUNCHING: &str = "Launching a new EC2 instance";
 const TERMINATING: &str = "Terminating EC2 instance";
 
-/// The cause of a launch that a client asked for: "At … a user request explicitly set group desired capacity changing the
-/// desired capacity from 10 to 15. At … an instance was started in response to a difference between desired and actual
-/// capacity, increasing the capacity from 10 to 15." A termination that a client asked for: "… in response to a user request."
-const REQUESTED: [&str; 2] = ["difference between desired and actual capacity", "in response to a user request"];
-
-/// The causes of launches that AWS makes by itself: "At … an instance was launched in response to an instance refresh." and
-/// "At … an instance was launched to aid in balancing the group's zones."
-const OWN: [&str; 2] = ["in response to", "to aid in balancing"];
-
-/// Of launches and terminations for balance: "At … instances were launched to balance instances in zones us-east-1a with other
-/// zones resulting in more than desired number of instances in the group. At … an instance was taken out of service in
-/// response to a difference between desired and actual capacity, shrinking the capacity from 3 to 2."
-const BALANCING: &str = "more than desired number of instances";
+/// What only the causes of launches and terminations say that AWS makes by itself: "At … an instance was launched in response to
+/// an instance refresh", "… to aid in balancing the group's zones", "… instances were launched to balance instances in zones
+/// us-east-1a with other zones resulting in more than desired number of instances in the group", "… in response to an unhealthy
+/// instance needing to be replaced", "… was taken out of service in response to an EC2 health check". Where a client asked for a
+/// launch, the cause is "… a difference between desired and actual capacity, increasing the capacity from 10 to 15".
+const OWN: [&str; 6] = [
+    "instance refresh",
+    "rebalance recommendation",
+    "to aid in balancing",
+    "more than desired number of instances",
+    "unhealthy instance",
+    "health check",
+];
 
 /// The zone of a launch: `{"Subnet ID":"subnet-1","Availability Zone":"us-east-1a"}`.
 pub(super) fn zone(launch: &Activity) -> Option<String> {
@@ -68,13 +68,10 @@ pub(super) fn is_termination(activity: &Activity) -> bool {
     activity.description().is_some_and(|description| description.starts_with(TERMINATING))
 }
 
-/// Whether AWS does it for a reason of its own. A cause that says neither counts as a client's: what a client asked for must
-/// not be terminated.
+/// Whether AWS does it for a reason of its own. A cause that is not known counts as a client's: what a client asked for must not
+/// be terminated.
 pub(super) fn is_own(activity: &Activity) -> bool {
-    activity.cause().is_some_and(|cause| {
-        let says = |texts: [&str; 2]| texts.iter().any(|text| cause.contains(text));
-        cause.contains(BALANCING) || (says(OWN) && !says(REQUESTED))
-    })
+    activity.cause().is_some_and(|cause| OWN.iter().any(|own| cause.contains(own)))
 }
 
 pub(super) fn failure(launch: &Activity) -> Option<Failure> {

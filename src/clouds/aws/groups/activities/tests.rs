@@ -256,6 +256,11 @@ fn launches_of_awss_own_are_told_from_those_that_a_client_asked_for() {
     let mut activities = vec![
         caused("Launching a new EC2 instance: i-requested", requested, 5),
         caused("Launching a new EC2 instance: i-unknown", "At 2026-01-01T00:00:05Z", 5),
+        caused(
+            "Launching a new EC2 instance: i-new",
+            "At … an instance was started in response to an unknown request",
+            5,
+        ),
         caused("Launching a new EC2 instance: i-refresh", refresh, 5),
         caused("Launching a new EC2 instance: i-zones", zones, 1),
         caused("Launching a new EC2 instance: i-before", refresh, 0),
