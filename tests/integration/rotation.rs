@@ -1,15 +1,18 @@
 //! Credentials that change on disk under a running server: each is picked up without a restart, and one that does not work leaves the
 //! earlier one in use.
 
-use std::sync::Arc;
+mod service_accounts;
 
-use headcount::clouds::simulated::{GroupPlan, Simulated};
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::clouds::simulated::{GroupPlan, RESOURCE_GROUP, SUBSCRIPTION, Simulated};
 use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use serde_json::{Value, json};
 
 use crate::emulators::aws::Aws;
 use crate::emulators::{Emulator, HttpResponse};
-use crate::peers::headcount::{ConfigFile, Server, eventually};
+use crate::peers::headcount::{Client, ConfigFile, Server, eventually};
 use crate::sign_in::Office;
 
 fn principal(secret: &str) -> Value {
@@ -74,18 +77,82 @@ async fn a_client_secret_that_does_not_work_leaves_the_earlier_one_in_use() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_renewed_signs_the_next_assertion_at_sighup() {
+async fn a_client_secret_that_changes_in_headcount_yaml_is_used_without_a_signal() {
     let office = Office::open();
-    let pem = || {
-        let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("a key");
-        let certificate = CertificateParams::new(vec!["headcount".to_owned()]).and_then(|it| it.self_signed(&key));
-        format!("{}{}", certificate.expect("a certificate").pem(), key.serialize_pem())
+    let config = |secret: &str| {
+        let azure = json!({
+            "endpoint": office.arm.url(), "subscriptionId": SUBSCRIPTION, "resourceGroup": RESOURCE_GROUP,
+            "tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": secret, "nodeGroups": ["0:10:pool"],
+        });
+        json!({"sources": [{"name": "here", "azure": azure}]}).to_string()
     };
+    let file = office.write("headcount.yaml", &config("first-secret"));
+    let server = office.start(&["--config", &file], &[]);
+    let mut client = server.client().await;
+    assert_eq!(client.target("pool").await, 2);
+    office.write("headcount.yaml", &config("second-secret"));
+    server.logged("source credentials reloaded");
+    newest_token_is_used(&office).await;
+    client.increase("pool", 1).await.expect("signed in anew");
+    assert_eq!(asked_with(&office, "client_secret"), ["first-secret", "second-secret"]);
+}
+
+#[tokio::test]
+async fn another_application_in_the_cloud_config_is_used_without_a_signal() {
+    let office = Office::open();
+    let server = office.serve(principal("of-the-first"), &[]);
+    let mut client = server.client().await;
+    assert_eq!(client.target("pool").await, 2);
+    let other = json!({"tenantId": "tenant-2", "aadClientId": "client-2", "aadClientSecret": "of-the-second"});
+    office.write_cloud_config(other);
+    server.logged("source credentials reloaded");
+    newest_token_is_used(&office).await;
+    client.increase("pool", 1).await.expect("signed in anew");
+    assert_eq!(asked_with(&office, "client_id"), ["client-1", "client-2"]);
+    assert_eq!(office.arm.issued().last().expect("a token").asked.path, "/tenant-2/oauth2/v2.0/token");
+}
+
+/// A new certificate and its key.
+fn pem() -> String {
+    let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("a key");
+    let certificate = CertificateParams::new(vec!["headcount".to_owned()]).and_then(|it| it.self_signed(&key));
+    format!("{}{}", certificate.expect("a certificate").pem(), key.serialize_pem())
+}
+
+/// The headers of the assertions so far, without repetitions. Each names its certificate.
+fn certificates(office: &Office) -> Vec<String> {
+    let assertions = asked_with(office, "client_assertion").into_iter();
+    let mut headers: Vec<_> = assertions.filter_map(|all| all.split('.').next().map(str::to_owned)).collect();
+    headers.dedup();
+    headers
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_renewed_signs_the_next_assertion_without_a_signal() {
+    let office = Office::open();
+    // azure_identity renews a token five minutes before it expires: this one is used for two seconds.
+    office.arm.behavior(|behavior| behavior.token_life = Duration::from_secs(302));
     let file = office.write("principal.pem", &pem());
     let server = office.serve(json!({"tenantId": "t", "aadClientId": "c", "aadClientCertPath": file}), &[]);
     let mut client = server.client().await;
     assert_eq!(client.target("pool").await, 2);
-    let before = asked_with(&office, "client_assertion");
+    office.write("principal.pem", &pem());
+    let renewed = async |client: &mut Client| {
+        // The group is read before it is decided that it cannot grow by so much.
+        let _refused = client.increase("pool", 100).await;
+        certificates(&office).len() == 2
+    };
+    client.until("the new certificate signs", renewed).await;
+    client.increase("pool", 1).await.expect("signed in anew");
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_renewed_signs_the_next_assertion_at_sighup() {
+    let office = Office::open();
+    let file = office.write("principal.pem", &pem());
+    let server = office.serve(json!({"tenantId": "t", "aadClientId": "c", "aadClientCertPath": file}), &[]);
+    let mut client = server.client().await;
+    assert_eq!(client.target("pool").await, 2);
     office.write("principal.pem", "not a certificate");
     server.signal("HUP");
     server.logged("source credentials cannot be used");
@@ -93,10 +160,7 @@ async fn a_certificate_that_is_renewed_signs_the_next_assertion_at_sighup() {
     office.write("principal.pem", &pem());
     server.signal("HUP");
     server.logged("source credentials reloaded");
-    let after = asked_with(&office, "client_assertion");
-    // The header names the certificate.
-    let header = |assertion: &String| assertion.split('.').next().unwrap_or_default().to_owned();
-    assert_ne!(header(&before[0]), header(after.last().expect("an assertion")));
+    assert_eq!(certificates(&office).len(), 2);
     newest_token_is_used(&office).await;
 }
 

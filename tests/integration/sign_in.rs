@@ -33,11 +33,15 @@ impl Office {
     /// Starts Headcount like the in-tree provider: with flags, a cloud-config file, and the environment.
     pub(crate) fn serve(&self, cloud_config: Value, variables: &[(&str, &str)]) -> Server {
         let file = self.write_cloud_config(cloud_config);
-        let arguments = ["--cloud-provider=azure", &format!("--cloud-config={file}"), "--nodes=0:10:pool"];
+        self.start(&["--cloud-provider=azure", &format!("--cloud-config={file}"), "--nodes=0:10:pool"], variables)
+    }
+
+    /// Starts Headcount with these arguments.
+    pub(crate) fn start(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let (authorities, directory) = (self.files.path_of("ca.pem"), self.arm.url());
         let mut all = vec![("SSL_CERT_FILE", authorities.as_str()), ("AZURE_AUTHORITY_HOST", directory.as_str())];
         all.extend(variables);
-        Server::in_environment(&arguments, &all)
+        Server::in_environment(arguments, &all)
     }
 
     /// Replaces the cloud-config file. Returns its path.

@@ -1,12 +1,17 @@
 //! Credentials that can change while Headcount runs. The SDK reads the shared credentials file once and keeps what it found
 //! forever; a Secret that is rotated is then refused until a restart. Here, a change of the files and a refusal by AWS both
-//! have the whole chain built and asked again. (The SDK reads a web identity token anew each time it needs credentials.)
+//! have the whole chain built and asked again. (The SDK reads the token files of IRSA and EKS Pod Identity each time it asks for
+//! credentials.)
+//!
+//! Credentials that expire are replaced early and in the background: no call waits for STS, and while STS refuses a token, the
+//! earlier credentials stay in use.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, Result as Provided, SharedCredentialsProvider, future};
 use aws_sdk_autoscaling::config::Credentials;
 use tokio::sync::Mutex;
@@ -18,9 +23,10 @@ use crate::cloud::secrets::keep_secret;
 use crate::cloud::text::error_chain;
 use crate::config::settings::aws::Settings;
 
-/// Credentials are replaced this long before they expire, as the SDK's own cache does.
-const BEFORE_EXPIRY: Duration = Duration::from_secs(10);
-/// After a refusal, credentials are loaded again at most this often: STS and the metadata service have limits of their own.
+/// Credentials are replaced this long before they expire. EC2 has the next ones by then, and an outage of STS may take minutes.
+const BEFORE_EXPIRY: Duration = Duration::from_secs(5 * 60);
+/// After a refusal, and before they expire, credentials are loaded at most this often: STS and the metadata service have limits of
+/// their own.
 const RELOAD_PAUSE: Duration = Duration::from_secs(5);
 
 /// The credentials of one source.
@@ -40,13 +46,14 @@ struct State {
     provider: Option<SharedCredentialsProvider>,
     known: Option<Credentials>,
     files: Vec<FileStamp>,
-    loaded: Instant,
+    /// When they were last asked for.
+    asked: Instant,
 }
 
 impl ReloadedCredentials {
     /// Credentials from this provider, which is what a chain made with these settings had.
     pub(super) fn new(settings: Settings, provider: Option<SharedCredentialsProvider>, calls: CallMeter) -> Self {
-        let state = State { provider, known: None, files: stamps(), loaded: Instant::now() };
+        let state = State { provider, known: None, files: stamps(), asked: Instant::now() };
         Self(Arc::new(Shared { settings, calls, are_refused: AtomicBool::new(false), state: Mutex::new(state) }))
     }
 
@@ -58,22 +65,46 @@ impl ReloadedCredentials {
     async fn provide(&self) -> Provided {
         let mut state = self.0.state.lock().await;
         self.reload_if_needed(&mut state).await;
-        if let Some(known) = state.known.as_ref().filter(|known| !expires_soon(known)) {
-            return Ok(known.clone());
+        if let Some(known) = state.known.clone().filter(|known| !expires_within(known, Duration::ZERO)) {
+            if expires_within(&known, BEFORE_EXPIRY) && state.asked.elapsed() >= RELOAD_PAUSE {
+                state.asked = Instant::now();
+                tokio::spawn(self.clone().replace(state.provider.clone(), state.asked));
+            }
+            return Ok(known);
         }
-        let none =
-            || aws_credential_types::provider::error::CredentialsError::not_loaded("no credentials are configured");
-        tokens_of_the_environment().await.iter().for_each(|token| keep_secret(token));
-        let provided = state.provider.as_ref().ok_or_else(none)?.provide_credentials().await?;
-        keep_secrets(&provided);
+        state.asked = Instant::now();
+        let provided = ask(state.provider.as_ref()).await;
+        if state.known.is_some() {
+            self.0.calls.credentials_renewed(provided.is_ok());
+        }
+        let provided = provided?;
         state.known = Some(provided.clone());
         Ok(provided)
+    }
+
+    /// Replaces credentials that expire soon. Where there are none, the earlier ones stay in use until they expire.
+    async fn replace(self, provider: Option<SharedCredentialsProvider>, asked: Instant) {
+        let provided = ask(provider.as_ref()).await;
+        self.0.calls.credentials_renewed(provided.is_ok());
+        match provided {
+            Ok(provided) => {
+                let mut state = self.0.state.lock().await;
+                // Those that were loaded meanwhile are newer.
+                if state.asked == asked {
+                    state.known = Some(provided);
+                }
+            }
+            Err(error) => tracing::warn!(
+                error = error_chain(&error),
+                "AWS credentials expire soon and cannot be renewed; continuing with them while they are valid"
+            ),
+        }
     }
 
     async fn reload_if_needed(&self, state: &mut State) {
         let files = stamps();
         let is_changed = files != state.files;
-        let is_refused = self.0.are_refused.load(Ordering::Relaxed) && state.loaded.elapsed() >= RELOAD_PAUSE;
+        let is_refused = self.0.are_refused.load(Ordering::Relaxed) && state.asked.elapsed() >= RELOAD_PAUSE;
         if !is_changed && !is_refused {
             return;
         }
@@ -93,16 +124,12 @@ impl ReloadedCredentials {
 
     async fn reload(&self, state: &mut State, files: Vec<FileStamp>) -> Result<(), String> {
         self.0.are_refused.store(false, Ordering::Relaxed);
-        (state.files, state.loaded) = (files, Instant::now());
+        (state.files, state.asked) = (files, Instant::now());
         let provider = connect::sdk_config(&self.0.settings).await.credentials_provider();
-        let loaded = match &provider {
-            Some(provider) => provider.provide_credentials().await.map_err(|error| error_chain(&error)),
-            None => Err("no credentials are configured".to_owned()),
-        };
+        let loaded = ask(provider.as_ref()).await.map_err(|error| error_chain(&error));
         self.0.calls.credentials_renewed(loaded.is_ok());
         match loaded {
             Ok(known) => {
-                keep_secrets(&known);
                 (state.provider, state.known) = (provider, Some(known));
                 Ok(())
             }
@@ -141,6 +168,18 @@ impl ProvideCredentials for SecretCredentials {
     }
 }
 
+/// Asks for credentials. Neither they nor the tokens that are exchanged for them show in any text.
+async fn ask(provider: Option<&SharedCredentialsProvider>) -> Provided {
+    tokens_of_the_environment().await.iter().for_each(|token| keep_secret(token));
+    let provided = provider.ok_or_else(none)?.provide_credentials().await?;
+    keep_secrets(&provided);
+    Ok(provided)
+}
+
+fn none() -> CredentialsError {
+    CredentialsError::not_loaded("no credentials are configured")
+}
+
 fn keep_secrets(credentials: &Credentials) {
     keep_secret(credentials.secret_access_key());
     credentials.session_token().iter().for_each(|token| keep_secret(token));
@@ -156,8 +195,8 @@ async fn tokens_of_the_environment() -> Vec<String> {
     tokens
 }
 
-fn expires_soon(credentials: &Credentials) -> bool {
-    credentials.expiry().is_some_and(|expiry| expiry <= SystemTime::now() + BEFORE_EXPIRY)
+fn expires_within(credentials: &Credentials, time: Duration) -> bool {
+    credentials.expiry().is_some_and(|expiry| expiry <= SystemTime::now() + time)
 }
 
 /// When a file was changed last, and its size. `None` where there is no such file.

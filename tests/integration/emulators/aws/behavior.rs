@@ -19,6 +19,10 @@ pub(crate) struct Behavior {
     pub(crate) access_key: Option<String>,
     /// The external ID that every role asks for.
     pub(crate) external_id: Option<String>,
+    /// The only token of a service account that it accepts; `None` for any.
+    pub(crate) service_account_token: Option<String>,
+    /// How long the credentials of a service account are valid.
+    pub(crate) credential_life: Duration,
 }
 
 impl Default for Behavior {
@@ -30,6 +34,8 @@ impl Default for Behavior {
             clock_behind: Duration::ZERO,
             access_key: None,
             external_id: None,
+            service_account_token: None,
+            credential_life: Duration::from_secs(3600),
         }
     }
 }

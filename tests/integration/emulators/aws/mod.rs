@@ -10,6 +10,7 @@ mod launch;
 mod policies;
 mod prices;
 mod router;
+mod service_accounts;
 mod sts;
 mod tests;
 mod types;
@@ -30,6 +31,7 @@ pub(crate) use behavior::{Behavior, Busy, GroupDetails, Launch, Override, Past, 
 pub(crate) use errors::error;
 pub(crate) use prices::PRICES;
 use router::AwsApi;
+pub(crate) use service_accounts::IssuedKey;
 
 /// An AWS endpoint of a simulated cloud. It stops when this is dropped.
 #[derive(Debug)]
@@ -49,6 +51,11 @@ impl Aws {
     /// Changes the behavior of the emulator.
     pub(crate) fn behavior(&self, change: impl FnOnce(&mut Behavior)) {
         change(&mut lock(&self.api.behavior));
+    }
+
+    /// The keys that service accounts got, oldest first.
+    pub(crate) fn issued(&self) -> Vec<IssuedKey> {
+        lock(&self.api.issued).clone()
     }
 
     /// The body of the response to this request, as it is now.

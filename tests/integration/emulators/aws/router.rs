@@ -13,6 +13,7 @@ use super::super::http_server::RequestHandler;
 use super::behavior::{Behavior, GroupDetails};
 use super::errors::{self, error};
 use super::prices::GET_PRODUCTS;
+use super::service_accounts::IssuedKey;
 
 /// The service whose error format a response has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +29,18 @@ pub(super) struct AwsApi {
     pub(super) core: EmulatorCore,
     pub(super) behavior: Mutex<Behavior>,
     pub(super) group_details: Mutex<BTreeMap<String, GroupDetails>>,
+    /// The keys that service accounts got.
+    pub(super) issued: Mutex<Vec<IssuedKey>>,
 }
 
 impl AwsApi {
     pub(super) fn new(simulated: Arc<Simulated>) -> Self {
-        Self { core: EmulatorCore::new(simulated), behavior: Mutex::default(), group_details: Mutex::default() }
+        Self {
+            core: EmulatorCore::new(simulated),
+            behavior: Mutex::default(),
+            group_details: Mutex::default(),
+            issued: Mutex::default(),
+        }
     }
 
     pub(super) fn behavior(&self) -> Behavior {
@@ -79,6 +87,10 @@ impl RequestHandler for AwsApi {
             let message = "The security token included in the request is invalid.";
             return Ok(error(403, "InvalidClientTokenId", message));
         }
+        if self.has_expired(signed_by) {
+            let message = "The security token included in the request is expired";
+            return Ok(error(403, "ExpiredToken", message));
+        }
         let answer = self.answer_to(request).await?;
         if clock_behind.is_zero() {
             return Ok(answer);
@@ -99,6 +111,9 @@ impl AwsApi {
         if let ["clusters", cluster, "node-groups", nodegroup] = path[..] {
             return self.describe_nodegroup(cluster, nodegroup).await;
         }
+        if let ["v1", "credentials"] = path[..] {
+            return Ok(self.pod_identity(request));
+        }
         if request.header("x-amz-target") == Some(GET_PRODUCTS) {
             return Ok(self.get_products(request));
         }
@@ -111,6 +126,7 @@ impl AwsApi {
             "SetDesiredCapacity" => self.set_desired_capacity(request).await,
             "TerminateInstanceInAutoScalingGroup" => self.terminate(request).await,
             "AssumeRole" => Ok(self.assume_role(request)),
+            "AssumeRoleWithWebIdentity" => Ok(self.assume_role_with_web_identity(request)),
             "GetCallerIdentity" => Ok(self.caller_identity(request)),
             "DescribeImages" => self.describe_images(request).await,
             "DescribeInstanceTypes" => self.describe_types(request).await,

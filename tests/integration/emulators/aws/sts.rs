@@ -41,7 +41,7 @@ fn reversed(text: &str) -> String {
     text.chars().rev().collect()
 }
 
-fn answer(action: &str, result: String) -> HttpResponse {
+pub(super) fn answer(action: &str, result: String) -> HttpResponse {
     let result = element(&format!("{action}Result"), result);
     let metadata = element("ResponseMetadata", text("RequestId", "00000000-0000-4000-9000-000000000001"));
     let body = format!(
