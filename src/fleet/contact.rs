@@ -12,6 +12,9 @@ use crate::cloud::ProviderId;
 
 /// A process that no Cluster Autoscaler has called for this long is a standby: only the leader calls.
 const STANDBY_AFTER: Duration = Duration::from_secs(10 * 60);
+/// A caller that was silent for this long may not have been the leader meanwhile: another replica changes the groups of a process
+/// that nobody calls. The leader's Lease lasts 15 s, and its loops begin every 10 s.
+const TAKEOVER_AFTER: Duration = Duration::from_secs(30);
 /// The Cluster Autoscaler asks about every node in every loop, which takes 10 s and seldom more than a minute.
 const ASKED_WITHIN: Duration = Duration::from_secs(5 * 60);
 /// The most nodes without a group that are remembered.
@@ -34,6 +37,8 @@ pub(super) struct Contact {
     began: Instant,
     /// Milliseconds from `began` to the last call, and one more. 0 before the first call.
     last: AtomicU64,
+    /// The same for the first call after the last silence.
+    resumed: AtomicU64,
     dialect: ArcSwapOption<&'static str>,
     unmatched: Mutex<HashMap<ProviderId, (Arc<str>, Instant)>>,
 }
@@ -43,6 +48,7 @@ impl Contact {
         Self {
             began: Instant::now(),
             last: AtomicU64::new(0),
+            resumed: AtomicU64::new(0),
             dialect: ArcSwapOption::empty(),
             unmatched: Mutex::default(),
         }
@@ -53,6 +59,9 @@ impl Contact {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
         let last = self.last.swap(now + 1, Ordering::AcqRel);
         let since = Duration::from_millis(now.saturating_sub(last.saturating_sub(1)));
+        if since > TAKEOVER_AFTER {
+            self.resumed.store(now + 1, Ordering::Release);
+        }
         since > STANDBY_AFTER
     }
 
@@ -72,9 +81,18 @@ impl Contact {
         LastCall { at, dialect: self.dialect.load().as_deref().copied(), is_standby: self.is_standby() }
     }
 
+    /// When calls resumed after a silence in which another replica may have changed the groups. `None` if there was none.
+    pub(super) fn resumed(&self) -> Option<Instant> {
+        self.moment(&self.resumed)
+    }
+
     fn last_called(&self) -> Option<Instant> {
-        let last = self.last.load(Ordering::Acquire).checked_sub(1)?;
-        Some(self.began + Duration::from_millis(last))
+        self.moment(&self.last)
+    }
+
+    fn moment(&self, milliseconds: &AtomicU64) -> Option<Instant> {
+        let after = milliseconds.load(Ordering::Acquire).checked_sub(1)?;
+        Some(self.began + Duration::from_millis(after))
     }
 
     /// Notes a node that looks like one of this source's and that no group lists.
@@ -117,6 +135,21 @@ mod tests {
         assert!(contact.called() && !contact.called());
         let last = contact.last_call();
         assert!(!last.is_standby && last.at.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_resume_after_a_silence_that_is_longer_than_a_lease() {
+        let contact = Contact::new();
+        contact.called();
+        tokio::time::advance(TAKEOVER_AFTER).await;
+        contact.called();
+        assert_eq!(contact.resumed(), None);
+        tokio::time::advance(TAKEOVER_AFTER + Duration::from_secs(1)).await;
+        let resumed = Instant::now();
+        contact.called();
+        tokio::time::advance(Duration::from_secs(10)).await;
+        contact.called();
+        assert_eq!(contact.resumed(), Some(resumed));
     }
 
     #[tokio::test(start_paused = true)]

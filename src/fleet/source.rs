@@ -113,9 +113,13 @@ impl Source {
         self.watched.borrow().good.map(|good| good.elapsed())
     }
 
-    /// Whether it is due for a listing.
+    /// Whether it is due for a listing. It is also due if another replica may have led since its oldest page was requested:
+    /// what that one is deleting is not known here.
     pub(super) fn is_old(&self) -> bool {
-        self.age().is_none_or(|age| age > self.rhythm.interval())
+        let good = self.watched.borrow().good;
+        let resumed = self.rhythm.contact.resumed();
+        let is_before = |good: Instant| resumed.is_some_and(|resumed| good < resumed);
+        good.is_none_or(|good| good.elapsed() > self.rhythm.interval() || is_before(good))
     }
 
     /// How old it may be before `Refresh` fails. A source that cannot be read is not at rest.

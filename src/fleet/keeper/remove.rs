@@ -141,16 +141,22 @@ impl Keeper {
         }
         let mut deletions: Vec<Removal> = deletions.into_iter().filter(|removal| removal.request.commit()).collect();
         while !deletions.is_empty() {
-            let ids = self.still_there(&deletions);
-            if ids.is_empty() {
+            let before = self.still_there(&deletions);
+            if before.is_empty() {
                 return deletions.into_iter().for_each(|removal| removal.request.respond(Ok(())));
             }
             let unused = fresh.take();
-            let outcome = match self.fresh_or(unused, attempts).await {
-                Ok(fresh) => self.write_deletion(fresh, &ids, false).await,
+            let read = match self.fresh_or(unused, attempts).await {
+                Ok(read) => read,
                 Err(error) => return respond_all(requests(deletions), &error),
             };
-            match outcome {
+            // Judged again after the read: an instance that another client is deleting meanwhile is not deleted twice.
+            let ids = self.still_there(&deletions);
+            if ids.is_empty() {
+                *fresh = Some(read);
+                return deletions.into_iter().for_each(|removal| removal.request.respond(Ok(())));
+            }
+            match self.write_deletion(read, &ids, false).await {
                 Ok((deletion, outcome)) => {
                     let lost = deletion.refused.iter().find(|(_, error)| error.outcome_unknown());
                     if let Some((_, error)) = lost {

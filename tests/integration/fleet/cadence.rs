@@ -72,3 +72,22 @@ async fn a_standby_is_listed_seldom_and_its_first_call_waits_for_a_listing() {
     call(&fixture).await;
     assert_eq!(fixture.target("g"), 6, "the next listing by itself was 95 s away");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_after_half_a_minute_of_silence_lists_what_another_replica_may_have_changed() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
+    let sees = async |silence: Duration, capacity: u32| {
+        sleep(REST).await;
+        call(&fixture).await;
+        sleep(silence).await;
+        let listed = fixture.calls(CallKind::List);
+        fixture.until("a listing has just been made", |fixture| fixture.calls(CallKind::List) > listed).await;
+        sleep(Duration::from_secs(1)).await;
+        fixture.cloud().set_desired_externally("g", capacity).expect("exists");
+        call(&fixture).await;
+        fixture.fleet.refresh(Instant::now() + Duration::from_secs(5)).await.expect("fresh");
+        fixture.target("g") == capacity
+    };
+    assert!(!sees(Duration::ZERO, 5).await, "the caller is the leader, and the next listing is 19 s away");
+    assert!(sees(Duration::from_secs(31), 6).await);
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
+use headcount::cloud::{Cloud as _, InstanceState, ProviderId, SharedCloud, WritableCloud as _};
 use headcount::clouds::simulated::{
     Accounting, CallFault, CallKind, DeleteOutcome, GroupPlan, LaunchOutcome, Overlap, Pick, PlannedFailure, ReadFault,
 };
@@ -215,5 +215,32 @@ async fn the_accounting_is_learned_even_if_the_first_read_after_a_deletion_fails
             matches!(&refused, Err(FleetError::Refused { refusal: returned, .. }) if *returned == refusal),
             "{refused:?}"
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_another_process_deletes_meanwhile_is_not_deleted_twice() {
+    for (kind, plan) in kinds() {
+        let plan = plan.sized(0, 10, 4).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(4)));
+        let fixture = Fixture::with([plan]).await;
+        fixture.increase("g", 1).await.expect(kind);
+        fixture.until("it has failed", |fixture| fixture.failed("g").len() == 1).await;
+        let victim = fixture.instances("g", InstanceState::Running)[0].clone();
+        let both = [fixture.failed("g")[0].clone(), victim.clone()];
+        // The capacity is lowered by the placeholder first. The other process deletes the instance during that call.
+        let slow = CallFault::Slow(Duration::from_secs(1));
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), Some("g"), 1, slow));
+        let other = async {
+            let lowers = |fixture: &Fixture| fixture.calls(CallKind::SetCapacity) == 2;
+            fixture.until("the capacity is being lowered", lowers).await;
+            let basis = fixture.cloud().observe(&"g".into()).await.expect("no fault").expect("exists");
+            fixture.cloud().delete_instances(&basis, std::slice::from_ref(&victim)).await.expect("accepted");
+        };
+        let (outcome, ()) = tokio::join!(fixture.delete("g", &both), other);
+        outcome.expect(kind);
+        assert_eq!(fixture.calls(CallKind::DeleteInstances), 1, "{kind}: the other process has made the one call");
+        fixture.until("it is gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
+        assert_eq!(fixture.instances("g", InstanceState::Running).len(), 3, "{kind}");
+        fixture.no_instance_was_killed();
     }
 }

@@ -18,6 +18,9 @@ const LATE: Duration = Duration::from_millis(20);
 /// For how long the failure of an operation may not show after a poll of it failed.
 const POLLS_MISSED: Duration = Duration::from_secs(60);
 
+/// For how long a process may be silent that need not list its groups again when it is called.
+const NOT_LISTED_AGAIN: Duration = Duration::from_secs(40);
+
 /// The caller.
 pub(super) struct Autoscaler {
     rng: Rng,
@@ -144,11 +147,9 @@ impl Autoscaler {
     /// failed a moment ago, where operations cannot be polled: the capacity that the cloud took back looks like a read that lags.
     fn check_minimum(&self, world: &World, group: &str, before: u32, accepted: usize) -> Result<(), Violation> {
         let snapshot = world.fleet.snapshot();
-        let Some((_, view)) =
-            snapshot.group(group).filter(|_| self.is_exclusive && accepted > 0 && !are_polls_failing(world))
-        else {
-            return Ok(());
-        };
+        let is_checked =
+            self.is_exclusive && accepted > 0 && !are_polls_failing(world) && !was_handed_over(world, group);
+        let Some((_, view)) = snapshot.group(group).filter(|_| is_checked) else { return Ok(()) };
         let left = before.saturating_sub(u32::try_from(accepted).unwrap_or(u32::MAX));
         // An instance whose deletion fails meanwhile is still reported as Deleting, although it is live.
         if view.status.target < view.min && left < view.min && kept(world, group) < view.min {
@@ -241,6 +242,17 @@ fn check_trouble_is_own(world: &World, group: &str, began: Duration, error: &Fle
     Err(Violation::of("law 8", format!("{group}: {error}, and no call for it met anything")))
 }
 
+/// Whether another process deleted instances of this group within the time in which a new leader may not list it again.
+fn was_handed_over(world: &World, group: &str) -> bool {
+    let since = world.cloud.elapsed().saturating_sub(NOT_LISTED_AGAIN);
+    world.cloud.faults(|faults| {
+        let is_deletion = |call: &&Call| {
+            call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group) && call.at >= since
+        };
+        faults.calls().filter(is_deletion).any(|call| !world.has_named(&call.detail))
+    })
+}
+
 /// The capacity of a group in the cloud itself, without the instances being deleted.
 fn kept(world: &World, group: &str) -> u32 {
     world.cloud.world(|world, _| {
@@ -282,7 +294,6 @@ fn listed(world: &World, group: &str, state: InstanceState) -> Option<(u32, Vec<
     Some((view.min, in_state.map(|reported| reported.id.clone()).collect()))
 }
 
-/// The instances that failed to be created.
 /// Whether a poll has failed lately.
 fn are_polls_failing(world: &World) -> bool {
     let since = world.cloud.elapsed().saturating_sub(POLLS_MISSED);
@@ -291,6 +302,7 @@ fn are_polls_failing(world: &World) -> bool {
     })
 }
 
+/// The instances that failed to be created.
 fn failed(world: &World, group: &str) -> Option<Vec<NamedNode>> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;

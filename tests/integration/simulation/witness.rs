@@ -79,6 +79,13 @@ impl Seen {
         self.deletions.lock().expect("no process panics").get(id).copied().unwrap_or_default()
     }
 
+    /// Whether it asked for the deletion of one of these, which are named as in the log of the cloud's calls.
+    pub(super) fn has_named(&self, names: &str) -> bool {
+        let deletions = self.deletions.lock().expect("no process panics");
+        let mut asked = deletions.keys().filter_map(|id| id.as_str().rsplit('/').next());
+        asked.any(|id| names.split(' ').any(|name| name == id))
+    }
+
     /// Law 2: each write to a group follows a read of it by the same process.
     pub(super) fn check_reads_before_writes(&self) -> Result<(), Violation> {
         let groups = self.groups.lock().expect("no process panics");

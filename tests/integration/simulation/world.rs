@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::{ProviderId, SharedCloud};
-use headcount::clouds::simulated::{CallFault, CallKind, Faults, Simulated};
+use headcount::clouds::simulated::{Call, CallFault, CallKind, Faults, Simulated};
 use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::sync::watch;
@@ -26,6 +26,10 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(40 * 60);
 const AFTER_CRASH: Duration = Duration::from_secs(45);
 /// How long an Auto Scaling group tolerates a surplus, and how long a call about it may take.
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
+
+/// How close together two processes name the same instance that cannot know of each other's deletion: the read before it and the
+/// write itself take up to 1.5 s each.
+const SAME_TIME: Duration = Duration::from_secs(3);
 
 /// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may lag, and
 /// the reads themselves.
@@ -204,7 +208,9 @@ impl World {
             |at: Duration| self.crashes.borrow().iter().any(|crash| *crash <= at && at <= *crash + AFTER_CRASH);
         let mut killed = self.cloud.killed_unnamed();
         killed.retain(|killed| {
-            let excused = after_crash(killed.at) || self.was_blocked(&killed.group, killed.at);
+            let excused = after_crash(killed.at)
+                || self.was_blocked(&killed.group, killed.at)
+                || self.was_named_by_both(&killed.group, killed.at);
             !(killed.id.as_str().starts_with("aws:") && excused)
         });
         match killed.first() {
@@ -223,6 +229,26 @@ impl World {
         })
     }
 
+    /// Whether two processes named the same instance at the same time, shortly before. AWS lowers the desired capacity for each
+    /// termination of an instance (autoscaler #2930).
+    fn was_named_by_both(&self, group: &str, at: Duration) -> bool {
+        if Rc::strong_count(&self.ledger) == 1 {
+            return false;
+        }
+        self.cloud.faults(|faults| {
+            let is_deletion = |call: &&Call| {
+                let is_recent = call.at <= at && at <= call.at + AFTER_CRASH;
+                call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group) && is_recent
+            };
+            let deletions: Vec<&Call> = faults.calls().filter(is_deletion).collect();
+            deletions.iter().enumerate().any(|(number, first)| {
+                let soon = deletions.iter().skip(number + 1).filter(|call| call.at <= first.at + SAME_TIME);
+                let names: BTreeSet<&str> = first.detail.split(' ').collect();
+                soon.into_iter().any(|call| call.detail.split(' ').any(|name| names.contains(name)))
+            })
+        })
+    }
+
     /// Law 2: before each write to a group there is a read of it, later than the write before.
     pub(super) fn check_reads_before_writes(&self) -> Result<(), Violation> {
         self.seen.iter().try_for_each(|seen| seen.check_reads_before_writes())
@@ -231,6 +257,12 @@ impl World {
     /// How many times the process that runs asked for the deletion of this instance.
     pub(super) fn deletions(&self, id: &ProviderId) -> usize {
         self.seen.last().map_or(0, |seen| seen.deletions(id))
+    }
+
+    /// Whether the process that runs, or one that crashed in its place, asked for the deletion of one of these, which are named
+    /// as in the log of the cloud's calls.
+    pub(super) fn has_named(&self, names: &str) -> bool {
+        self.seen.iter().any(|seen| seen.has_named(names))
     }
 
     /// The writes of the process that runs.
