@@ -7,18 +7,24 @@ use crate::cloud::{CloudError, DeniedCall};
 const ANY_TYPE: &str = "m5.large";
 /// An image that does not exist. Whoever may read images learns that.
 const NO_IMAGE: &str = "ami-00000000000000000";
+/// A launch template that does not exist.
+const NO_TEMPLATE: &str = "lt-00000000000000000";
 
 impl Aws {
     /// Makes each call once, about things that need not exist, and returns those that are not permitted.
     pub(super) async fn all_denied_calls(&self) -> Vec<DeniedCall> {
         let (scaling, ec2, eks) = (&self.groups.scaling, &self.launches.ec2, &self.launches.eks);
-        let types = [ANY_TYPE.to_owned()];
+        let (types, templates) = ([ANY_TYPE.to_owned()], [NO_TEMPLATE.to_owned()]);
         let mut tried: Vec<(Option<CloudError>, &str)> = vec![
             (
                 ec2.describe_instance_types(&types, None).await.err(),
                 "templates rely on tables, which lack newer instance types",
             ),
             (ec2.describe_image(NO_IMAGE).await.err(), "templates assume the architecture and volumes of usual images"),
+            (
+                ec2.describe_launch_templates(&templates, None).await.err(),
+                "each launch template is read with a call of its own",
+            ),
         ];
         if let Some(group) = self.groups.any_group() {
             let activities = scaling.describe_scaling_activities(group.as_str(), None).await;
@@ -61,11 +67,13 @@ mod tests {
         assert!(aws.denied_calls().await.is_empty());
         fake.fail("DescribeScalingActivities", "AccessDenied", "not allowed", 403);
         fake.fail("DescribeImages", "InvalidAMIID.NotFound", "no such image", 400);
+        fake.fail("DescribeLaunchTemplates", "UnauthorizedOperation", "not allowed", 403);
         fake.fail("DescribeInstanceTypes", "UnauthorizedOperation", "not allowed", 403);
         let denied = aws.denied_calls().await;
         let found: Vec<String> = denied.iter().map(|call| format!("{}: {}", call.error, call.loss)).collect();
-        assert_eq!(found.len(), 2, "{found:#?}");
+        assert_eq!(found.len(), 3, "{found:#?}");
         assert!(found[0].contains("DescribeInstanceTypes") && found[0].contains("rely on tables"), "{found:#?}");
-        assert!(found[1].contains("DescribeScalingActivities") && found[1].contains("15 minutes"), "{found:#?}");
+        assert!(found[1].contains("DescribeLaunchTemplates") && found[1].contains("a call of its own"), "{found:#?}");
+        assert!(found[2].contains("DescribeScalingActivities") && found[2].contains("15 minutes"), "{found:#?}");
     }
 }

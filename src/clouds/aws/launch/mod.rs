@@ -8,10 +8,12 @@ mod fingerprint;
 mod instance_types;
 mod merged;
 mod nodegroups;
+mod parameters;
 mod requirements;
 mod resolve;
 mod settings;
 pub(super) mod tags;
+mod template_versions;
 mod user_data;
 mod volumes;
 
@@ -19,10 +21,11 @@ use std::sync::Arc;
 
 pub(super) use self::fingerprint::launch_fingerprint;
 use self::nodegroups::{NodegroupDetails, NodegroupKey};
-use self::resolve::LaunchParameters;
+use self::parameters::LaunchParameters;
 pub(super) use self::settings::LaunchSettings;
 use self::settings::TemplateVersion;
 pub(super) use self::tags::hints;
+use self::template_versions::VersionNumbers;
 pub(super) use self::user_data::parse as parse_user_data;
 use self::volumes::ImageDetails;
 use super::sdk::api::{AutoScalingApi, Ec2Api, EksApi};
@@ -38,6 +41,7 @@ pub(super) struct Launches {
     pub(super) eks: Arc<dyn EksApi>,
     configurations: Cache<String, Arc<LaunchParameters>>,
     templates: Cache<TemplateVersion, Arc<LaunchParameters>>,
+    version_numbers: VersionNumbers,
     images: Cache<String, Option<Arc<ImageDetails>>>,
     types_by_requirements: Cache<String, Arc<[String]>>,
     nodegroups: Cache<NodegroupKey, Arc<NodegroupDetails>>,
@@ -60,6 +64,7 @@ impl Launches {
             eks,
             configurations: Cache::default(),
             templates: Cache::default(),
+            version_numbers: VersionNumbers::default(),
             images: Cache::default(),
             types_by_requirements: Cache::default(),
             nodegroups: Cache::default(),

@@ -2,66 +2,21 @@
 
 use std::sync::Arc;
 
-use aws_sdk_ec2::types::{
-    ArchitectureType, InstanceRequirementsRequest, LaunchTemplateCpuOptions, MarketType, ResponseLaunchTemplateData,
-    VirtualizationType,
-};
+use aws_sdk_ec2::types::{ArchitectureType, InstanceRequirementsRequest, VirtualizationType};
 
-use super::super::sdk::cache::{FAILED_TTL, IMMUTABLE_TTL, MOVING_TTL, RESOLVED_TTL};
+use super::super::sdk::cache::{FAILED_TTL, IMMUTABLE_TTL, RESOLVED_TTL};
 use super::Launches;
 use super::merged::{MergedLaunch, ResolvedLaunch};
 use super::nodegroups::NodegroupDetails;
-use super::requirements;
-use super::settings::{LaunchMethod, LaunchOption, LaunchSettings, TemplateVersion};
-use super::user_data::UserData;
-use super::volumes::{self, ImageDetails, Volume, ephemeral_bytes, is_bottlerocket, is_of_eks};
+use super::parameters::LaunchParameters;
+use super::settings::{LaunchMethod, LaunchOption, LaunchSettings};
+use super::volumes::{ImageDetails, ephemeral_bytes, is_bottlerocket, is_of_eks};
 use crate::cloud::{CloudError, LaunchSpec};
 
 /// Most instance types of one group. EC2 has fewer, so the smallest type is never cut off.
 const TYPES_MAX: usize = 2_000;
 /// Most pages of instance types that satisfy requirements.
 const PAGES_MAX: usize = 50;
-/// Types of network interfaces that have an EFA device.
-const EFA_INTERFACES: [&str; 2] = ["efa", "efa-only"];
-
-/// The parameters that a launch template or a launch configuration sets for new instances.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct LaunchParameters {
-    instance_type: Option<String>,
-    requirements: Option<InstanceRequirementsRequest>,
-    image: Option<String>,
-    volumes: Vec<Volume>,
-    cpus_max: Option<u32>,
-    efa_interfaces: u32,
-    is_spot: bool,
-    user_data: UserData,
-}
-
-impl From<&ResponseLaunchTemplateData> for LaunchParameters {
-    fn from(data: &ResponseLaunchTemplateData) -> Self {
-        let is_efa = |kind: Option<&str>| kind.is_some_and(|kind| EFA_INTERFACES.contains(&kind));
-        let efa = data.network_interfaces().iter().filter(|interface| is_efa(interface.interface_type()));
-        Self {
-            instance_type: data.instance_type.as_ref().map(|name| name.as_str().to_owned()),
-            requirements: data.instance_requirements.as_ref().map(requirements::of_template),
-            image: data.image_id.clone(),
-            volumes: volumes::of_template(data.block_device_mappings()),
-            cpus_max: data.cpu_options.as_ref().and_then(cpus),
-            efa_interfaces: u32::try_from(efa.count()).unwrap_or(u32::MAX),
-            is_spot: data
-                .instance_market_options
-                .as_ref()
-                .is_some_and(|options| options.market_type == Some(MarketType::Spot)),
-            user_data: UserData::read(data.user_data()),
-        }
-    }
-}
-
-/// The vCPUs that CPU options set. Needs both options: if one is missing, the instance type has its own default.
-fn cpus(options: &LaunchTemplateCpuOptions) -> Option<u32> {
-    let positive = |number: Option<i32>| u32::try_from(number?).ok().filter(|number| *number > 0);
-    positive(options.core_count)?.checked_mul(positive(options.threads_per_core)?)
-}
 
 impl Launches {
     /// What a new instance of the group would be launched from.
@@ -168,30 +123,8 @@ impl Launches {
         let missing =
             || CloudError::not_found("DescribeLaunchConfigurations", name, "the launch configuration does not exist");
         let described = described.ok_or_else(missing)?;
-        let data = Arc::new(LaunchParameters {
-            instance_type: described.instance_type.clone().filter(|name| !name.is_empty()),
-            image: described.image_id.clone().filter(|id| !id.is_empty()),
-            volumes: volumes::of_configuration(described.block_device_mappings()),
-            is_spot: described.spot_price.as_ref().is_some_and(|price| !price.is_empty()),
-            user_data: UserData::read(described.user_data()),
-            ..LaunchParameters::default()
-        });
+        let data = Arc::new(LaunchParameters::from(&described));
         self.configurations.put(key, Arc::clone(&data), IMMUTABLE_TTL);
-        Ok(data)
-    }
-
-    async fn launch_template(&self, template: &TemplateVersion) -> Result<Arc<LaunchParameters>, CloudError> {
-        if let Some(data) = self.templates.get(template) {
-            return Ok(data);
-        }
-        let described = self.ec2.describe_launch_template_version(&template.key, &template.version).await?;
-        let data = described.and_then(|described| described.launch_template_data).ok_or_else(|| {
-            let message = format!("the launch template has no version {}", template.version);
-            CloudError::not_found("DescribeLaunchTemplateVersions", template.key.as_str(), message)
-        })?;
-        let data = Arc::new(LaunchParameters::from(&data));
-        let ttl = if template.is_fixed() { IMMUTABLE_TTL } else { MOVING_TTL };
-        self.templates.put(template.clone(), Arc::clone(&data), ttl);
         Ok(data)
     }
 

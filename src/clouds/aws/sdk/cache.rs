@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// For `$Latest` and `$Default` of a launch template. A version that they move to must show within 90 s, and the node template
-/// of a source that is listed every 60 s is built anew as rarely. Groups that share a launch template share the call.
+/// of a source that is listed every 60 s is rebuilt as rarely. All groups share the call.
 pub(in crate::clouds::aws) const MOVING_TTL: Duration = Duration::from_secs(20);
 /// For the types that satisfy requirements.
 pub(in crate::clouds::aws) const RESOLVED_TTL: Duration = Duration::from_secs(5 * 60);
@@ -18,6 +18,8 @@ pub(in crate::clouds::aws) const NODEGROUP_TTL: Duration = Duration::from_secs(6
 pub(in crate::clouds::aws) const IMMUTABLE_TTL: Duration = Duration::from_secs(60 * 60);
 /// For optional details that could not be read, until they are read again.
 pub(in crate::clouds::aws) const FAILED_TTL: Duration = Duration::from_secs(60);
+/// For a call that all groups share and that failed: a group that needs it earlier gets the same error.
+pub(in crate::clouds::aws) const FAILED_CALL_TTL: Duration = Duration::from_secs(5);
 /// How long the batch form of a call is not used after AWS refused it as unknown.
 pub(in crate::clouds::aws) const UNKNOWN_FORM_TTL: Duration = Duration::from_secs(10 * 60);
 

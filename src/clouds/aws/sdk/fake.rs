@@ -1,6 +1,6 @@
 //! An AWS in memory for the unit tests. It keeps groups, records calls and returns the failures that a test asks for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -10,11 +10,12 @@ use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScaling
 use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
 use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, InstanceRefresh, LaunchConfiguration, ScalingPolicy};
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
+use aws_sdk_ec2::operation::describe_launch_templates::DescribeLaunchTemplatesOutput;
 use aws_sdk_ec2::operation::describe_spot_price_history::DescribeSpotPriceHistoryOutput;
 use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
 use aws_sdk_ec2::types::{
     ArchitectureType, Image, InstanceRequirementsRequest, InstanceType, InstanceTypeInfo,
-    InstanceTypeInfoFromInstanceRequirements, LaunchTemplateVersion, MemoryInfo, SpotPrice, VCpuInfo,
+    InstanceTypeInfoFromInstanceRequirements, LaunchTemplate, LaunchTemplateVersion, MemoryInfo, SpotPrice, VCpuInfo,
     VirtualizationType,
 };
 use aws_sdk_eks::types::Nodegroup;
@@ -32,6 +33,8 @@ pub(in crate::clouds::aws) struct State {
     pub(in crate::clouds::aws) configurations: HashMap<String, LaunchConfiguration>,
     /// By `name@version`.
     pub(in crate::clouds::aws) templates: HashMap<String, LaunchTemplateVersion>,
+    /// IDs of launch templates that DescribeLaunchTemplates leaves out.
+    pub(in crate::clouds::aws) hidden_templates: HashSet<String>,
     pub(in crate::clouds::aws) images: HashMap<String, Image>,
     pub(in crate::clouds::aws) nodegroups: HashMap<String, Nodegroup>,
     pub(in crate::clouds::aws) activities: Vec<Activity>,
@@ -227,6 +230,35 @@ impl Ec2Api for Fake {
         }
         let message = format!("The following supplied instance types do not exist: [{}]", unknown.join(", "));
         Err(fault("DescribeInstanceTypes", "types", "InvalidInstanceType", &message, 400))
+    }
+
+    async fn describe_launch_templates(
+        &self,
+        ids: &[String],
+        token: Option<String>,
+    ) -> Result<DescribeLaunchTemplatesOutput, CloudError> {
+        assert!((1..=200).contains(&ids.len()), "AWS takes 1 to 200 IDs");
+        let number = |state: &State, id: &String, version: &str| {
+            state.templates.get(&format!("{id}@{version}")).and_then(|described| described.version_number)
+        };
+        let (described, missing) = self.call("DescribeLaunchTemplates", &ids.join(","), |state| {
+            let exists = |id: &&String| state.templates.keys().any(|key| key.split('@').next() == Some(id.as_str()));
+            let missing = ids.iter().find(|id| !exists(id)).cloned();
+            let template = |id: &String| {
+                LaunchTemplate::builder()
+                    .launch_template_id(id)
+                    .set_default_version_number(number(state, id, "$Default"))
+                    .set_latest_version_number(number(state, id, "$Latest"))
+                    .build()
+            };
+            let shown = ids.iter().filter(|id| !state.hidden_templates.contains(*id)).map(template);
+            let (templates, next) = page(&shown.collect::<Vec<_>>(), token, state.page);
+            let output = DescribeLaunchTemplatesOutput::builder().set_launch_templates(Some(templates));
+            (output.set_next_token(next).build(), missing)
+        })?;
+        let Some(missing) = missing else { return Ok(described) };
+        let message = format!("The specified launch template, with template ID {missing}, does not exist.");
+        Err(fault("DescribeLaunchTemplates", &missing, "InvalidLaunchTemplateId.NotFound", &message, 400))
     }
 
     async fn describe_launch_template_version(

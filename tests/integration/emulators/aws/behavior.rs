@@ -65,7 +65,7 @@ pub(crate) struct GroupDetails {
     pub(crate) image_name: String,
     /// The image's platform: `windows`, in lower case, or none.
     pub(crate) platform: Option<String>,
-    /// The version of the launch template that it names.
+    /// The version of the launch template that the group names: `$Default` and `$Latest` are the last version.
     pub(crate) version: String,
     /// The AMI type of a managed node group in EKS.
     pub(crate) ami_type: String,

@@ -7,6 +7,7 @@ use super::super::core::ReadScope;
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
 use super::super::shown::{ShownGroup, ShownInstance};
 use super::behavior::{GroupDetails, Launch, Override, Requirements};
+use super::launch_templates::template_id;
 use super::router::{AwsApi, Service};
 use super::xml::{element, members, perhaps, scaling_answer, text};
 
@@ -159,7 +160,12 @@ fn suspended(group: &ShownGroup, details: &GroupDetails) -> Vec<String> {
 
 fn launch(group: &ShownGroup, details: &GroupDetails) -> String {
     let name = group.name();
-    let template = text("LaunchTemplateName", name) + &text("Version", &details.version);
+    let template = [
+        text("LaunchTemplateId", template_id(name)),
+        text("LaunchTemplateName", name),
+        text("Version", &details.version),
+    ];
+    let template = template.concat();
     let mut overrides: Vec<Override> = details.overrides.clone();
     let weight = weight(group).map(|units| units.to_string());
     if overrides.is_empty() && (group.plan.instance_types.len() > 1 || weight.is_some()) {

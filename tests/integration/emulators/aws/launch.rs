@@ -1,36 +1,17 @@
-//! Launch templates, launch configurations and images of groups. They have the name of the group.
+//! Launch configurations and images of groups. A launch configuration has the name of its group.
 
 use headcount::clouds::simulated::CallKind;
 
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
-use super::behavior::{GroupDetails, Launch};
+use super::behavior::Launch;
 use super::errors::ec2_error;
 use super::router::{AwsApi, Service};
 use super::xml::{ec2_answer, element, items, members, perhaps, scaling_answer, text};
 
-const ROOT: &str = "/dev/xvda";
+/// The root device of images, launch configurations and launch templates.
+pub(super) const ROOT: &str = "/dev/xvda";
 
 impl AwsApi {
-    pub(super) async fn describe_launch_template_versions(&self, request: &Request) -> HandlerResult {
-        let name =
-            request.field("LaunchTemplateName").or_else(|| request.field("LaunchTemplateId")).unwrap_or_default();
-        let types = self.types_of(Service::Ec2, &name).await?;
-        let details = self.group_details(&name);
-        let Some(types) = types.filter(|_| details.launch == Launch::Template) else {
-            let message = format!("The specified launch template, with template name {name}, does not exist.");
-            return Ok(ec2_error(400, "InvalidLaunchTemplateName.NotFoundException", &message));
-        };
-        let version = [
-            text("launchTemplateId", "lt-0123456789abcdef0"),
-            text("launchTemplateName", &name),
-            text("versionNumber", 1),
-            text("defaultVersion", true),
-            element("launchTemplateData", data(&types, &details)),
-        ];
-        let result = items("launchTemplateVersionSet", [version.concat()]);
-        Ok(HttpResponse::xml(200, ec2_answer("DescribeLaunchTemplateVersions", result)))
-    }
-
     pub(super) async fn describe_launch_configurations(&self, request: &Request) -> HandlerResult {
         let names = request.fields("LaunchConfigurationNames.member");
         let mut found = Vec::new();
@@ -85,7 +66,7 @@ impl AwsApi {
     }
 
     /// The instance types of the group of that name.
-    async fn types_of(
+    pub(super) async fn types_of(
         &self,
         service: Service,
         name: &str,
@@ -95,30 +76,4 @@ impl AwsApi {
         })
         .await
     }
-}
-
-fn data(types: &[String], details: &GroupDetails) -> String {
-    let disk = text("deviceName", ROOT) + &element("ebs", text("volumeSize", details.disk_gib));
-    let made_of = match details.requirements {
-        Some(wanted) => {
-            let cpus = text("min", wanted.cpus_min) + &text("max", wanted.cpus_max);
-            let memory = element("memoryMiB", text("min", wanted.memory_mib_min));
-            element("instanceRequirements", element("vCpuCount", cpus) + &memory)
-        }
-        None => text("instanceType", types.first().map_or("", String::as_str)),
-    };
-    let user_data = aws_smithy_types::base64::encode(&details.user_data);
-    let interface = |index: u32| text("deviceIndex", index) + &text("interfaceType", "efa");
-    let options = details
-        .cpu_options
-        .map(|(cores, threads)| element("cpuOptions", text("coreCount", cores) + &text("threadsPerCore", threads)));
-    [
-        made_of,
-        text("imageId", &details.image),
-        items("blockDeviceMappingSet", [disk]),
-        perhaps("userData", Some(user_data).filter(|encoded| !encoded.is_empty())),
-        items("networkInterfaceSet", (0..details.efa_interfaces).map(interface)),
-        options.unwrap_or_default(),
-    ]
-    .concat()
 }

@@ -7,6 +7,7 @@ mod eks;
 mod errors;
 mod groups;
 mod launch;
+mod launch_templates;
 mod policies;
 mod prices;
 mod router;
@@ -29,6 +30,7 @@ use super::http_server::HttpServer;
 
 pub(crate) use behavior::{Behavior, Busy, GroupDetails, Launch, Override, Past, Requirements};
 pub(crate) use errors::error;
+pub(crate) use launch_templates::template_id;
 pub(crate) use prices::PRICES;
 use router::AwsApi;
 pub(crate) use service_accounts::IssuedKey;

@@ -31,6 +31,8 @@ pub(super) struct AwsApi {
     pub(super) group_details: Mutex<BTreeMap<String, GroupDetails>>,
     /// The keys that service accounts got.
     pub(super) issued: Mutex<Vec<IssuedKey>>,
+    /// The data of all versions of each launch template, by name.
+    pub(super) template_versions: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 impl AwsApi {
@@ -40,6 +42,7 @@ impl AwsApi {
             behavior: Mutex::default(),
             group_details: Mutex::default(),
             issued: Mutex::default(),
+            template_versions: Mutex::default(),
         }
     }
 
@@ -132,6 +135,7 @@ impl AwsApi {
             "DescribeInstanceTypes" => self.describe_types(request).await,
             "DescribeSpotPriceHistory" => Ok(self.describe_spot_prices(request)),
             "DescribeLaunchTemplateVersions" => self.describe_launch_template_versions(request).await,
+            "DescribeLaunchTemplates" => self.describe_launch_templates(request).await,
             "GetInstanceTypesFromInstanceRequirements" => self.types_satisfying(request).await,
             other => Ok(error(400, "InvalidAction", &format!("The action {other} is not valid for this endpoint."))),
         }

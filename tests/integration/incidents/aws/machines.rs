@@ -166,6 +166,9 @@ async fn asg_launch_template_default_moves() {
         let shows = async |client: &mut Client| allocatable(client, name).await.0 == "8";
         setup.client.until_within(Duration::from_secs(90), "the new type shows", shows).await;
     }
+    let calls = |action: &str| setup.emulator.requests_with("POST", &format!("Action={action}&")).len();
+    assert_eq!(calls("DescribeLaunchTemplateVersions"), 4, "each version once");
+    assert_ne!(calls("DescribeLaunchTemplates"), 0, "it shows that they moved");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use k8s_pb::api::core::v1::Node;
 use prost::Message;
 use tonic::{Code, Request};
 
-use crate::emulators::aws::Launch;
+use crate::emulators::aws::{Launch, template_id};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
 use crate::incidents::aws::{aws, group};
@@ -35,7 +35,7 @@ async fn template_never_empty() {
     aws.group_details("neither", |details| details.launch = Launch::Nothing);
     // The image says how large the root volume is, where the template does not.
     aws.group_details("image", |details| details.image = "ami-missing".to_owned());
-    aws.hold("POST", "LaunchTemplateName=slow", HoldPoint::BeforeEffect);
+    aws.hold("POST", &format!("LaunchTemplateId={}", template_id("slow")), HoldPoint::BeforeEffect);
     let mut setup = Setup::open(aws).await;
     let client = &mut setup.client;
     for (group, reason) in [

@@ -2,13 +2,14 @@
 //! `deploy/aws-iam-policy.json`. A test compares them.
 
 /// The actions that read. For these, EC2 and EC2 Auto Scaling accept no resource but `*`.
-pub const READ_ACTIONS: [&str; 8] = [
+pub const READ_ACTIONS: [&str; 9] = [
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeLaunchConfigurations",
     "autoscaling:DescribeScalingActivities",
     "ec2:DescribeImages",
     "ec2:DescribeInstanceTypes",
     "ec2:DescribeLaunchTemplateVersions",
+    "ec2:DescribeLaunchTemplates",
     "ec2:GetInstanceTypesFromInstanceRequirements",
     "eks:DescribeNodegroup",
 ];

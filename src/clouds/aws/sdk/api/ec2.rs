@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
+use aws_sdk_ec2::operation::describe_launch_templates::DescribeLaunchTemplatesOutput;
 use aws_sdk_ec2::operation::describe_spot_price_history::DescribeSpotPriceHistoryOutput;
 use aws_sdk_ec2::operation::get_instance_types_from_instance_requirements::GetInstanceTypesFromInstanceRequirementsOutput;
 use aws_sdk_ec2::types::{
@@ -44,6 +45,14 @@ pub(in crate::clouds::aws) trait Ec2Api: Send + Sync {
         names: &[String],
         token: Option<String>,
     ) -> Result<DescribeInstanceTypesOutput, CloudError>;
+
+    /// One page of launch templates, which says which version of each is the default one and the latest one. Fails if one of
+    /// them does not exist.
+    async fn describe_launch_templates(
+        &self,
+        ids: &[String],
+        token: Option<String>,
+    ) -> Result<DescribeLaunchTemplatesOutput, CloudError>;
 
     /// One version of a launch template.
     async fn describe_launch_template_version(
@@ -99,6 +108,17 @@ impl Ec2Api for Ec2 {
         };
         let subject = names.first().map_or("all", String::as_str);
         call.send().await.map_err(|error| cloud_error("DescribeInstanceTypes", subject, error))
+    }
+
+    async fn describe_launch_templates(
+        &self,
+        ids: &[String],
+        token: Option<String>,
+    ) -> Result<DescribeLaunchTemplatesOutput, CloudError> {
+        let call = self.reads.describe_launch_templates().set_launch_template_ids(Some(ids.to_vec()));
+        let subject = ids.first().map_or("none", String::as_str);
+        let sent = call.set_next_token(token).send().await;
+        sent.map_err(|error| cloud_error("DescribeLaunchTemplates", subject, error))
     }
 
     async fn describe_launch_template_version(

@@ -18,5 +18,7 @@ pub(in crate::clouds::aws) use pricing::{Hardware, Pricing, PricingApi};
 /// The most group names one DescribeAutoScalingGroups takes, the most records of a page of it, the most instance types
 /// one DescribeInstanceTypes takes and the most instances one TerminateInstanceInAutoScalingGroup takes.
 pub(in crate::clouds::aws) const BATCH: usize = 100;
+/// The most launch templates that one DescribeLaunchTemplates is asked for: the most records of a page of it.
+pub(in crate::clouds::aws) const TEMPLATES: usize = 200;
 /// [`BATCH`] in the type that the APIs take.
 const PAGE_RECORDS: i32 = 100;
