@@ -1,7 +1,7 @@
 //! The keeper: the task that owns one group. It alone writes to the group and publishes it, one thing after another, which is
 //! the group's lock.
 //!
-//! `newcomer.rs` waits for the first observation; `observe.rs` adopts observations; `fresh.rs` reads for writes; `batch.rs`
+//! `newcomer.rs` waits for the first observation; `observe.rs` adopts observations; `publish.rs` publishes them; `fresh.rs` reads for writes; `batch.rs`
 //! carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`; `held.rs` holds responses for the outcome;
 //! `operations.rs` sees operations to their end; `settle.rs` raises back and lowers what is owed; `side.rs` holds the work
 //! beside the keeper; `templates.rs` keeps the template.
@@ -9,12 +9,14 @@
 mod attempts;
 mod batch;
 mod capacity;
+mod context;
 mod fresh;
 mod grow;
 mod held;
 mod newcomer;
 mod observe;
 mod operations;
+mod publish;
 mod reader;
 mod remove;
 mod settle;
@@ -23,81 +25,28 @@ mod templates;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::cadence::Pulse;
 use super::doubt::Doubt;
 use super::error::{FleetError, Refusal};
-use super::foreign::LiveCluster;
-use super::journal::Journal;
 use super::limits::MAILBOX;
 use super::mailbox::{Adoption, Mailbox, Message};
 use super::observation::Observation;
 use super::operation::OperationId;
 use super::options::Options;
-use super::policy::LivePolicies;
-use super::snapshot::{GroupKey, GroupView, Newcomers, Store, TemplateState};
+use super::snapshot::{GroupKey, TemplateState};
 use super::state::GroupState;
-use super::template_builder::TemplateJob;
-use crate::cloud::{
-    Acceptance, CloudError, Deletion, GroupHints, GroupReading, Instance, InstanceState, Permit, ProviderId,
-    ReadOnlyCloud, SharedCloud,
-};
-use crate::instance_types::Catalog;
-use crate::tasks::{TaskKind, Tasks};
+use crate::cloud::{GroupHints, ProviderId};
+use crate::tasks::TaskKind;
+pub(super) use context::KeeperContext;
 use newcomer::Newcomer;
 use operations::FailedOperation;
 use reader::GroupReader;
 use side::{Finding, SideTasks};
 use templates::TemplateRequest;
-
-/// What a keeper shares with the other keepers of its source.
-#[derive(Clone)]
-pub(super) struct KeeperContext {
-    /// The group's cloud.
-    pub cloud: ReadOnlyCloud,
-    /// The same cloud, where it may be written to.
-    pub writer: Option<SharedCloud>,
-    /// Where to publish.
-    pub store: Arc<Store>,
-    /// What the configuration sets for groups.
-    pub policies: Arc<LivePolicies>,
-    /// Names operations.
-    pub operation_ids: Arc<AtomicU64>,
-    /// What the fleet did lately.
-    pub journal: Arc<Journal>,
-    /// Where templates are built.
-    pub templates: mpsc::Sender<TemplateJob>,
-    /// Instance types, and what nodes were seen to hold.
-    pub catalog: Arc<Catalog>,
-    /// Where the source's keepers report that something happens.
-    pub pulse: Arc<Pulse>,
-    /// Supervises tasks.
-    pub tasks: Tasks,
-    /// What is known of the cluster's nodes.
-    pub cluster: Arc<LiveCluster>,
-    /// Whether everything that needs a write is refused.
-    pub read_only: bool,
-}
-
-impl KeeperContext {
-    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
-        self.writer("set_capacity", basis)?.set_capacity(basis, to).await
-    }
-
-    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
-        self.writer("delete_instances", basis)?.delete_instances(basis, ids).await
-    }
-
-    fn writer(&self, operation: &'static str, basis: &GroupReading) -> Result<&SharedCloud, CloudError> {
-        self.writer
-            .as_ref()
-            .ok_or_else(|| CloudError::refused(operation, basis.name.as_str(), "this process only reads"))
-    }
-}
 
 /// The owner of one group.
 pub(super) struct Keeper {
@@ -270,60 +219,6 @@ impl Keeper {
             }
         }
         self.publish_observed();
-    }
-
-    fn publish_observed(&mut self) {
-        let reading = self.state.observation().reading.clone();
-        if self.tagged.as_ref().is_none_or(|(hints, _)| *hints != reading.hints) {
-            let options = Options::from_tags(&self.group_id(), &reading.hints.options);
-            self.tagged = Some((Arc::clone(&reading.hints), options));
-        }
-        self.request_template(&reading);
-        self.publish();
-    }
-
-    fn publish(&self) {
-        let (observation, marked) = (self.state.observation(), self.context.store.marked());
-        let status = self.state.status_with_marked(&marked);
-        let reading = &observation.reading;
-        let max = match reading.growth {
-            Permit::Granted => reading.max,
-            // CA chooses no group that is at its maximum.
-            Permit::Withheld(_) => status.target.max(reading.min),
-        };
-        let policy = self.context.policies.of(&self.group_id());
-        let tagged = self.tagged.as_ref().map(|(_, options)| *options).unwrap_or_default();
-        let view = GroupView {
-            key: self.key.clone(),
-            family: self.context.cloud.family(),
-            min: reading.min,
-            max,
-            status: Arc::new(status),
-            template: self.template.clone(),
-            options: tagged.merge(&policy.options),
-            observed: observation.begun,
-            growth: reading.growth.clone(),
-            removal: reading.removal.clone(),
-            doubt: self.doubted.as_ref().map(|doubted| doubted.why.to_string().into()),
-            mailbox: self.mailbox.clone(),
-            newcomers: Newcomers::default(),
-        };
-        let before = self.context.store.view(&self.key);
-        let id = self.group_id();
-        self.context.journal.published(&id, before.as_deref(), &view, self.state.in_flight());
-        if before.is_none_or(|before| before.status != view.status) || self.is_restless() {
-            self.context.pulse.stir();
-        }
-        self.context.store.publish(view);
-    }
-
-    /// Whether something is under way that a listing is to show soon.
-    fn is_restless(&self) -> bool {
-        let is_moving = |instance: &Instance| instance.state != InstanceState::Running;
-        self.doubted.is_some()
-            || !self.state.in_flight().operations().is_empty()
-            || !self.state.placeholders().is_empty()
-            || self.state.observation().instances.iter().any(is_moving)
     }
 
     /// Whether a write may begin; every write starts here. In read-only mode, logs what would have been written and returns

@@ -1,0 +1,65 @@
+//! What the keepers of one source share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tokio::sync::mpsc;
+
+use crate::cloud::{Acceptance, CloudError, Deletion, GroupReading, ProviderId, ReadOnlyCloud, SharedCloud};
+use crate::fleet::cadence::Pulse;
+use crate::fleet::foreign::LiveCluster;
+use crate::fleet::journal::Journal;
+use crate::fleet::policy::LivePolicies;
+use crate::fleet::snapshot::Store;
+use crate::fleet::template_builder::TemplateJob;
+use crate::instance_types::Catalog;
+use crate::tasks::Tasks;
+
+/// What a keeper shares with the other keepers of its source.
+#[derive(Clone)]
+pub(in crate::fleet) struct KeeperContext {
+    /// The group's cloud.
+    pub cloud: ReadOnlyCloud,
+    /// The same cloud, where it may be written to.
+    pub writer: Option<SharedCloud>,
+    /// Where to publish.
+    pub store: Arc<Store>,
+    /// What the configuration sets for groups.
+    pub policies: Arc<LivePolicies>,
+    /// Names operations.
+    pub operation_ids: Arc<AtomicU64>,
+    /// What the fleet did lately.
+    pub journal: Arc<Journal>,
+    /// Where templates are built.
+    pub templates: mpsc::Sender<TemplateJob>,
+    /// Instance types, and what nodes were seen to hold.
+    pub catalog: Arc<Catalog>,
+    /// Where the source's keepers report that something happens.
+    pub pulse: Arc<Pulse>,
+    /// Supervises tasks.
+    pub tasks: Tasks,
+    /// What is known of the cluster's nodes.
+    pub cluster: Arc<LiveCluster>,
+    /// Whether everything that needs a write is refused.
+    pub read_only: bool,
+}
+
+impl KeeperContext {
+    pub(super) async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.writer("set_capacity", basis)?.set_capacity(basis, to).await
+    }
+
+    pub(super) async fn delete_instances(
+        &self,
+        basis: &GroupReading,
+        ids: &[ProviderId],
+    ) -> Result<Deletion, CloudError> {
+        self.writer("delete_instances", basis)?.delete_instances(basis, ids).await
+    }
+
+    fn writer(&self, operation: &'static str, basis: &GroupReading) -> Result<&SharedCloud, CloudError> {
+        self.writer
+            .as_ref()
+            .ok_or_else(|| CloudError::refused(operation, basis.name.as_str(), "this process only reads"))
+    }
+}

@@ -1,0 +1,143 @@
+//! Watching one source: listing its groups at an interval, at once on request, and not before the cloud allows it when it asks
+//! for a pause. A source that cannot be read changes no response for another one, and keeps serving what it has.
+//!
+//! `watcher.rs` lists and waits; `pages.rs` hands out the pages as they arrive.
+
+mod pages;
+mod watcher;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::cadence::{Cadence, Pace, Pulse};
+use super::contact::Contact;
+use super::keeper::KeeperContext;
+use super::limits::STALE_AFTER;
+use crate::tasks::TaskKind;
+use watcher::Watcher;
+
+/// How a source is doing.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// When the page of the source was requested that is oldest. `None` before the source was listed once.
+    pub good: Option<Instant>,
+    /// How long the last good listing took.
+    pub took: Option<Duration>,
+    /// The groups that the running listing has found so far.
+    pub found: usize,
+    /// What is wrong since.
+    pub problem: Option<String>,
+    /// The same in one word.
+    pub why: Option<&'static str>,
+    /// Until when it is left alone, because the cloud asked for a pause or does not respond.
+    pub paused_until: Option<Instant>,
+    /// Listings finished, good or not.
+    pub listings: u64,
+    /// Whether a listing runs.
+    pub is_listing: bool,
+    /// How far apart listings are at the moment.
+    pub interval: Duration,
+}
+
+/// A watched source, as the fleet has it.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How it is doing.
+    pub watched: watch::Receiver<Health>,
+    wanted: watch::Sender<u64>,
+    rhythm: Rhythm,
+}
+
+/// How often a source is listed, and what decides it.
+#[derive(Clone, Debug)]
+struct Rhythm {
+    cadence: Cadence,
+    pulse: Arc<Pulse>,
+    contact: Arc<Contact>,
+}
+
+impl Rhythm {
+    fn interval(&self) -> Duration {
+        let pace = match (self.contact.is_standby(), self.pulse.is_idle()) {
+            (true, _) => Pace::Standby,
+            (false, true) => Pace::Idle,
+            (false, false) => Pace::Busy,
+        };
+        self.cadence.interval(pace)
+    }
+}
+
+impl Source {
+    /// Starts watching.
+    pub(super) fn start(name: Arc<str>, context: KeeperContext, cadence: Cadence, contact: Arc<Contact>) -> Self {
+        let rhythm = Rhythm { cadence, pulse: Arc::clone(&context.pulse), contact };
+        let (health, watched) = watch::channel(Health::default());
+        let (wanted, wishes) = watch::channel(0);
+        let mut watcher = Watcher::new(Arc::clone(&name), context, rhythm.clone(), health, wishes);
+        let mut restarts = watcher.context.tasks.supervise(TaskKind::Source, &watcher.name);
+        tokio::spawn(async move {
+            while restarts.run(watcher.run()).await {
+                watcher.report(|health| {
+                    health.problem = Some("the source's task panicked".to_owned());
+                    health.why = Some("panicked");
+                });
+            }
+        });
+        Self { name, watched, wanted, rhythm }
+    }
+
+    /// How it is doing.
+    pub(super) fn health(&self) -> Health {
+        Health { interval: self.rhythm.interval(), ..self.watched.borrow().clone() }
+    }
+
+    /// How old its oldest page is. `None` before it was listed once.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.watched.borrow().good.map(|good| good.elapsed())
+    }
+
+    /// Whether it is due for a listing. It is also due if another replica may have led since its oldest page was requested:
+    /// what that one is deleting is not known here.
+    pub(super) fn is_old(&self) -> bool {
+        let good = self.watched.borrow().good;
+        let resumed = self.rhythm.contact.resumed();
+        let is_before = |good: Instant| resumed.is_some_and(|resumed| good < resumed);
+        good.is_none_or(|good| good.elapsed() > self.rhythm.interval() || is_before(good))
+    }
+
+    /// How old it may be before `Refresh` fails. A source that cannot be read is not at rest.
+    pub(super) fn stale_after(&self) -> Duration {
+        let is_failing = self.watched.borrow().problem.is_some();
+        let interval = if is_failing { self.rhythm.cadence.busy() } else { self.rhythm.interval() };
+        STALE_AFTER.max(interval * 3)
+    }
+
+    /// Whether it is left alone until after this moment.
+    pub(super) fn is_paused(&self, until: Instant) -> bool {
+        self.watched.borrow().paused_until.is_some_and(|paused| paused > until)
+    }
+
+    /// Asks for a listing now, unless one runs.
+    pub(super) fn ask_unless_listing(&self) {
+        if !self.watched.borrow().is_listing {
+            self.ask();
+        }
+    }
+
+    /// Asks for a listing that begins from now on.
+    pub(super) fn ask(&self) {
+        self.wanted.send_modify(|wishes| *wishes += 1);
+    }
+
+    /// Waits until the listing that runs, or the next one, is done.
+    pub(super) async fn listed_again(&self) {
+        let mut health = self.watched.clone();
+        let before = health.borrow_and_update().listings;
+        let _watcher_gone = health.wait_for(|health| health.listings > before).await;
+    }
+}

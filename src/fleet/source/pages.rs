@@ -1,0 +1,139 @@
+//! Handing out the pages of a listing as they arrive. The source counts as listed when its last page is.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::watcher::{Watcher, retry_after, word_for};
+use crate::cloud::{GroupName, Listing};
+use crate::fleet::keeper;
+use crate::fleet::limits::{ADOPTION_LIMIT, PAGE_LIMIT};
+use crate::fleet::mailbox::{Adoption, Message};
+use crate::fleet::snapshot::GroupKey;
+
+/// One listing, as far as its pages have arrived.
+pub(super) struct Listed {
+    begun: Instant,
+    /// When the page was requested that arrives next.
+    page_begun: Instant,
+    pages: usize,
+    seen: HashSet<GroupName>,
+    /// Given to each keeper with its reading.
+    adoption: Adoption,
+}
+
+impl Listed {
+    pub(super) fn begin(begun: Instant, adoption: Adoption) -> Self {
+        Self { begun, page_begun: begun, pages: 0, seen: HashSet::new(), adoption }
+    }
+}
+
+impl Watcher {
+    /// Hands out the pages of a listing as they arrive. An error also says how long the cloud asked to wait.
+    pub(super) async fn receive_pages(
+        &mut self,
+        listed: &mut Listed,
+    ) -> Result<(), (String, &'static str, Option<Duration>)> {
+        let (sender, mut pages) = mpsc::unbounded_channel();
+        let cloud = Arc::clone(&self.context.cloud);
+        let mut listing = pin!(cloud.list_pages(sender));
+        let rest = loop {
+            tokio::select! {
+                biased; // so that a seed decides what a simulation does
+                Some(page) = pages.recv() => self.hand_out(page, listed),
+                rest = &mut listing => break rest,
+                () = sleep_until(listed.page_begun + PAGE_LIMIT) => {
+                    return Err(("the listing took too long".to_owned(), "slow", None));
+                }
+            }
+        };
+        while let Ok(page) = pages.try_recv() {
+            self.hand_out(page, listed);
+        }
+        let rest = rest.map_err(|error| (error.to_string(), word_for(&error), retry_after(&error)))?;
+        self.hand_out(rest, listed);
+        Ok(())
+    }
+
+    /// Gives each keeper its group's reading from one page.
+    fn hand_out(&mut self, page: Listing, listed: &mut Listed) {
+        for reading in page.groups {
+            let name = reading.name.clone();
+            self.complained.remove(&name);
+            listed.seen.insert(name.clone());
+            let adoption = listed.adoption.clone();
+            let message = Message::Listed { reading: Box::new(reading), begun: listed.page_begun, adoption };
+            self.tell(name, message);
+        }
+        for (name, reason) in page.broken {
+            if self.complained.insert(name.clone()) {
+                tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be understood; serving the last reading");
+            }
+            listed.seen.insert(name);
+        }
+        for name in page.absent {
+            if self.complained.insert(name.clone()) {
+                tracing::warn!(source = %self.name, group = %name, "node group is in the configuration but does not exist");
+            }
+        }
+        self.note_age(listed);
+    }
+
+    /// The source is as old as the oldest of its pages, also while others arrive.
+    fn note_age(&mut self, listed: &mut Listed) {
+        match self.page_ages.get_mut(listed.pages) {
+            Some(age) => *age = listed.page_begun,
+            None => self.page_ages.push(listed.page_begun),
+        }
+        listed.pages += 1;
+        listed.page_begun = Instant::now();
+        let oldest = self.page_ages.iter().min().copied();
+        let found = listed.seen.len();
+        self.health.send_if_modified(|health| {
+            health.found = found;
+            let is_newer = health.good.is_some() && health.good < oldest;
+            if is_newer {
+                health.good = oldest;
+            }
+            is_newer
+        });
+    }
+
+    /// Looks for the groups that no page had, and waits until all keepers have adopted their readings.
+    pub(super) async fn finish(&mut self, listed: Listed, mut all_adopted: mpsc::Receiver<()>) {
+        let Listed { begun, pages, seen, adoption, .. } = listed;
+        self.page_ages.truncate(pages);
+        self.ask_for_missing(&seen, begun, &adoption);
+        drop(adoption);
+        if timeout(ADOPTION_LIMIT, all_adopted.recv()).await.is_err() {
+            tracing::warn!(source = %self.name, "some node groups are still being read; not waiting for them");
+        }
+    }
+
+    fn ask_for_missing(&mut self, seen: &HashSet<GroupName>, begun: Instant, adoption: &Adoption) {
+        self.keepers.retain(|_, keeper| !keeper.is_closed());
+        for (name, keeper) in &self.keepers {
+            if !seen.contains(name) {
+                let message = Message::NotListed { begun, adoption: adoption.clone() };
+                let _busy_keepers_get_the_next_listing = keeper.try_send(message);
+            }
+        }
+    }
+
+    fn tell(&mut self, name: GroupName, message: Message) {
+        let keeper = match self.keepers.get(&name).filter(|keeper| !keeper.is_closed()) {
+            Some(keeper) => keeper.clone(),
+            None => {
+                let key = GroupKey { source: Arc::clone(&self.name), name: name.clone() };
+                let keeper = keeper::start(key, self.context.clone());
+                self.keepers.insert(name, keeper.clone());
+                keeper
+            }
+        };
+        let _busy_keepers_read_again_themselves = keeper.try_send(message);
+    }
+}
