@@ -13,7 +13,7 @@ pub enum Refusal {
     /// A scale-up above the maximum.
     #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}", target.saturating_add(*delta))]
     AboveMax {
-        /// How many healthy nodes were named.
+        /// How many more nodes were asked for.
         delta: u32,
         /// The target size.
         target: u32,
