@@ -1,7 +1,7 @@
 //! Settings of node groups that work against the Cluster Autoscaler, such as a scaling policy that also sets the size.
 
 use super::error::CloudError;
-use super::reading::GroupName;
+use super::ids::GroupName;
 
 /// The settings of a cloud's groups that work against the Cluster Autoscaler.
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@ mod budget;
 mod call_meter;
 mod error;
 pub mod go_syntax;
+mod ids;
 pub mod in_tree;
 mod instance_type;
 mod label;
@@ -30,13 +31,14 @@ pub use adverse_setting::{AdverseSetting, AdverseSettings};
 pub use budget::Budget;
 pub use call_meter::{CALL_FAMILIES, CallMeter, CallMetrics, CallStatus};
 pub use error::{CloudError, Fault};
+pub use ids::{GroupName, ProviderId};
 pub use instance_type::{Accelerator, Architecture, InstanceType};
 pub use label::{is_label_key, is_label_value};
 pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
 pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price};
 pub use reading::{
-    CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupName, GroupReading, Instance, InstanceState,
-    LaunchActivity, Listing, Permit, ProviderId, Shortfall,
+    CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,
+    Listing, Permit, Shortfall,
 };
 pub use spec::{NodeGroupSpec, SpecError};
 pub use taint::{Taint, TaintEffect};

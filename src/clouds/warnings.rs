@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::cloud::GroupName;
 
-/// Warnings kept before all are forgotten. A group that keeps changing cannot fill the memory.
+/// The most warnings that are kept; then all are forgotten, so that a group that keeps changing cannot fill the memory.
 const WARNINGS_MAX: usize = 10_000;
 
 /// The warnings logged so far.

@@ -29,7 +29,7 @@ pub struct Catalog {
     live: Arc<ArcSwap<LiveTypes>>,
     /// By group.
     learned: Arc<ArcSwap<HashMap<String, Arc<LearnedTypes>>>>,
-    /// Of the group whose nodes are asked about, see [`Catalog::for_group`].
+    /// The figures of the group that this catalog is for, see [`Catalog::for_group`].
     seen: Option<Arc<LearnedTypes>>,
 }
 
@@ -64,26 +64,26 @@ pub struct TypeCapacity {
     pub cpu: Option<WithProvenance<Quantity>>,
     /// Memory.
     pub memory: Option<WithProvenance<MemorySize>>,
-    /// Memory as the cloud sells it, in bytes, from whichever source knows it: rules for what a node reserves ask for it.
+    /// Memory as the cloud sells it, in bytes, from any source: the rules for the reserve need it.
     pub nominal_memory: Option<Quantity>,
     /// The architecture.
     pub architecture: Option<WithProvenance<Architecture>>,
     /// Pods.
     pub pods: Option<WithProvenance<u32>>,
-    /// Pods that the type's network interfaces can serve, as the cloud or the shipped table says; user tables aside, for
-    /// EKS nodes reserve by this figure whatever their own limit is.
+    /// Pods that the type's network interfaces can serve, from the cloud or the shipped table. User tables do not change it,
+    /// because the reserve of EKS nodes depends on this figure whatever their own limit is.
     pub network_pods: Option<u32>,
     /// The total size of the instance's own disks, in bytes; zero if it has none.
     pub local_disks: Option<WithProvenance<Quantity>>,
-    /// Any other resource, by name. May be zero, where a more trusted source takes a resource away.
+    /// Any other resource, by name. Zero if a more trusted source removes the resource.
     pub resources: BTreeMap<String, WithProvenance<Quantity>>,
-    /// What the group's nodes of this type were seen to hold and to keep.
+    /// The capacity and the reserve that the group's nodes of this type reported.
     pub learned: Option<Arc<LearnedType>>,
 }
 
 impl TypeCapacity {
-    /// The memory that a kubelet on this host will report, in bytes. If the configuration sets the share that is kept, its value wins,
-    /// and the estimate is the next most trusted one.
+    /// The memory that a kubelet on this host will report, in bytes. If the configuration sets the share that is kept, its value
+    /// wins, and the estimate is the next most trusted one.
     pub fn reported_memory(&self, host: &Host<'_>) -> Option<WithProvenance<Quantity>> {
         let memory = self.memory.clone()?;
         let by_share = (host.overhead.is_some() && memory.value.is_nominal())
@@ -116,7 +116,7 @@ impl Catalog {
         self.learned.load().get(group).cloned()
     }
 
-    /// The same catalog, which also uses what was learned from the nodes of this group.
+    /// The same catalog with the figures learned from the nodes of this group.
     #[must_use]
     pub fn for_group(&self, group: &str) -> Self {
         Self { seen: self.learned(group), ..self.clone() }
@@ -129,7 +129,7 @@ impl Catalog {
         self
     }
 
-    /// Adds what a cloud's API says about these types, and replaces what it said before.
+    /// Adds the figures of these types from a cloud's API, and replaces earlier ones.
     pub fn insert_live(&self, family: Family, types: &[InstanceType]) {
         let found: Vec<(String, Arc<Entry>)> =
             types.iter().map(|live| (fold(family, &live.name).into_owned(), Arc::new(Entry::from(live)))).collect();
@@ -139,7 +139,7 @@ impl Catalog {
                 if live.len() >= LIVE_TYPES_MAX && !live.contains_key(&(family, name.clone())) {
                     tracing::warn!(
                         type_name = name.as_str(),
-                        "more live instance types than are kept; one is left out"
+                        "too many instance types from live discovery; ignoring one of them"
                     );
                     continue;
                 }
@@ -149,7 +149,7 @@ impl Catalog {
         });
     }
 
-    /// Whether live discovery knows the type, so that it need not be asked again.
+    /// Whether live discovery knows the type, so that it need not be looked up again.
     pub fn knows_live(&self, family: Family, name: &str) -> bool {
         self.live.load().contains_key(&(family, fold(family, name).into_owned()))
     }
@@ -165,7 +165,7 @@ impl Catalog {
         tables.iter().rev().filter_map(price).collect()
     }
 
-    /// What is known of a type; `None` where nothing is.
+    /// The known figures of a type; `None` if there are none.
     pub fn resolve(&self, family: Family, name: &str) -> Option<TypeCapacity> {
         let live = self.live.load();
         let live =
@@ -210,7 +210,7 @@ fn pick<T>(layers: &[(Provenance, &Entry)], figure: impl Fn(&Entry) -> Option<T>
 fn shipped(family: Family, name: &str) -> Option<&'static Entry> {
     let table = Table::shipped(family);
     table.get(family, name).or_else(|| {
-        // Azure sells some sizes at a promotional price under a name of its own; the machine is the same.
+        // Azure sells some sizes at a promotional price under another name; the machine is the same.
         let name = fold(family, name);
         let plain = name.strip_suffix("_promo").filter(|_| family == Family::Azure)?;
         table.get(family, plain)
@@ -218,80 +218,4 @@ fn shipped(family: Family, name: &str) -> Option<&'static Entry> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cloud::Accelerator;
-
-    fn table(text: &str, file: &str) -> Table {
-        Table::parse(text, file).unwrap()
-    }
-
-    fn live(name: &str, cpus: u32, memory_mib: u64) -> InstanceType {
-        let accelerators = vec![Accelerator { resource: "nvidia.com/gpu".into(), count: 4 }; 2];
-        let architecture = Architecture::Amd64;
-        InstanceType {
-            name: name.into(),
-            cpus,
-            memory_mib,
-            architecture,
-            accelerators,
-            network_pods: Some(30),
-            local_disk_bytes: None,
-        }
-    }
-
-    #[test]
-    fn later_tables_win_resource_by_resource() {
-        let catalog = Catalog::new(vec![
-            table("aws: {m5.large: {cpu: 3, memory: 7Gi, pods: 20}}", "one.yaml"),
-            table("aws: {m5.large: {cpu: 4, nvidia.com/gpu: 1}}", "two.yaml"),
-        ]);
-        let m5 = catalog.resolve(Family::Aws, "m5.large").unwrap();
-        let cpu = m5.cpu.unwrap();
-        assert_eq!((cpu.value.to_string(), cpu.provenance.to_string()), ("4".into(), "user table two.yaml".into()));
-        let (runner_up, provenance) = cpu.runner_up.unwrap();
-        assert_eq!((runner_up.to_string(), provenance.to_string()), ("3".into(), "user table one.yaml".into()));
-        let memory = m5.memory.unwrap();
-        assert_eq!(memory.value, MemorySize::Reported("7Gi".parse().unwrap()));
-        let nominal = (
-            MemorySize::Nominal("8Gi".parse().unwrap()),
-            Provenance::Shipped { version: super::super::SHIPPED_VERSION },
-        );
-        assert_eq!(memory.runner_up, Some(nominal));
-        assert_eq!((m5.pods.unwrap().value, m5.network_pods), (20, Some(29)));
-        assert!(m5.resources.contains_key("nvidia.com/gpu"));
-    }
-
-    #[test]
-    fn live_discovery_is_between_the_users_tables_and_the_shipped_ones() {
-        let catalog = Catalog::new(vec![table("aws: {m5.large: {cpu: 4}}", "one.yaml")]);
-        assert!(!catalog.knows_live(Family::Aws, "m5.large"));
-        catalog.insert_live(Family::Aws, &[live("m5.large", 5, 1024), live("new.large", 7, 2048)]);
-        assert!(catalog.knows_live(Family::Aws, "m5.large") && !catalog.knows_live(Family::Azure, "m5.large"));
-        let m5 = catalog.resolve(Family::Aws, "m5.large").unwrap();
-        assert_eq!(m5.cpu.unwrap().runner_up, Some((Quantity::units(5), Provenance::LiveDiscovery)));
-        assert_eq!(m5.memory.unwrap().value, MemorySize::Nominal("1Gi".parse().unwrap()));
-        assert_eq!(m5.network_pods, Some(30));
-        let new = catalog.resolve(Family::Aws, "new.large").unwrap();
-        assert_eq!(new.resources["nvidia.com/gpu"].value, Quantity::units(8));
-        assert!(catalog.resolve(Family::Aws, "newer.large").is_none());
-    }
-
-    #[test]
-    fn azure_ignores_case_and_promotions() {
-        let catalog = Catalog::default().with_live(Family::Azure, &[live("Standard_New", 1, 1024)]);
-        assert!(catalog.resolve(Family::Azure, "standard_ds2_V2").is_some());
-        assert!(catalog.resolve(Family::Azure, "Standard_DS2_v2_Promo").is_some());
-        assert!(catalog.knows_live(Family::Azure, "STANDARD_NEW"));
-        assert!(catalog.resolve(Family::Aws, "M5.LARGE").is_none());
-    }
-
-    #[test]
-    fn what_is_kept_of_live_discovery_is_bounded() {
-        let types: Vec<_> = (0..=LIVE_TYPES_MAX).map(|number| live(&format!("t{number}"), 1, 1024)).collect();
-        let catalog = Catalog::default().with_live(Family::Aws, &types);
-        assert!(
-            catalog.knows_live(Family::Aws, "t0") && !catalog.knows_live(Family::Aws, &format!("t{LIVE_TYPES_MAX}"))
-        );
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use super::quantity::Quantity;
 use crate::cloud::{Architecture, InstanceType};
 
-/// What one origin (a table, or the cloud) says about an instance type. What it leaves out comes from the next one.
+/// The figures of an instance type from one origin (a table, or the cloud). Missing figures come from the next origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// `cpu`: virtual processors.
@@ -31,7 +31,7 @@ pub struct Entry {
     pub resources: BTreeMap<String, Quantity>,
 }
 
-/// What a cloud's API says about a type.
+/// The figures of a type from a cloud's API.
 impl From<&InstanceType> for Entry {
     fn from(live: &InstanceType) -> Self {
         let mut resources = BTreeMap::new();
@@ -53,7 +53,7 @@ impl From<&InstanceType> for Entry {
     }
 }
 
-/// As a table has it, in flow style.
+/// The entry as in a table, in flow style.
 impl fmt::Display for Entry {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cpu, memory, nominal_memory, architecture, pods, local_disks, price, spot_price, resources } = self;
@@ -115,7 +115,7 @@ impl<'de> Deserialize<'de> for Entry {
     }
 }
 
-/// A key of an entry. A type of its own, so that a wrong one is reported where it stands.
+/// A key of an entry. It is a type of its own, so that the error for an unknown key names its place.
 struct Key(String);
 
 impl<'de> Deserialize<'de> for Key {

@@ -14,7 +14,7 @@ pub fn export(family: Family, types: &[InstanceType]) -> String {
     };
     let sorted: BTreeMap<&str, Entry> = types.iter().map(|live| (live.name.as_str(), Entry::from(live))).collect();
     let mut yaml = String::from(
-        "# From live discovery. nominalMemory is what the cloud sells: what hypervisor and kernel keep is taken off it.\n\
+        "# From live discovery. nominalMemory is what the cloud sells; Headcount subtracts what the hypervisor and the kernel keep.\n\
          # Where you know what the kubelet reports, write it as `memory`: it is taken as it is.\n",
     );
     if sorted.is_empty() {

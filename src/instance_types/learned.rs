@@ -1,14 +1,16 @@
-//! What nodes were seen to hold, by group, instance type and image.
+//! The capacity and the allocatable resources that nodes reported, by group, instance type and image.
 //!
-//! *Image* is the operating system and the kernel as the node's kubelet reports them. They decide how much of one type's
-//! memory is left. The version of a launch template does not identify an image: with `$Latest`, or an alias of an image, what is
-//! launched changes while the version stays. A group without nodes has no image to look up, so its template uses the figures for the
-//! image of its newest node, even if that node is gone: that is what the group launches.
+//! *Image* is the operating system and the kernel as the node's kubelet reports them. They decide how much of one type's memory
+//! is left. The version of a launch template does not identify an image: with `$Latest`, or an alias of an image, what is
+//! launched changes while the version stays. A group without nodes has no image to look up, so its template uses the figures for
+//! the image of its newest node, even if that node is gone: that is what the group launches.
 //!
-//! Within one group, type and image, the lowest figure wins, because a template may be too low but never too high. A minimum that no
-//! node has shown for `MINIMUM_LIFE_DAYS`, although there were nodes, is forgotten: kubelets are reconfigured, and disks are replaced.
+//! Within one group, type and image, the lowest figure wins, because a template may be too low but never too high. If there were
+//! nodes and none of them had the minimum for `MINIMUM_LIFE_DAYS`, it is forgotten: kubelets are reconfigured, and disks are
+//! replaced.
 
 mod document;
+mod minimum;
 mod node_report;
 #[cfg(test)]
 mod properties;
@@ -24,19 +26,18 @@ use super::provenance::{Day, Provenance};
 use super::quantity::Quantity;
 
 pub use document::LearnedError;
+use minimum::LearnedMinimum;
 pub use node_report::{NodeIdentity, NodeReport};
 
 /// Images remembered of one group and type: the one in use, the one before, and those that an instance refresh mixes.
 const IMAGES_MAX: usize = 4;
-/// Entries remembered in all; those seen longest ago go first. The largest clusters have a few hundred groups.
+/// The most entries in all; beyond them, the oldest are forgotten. The largest clusters have a few hundred groups.
 const ENTRIES_MAX: usize = 1000;
-/// How long a minimum counts after the last node that showed it.
-const MINIMUM_LIFE_DAYS: u32 = 30;
 
 /// Quantities by resource.
 pub type ResourceQuantities = BTreeMap<String, Quantity>;
 
-/// What was seen, of all groups.
+/// The figures of all groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
     entries: BTreeMap<Key, LearnedMinimum>,
@@ -49,38 +50,24 @@ struct Key {
     image: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct LearnedMinimum {
-    /// The node that showed the lowest memory.
-    node: String,
-    /// When the lowest figures were shown last.
-    lowest: Day,
-    /// When any node was seen last.
-    last: Day,
-    /// When the newest node was created, in RFC 3339.
-    newest: String,
-    capacity: ResourceQuantities,
-    allocatable: ResourceQuantities,
-}
-
-/// What was seen of the nodes of one group, by instance type; lower case for Azure, which ignores case.
+/// The figures of one group's nodes, by instance type; in lower case for Azure, which ignores case.
 pub type LearnedTypes = BTreeMap<String, Arc<LearnedType>>;
 
-/// What was seen of the nodes of one group and instance type.
+/// The figures of one group's nodes of one instance type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnedType {
-    /// Capacity, in the words of a table.
+    /// Capacity, as an entry of a table.
     pub(super) entry: Entry,
     /// Capacity, by resource.
     pub capacity: ResourceQuantities,
-    /// What is left of it for pods, by resource.
+    /// The allocatable part of the capacity, by resource.
     pub allocatable: ResourceQuantities,
-    /// The node and the day.
+    /// The node with the figures, and the last day on which it had them.
     pub provenance: Provenance,
 }
 
 impl Learned {
-    /// Adds what one look at all nodes showed. Returns whether that changed anything.
+    /// Adds the reports of all nodes of today. Returns whether they changed anything.
     pub fn see(&mut self, node_reports: &[NodeReport], today: Day) -> bool {
         let before = self.clone();
         let mut now = Self::default();
@@ -94,7 +81,7 @@ impl Learned {
         *self != before
     }
 
-    /// Adds what was remembered elsewhere.
+    /// Adds the figures that another replica or an earlier process has learned.
     pub fn union(&mut self, other: Self) {
         for (key, seen) in other.entries {
             self.add(key, seen, LearnedMinimum::lower);
@@ -102,12 +89,12 @@ impl Learned {
         self.forget();
     }
 
-    /// What it says of each group.
+    /// The figures of each group.
     pub fn by_group(&self) -> BTreeMap<&str, LearnedTypes> {
         let mut newest: BTreeMap<(&str, &str), &LearnedMinimum> = BTreeMap::new();
         for (key, seen) in &self.entries {
             let of_type = newest.entry((&key.group, &key.type_name)).or_insert(seen);
-            // Of two equally new ones, the one with less: either may be launched.
+            // Of two equally new images, the one with less memory: either may be launched.
             let rank = |seen: &LearnedMinimum| (seen.newest.clone(), Reverse(seen.memory()));
             if rank(seen) > rank(of_type) {
                 *of_type = seen;
@@ -125,7 +112,7 @@ impl Learned {
         self.entries.len()
     }
 
-    /// Whether nothing was seen.
+    /// Whether there are no figures.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -163,73 +150,6 @@ impl Learned {
             self.entries.remove(&key);
         }
     }
-}
-
-impl LearnedMinimum {
-    fn memory(&self) -> Option<Quantity> {
-        self.capacity.get("memory").copied()
-    }
-
-    /// Resource by resource the lower one.
-    fn lower(&mut self, other: Self) {
-        if other.memory() < self.memory() {
-            self.node = other.node;
-        }
-        self.lowest = self.lowest.max(other.lowest);
-        self.last = self.last.max(other.last);
-        if other.newest > self.newest {
-            self.newest = other.newest;
-        }
-        take_lower(&mut self.capacity, other.capacity);
-        take_lower(&mut self.allocatable, other.allocatable);
-    }
-
-    /// Adds the lowest figures of all nodes that exist today.
-    fn renew(&mut self, today: Self) {
-        let shown = is_below(&today.capacity, &self.capacity) && is_below(&today.allocatable, &self.allocatable);
-        if shown || today.last.days_since(self.lowest) > MINIMUM_LIFE_DAYS {
-            let newest = self.newest.clone().max(today.newest.clone());
-            // An equal minimum keeps its node. Otherwise nodes of one size would take turns, and each turn would be saved.
-            let same = self.capacity == today.capacity && self.allocatable == today.allocatable;
-            let node = if same { self.node.clone() } else { today.node.clone() };
-            // A device is missing as long as its plugin has not started.
-            let capacity = with_devices(today.capacity.clone(), &self.capacity);
-            let allocatable = with_devices(today.allocatable.clone(), &self.allocatable);
-            *self = Self { node, newest, capacity, allocatable, ..today };
-            return;
-        }
-        let lowest = self.lowest;
-        self.lower(today);
-        self.lowest = lowest;
-    }
-}
-
-/// A device that only one of them has is kept: on the other, its plugin has not started yet. Any other resource that one of them lacks
-/// is dropped, because not every node has it.
-fn take_lower(figures: &mut ResourceQuantities, mut others: ResourceQuantities) {
-    figures.retain(|name, _| is_device(name) || others.contains_key(name));
-    others.retain(|name, _| is_device(name) || figures.contains_key(name));
-    for (name, other) in others {
-        let figure = figures.entry(name).or_insert(other);
-        *figure = other.min(*figure);
-    }
-}
-
-/// Extended resources are announced by device plugins, after the node has become ready.
-fn is_device(name: &str) -> bool {
-    name.contains('/')
-}
-
-/// Whether every figure that both have is as low in `figures`.
-fn is_below(figures: &ResourceQuantities, others: &ResourceQuantities) -> bool {
-    others.iter().all(|(name, other)| figures.get(name).is_none_or(|figure| figure <= other))
-}
-
-fn with_devices(mut figures: ResourceQuantities, known: &ResourceQuantities) -> ResourceQuantities {
-    for (name, figure) in known.iter().filter(|(name, _)| is_device(name)) {
-        figures.entry(name.clone()).or_insert(*figure);
-    }
-    figures
 }
 
 impl From<&LearnedMinimum> for LearnedType {

@@ -16,11 +16,11 @@ pub enum Provenance {
         /// The file, as the configuration names it.
         file: Arc<str>,
     },
-    /// A node of this group, seen before.
+    /// An earlier report of a node of this group.
     Learned {
         /// The node with the least memory.
         node: Arc<str>,
-        /// When such a node was seen last.
+        /// The last day on which a node had these figures.
         seen: Day,
     },
     /// The cloud's API (DescribeInstanceTypes, Resource SKUs).
@@ -30,7 +30,7 @@ pub enum Provenance {
         /// Its date.
         version: &'static str,
     },
-    /// The group itself, as the cloud describes it and what it launches: its zones, disks, labels and taints.
+    /// The group itself, by the cloud's description of it and of its launches: zones, disks, labels and taints.
     Group,
     /// The rule for what a node reserves.
     Profile {

@@ -23,11 +23,11 @@ const AZURE: &str = include_str!("../../instance-types/azure.yaml");
 static SHIPPED_AWS: LazyLock<Table> = LazyLock::new(|| Table::shipped_from("instance-types/aws.yaml", AWS));
 static SHIPPED_AZURE: LazyLock<Table> = LazyLock::new(|| Table::shipped_from("instance-types/azure.yaml", AZURE));
 
-/// What one file says of instance types.
+/// The instance types of one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     provenance: Provenance,
-    /// By name, as [`fold`] has it.
+    /// By name, in the form of [`fold`].
     aws: BTreeMap<String, Entry>,
     azure: BTreeMap<String, Entry>,
 }
@@ -65,7 +65,7 @@ impl Table {
         &self.provenance
     }
 
-    /// What it says of a type.
+    /// The entry of a type.
     pub fn get(&self, family: Family, name: &str) -> Option<&Entry> {
         self.types(family).get(&*fold(family, name))
     }
@@ -95,7 +95,7 @@ impl Table {
                         origin: origin.to_owned(),
                         line: name.referenced.line(),
                         column: name.referenced.column(),
-                        message: format!("{} is there twice", name.value),
+                        message: format!("{} is listed twice", name.value),
                     });
                 }
             }
@@ -110,7 +110,7 @@ impl Table {
         let provenance = Provenance::Shipped { version: SHIPPED_VERSION };
         Self::parse_as(text, origin, provenance.clone()).unwrap_or_else(|error| {
             // A test parses both, so this is not reached. Without a table, each type is simply unknown.
-            tracing::error!(%error, "the shipped capacity table cannot be read");
+            tracing::error!(%error, "the capacity table in the binary cannot be read; its instance types are unknown");
             Self { provenance, aws: BTreeMap::new(), azure: BTreeMap::new() }
         })
     }
@@ -189,7 +189,7 @@ mod tests {
             ("aws:\n  m5.large: {pods: 2.5}\n", "t.yaml:2:20: pods: \"2.5\" is not a whole number"),
             ("aws:\n  m5.large: {arch: x86_64}\n", "t.yaml:2:20: unknown arch \"x86_64\"; expected amd64 or arm64"),
             ("gcp:\n  n1: {cpu: 1}\n", "t.yaml:1:1: unknown field"),
-            ("azure:\n  Standard_A: {cpu: 1}\n  standard_a: {cpu: 2}\n", "t.yaml:3:3: standard_a is there twice"),
+            ("azure:\n  Standard_A: {cpu: 1}\n  standard_a: {cpu: 2}\n", "t.yaml:3:3: standard_a is listed twice"),
             ("aws:\n  a: {cpu: 1}\n  a: {cpu: 2}\n", "t.yaml:3:3: duplicate mapping key"),
             ("aws: [1]\n", "t.yaml:1:6:"),
             ("aws: {m5.large: 8Gi}\n", "t.yaml:1:17:"),

@@ -1,4 +1,4 @@
-//! The prices of an offer that are known, the most trusted one first.
+//! The known prices of an offer, the most trusted one first.
 
 use super::rates::{self, Amounts, Rates, accelerators, gib, median, reference_region};
 use super::shipped::{PriceTable, currency_of};
@@ -18,7 +18,7 @@ impl Prices {
         candidates
     }
 
-    /// Every known price, the most trusted one first; an estimate where the price list is not known. Never empty.
+    /// Every known price, the most trusted one first; an estimate if there is no other. Never empty.
     pub(super) fn on_demand(&self, offer: &Offer) -> Vec<(f64, PriceProvenance)> {
         let mut candidates: Vec<_> = self.of_user(offer, false).collect();
         candidates.extend(self.listed(offer));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cloud::{Family, ListedPrice};
 use crate::instance_types::Day;
 
-/// Prices beyond these are not kept. The largest region has some 1,400 types, and a spot price of most in each of 6 zones.
+/// The most prices that are kept. The largest region has about 1,400 types, and a spot price of most in each of 6 zones.
 const TYPES_MAX: usize = 10_000;
 const ZONES_MAX: usize = 256;
 const SPOT_MAX: usize = 100_000;
@@ -42,7 +42,7 @@ struct Spot {
 }
 
 impl LivePrices {
-    /// The same with a region's list in place of the one before. Prices of a kind that the list lacks stay as they were.
+    /// The same lists with a new list for one region. If the new list lacks on-demand or spot prices, the previous ones stay.
     pub(super) fn with(&self, family: Family, region: &str, list: &[ListedPrice], fetched: Day) -> Self {
         let mut regions = self.0.clone();
         let mut names = self.names(family);
@@ -154,7 +154,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() < NAME_MAX
 }
 
-/// The name of a type in lower case, as Azure's names differ in case. It is kept once for all regions.
+/// The name of a type in lower case, because Azure's names differ in case. It is stored once for all regions.
 fn shared(names: &mut BTreeSet<Arc<str>>, name: &str) -> Arc<str> {
     let name = name.to_ascii_lowercase();
     if let Some(known) = names.get(name.as_str()) {
@@ -165,7 +165,7 @@ fn shared(names: &mut BTreeSet<Arc<str>>, name: &str) -> Arc<str> {
     name
 }
 
-/// The row of a type. Azure sells the sizes of promotions under a name of their own, or under the plain one.
+/// The row of a type. Azure lists promotional sizes under their own name or under the plain one.
 fn find(types: &[Arc<str>], type_name: &str) -> Option<u16> {
     let name = type_name.to_ascii_lowercase();
     let row = |name: &str| types.binary_search_by(|known| (**known).cmp(name)).ok();

@@ -1,8 +1,8 @@
-//! What nodes and pods cost: the answers for `--expander=price`, from memory.
+//! The prices of nodes and pods for `--expander=price`, from memory.
 //!
 //! [`Prices`] quotes an [`Offer`] by the most trusted source that knows it: the user's tables, the cloud's price list, which
-//! [`PriceRefresh`] fetches, the table in the binary, or an estimate. A quote is always above zero: without a price, the Cluster Autoscaler would drop the
-//! node group from a scale-up. `docs/prices.md` has the formulas.
+//! [`PriceRefresh`] fetches, the table in the binary, or an estimate. A quote is always above zero: without a price, the Cluster
+//! Autoscaler would drop the node group from a scale-up. `docs/prices.md` has the formulas.
 
 mod candidates;
 mod live;
@@ -39,7 +39,7 @@ pub const SPOT_RATIO: f64 = 0.4;
 /// Pods without requests cost as much as this many cores, because the Cluster Autoscaler divides by the price of pods.
 pub const CORES_OF_EMPTY_POD: f64 = 0.001;
 
-/// What nodes and pods cost.
+/// The prices of nodes and pods.
 #[derive(Debug)]
 pub struct Prices {
     catalog: Arc<Catalog>,
@@ -49,7 +49,7 @@ pub struct Prices {
     region: OnceLock<String>,
     currency: Currency,
     live: ArcSwap<LivePrices>,
-    /// Whether the Cluster Autoscaler has asked for a price, and who waits for that.
+    /// Becomes true when the Cluster Autoscaler asks for a price.
     is_asked: AtomicBool,
     asked: Notify,
     estimates: AtomicU64,
@@ -59,8 +59,8 @@ pub struct Prices {
 impl Prices {
     /// Prices for these sources, in the order of the configuration.
     ///
-    /// Prices are in CNY if all sources are in China. Otherwise all prices are in USD, those of sources in China by
-    /// estimate: prices in different currencies cannot be compared.
+    /// Prices are in CNY if all sources are in China. Otherwise all prices are in USD, and prices of sources in China are
+    /// estimates: prices in different currencies cannot be compared.
     pub fn new(catalog: Arc<Catalog>, markets: &[(Family, Market)]) -> Self {
         let is_china = !markets.is_empty() && markets.iter().all(|(_, market)| market.currency == Currency::Cny);
         let first = markets.first();
@@ -110,7 +110,7 @@ impl Prices {
         self.currency
     }
 
-    /// How many prices of nodes were estimates so far.
+    /// How many prices of nodes have been estimates so far.
     pub fn estimates(&self) -> u64 {
         self.estimates.load(Ordering::Relaxed)
     }
@@ -140,7 +140,7 @@ impl Prices {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are no pod.
+    /// Fails if the bytes are not a pod.
     pub fn pod(&self, bytes: &[u8], hours: f64) -> Result<f64, prost::DecodeError> {
         self.note_asked();
         let rates = self.rates();

@@ -1,4 +1,4 @@
-//! What a node is bought as: a type, a place, and on demand or spot.
+//! How a node is bought: its type, its place, and whether on demand or spot.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ const SPOT: [(&str, &str); 5] = [
     ("lifecycle", "Ec2Spot"),
 ];
 
-/// What a node is bought as.
+/// How a node is bought.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Offer {
     /// The cloud.
@@ -38,7 +38,7 @@ pub fn is_spot<'a>(label: impl Fn(&str) -> Option<&'a str>) -> bool {
 }
 
 impl Offer {
-    /// What a node's labels say. Where they do not show the cloud, it is `default`.
+    /// Reads a node's labels. The cloud is `default` if they do not show it.
     pub fn of_labels(labels: &HashMap<String, String>, default: Family) -> Self {
         let label = |key: &str| labels.get(key).map(String::as_str).filter(|value| !value.is_empty());
         let first = |keys: [&str; 2]| keys.into_iter().find_map(label).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The time that a price is asked for.
+//! The period that a price covers.
 
 use std::time::Duration;
 

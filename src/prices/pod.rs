@@ -25,7 +25,7 @@ type Requests = BTreeMap<String, f64>;
 ///
 /// # Errors
 ///
-/// Fails if the bytes are no pod.
+/// Fails if the bytes are not a pod.
 pub(super) fn requests(bytes: &[u8]) -> Result<Amounts, prost::DecodeError> {
     let spec = Pod::decode(bytes)?.spec.unwrap_or_default();
     let (mut sidecars, mut largest) = (Requests::new(), Requests::new());
@@ -63,7 +63,7 @@ fn of_requirements(requirements: Option<&ResourceRequirements>) -> Requests {
     requirements.map(|requirements| figures(&requirements.requests)).unwrap_or_default()
 }
 
-/// The API server refuses negative and malformed quantities, so that no pod has them.
+/// The API server refuses negative and malformed quantities, so no pod has them.
 fn figures(quantities: &BTreeMap<String, Quantity>) -> Requests {
     let parsed = quantities.iter().filter_map(|(name, quantity)| {
         let quantity: instance_types::Quantity = quantity.string.as_deref()?.parse().ok()?;

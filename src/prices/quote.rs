@@ -27,7 +27,7 @@ pub enum PriceProvenance {
     Estimate(Estimate),
 }
 
-/// What an estimate is made from.
+/// The basis of an estimate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Estimate {
     /// The type's price in another region.
@@ -36,7 +36,7 @@ pub enum Estimate {
     SpotRatio(Box<PriceProvenance>),
     /// The type's cores, memory and accelerators, at a region's rates.
     Rates(String),
-    /// The median type of a region: the type is not known either.
+    /// The median type of a region, because the type is unknown, too.
     MedianType(String),
 }
 

@@ -8,7 +8,7 @@ use super::shipped::{PriceTable, currency_of};
 use crate::cloud::{Currency, Family};
 use crate::instance_types::{Entry, Table};
 
-/// The resources that cost something by themselves, beside cores and memory.
+/// The resources besides cores and memory that have a price of their own.
 const ACCELERATORS: [&str; 5] =
     ["nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "microsoft.com/directx"];
 const GIB: f64 = 1_073_741_824.0;
@@ -18,7 +18,7 @@ const RATIO_MIN: f64 = 0.02;
 const RATIO_MAX: f64 = 1.0;
 const RATIO_STEPS: u32 = 60;
 
-/// Amounts of what is paid for.
+/// Amounts of the resources that have a price.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Amounts {
     pub(super) cores: f64,
@@ -27,7 +27,7 @@ pub(super) struct Amounts {
 }
 
 impl Amounts {
-    /// What a table says of a type. `None` if it has neither cores nor memory.
+    /// The amounts of a type in a table. `None` if it has neither cores nor memory.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
         let memory = entry.nominal_memory.or(entry.memory)?;
         let amounts = Self {
@@ -39,7 +39,7 @@ impl Amounts {
     }
 }
 
-/// How many accelerators these resources are.
+/// The number of accelerators in these resources.
 pub(super) fn accelerators(resource: impl Fn(&str) -> Option<f64>) -> f64 {
     ACCELERATORS.iter().filter_map(|name| resource(name)).sum()
 }
@@ -82,10 +82,9 @@ impl Rates {
 
     /// Fits the rates to a region's types.
     ///
-    /// Of all ratios between the price of a GiB and that of a core, the one is taken under which the types without
-    /// accelerators differ least from a common price per core, as the mean of the logarithms. The median of these prices is the
-    /// rate: half of the types cost more, half less. An accelerator costs the median of what is left of the price, where
-    /// something is; as much as a core in a region without types that have one.
+    /// The fit tries each ratio between the price of a GiB and that of a core. It takes the ratio for which the prices per core of
+    /// types without accelerators vary least, by the mean of the logarithms. The rate of a core is their median. The rate of an
+    /// accelerator is the median of the rest of the price, if it is positive, or that of a core in a region without such types.
     fn fit(family: Family, region: &str) -> Self {
         let types: Vec<(Amounts, f64)> =
             priced_types(family, region).map(|(_, amounts, price)| (amounts, price)).collect();
@@ -123,8 +122,8 @@ pub(super) fn reference_region(family: Family, region: Option<&str>, currency: C
     own().or_else(same_currency).or_else(|| table.regions().next()).unwrap_or_default()
 }
 
-/// What an amount in one currency is in the other, by list prices: the median of CNY prices in AWS's Beijing region over USD
-/// prices in its first region. It is no exchange rate; it makes an estimate for a cloud in China that has no table.
+/// The factor between two currencies by list prices: the median of CNY prices in AWS's Beijing region over USD prices in its first
+/// region. It is not an exchange rate: it serves to estimate prices of a cloud in China that has no table.
 pub(super) fn exchange(from: Currency, to: Currency) -> f64 {
     static CNY_PER_USD: LazyLock<f64> = LazyLock::new(|| {
         let table = PriceTable::shipped(Family::Aws);
@@ -139,7 +138,7 @@ pub(super) fn exchange(from: Currency, to: Currency) -> f64 {
     }
 }
 
-/// The middle of these figures; 0 of none.
+/// The median of these figures; 0 if there are none.
 pub(super) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or_default()

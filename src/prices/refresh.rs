@@ -1,4 +1,4 @@
-//! Fetches the clouds' price lists, beside everything else: from the first pricing call on, and again every 12 hours.
+//! Fetches the clouds' price lists in the background: after the first pricing call, and then every 12 hours.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,12 +12,12 @@ use crate::instance_types::Day;
 
 /// List prices change a few times a year, and spot prices slowly. The in-tree projects fetch as rarely.
 const REFRESH_EVERY: Duration = Duration::from_secs(12 * 60 * 60);
-/// After a failure that may pass, the lists are fetched again after this time.
+/// After a temporary failure, the lists are fetched again after this time.
 const RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 /// The limit of all lists of one source. The longest have about 40 pages.
 const SOURCE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Fetches the price lists of the sources. Once it is dropped, no list is awaited any more.
+/// Fetches the price lists of the sources. Dropping it cancels the fetches.
 pub struct PriceRefresh {
     prices: Arc<Prices>,
     sources: Vec<(Arc<str>, ReadOnlyCloud)>,
@@ -32,7 +32,7 @@ impl Drop for PriceRefresh {
 }
 
 impl PriceRefresh {
-    /// For these sources. Those whose prices are in another currency than the server's are left out: prices in two currencies
+    /// Fetches for these sources, except those whose prices are in another currency than the server's: prices in two currencies
     /// cannot be compared.
     pub fn new(prices: Arc<Prices>, sources: impl IntoIterator<Item = (Arc<str>, ReadOnlyCloud)>) -> Self {
         prices.hold_warning();
@@ -55,14 +55,14 @@ impl PriceRefresh {
     /// Fetches all price lists once, until this time at the latest. Returns what failed; that is logged too, each failure once.
     pub async fn fetch(&self, until: Option<Instant>) -> Vec<(Arc<str>, CloudError)> {
         let mut problems = Vec::new();
-        // Sources in one region have one list.
+        // Sources in the same region share one list.
         let mut fetched = HashSet::new();
         for (name, cloud) in &self.sources {
             let limit = Instant::now() + SOURCE_TIMEOUT;
             let limit = until.map_or(limit, |until| limit.min(until));
             let of_source = timeout_at(limit, self.fetch_source(name, cloud, &mut fetched)).await;
             let of_source = of_source.unwrap_or_else(|_elapsed| {
-                vec![CloudError::unreachable("price list", name, "it could not be read in time")]
+                vec![CloudError::unreachable("price list", name, "the price list could not be read in time")]
             });
             self.note(name, &of_source);
             problems.extend(of_source.into_iter().map(|error| (Arc::clone(name), error)));

@@ -12,7 +12,7 @@ const AZURE: &str = include_str!("../../prices/azure.tsv");
 static SHIPPED_AWS: LazyLock<PriceTable> = LazyLock::new(|| PriceTable::parse(AWS));
 static SHIPPED_AZURE: LazyLock<PriceTable> = LazyLock::new(|| PriceTable::parse(AZURE));
 
-/// Prices are kept as millionths: exact for every shipped figure, in a third of the memory of a text.
+/// Prices are stored as millionths: exact for every shipped figure, in a third of the memory of a text.
 const MICROS: f64 = 1_000_000.0;
 
 /// The on-demand prices of one cloud.
@@ -71,7 +71,7 @@ impl PriceTable {
         self.rows.iter().filter_map(move |(name, row)| Some((&**name, self.at(*row, column?)?)))
     }
 
-    /// The regions, the one whose figures stand in for regions without a table first.
+    /// The regions. The first one's figures stand in for regions without a table.
     pub(super) fn regions(&self) -> impl Iterator<Item = &'static str> {
         self.regions.iter().map(|(region, _)| *region)
     }
@@ -113,7 +113,7 @@ pub(super) fn currency_of(region: &str) -> Currency {
     if region.starts_with("cn-") || region.starts_with("china") { Currency::Cny } else { Currency::Usd }
 }
 
-/// Reads a decimal number exactly. 0 for no number.
+/// Reads a decimal number exactly. Returns 0 if the text is not a number.
 fn micros(text: &str) -> u32 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction: String = fraction.chars().chain("000000".chars()).take(6).collect();

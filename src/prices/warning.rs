@@ -7,7 +7,7 @@ use super::{Offer, Prices, Quote};
 /// The warning that prices are estimates, which is logged once.
 #[derive(Debug)]
 pub(super) enum Warning {
-    /// The clouds' price lists are still to come. The first node that was priced by an estimate so far.
+    /// The clouds' price lists have not been fetched yet. Holds the first node that was priced by an estimate.
     Held(Option<Offer>),
     /// It is logged with the next estimate.
     Due,
@@ -21,7 +21,7 @@ impl Prices {
         *self.warning() = Warning::Held(None);
     }
 
-    /// Logs the warning if it was held back and is still true.
+    /// Logs the warning if it was held back and the price is still an estimate.
     pub(super) fn release_warning(&self) {
         let held = std::mem::replace(&mut *self.warning(), Warning::Due);
         match held {

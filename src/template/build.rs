@@ -17,7 +17,7 @@ use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
 use crate::instance_types::{self, Catalog, Provenance, WithProvenance};
 use crate::prices::{Offer, family_of, is_spot};
 
-/// A label's value, as the hostname is one, has 63 characters at most; the suffix needs 18 of them.
+/// The hostname is a label's value, so it has at most 63 characters; the suffix needs 18 of them.
 const NAME_STEM_MAX: usize = 45;
 
 /// What a template is built from.
@@ -27,13 +27,13 @@ pub struct Input<'a> {
     pub group: &'a str,
     /// The group's cloud.
     pub family: Family,
-    /// What the group's tags say.
+    /// The settings in the group's tags.
     pub hints: &'a GroupHints,
     /// What the group launches.
     pub launch: &'a LaunchSpec,
-    /// What is known of instance types.
+    /// The known figures of instance types.
     pub catalog: &'a Catalog,
-    /// What the configuration says of the group.
+    /// The configuration's settings for the group.
     pub overrides: &'a GroupOverrides,
 }
 
@@ -52,7 +52,7 @@ pub struct NodeTemplate {
     pub spreads: Spreads,
 }
 
-/// One value of a template, for people.
+/// One value of a template, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     /// `reserved.profile`, `capacity.memory`, `allocatable.cpu`, `labels.kubernetes.io/arch`, `taints.gpu:NoSchedule`.
@@ -118,8 +118,8 @@ fn offer(input: &Input<'_>, labels: &Labels) -> Offer {
     }
 }
 
-/// The rule by which nodes reserve resources: the configuration's before the cloud's. Nodes that no cloud's service sets up have the
-/// rule of a plain kubelet.
+/// The rule by which nodes reserve resources. The configuration's wins over the cloud's. Nodes that no cloud service sets up follow
+/// the rule of a plain kubelet.
 fn profile(input: &Input<'_>) -> WithProvenance<ReservedProfile> {
     let given = input.overrides.reserved.profile.map(|profile| (profile, Provenance::GroupOverride));
     let of_cloud = input.launch.reserved.map(|profile| (profile, Provenance::Group));
@@ -143,7 +143,7 @@ fn quantities(resources: &Resources) -> BTreeMap<String, Quantity> {
     resources.iter().map(|(name, resource)| (name.clone(), quantity(resource))).collect()
 }
 
-/// Those of a healthy node.
+/// The conditions of a healthy node.
 fn conditions() -> Vec<NodeCondition> {
     let condition = |kind: &str, status: &str, reason: &str| NodeCondition {
         r#type: Some(kind.to_owned()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::build::Input;
+use super::disk::{disk_for_pods, formatted};
 use super::error::TemplateError;
 use super::learned;
 use super::pods::pods;
@@ -19,11 +20,8 @@ pub(super) const EPHEMERAL: &str = "ephemeral-storage";
 /// Addresses for pods on Windows: a resource of an EKS controller, which counts them only on Windows nodes.
 const WINDOWS_ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 const NVIDIA: &str = "nvidia.com/gpu";
-/// NVIDIA's GPUs, as the device plugin of AKS on Windows calls them.
+/// The resource name of GPUs on AKS nodes with Windows.
 const DIRECTX: &str = "microsoft.com/directx";
-/// A file system keeps a part of its disk for itself and for boot partitions: up to 3.9 % on ext4 (8 GiB on Ubuntu; 3.3 %
-/// on AKS), 0.4 % on XFS. 4 % is never too little.
-const FILE_SYSTEM_PER_MILLE: u64 = 40;
 
 pub(super) type Resources = BTreeMap<String, WithProvenance<Quantity>>;
 
@@ -44,7 +42,7 @@ struct TypeResources {
     architecture: Option<WithProvenance<Architecture>>,
 }
 
-/// Of each resource, the least that any instance type of the group has.
+/// The least amount of each resource that any instance type of the group has.
 pub(super) fn node_resources(input: &Input<'_>, profile: ReservedProfile) -> Result<NodeResources, TemplateError> {
     let explicit = explicit(input);
     let types = &input.launch.types;
@@ -64,7 +62,7 @@ pub(super) fn node_resources(input: &Input<'_>, profile: ReservedProfile) -> Res
     Ok(NodeResources { capacity, allocatable, architecture, spreads })
 }
 
-/// Of each resource, the smaller amount. A resource that one of them lacks is left out: not every node has it.
+/// The smaller amount of each resource. A resource that one of the two lacks is left out, because not every node has it.
 fn minimum(mut one: Resources, other: &Resources) -> Resources {
     one.retain(|name, _| other.contains_key(name));
     for (name, quantity) in &mut one {
@@ -86,8 +84,15 @@ fn explicit(input: &Input<'_>) -> Candidates {
                 explicit.entry(name.clone()).or_default().push((quantity, Provenance::GroupTag));
             }
             unusable => {
-                let error = unusable.err().map_or_else(|| "it is negative".to_owned(), |error| error.to_string());
-                tracing::warn!(group = input.group, resource = name, value = text, error, "resource tag ignored");
+                let error =
+                    unusable.err().map_or_else(|| "the quantity is negative".to_owned(), |error| error.to_string());
+                tracing::warn!(
+                    group = input.group,
+                    resource = name,
+                    value = text,
+                    error,
+                    "resource tag has an invalid value; ignoring the tag"
+                );
             }
         }
     }
@@ -139,7 +144,7 @@ fn type_resources(
         operating_system: input.launch.operating_system,
         cpu: cpu.value,
         memory: memory.value,
-        // If a table has more than the cloud sells, the table also decides what the cloud sells.
+        // If a table's memory exceeds what the cloud sells, the table's figure counts as the nominal memory, too.
         nominal_memory: known.as_ref().and_then(|known| known.nominal_memory).unwrap_or_default().max(memory.value),
         memory_is_estimated,
         ephemeral_storage: capacity.get(EPHEMERAL).map(|storage| storage.value),
@@ -159,12 +164,13 @@ fn type_resources(
     })
 }
 
-/// The figure by which nodes of this type reserve: the cloud's before the user's, see [`TypeCapacity::network_pods`].
+/// The number of pods that the reserve of this type is computed from. The cloud's wins over the user's, see
+/// [`TypeCapacity::network_pods`].
 fn network_pods(known: &TypeCapacity) -> Option<u32> {
     known.network_pods.or_else(|| known.pods.as_ref().map(|pods| pods.value))
 }
 
-/// What is set for the group comes before what is known about the type.
+/// The most trusted value: what is set for the group wins over what is known about the type.
 fn trusted(
     explicit: &Candidates,
     name: &str,
@@ -174,7 +180,7 @@ fn trusted(
     WithProvenance::first(explicit.chain(known.into_iter().flat_map(WithProvenance::into_candidates)))
 }
 
-/// The processors of a type that the launch leaves switched on.
+/// The processors of a type that the launch leaves enabled.
 fn enabled_cpus(input: &Input<'_>, of_type: WithProvenance<Quantity>) -> WithProvenance<Quantity> {
     match input.launch.cpus_max.map(Quantity::units).filter(|most| *most < of_type.value) {
         Some(most) => WithProvenance {
@@ -186,8 +192,8 @@ fn enabled_cpus(input: &Input<'_>, of_type: WithProvenance<Quantity>) -> WithPro
     }
 }
 
-/// Everything but cpu, memory and pods. Leaves out resources with an amount of zero: such a key makes a node without a GPU look like
-/// one whose GPU is not ready yet.
+/// Everything but cpu, memory and pods. Leaves out resources with an amount of zero: such a key makes a node without a GPU look
+/// like one whose GPU is not ready yet.
 fn other_resources(
     input: &Input<'_>,
     explicit: &Candidates,
@@ -218,27 +224,6 @@ fn other_resources(
     }
     resources.retain(|name, quantity| !quantity.value.is_zero() && ![CPU, MEMORY, PODS].contains(&name.as_str()));
     resources
-}
-
-/// The disk for the pods' ephemeral storage, in bytes: the instance's own disks if it has any and the node combines them, else the
-/// volume that it is launched with.
-fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<WithProvenance<Quantity>> {
-    let volume = input
-        .launch
-        .ephemeral_storage_bytes
-        .map(|bytes| WithProvenance::new(Quantity::bytes(bytes), Provenance::Group));
-    if !input.launch.joins_local_disks {
-        return volume;
-    }
-    let own = known.and_then(|known| known.local_disks.clone())?;
-    if own.value.is_zero() { volume } else { Some(own) }
-}
-
-/// What a file system leaves of a disk, in whole KiB.
-fn formatted(disk: Quantity) -> Quantity {
-    let bytes = disk.whole();
-    let kept = bytes.div_ceil(1000).saturating_mul(FILE_SYSTEM_PER_MILLE);
-    Quantity::bytes(bytes.saturating_sub(kept) / 1024 * 1024)
 }
 
 /// Capacity less the reserve. Memory is also reduced by the huge pages in it, as the kubelet does.

@@ -2,18 +2,19 @@
 
 use thiserror::Error;
 
-/// Why a template cannot be built. Only the group is affected, until its configuration, the tables or the cloud's description change.
+/// Why a template cannot be built. Only the group is affected, until its configuration, the tables or the cloud's description
+/// change.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TemplateError {
     /// The group names no instance type.
-    #[error("group {group}: no instance type is known that it would launch")]
+    #[error("group {group}: the group names no instance type; set one in its launch template or scale set")]
     NoType {
         /// The group's ID.
         group: String,
     },
     /// Neither a table nor the cloud knows the type, and neither tags nor the configuration say what it has.
     #[error(
-        "group {group}: nothing is known of instance type {type_name}; add it to a table under instanceTypes: \
+        "group {group}: instance type {type_name} is unknown; add it to a table under instanceTypes: \
          ({table}: {{{type_name}: {{cpu: …, memory: …, arch: …}}}}), or give the group capacity: {{cpu: …, memory: …}}"
     )]
     UnknownType {
@@ -26,7 +27,7 @@ pub enum TemplateError {
     },
     /// A table knows the type, but not this resource.
     #[error(
-        "group {group}: the {resource} of instance type {type_name} is not known; add it to its entry in a table under \
+        "group {group}: the {resource} of instance type {type_name} is unknown; add it to its entry in a table under \
          instanceTypes:, or give the group capacity: {{{resource}: …}}"
     )]
     Incomplete {
@@ -38,7 +39,7 @@ pub enum TemplateError {
         resource: &'static str,
     },
     /// The group has no zone to launch in.
-    #[error("group {group}: it has no availability zone")]
+    #[error("group {group}: the group has no availability zone")]
     NoZone {
         /// The group's ID.
         group: String,

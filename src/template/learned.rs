@@ -4,8 +4,8 @@ use super::capacity::{EPHEMERAL, MEMORY, Resources};
 use super::overrides::ReservedRule;
 use crate::instance_types::{LearnedType, Provenance, Quantity, ResourceQuantities, WithProvenance};
 
-/// What a node reserves of each resource: learned figures win over the profile. If the configuration sets any of it, only that
-/// counts.
+/// What a node reserves of each resource. Learned figures win over the profile. If the configuration sets any part of the reserve,
+/// learned figures are not used.
 pub(super) fn kept(
     by_rule: Resources,
     rule: &ReservedRule,
@@ -15,7 +15,7 @@ pub(super) fn kept(
     let Some(seen) = seen.filter(|_| *rule == ReservedRule::default()) else { return by_rule };
     let mut kept = by_rule;
     for (name, amount) in amounts(&seen.capacity, &seen.allocatable) {
-        // A share of the disk is reserved, so a node with another disk says nothing about this one.
+        // A share of the disk is reserved, so the figures of a node with another disk do not apply.
         let same =
             name != EPHEMERAL || capacity.get(EPHEMERAL).is_some_and(|storage| storage.provenance == seen.provenance);
         let known = kept.remove(name);
@@ -45,8 +45,8 @@ fn amounts<'a>(
     })
 }
 
-/// Ephemeral storage: as the user's table has it, or as seen, before the estimate from the disk. Where less was seen than the
-/// estimate says, the disk has grown since, and a group without nodes would never learn of it.
+/// Ephemeral storage: the user's table and learned figures win over the estimate from the disk. A learned figure below the estimate
+/// is not used: the disk has grown since, and a group without nodes would never learn that.
 pub(super) fn storage(
     known: Option<WithProvenance<Quantity>>,
     estimate: WithProvenance<Quantity>,

@@ -6,6 +6,7 @@
 
 mod build;
 mod capacity;
+mod disk;
 mod error;
 mod labels;
 mod learned;

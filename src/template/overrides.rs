@@ -24,10 +24,10 @@ pub struct GroupOverrides {
     pub memory_overhead: Option<Overhead>,
 }
 
-/// What a node reserves, by the configuration. The profile decides what is absent here.
+/// What a node reserves according to the configuration. The profile sets what is absent here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReservedRule {
-    /// `profile:`; without it, what the cloud's adapter recognises, then the default of its family.
+    /// `profile:`; without it, the profile that the cloud recognises, or else its default.
     pub profile: Option<ReservedProfile>,
     /// `maxPods:`, the kubelet's own.
     pub max_pods: Option<u32>,
@@ -74,7 +74,7 @@ impl FromStr for Threshold {
 }
 
 impl Threshold {
-    /// How much it is of `capacity`, in bytes, rounded down as the kubelet does.
+    /// The threshold in bytes for this `capacity`, rounded down as the kubelet does.
     pub fn of(self, capacity: Quantity) -> Quantity {
         let share = match self {
             Self::Amount(amount) => return amount,

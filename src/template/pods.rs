@@ -1,24 +1,24 @@
-//! The kubelet's limit of pods.
+//! The kubelet's pod limit.
 //!
-//! It is a setting of the kubelet, which no cloud's API shows. The configuration, tags and user data give it exactly. EKS nodes have
-//! what their network interfaces serve, unless EKS caps it. All others have the kubelet's default, self-managed clusters on AWS
-//! included: their network need not be the one that counts addresses.
+//! No cloud's API shows this setting of the kubelet. The configuration, tags and user data give it exactly. EKS nodes have as
+//! many pods as their network interfaces serve, unless EKS caps the number. All others have the kubelet's default, including
+//! self-managed clusters on AWS: their network may not depend on the interfaces' addresses.
 
 use super::build::Input;
 use super::capacity::{Candidates, PODS};
 use crate::cloud::{Family, OperatingSystem, ReservedProfile};
 use crate::instance_types::{Provenance, Quantity, TypeCapacity, WithProvenance};
 
-/// The kubelet's own default. On AKS, kubenet has it, too: the lowest default among networks that do not reserve an address for each
-/// pod.
+/// The kubelet's own default. On AKS, kubenet has it, too: the lowest default among networks that do not reserve an address for
+/// each pod.
 const DEFAULT: u32 = 110;
 /// EKS caps managed node groups at 110 pods below 30 processors and at 250 from there on.
 const MANAGED_MAX: u32 = 250;
 const MANAGED_SMALL_MAX: u32 = 110;
 const MANAGED_SMALL_CPUS: u32 = 30;
 
-/// The limit: `maxPods:`, then the group's tags and overrides, the user's table, the launch; then, on EKS, what the network interfaces
-/// serve; then the default.
+/// The limit: `maxPods:`, then the group's tags and overrides, the user's table, the launch; then, on EKS, what the network
+/// interfaces serve; then the default.
 pub(super) fn pods(
     input: &Input<'_>,
     explicit: &Candidates,
@@ -46,7 +46,7 @@ pub(super) fn pods(
     WithProvenance::first(candidates).unwrap_or_else(|| WithProvenance::new(default.0, default.1))
 }
 
-/// What EKS makes of a limit in a managed node group, also of one that the user's launch template has.
+/// Caps a limit as EKS does in managed node groups, even if the user's launch template sets the limit.
 fn cap(input: &Input<'_>, cpu: Quantity, pods: u32) -> u32 {
     if !input.launch.caps_pods {
         return pods;

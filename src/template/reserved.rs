@@ -149,7 +149,7 @@ fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
     if aks && size.operating_system == OperatingSystem::Windows {
         settings.system.insert(MEMORY.into(), mebibytes(2048));
         if profile == ReservedProfile::AksLegacy {
-            // Before 1.29, this replaces all thresholds, as two nodes show. No later node was seen.
+            // Before 1.29, this replaces all thresholds, as two nodes show. There is no data from later releases.
             return settings;
         }
     }
@@ -164,8 +164,8 @@ fn mebibytes(count: u64) -> Quantity {
     Quantity::bytes(count.saturating_mul(MIB))
 }
 
-/// The sum, over brackets of (upper bound, share in hundredths of a percent), of what lies in each. Each term is rounded
-/// down, as the scripts that compute it do.
+/// The sum of the shares of all brackets, each given as its upper bound and its share in hundredths of a percent. Each term is
+/// rounded down, as in the scripts that nodes run.
 fn graduated(total: u64, brackets: &[(u64, u64)]) -> u64 {
     let mut kept = 0;
     let mut lower = 0;
@@ -217,8 +217,9 @@ fn reported_most(size: &NodeSize) -> Quantity {
     Quantity::bytes(nominal - nominal / 64)
 }
 
-/// OpenShift reserves 1 GiB, or (`autoSizingReserved`, as in managed OpenShift) the brackets of the whole GiB that the kubelet reports.
-/// Which of them cannot be seen from outside, so this is the greater one; `systemReserved: {memory: 1Gi}` sets the first.
+/// OpenShift reserves 1 GiB, or (`autoSizingReserved`, as in managed OpenShift) the brackets of the whole GiB that the kubelet
+/// reports. The API does not show which of them applies, so this is the greater one; `systemReserved: {memory: 1Gi}` sets the
+/// first.
 fn openshift_memory(reported: Quantity) -> Quantity {
     let gib = reported.whole() / (1024 * MIB);
     let hundredths = graduated(gib * 100, &memory_brackets(100));

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::capacity::{CPU, MEMORY, Resources};
 use crate::instance_types::Quantity;
 
-/// The Cluster Autoscaler assumes that all nodes of a group are equal. From this ratio on, a scale-up adds about twice as many nodes as
-/// are needed.
+/// The Cluster Autoscaler assumes that all nodes of a group are equal. From this ratio on, a scale-up adds about twice as many
+/// nodes as are needed.
 const WIDE: f64 = 2.0;
 
 /// The least and the most of a resource among the instance types of a group.
@@ -40,7 +40,7 @@ impl Spread {
     }
 }
 
-/// What is wrong with a group whose types differ a lot in processors or memory; `None` if they do not.
+/// A warning about a group whose types differ a lot in processors or memory; `None` if they do not.
 pub fn complaint(spreads: &Spreads) -> Option<String> {
     let wide: Vec<String> = [CPU, MEMORY]
         .into_iter()
@@ -51,14 +51,14 @@ pub fn complaint(spreads: &Spreads) -> Option<String> {
         .collect();
     (!wide.is_empty()).then(|| {
         format!(
-            "its instance types have {}; the template promises the least of each, so a scale-up may make more nodes than \
+            "the instance types have {}; the template promises the least of each, so a scale-up may add more nodes than \
              are needed: give the group types that are alike",
             wide.join(" and ")
         )
     })
 }
 
-/// The spreads of types, each given with what it has.
+/// The spreads of these types, each given with its resources.
 pub(super) fn spreads(types: &[(&str, &Resources)]) -> Spreads {
     let names: BTreeSet<&String> = types.iter().flat_map(|(_, resources)| resources.keys()).collect();
     let spread = |name: &String| {
@@ -95,7 +95,7 @@ mod tests {
         assert!((cpu.ratio() - 4.0).abs() < 1e-9 && cpu.is_wide() && !spreads["memory"].is_wide());
         assert!(spreads["nvidia.com/gpu"].ratio().is_infinite());
         let complaint = complaint(&spreads).unwrap();
-        assert!(complaint.starts_with("its instance types have cpu from 2 (small) to 8 (large); the"), "{complaint}");
+        assert!(complaint.starts_with("the instance types have cpu from 2 (small) to 8 (large); the"), "{complaint}");
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub struct Aws {
 }
 
 impl Aws {
-    /// Loads the credentials again. Where that fails, the earlier ones stay in use.
+    /// Loads the credentials again. If that fails, the earlier ones stay in use.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Cloud for Aws {
     }
 
     async fn list_pages(&self, pages: mpsc::UnboundedSender<Listing>) -> Result<Listing, CloudError> {
-        // Where nobody receives the pages any more, nobody waits for the end either.
+        // A receiver that is gone has a caller that no longer waits for the result.
         let absent = self.groups.list_pages(&mut |page| drop(pages.send(page))).await?;
         Ok(Listing { absent, ..Listing::default() })
     }

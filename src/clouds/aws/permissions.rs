@@ -5,7 +5,7 @@ use crate::cloud::{CloudError, DeniedCall};
 
 /// An instance type that every region has.
 const ANY_TYPE: &str = "m5.large";
-/// An image that does not exist. Whoever may read images learns that.
+/// An image that does not exist. With the permission, the call fails because of that; without it, it is denied.
 const NO_IMAGE: &str = "ami-00000000000000000";
 /// A launch template that does not exist.
 const NO_TEMPLATE: &str = "lt-00000000000000000";

@@ -12,7 +12,7 @@ use crate::cloud::{CloudError, Currency, ListedPrice, PriceExtent, PriceList, is
 
 /// Most pages of one list. The longest one, spot prices of us-east-1, has about 20.
 const PAGES_MAX: usize = 100;
-/// What on-demand prices are per.
+/// The unit of on-demand prices.
 const HOURS: &str = "Hrs";
 
 /// Reads the price lists of one region.
@@ -25,7 +25,7 @@ pub(super) struct PriceLists {
 }
 
 impl PriceLists {
-    /// All prices. Each of the two sources may fail by itself; then its prices are missing.
+    /// All prices. Each of the two calls may fail by itself; then its prices are missing.
     pub(super) async fn read(&self, now: SystemTime, extent: PriceExtent) -> PriceList {
         let mut list = PriceList::default();
         let spot = self.spot(now, extent).await;

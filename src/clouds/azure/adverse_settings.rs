@@ -31,7 +31,7 @@ impl Azure {
         })
     }
 
-    /// The group that an ARM ID is of.
+    /// The group that an ARM ID belongs to.
     fn target(&self, id: &str) -> Option<GroupName> {
         let lower = id.to_ascii_lowercase();
         let Self { subscription, settings, .. } = self;

@@ -7,7 +7,7 @@ use super::{sizes, tags};
 use crate::cloud::{ReservedProfile, Taint, TaintEffect};
 use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
 
-/// The lowest pod limit that AKS allows. Fewer addresses than this are not for pods.
+/// The lowest pod limit that AKS allows. An interface with fewer addresses has none for pods.
 const PODS_MIN: u32 = 10;
 /// The AKS default with an overlay network.
 const OVERLAY_PODS: u32 = 250;
@@ -21,9 +21,9 @@ pub(super) fn reserved(set: &ScaleSet) -> ReservedProfile {
     if is_legacy { ReservedProfile::AksLegacy } else { ReservedProfile::Aks }
 }
 
-/// The kubelet's limit of pods, where it shows. With Azure CNI on the nodes' own subnet an interface has an address for the
-/// node and one for each pod. With an overlay the limit is AKS's default, unless the pool has another: nothing shows that.
-/// With kubenet and with subnets for pods nothing shows at all.
+/// The kubelet's pod limit, if the scale set shows it. With Azure CNI on the nodes' own subnet, an interface has one address for
+/// the node and one for each pod. With an overlay, AKS's default is assumed: a limit that the user set is not visible. With
+/// kubenet and with subnets for pods, no limit is visible.
 pub(super) fn max_pods(set: &ScaleSet) -> Option<u32> {
     match set.addresses.map(|addresses| addresses.saturating_sub(1)) {
         Some(pods) if pods >= PODS_MIN => Some(pods),
@@ -61,8 +61,8 @@ fn in_both_forms<'a>(set: &'a ScaleSet, types: &[String]) -> Vec<(&'a str, &'a s
     labels
 }
 
-/// The operating system as `os-sku` has it, where the ID of the image (`…/galleries/AKSUbuntu/images/2204gen2containerd/…`)
-/// says so beyond doubt.
+/// The operating system as the label `os-sku` names it, if the image's ID (`…/galleries/AKSUbuntu/images/2204gen2containerd/…`)
+/// leaves no doubt.
 fn system(image: &str) -> Option<&'static str> {
     let image = image.to_ascii_lowercase();
     let (gallery, name) = image.split_once("/galleries/")?.1.split_once("/images/")?;

@@ -54,7 +54,7 @@ fn being_deleted(set: &ScaleSet) -> Option<String> {
     state.eq_ignore_ascii_case("Deleting").then(|| "the scale set is being deleted".to_owned())
 }
 
-/// A number that changes if, and only if, the inputs of a new VM change.
+/// A hash that changes if, and only if, the inputs of a new VM change.
 pub(super) fn launch_fingerprint(set: &ScaleSet) -> u64 {
     let mut hasher = DefaultHasher::new();
     let sorted = |texts: &[String]| {

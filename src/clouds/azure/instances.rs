@@ -10,13 +10,13 @@ use super::scale_set_cache::{CachedMachine, CachedMachines};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{Counts, Failure, FailureClass, Instance, InstanceState, ProviderId};
 
-/// The code of a VM that failed without a reason. The reason of the operation that created it takes its place.
+/// The code of a VM that failed without a reason. The reason of the operation that created it replaces it.
 pub(super) const UNEXPLAINED: &str = "provisioning-state-failed";
 pub(super) const UNEXPLAINED_MESSAGE: &str = "Azure failed to provision a node for this node group";
 /// The extension that joins a VM to the cluster, in AKS and in clusters built like it.
 const NODE_EXTENSION: &str = "vmssCSE";
 const EXTENSION_FAILED: &str = "VMExtensionProvisioningFailed";
-/// A VM that was created this long ago was a node: the longest start of a node takes less.
+/// A VM that is older than this was a node: no node takes this long to start.
 const NODE_AGE: Duration = Duration::from_secs(20 * 60);
 
 /// Codes of failures that another VM, size or zone would not avoid. All others count as short capacity or quota, as
@@ -126,9 +126,9 @@ impl MachineReader<'_> {
             ("creating", _) => (InstanceState::Creating, None),
             ("updating" | "", _) => kept(before),
             ("failed", PowerState::NotRead) => kept(before),
-            // Without an instance view, extensions are not known either.
+            // Without an instance view, the state of extensions is unknown, too.
             (_, PowerState::NotRead) if failed_by_extension(before) => kept(before),
-            // Evicted, and its deallocation or its start failed: listed as failed, as in-tree.
+            // It was evicted, and its deallocation or its start failed: listed as failed, as in-tree.
             ("failed", PowerState::Deallocated) => (InstanceState::Creating, Some(failure(machine, now))),
             ("failed", PowerState::Stopped | PowerState::Unknown) if !was_node => {
                 (InstanceState::Creating, Some(failure(machine, now)))
@@ -148,7 +148,7 @@ fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
 }
 
 // CA deletes VMs that are listed as failed to be created, without a drain. That must not happen to a node whose state is
-// unknown for a while. A VM that this process has listed as failed stays failed, whatever its age.
+// temporarily unknown. A VM that this process has listed as failed stays failed, whatever its age.
 fn was_node(machine: &VirtualMachine, before: Option<&CachedMachine>, now: SystemTime) -> bool {
     let age = machine.created.and_then(|created| now.duration_since(created).ok());
     let has_failed = before.is_some_and(|before| before.instance.failure.is_some());

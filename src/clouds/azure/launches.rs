@@ -1,5 +1,5 @@
-//! What becomes of launches. Azure keeps no record of them: VMs and operations report their own failures. Where operations
-//! may not be polled, the provisioning state of the scale set is all there is.
+//! The outcomes of launches. Azure keeps no record of launches: VMs and operations report their own failures. Where operations
+//! may not be polled, only the provisioning state of the scale set shows a failure.
 
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ impl Azure {
         polled
     }
 
-    /// A scale set that misses VMs and whose last operation failed has failed to launch them.
+    /// A scale set that lacks VMs and whose last operation failed has failed to launch them.
     pub(super) async fn failed_launches(
         &self,
         group: &GroupName,
@@ -46,9 +46,10 @@ impl Azure {
         Ok(LaunchActivity { failures, ..LaunchActivity::default() })
     }
 
-    /// Whether operations may be polled, where the scale sets are.
+    /// The denied polls of operations, one for each location of the scale sets.
     pub(super) async fn denied_polls(&self) -> Vec<DeniedCall> {
-        const LOSS: &str = "outcomes of writes show only in readings, and failed launches have no reason";
+        const LOSS: &str =
+            "Headcount learns the outcomes of writes only from readings, and failed launches have no reason";
         let mut denied = Vec::new();
         for location in self.cache.locations() {
             if let Err(error @ CloudError::Denied(_)) = self.api.may_poll(&location).await {

@@ -14,9 +14,9 @@ use super::{Azure, discovery, groups, instances};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing};
 use crate::clouds::bounds::Bounds;
 
-/// Spot scale sets that are read at the same time. A subscription has 800 such reads a minute.
+/// The most spot scale sets that are read at the same time. A subscription may make 800 such reads a minute.
 const READS_AT_ONCE: usize = 8;
-/// The time for a list with instance view. Of the 20 s that a read may take, the list without it gets the rest.
+/// The time limit of a list with instance view. A read may take 20 s; the list without it has the rest of them.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(12);
 /// Attempts to read a scale set that is recreated meanwhile.
 const READS_MAX: usize = 2;
@@ -149,7 +149,7 @@ impl Azure {
         Ok(reading)
     }
 
-    /// The machines of a scale set. The instance view is left out where it cannot be read: when a zone fails, the list with it
+    /// The machines of a scale set. The instance view is left out if it cannot be read: when a zone fails, the list with it
     /// returns 504 or takes too long (kubernetes-sigs/cloud-provider-azure#9339).
     pub(super) async fn machines_of(&self, set: &ScaleSet, purpose: ReadPurpose) -> Result<MachineList, CloudError> {
         let _turn = match self.api.pace().filter(|_| purpose == ReadPurpose::Refresh) {
@@ -164,7 +164,7 @@ impl Azure {
         };
         let warning = "the instance views of its VMs cannot be read; the VMs keep their last known states";
         self.warnings.log_new(&set.name.as_str().into(), vec![warning.to_owned()]);
-        tracing::debug!(scale_set = set.name, %error, "listing VMs without instance view");
+        tracing::debug!(scale_set = set.name, %error, "VMs cannot be listed with their instance views; listing them without");
         self.machines_by(set, MachineQuery { with_view: false, purpose }).await
     }
 
@@ -225,7 +225,7 @@ impl Azure {
     }
 }
 
-/// Evictions lower the capacity of a spot scale set, and the list shows that late (#7373).
+/// Evictions lower the capacity of a spot scale set, but lists show it late (#7373).
 async fn with_current_capacity(
     api: Arc<dyn ScaleSetApi>,
     selected: SelectedSet,

@@ -56,14 +56,14 @@ pub struct Azure {
     settings: Settings,
     subscription: String,
     api: Arc<dyn ScaleSetApi>,
-    /// The same, where it can be signed in to; `None` in tests.
+    /// The same client, for signing in with other credentials; `None` in tests.
     signed_in: Option<Arc<ArmScaleSets>>,
     cache: ScaleSetCache,
     warnings: Warnings,
     size_lists: SizeLists,
     /// Operations may not be polled.
     are_polls_denied: AtomicBool,
-    /// `None` where the price list does not have this cloud.
+    /// `None` if there is no price list for this cloud.
     prices: Option<RetailPrices>,
 }
 
@@ -84,7 +84,7 @@ impl Azure {
         Ok(Self { prices, signed_in, ..Self::over(settings, subscription, arm) })
     }
 
-    /// Signs in with this credential from now on, if there is a token for it. Otherwise the one before stays in use.
+    /// Signs in with this credential from now on, if there is a token for it. Otherwise the previous one stays in use.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl Cloud for Azure {
 
     async fn price_list(&self, region: &str, extent: PriceExtent) -> PriceList {
         match &self.prices {
-            // Everybody may read it.
+            // The price list is public, so there is no permission to test with a sample.
             Some(prices) if extent == PriceExtent::All => prices.read(region).await,
             _ => PriceList::default(),
         }

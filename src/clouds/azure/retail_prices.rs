@@ -1,4 +1,4 @@
-//! The Azure Retail Prices API. It is public: no request carries a token, and none needs a permission.
+//! The Azure Retail Prices API. It is public: requests need neither a token nor a permission.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::config::settings::azure::{AzureCloud, Settings};
 const OPERATION: &str = "RetailPrices_List";
 const PUBLIC_API: &str = "https://prices.azure.com";
 const PATH: &str = "/api/retail/prices";
-/// The version whose fields are used.
+/// The API version.
 const VERSION: &str = "2023-01-01-preview";
 /// The limit of one page. Pages of 1,000 items take a few seconds.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_MAX: usize = 8 << 20;
 /// Most pages of a region. The longest lists have about 20 pages of 1,000 items, or 200 of 100, the former size.
 const PAGES_MAX: usize = 400;
-/// Prices of more items are not kept.
+/// The most items of a list.
 const ITEMS_MAX: usize = 100_000;
 
 /// A client of the API.
@@ -95,7 +95,7 @@ impl RetailPrices {
         let context = ErrorContext { operation: OPERATION, name: region };
         // The region becomes part of a filter.
         if region.is_empty() || !region.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(context.refused("the region is no name of an Azure region"));
+            return Err(context.refused("the region is not the name of an Azure region"));
         }
         let mut first = self.base.clone();
         first.set_path(PATH);
@@ -108,7 +108,7 @@ impl RetailPrices {
             let Some(url) = next else { return Ok(items) };
             let response = self.get(context, &url).await?;
             let page: Page = serde_json::from_slice(&response.body)
-                .map_err(|error| context.unintelligible(&format!("the page is no list of prices: {error}")))?;
+                .map_err(|error| context.unintelligible(&format!("the page is not a list of prices: {error}")))?;
             items.extend(page.items.into_iter().filter(|item| is_linux_vm(item, region)));
             if items.len() > ITEMS_MAX {
                 return Err(context.unintelligible("the list has too many items"));
@@ -121,9 +121,12 @@ impl RetailPrices {
         if next.is_none() { Ok(items) } else { Err(context.unintelligible("the list has too many pages")) }
     }
 
-    /// The address of the next page, which is followed only on the host that was asked.
+    /// The address of the next page, which must be on the same host.
     fn next(&self, context: ErrorContext<'_>, link: &str) -> Result<Url, CloudError> {
-        let url = self.base.join(link).map_err(|error| context.unintelligible(&format!("the next page: {error}")))?;
+        let url = self
+            .base
+            .join(link)
+            .map_err(|error| context.unintelligible(&format!("the address of the next page is invalid: {error}")))?;
         let is_ours = url.origin() == self.base.origin() && url.username().is_empty() && url.password().is_none();
         if is_ours { Ok(url) } else { Err(context.unintelligible("the next page is on another host")) }
     }
@@ -150,9 +153,9 @@ impl RetailPrices {
     }
 }
 
-/// Whether an item is what a Linux VM costs per hour, on demand or spot. The list has the licence of Windows in the product's
-/// name, Low Priority (the predecessor of spot, for other services) in the meter's, and reservations with the price of their
-/// whole term.
+/// Whether an item is the hourly price of a Linux VM, on demand or spot. Items for Windows have it in the product's name, those
+/// for Low Priority (the predecessor of spot, for other services) in the meter's name. Reservations have the price of their whole
+/// term.
 fn is_linux_vm(item: &Item, region: &str) -> bool {
     let Item { product_name, sku_name, meter_name, .. } = item;
     let is_other = product_name.contains("Windows")
@@ -170,8 +173,7 @@ fn is_linux_vm(item: &Item, region: &str) -> bool {
         && !is_other
 }
 
-/// One price for each size, on demand and spot: where there are several, that of the region's own meter, and the highest of
-/// those.
+/// One price for each size, on demand and spot. Of several, the highest one of the region's primary meter is taken.
 fn prices(items: &[Item]) -> Vec<ListedPrice> {
     let mut best: BTreeMap<(String, bool), (bool, f64)> = BTreeMap::new();
     for item in items {
@@ -187,77 +189,4 @@ fn prices(items: &[Item]) -> Vec<ListedPrice> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::clouds::azure::http::{Loopback, Reply};
-
-    fn item(size: &str, suffix: &str, price: f64) -> Value {
-        json!({
-            "currencyCode": "USD", "tierMinimumUnits": 0.0, "retailPrice": price, "armRegionName": "westus2",
-            "meterName": format!("D2s{suffix}"), "skuName": format!("D2s{suffix}"), "productName": "Virtual Machines DSv3 Series",
-            "serviceName": "Virtual Machines", "unitOfMeasure": "1 Hour", "type": "Consumption",
-            "isPrimaryMeterRegion": true, "armSkuName": size,
-        })
-    }
-
-    fn page(items: &[Value], next: Option<&str>) -> Reply {
-        Reply::json(json!({"Items": items, "NextPageLink": next, "Count": items.len()}))
-    }
-
-    async fn read(replies: Vec<Reply>) -> (PriceList, Loopback) {
-        let loopback = Loopback::start(replies).await;
-        let transport = Arc::new(Transport::plain().expect("a client"));
-        let base = Url::parse(&loopback.base()).expect("a URL");
-        let prices = RetailPrices { transport, base, meter: CallMeter::default() };
-        (prices.read("westus2").await, loopback)
-    }
-
-    #[tokio::test]
-    async fn pages_are_followed_on_the_same_host_only() {
-        let first = page(&[item("Standard_D2s_v3", "", 0.1)], Some("{base}/api/retail/prices?$skip=1"));
-        let (list, loopback) = read(vec![first, page(&[item("Standard_D2s_v3", " Spot", 0.02)], Some(""))]).await;
-        assert_eq!((list.prices.len(), list.problems.len()), (2, 0), "{list:?}");
-        assert!(loopback.received().iter().all(|request| !request.headers.contains_key("authorization")));
-        assert!(
-            loopback.received()[0].target.contains("armRegionName%20eq%20%27westus2%27"),
-            "{:?}",
-            loopback.received()[0]
-        );
-
-        let elsewhere = page(&[item("Standard_D2s_v3", "", 0.1)], Some("http://elsewhere.example/api/retail/prices"));
-        let (list, loopback) = read(vec![elsewhere]).await;
-        assert_eq!((list.prices.len(), loopback.received().len()), (0, 1));
-        assert!(list.problems[0].to_string().contains("another host"), "{:?}", list.problems);
-    }
-
-    #[tokio::test]
-    async fn a_list_that_cannot_be_read_is_a_problem_and_no_price() {
-        for (reply, problem) in [
-            (Reply::new(200, "{\"Items\": [{\"retailPrice\": \"dear\"}]}"), "no list of prices"),
-            (Reply::new(200, "<html>"), "no list of prices"),
-            (Reply::new(429, "{}").header("retry-after", "7"), "throttled"),
-            (Reply::new(500, ""), "RetailPrices_List"),
-        ] {
-            let (list, _loopback) = read(vec![reply]).await;
-            assert!(list.prices.is_empty() && list.problems[0].to_string().contains(problem), "{:?}", list.problems);
-        }
-    }
-
-    #[tokio::test]
-    async fn sovereign_clouds_have_no_list_and_a_configured_endpoint_is_the_only_host() {
-        let settings = crate::clouds::azure::tests::settings();
-        let base = |cloud, endpoint: &str| {
-            let settings = Settings { cloud, ..settings.clone() };
-            let transport = Arc::new(Transport::plain().expect("a client"));
-            let prices =
-                RetailPrices::new(&settings, &Url::parse(endpoint).expect("a URL"), transport, CallMeter::default());
-            prices.map(|prices| prices.base.to_string())
-        };
-        let public = "https://management.azure.com";
-        assert_eq!(base(AzureCloud::Public, public).as_deref(), Some("https://prices.azure.com/"));
-        assert_eq!(base(AzureCloud::Public, "http://127.0.0.1:9000").as_deref(), Some("http://127.0.0.1:9000/"));
-        assert_eq!((base(AzureCloud::China, public), base(AzureCloud::UsGovernment, public)), (None, None));
-    }
-}
+mod tests;

@@ -41,7 +41,7 @@ impl Azure {
         for location in self.locations().await? {
             let sizes = self.size_list(&location, names).await?;
             for name in names {
-                // Returned under the requested name: the same VM may be sold under two names.
+                // Returned under the requested name, because the same VM may be sold under two names.
                 let size = sizes.get(&size_key(name)).map(|size| InstanceType { name: name.clone(), ..size.clone() });
                 found.extend(size.map(|size| (name.clone(), size)));
             }
@@ -94,7 +94,7 @@ impl Azure {
                     }
                 }
                 None if size_list.tried.elapsed() < RETRY_AFTER => {
-                    let problem = size_list.problem.as_deref().unwrap_or("it took too long");
+                    let problem = size_list.problem.as_deref().unwrap_or("the call took too long");
                     return Err(CloudError::unreachable(
                         LIST_SKUS,
                         location,

@@ -6,9 +6,9 @@ use crate::cloud::{GroupHints, Taint, is_label_key, is_label_value};
 
 // Tag names cannot contain a slash, so these are the tag names of other clouds with underscores.
 const NODE_TEMPLATE: &str = "k8s.io_cluster-autoscaler_node-template_";
-/// What a remark says of a key that no node can have.
-const NOT_A_KEY: &str = "Kubernetes accepts no such key; use letters, digits, '-', '_', '.' and a '/'";
-/// What a remark says of a value that no node can have.
+/// The advice about a key that no node can have.
+const NOT_A_KEY: &str = "Kubernetes does not accept this key; use letters, digits, '-', '_', '.' and a '/'";
+/// The advice about a value that no node can have.
 const VALUES: &str = "Kubernetes accepts up to 63 letters, digits, '-', '_' and '.'";
 /// Tags of AKS; the first is the newer one.
 const AKS_POOL: [&str; 2] = ["aks-managed-poolName", "poolName"];
@@ -73,7 +73,7 @@ pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) 
                 remarks.push(format!("tag {key:?} is ignored: {NOT_A_KEY}"));
             }
             "label" if !is_label_value(value) => {
-                remarks.push(format!("tag {key} is ignored: {value:?} is not a label's value; {VALUES}"));
+                remarks.push(format!("tag {key} is ignored: {value:?} is not a valid label value; {VALUES}"));
             }
             "label" => {
                 hints.labels.insert(decode(name, "_"), value.clone());
@@ -98,7 +98,7 @@ fn taints(tag: &str, key: &str, value: &str, hints: &mut GroupHints, remarks: &m
     for part in value.split(',') {
         match Taint::from_tag(key, part.trim()).filter(|taint| !taint.value.contains(':')) {
             Some(taint) if !is_label_value(&taint.value) => {
-                remarks.push(format!("tag {tag} is ignored: {:?} is not a taint's value; {VALUES}", taint.value));
+                remarks.push(format!("tag {tag} is ignored: {:?} is not a valid taint value; {VALUES}", taint.value));
             }
             Some(taint) => hints.taints.push(taint),
             None => remarks.push(format!(

@@ -87,7 +87,7 @@ pub enum CallFault {
     Refused,
     /// Arrives this much later.
     Slow(Duration),
-    /// The client gives up first; a write takes effect all the same, this much later.
+    /// The client gives up first; a write still takes effect, this much later.
     Late(Duration),
 }
 

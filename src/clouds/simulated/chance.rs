@@ -13,8 +13,7 @@ pub fn seconds(from: u64, to: u64) -> Span {
     Duration::from_secs(from)..=Duration::from_secs(to)
 }
 
-/// Which of a sequence of launches or deletions is meant. They are counted from one, per group, since its plan was made
-/// or changed.
+/// Selects launches or deletions of a sequence. They are counted from one, per group, since its plan was made or changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pick {
     /// All of them.
@@ -30,7 +29,7 @@ pub enum Pick {
 }
 
 impl Pick {
-    /// Whether the `nth` is meant.
+    /// Whether the `nth` is selected.
     pub(super) fn matches(self, nth: u32, rng: &mut Rng) -> bool {
         match self {
             Self::Always => true,

@@ -32,7 +32,7 @@ impl Simulated {
         Self::with_groups(settings.seed, [web(), batch_spot(), gpu(), arm(), aks_pool(), no_capacity()])
     }
 
-    /// Applies the due changes of the demo's world forever: without this they are applied only when somebody calls.
+    /// Applies the due changes of the demo's world until it ends. Without this, changes are applied only during a call.
     pub async fn run_demo(&self) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -30,7 +30,7 @@ pub struct Group {
     pub(super) rng: Rng,
     pub(super) launches: u32,
     pub(super) deletions: u32,
-    /// Instances that are gone because somebody named them.
+    /// Instances that are gone because a client named them.
     pub(super) removed: u32,
     pub(super) reconcile_at: Option<Duration>,
     pub(super) scale_in_at: Option<Duration>,
@@ -40,7 +40,7 @@ pub struct Group {
     pub(super) events: Vec<Event>,
     pub(super) kills: Vec<Killed>,
     pub(super) hints: Arc<GroupHints>,
-    /// Tells this group from an earlier one of the same name.
+    /// Distinguishes this group from an earlier one of the same name.
     pub(super) generation: u64,
     /// The due time that the world last scheduled for this group.
     pub(super) announced: Option<Duration>,
@@ -121,7 +121,7 @@ impl Group {
         self.count(|member| member.phase.lives())
     }
 
-    /// How many instances are gone because somebody named them, and were part of the capacity.
+    /// How many instances of the capacity are gone because a client named them.
     pub fn removed(&self) -> u32 {
         self.removed
     }
@@ -131,8 +131,8 @@ impl Group {
         self.live().saturating_sub(self.surplus)
     }
 
-    /// How many live instances the capacity allows for: after somebody else lowered it, a target as low as that is right.
-    /// None of a hidden group, and none that is listed without an ID.
+    /// How many live instances the capacity allows for: after another client lowered it, a target as low as that is right. 0 for
+    /// a hidden group. Instances that are listed without an ID do not count.
     fn remaining(&self) -> u32 {
         if self.hidden {
             return 0;

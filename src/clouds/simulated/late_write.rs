@@ -26,7 +26,7 @@ pub(super) enum LateWrite {
 }
 
 impl World {
-    /// Has a write take effect later, whether its client still waits or not.
+    /// Lets a write take effect later, whether or not its client still waits.
     pub(super) fn write_late(&mut self, due: Duration, write: LateWrite) {
         self.generations += 1;
         self.late_writes.insert((due, self.generations), write);
@@ -34,7 +34,7 @@ impl World {
 
     pub(super) fn apply_late_write(&mut self, due: Duration) {
         let Some((_, write)) = self.late_writes.pop_first() else { return };
-        // Nobody learns of a refusal.
+        // No client receives a refusal.
         let _client_gone = match write {
             LateWrite::SetCapacity { group, to, if_match } => {
                 self.set_capacity(due, &group, to, if_match.as_deref()).map(drop)

@@ -205,7 +205,7 @@ impl Group {
         Some(taken)
     }
 
-    /// Removes running instances, as a spot market or a failing host does.
+    /// Removes running instances, as evictions and host failures do.
     pub(super) fn evict(&mut self, at: Duration, count: usize) -> Vec<ProviderId> {
         let mut running: Vec<u64> = self
             .members

@@ -1,5 +1,5 @@
-//! What builds without the feature `faults` have in place of the module of that name: calls fail at the configured rate, and
-//! nothing else can be injected.
+//! Replaces the module `faults` in builds without the feature of that name: calls fail at the configured rate, and nothing else
+//! can be injected.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Faults {
     }
 }
 
-/// Past readings of groups, which nothing asks for.
+/// Past readings of groups, which this build never needs.
 #[derive(Debug, Default)]
 pub(super) struct PastReadings {}
 

@@ -89,7 +89,7 @@ impl LaunchOutcome {
 pub enum DeleteOutcome {
     /// It succeeds.
     Fine,
-    /// It is accepted and fails at the end; the instance goes on running.
+    /// It is accepted and fails at the end; the instance keeps running.
     FailsLater(PlannedFailure),
     /// It is refused at once: for this instance on an Auto Scaling group, as a whole on a scale set.
     Refused(PlannedFailure),

@@ -107,11 +107,11 @@ impl Activity {
 pub enum Author {
     /// The caller under test.
     Caller,
-    /// Somebody else.
+    /// Another client.
     External,
 }
 
-/// An instance that was deleted because a write lowered the capacity, without anyone having named it.
+/// An instance that was deleted because a write lowered the capacity, although no client named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Killed {
     /// When the cloud chose it.
@@ -120,7 +120,7 @@ pub struct Killed {
     pub group: Arc<str>,
     /// The instance.
     pub id: ProviderId,
-    /// The capacity that it was killed for.
+    /// The capacity that the cloud deleted it to reach.
     pub capacity: u32,
     /// Who lowered the capacity.
     pub author: Author,

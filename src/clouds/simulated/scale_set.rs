@@ -155,7 +155,7 @@ impl Group {
         for serial in part_of_it {
             let Some(member) = self.members.get_mut(&serial) else { continue };
             member.operation = None;
-            // Instances that nobody named are deleted all the same.
+            // Instances that no client named are deleted anyway.
             if member.phase == Phase::Deleting && member.accounting != DeletionAccounting::None {
                 self.resume(serial);
             }

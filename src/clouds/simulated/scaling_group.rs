@@ -1,7 +1,7 @@
 //! How an Auto Scaling group behaves: it adjusts its instances to its desired capacity by itself.
 //!
 //! A new desired capacity is visible at once and acted on later. Failed launches are retried forever. A surplus of instances
-//! is tolerated for some twenty seconds and then terminated.
+//! is tolerated for about twenty seconds and then terminated.
 
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A simulated source. Its time is tokio's, so it works with a paused clock; all randomness comes from its seed.
 ///
-/// Due changes are applied when somebody calls, as of the time when they were due.
+/// Due changes are applied at the next call, as of the time when they were due.
 #[derive(Debug)]
 pub struct Simulated {
     world: Mutex<World>,

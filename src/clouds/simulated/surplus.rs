@@ -1,4 +1,4 @@
-//! What the cloud does to a group by itself: instances beyond the capacity, and instances without an ID.
+//! What the cloud does with a group by itself: instances beyond the capacity, and instances without an ID.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What was learned, as the text that is kept over restarts.
+//! The learned figures as the text that survives restarts.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::node_report::figures;
 use super::{Key, Learned, LearnedMinimum, ResourceQuantities};
 use crate::instance_types::provenance::Day;
 
-/// The version of the form. A text of another one is not read.
+/// The version of the format. Texts of other versions are not read.
 const FORM: u32 = 1;
 /// A ConfigMap holds 1 MiB at most, its names and labels included.
 const TEXT_BYTES_MAX: usize = 900 * 1024;
@@ -17,11 +17,11 @@ const TEXT_BYTES_MAX: usize = 900 * 1024;
 /// Why a text cannot be used.
 #[derive(Debug, Error)]
 pub enum LearnedError {
-    /// It is not of the form.
+    /// It does not have the format.
     #[error("it cannot be understood: {0}")]
     Malformed(#[from] serde_json::Error),
     /// It was written by another release.
-    #[error("it is of form {0}, and this release reads form {FORM}")]
+    #[error("it has format version {0}, and this release reads version {FORM}")]
     OtherForm(u32),
 }
 
@@ -67,7 +67,7 @@ impl Learned {
         Ok(learned)
     }
 
-    /// Writes all of it. What would not fit into a ConfigMap is forgotten, seen longest ago first.
+    /// Writes all figures. If they do not fit into a ConfigMap, the oldest are forgotten.
     pub fn to_text(&mut self) -> String {
         loop {
             let entries = self.entries.iter().map(|(key, seen)| Entry::write(key, seen)).collect();

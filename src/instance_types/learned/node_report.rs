@@ -1,8 +1,9 @@
-//! A node, as it was seen once.
+//! What a node reported about itself at one time.
 
 use std::collections::BTreeMap;
 
-use super::{Key, LearnedMinimum, ResourceQuantities, is_device};
+use super::minimum::{LearnedMinimum, is_device};
+use super::{Key, ResourceQuantities};
 use crate::cloud::Family;
 use crate::instance_types::provenance::Day;
 use crate::instance_types::quantity::Quantity;
@@ -14,7 +15,7 @@ const RESOURCES_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 128;
 const TEXT_BYTES_MAX: usize = 256;
 
-/// A ready node, and what it holds.
+/// The capacity and the allocatable resources of a ready node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
     group: String,
@@ -44,10 +45,10 @@ pub struct NodeIdentity<'a> {
 }
 
 impl NodeReport {
-    /// A report; `None` if the node lacks something that is needed.
+    /// Makes a report; `None` if the node lacks something that is needed.
     ///
-    /// A resource of which there is none is not learned: a device plugin may not be up yet. Nor is a device of which not
-    /// all are healthy.
+    /// A resource with an amount of zero is not learned, because its device plugin may not have started yet. Devices of which
+    /// some are unhealthy are not learned either.
     pub fn of(
         identity: NodeIdentity<'_>,
         capacity: &BTreeMap<String, String>,

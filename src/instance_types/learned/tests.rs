@@ -152,7 +152,7 @@ fn a_text_that_is_none_of_ours_is_an_error_and_a_broken_entry_costs_only_itself(
         ("garbage".to_owned(), "cannot be understood"),
         ("{}".to_owned(), "cannot be understood"),
         ("{\"form\":1}".to_owned(), "cannot be understood"),
-        (text.replace("\"form\":1", "\"form\":2"), "form 2"),
+        (text.replace("\"form\":1", "\"form\":2"), "format version 2"),
     ] {
         let error = Learned::parse(&broken).unwrap_err().to_string();
         assert!(error.contains(complaint), "{error}");

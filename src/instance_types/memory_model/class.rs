@@ -1,4 +1,4 @@
-//! Classes of instance types that keep the same share of memory, and what each keeps.
+//! Classes of instance types whose hypervisors and kernels keep the same share of the memory.
 
 use super::Host;
 use crate::cloud::{Architecture, Family};
@@ -20,7 +20,7 @@ const WHOLE: u64 = 10_000;
 /// Instance types that keep the same share of memory.
 #[derive(Debug)]
 pub(super) struct Class {
-    /// For people.
+    /// The name in messages.
     pub(super) name: &'static str,
     /// In hundredths of a percent of nominal memory.
     share: u64,
@@ -28,7 +28,7 @@ pub(super) struct Class {
     /// Whether images with a crash kernel were seen on such instances.
     crash_kernel: bool,
     architecture: Architecture,
-    /// Whether a type of that family is one of them: its letters, its generation, what follows.
+    /// Whether a type belongs to the class, by the parts of its family's name: letters, generation, suffix.
     has: fn(&str, u32, &str) -> bool,
 }
 
@@ -165,12 +165,12 @@ impl Class {
 pub(super) fn kept_kib(host: &Host<'_>, nominal_kib: u64) -> u64 {
     match class_of(host) {
         Some(class) => class.kept_kib(nominal_kib),
-        // No class keeps most at every size.
+        // Which class keeps the most depends on the size.
         None => classes(host.family).iter().map(|class| class.kept_kib(nominal_kib)).max().unwrap_or(nominal_kib),
     }
 }
 
-/// The class of a type; `None` where none is known for it.
+/// The class of a type; `None` if the type is in no class.
 pub(super) fn class_of(host: &Host<'_>) -> Option<&'static Class> {
     let name = host.type_name.to_ascii_lowercase();
     let (letters, generation, rest) = match host.family {

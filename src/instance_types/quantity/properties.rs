@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::syntax::LENGTH_MAX;
 use super::*;
 use crate::properties::{config, pieces};
 

@@ -28,13 +28,13 @@ pub(super) fn state_of(lifecycle: &str) -> Option<(InstanceState, Counts)> {
 /// Reads one instance. `Ok(None)` if it is not a node.
 pub(super) fn instance(described: &AsgInstance) -> Result<Option<Instance>, String> {
     let lifecycle = described.lifecycle_state.as_ref().map_or("", |state| state.as_str());
-    let id = described.instance_id.as_deref().filter(|id| !id.is_empty()).ok_or("an instance without an ID")?;
+    let id = described.instance_id.as_deref().filter(|id| !id.is_empty()).ok_or("an instance has no ID")?;
     if lifecycle.is_empty() || lifecycle == FILLED_IN {
-        return Err(format!("instance {id} without a lifecycle state"));
+        return Err(format!("instance {id} has no lifecycle state"));
     }
     let Some((state, counts)) = state_of(lifecycle) else { return Ok(None) };
     let zone = described.availability_zone.as_deref().filter(|zone| !zone.is_empty());
-    let zone = zone.ok_or_else(|| format!("instance {id} without an availability zone"))?;
+    let zone = zone.ok_or_else(|| format!("instance {id} has no availability zone"))?;
     Ok(Some(Instance { id: provider_id(zone, id), state, counts, failure: None }))
 }
 

@@ -105,7 +105,7 @@ impl Groups {
         Ok(Arc::new(LaunchSettings::of(&group)))
     }
 
-    // Hands over the first description of a group that several queries return.
+    // Hands over each group once, even if several queries return it.
     async fn pages(
         &self,
         query: &GroupQuery,
@@ -148,7 +148,7 @@ impl Groups {
         Ok(read.reading)
     }
 
-    // A discovered group that has lost its tags is no longer served, also where it is read by its name.
+    // A discovered group that has lost its tags is no longer served, even if it is read by name.
     fn is_configured(&self, name: &str, group: &AutoScalingGroup) -> bool {
         let queries = &self.settings.auto_discovery;
         queries.is_empty() || self.spec(name).is_some() || queries.iter().any(|query| discovery::matches(query, group))

@@ -33,7 +33,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// No group is read yet.
+    /// Makes no call yet.
     pub(super) fn new(settings: Settings, scaling: Arc<dyn AutoScalingApi>) -> Self {
         Self {
             settings,

@@ -20,7 +20,7 @@ pub(super) struct ReadingWithWarnings {
 
 /// Reads a group. `Err` says what is missing or invalid. Nothing is guessed in its place.
 pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Result<ReadingWithWarnings, String> {
-    let name = group.auto_scaling_group_name.as_deref().ok_or("a group without a name")?;
+    let name = group.auto_scaling_group_name.as_deref().ok_or("the group has no name")?;
     let mut warnings = Vec::new();
     let mut instances = Vec::with_capacity(group.instances().len());
     for described in group.instances() {
@@ -139,13 +139,13 @@ mod tests {
         let stateless = AsgInstance::builder().instance_id("i-1").availability_zone("us-east-1a").build();
         let zoneless = AsgInstance::builder().instance_id("i-1").lifecycle_state(LifecycleState::InService).build();
         for (builder, complaint) in [
-            (nameless, "without a name"),
+            (nameless, "has no name"),
             (group(0, 0, 1).set_desired_capacity(None), "no desired capacity"),
             (group(0, 0, 1).set_max_size(None), "no max size"),
             (group(0, -1, 1), "desired capacity -1 is negative"),
             (group(2, 2, 1), "min size 2 is greater than max size 1"),
-            (group(0, 1, 1).instances(stateless), "without a lifecycle state"),
-            (group(0, 1, 1).instances(zoneless), "without an availability zone"),
+            (group(0, 1, 1).instances(stateless), "has no lifecycle state"),
+            (group(0, 1, 1).instances(zoneless), "has no availability zone"),
         ] {
             let complaints = read(&builder.build(), None).expect_err(complaint);
             assert!(complaints.contains(complaint), "{complaints}");

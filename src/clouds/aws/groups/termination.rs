@@ -47,7 +47,7 @@ impl Groups {
             deletion.refused.extend(batches.flatten().map(|target| (target.id.clone(), unsent.clone())));
             break;
         }
-        // Nothing was done to a busy group. The caller reads it again and sends all again, for as long as its own caller waits.
+        // A busy group refused everything. The caller reads the group and tries again, as long as its own caller waits.
         let is_busy = |(_, error): &(ProviderId, CloudError)| matches!(error, CloudError::Conflict(_));
         let is_untouched = deletion.accepted.is_empty() && deletion.already_gone.is_empty();
         match deletion.refused.first() {
@@ -88,7 +88,7 @@ impl Groups {
 
     async fn terminate_singly(&self, batch: &[Target], deletion: &mut Deletion) -> Result<(), CloudError> {
         let (mut waiting, mut sent) = (batch.iter().cloned(), JoinSet::new());
-        // The error that stops the rest, and the terminations that returned such an error.
+        // The error that keeps the remaining terminations from being sent, and the terminations that failed with such an error.
         let mut stopped: Option<CloudError> = None;
         let mut failed = Vec::new();
         loop {
@@ -104,7 +104,7 @@ impl Groups {
                 Err(CloudError::NotFound(_)) => deletion.already_gone.push(target.id),
                 Err(error) if stops(&error) => {
                     failed.push((target.id, error.clone()));
-                    // Of several such errors, the caller must see one that leaves the outcome unknown.
+                    // If one of several such errors leaves the outcome unknown, the caller must see that one.
                     if !stopped.as_ref().is_some_and(CloudError::outcome_unknown) {
                         stopped = Some(error);
                     }
@@ -166,7 +166,7 @@ async fn terminate_one(scaling: Arc<dyn AutoScalingApi>, target: Target) -> (Tar
     for wait in BACKOFF {
         match scaling.terminate_instance(&target.instance).await {
             Err(CloudError::Conflict(fault)) => {
-                tracing::debug!(instance = %target.instance, %fault, "the group is busy; retrying the termination");
+                tracing::debug!(instance = %target.instance, %fault, "Auto Scaling group is busy; retrying the termination");
                 tokio::time::sleep(wait).await;
             }
             answer => return (target, answer),

@@ -13,19 +13,19 @@ use crate::cloud::{Accelerator, Architecture, CloudError, InstanceType};
 const PAGES_MAX: usize = 100;
 /// The first pause after EC2 denied or throttled a lookup. It doubles with each further one.
 const LOOKUP_PAUSE_MIN: Duration = Duration::from_secs(10);
-/// ... up to this. The tables have nearly every type; only new ones wait.
+/// The longest of these pauses. The tables have nearly every type; only new ones wait.
 const LOOKUP_PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
 /// EC2 describes disks in decimal gigabytes.
 const GB: u64 = 1_000_000_000;
 
 impl Launches {
-    /// Looks up instance types by name, each once for all groups that ask for it. While EC2 denies or throttles these calls, it
-    /// is not asked again for a while.
+    /// Looks up instance types by name, each once for all groups that ask for it. After EC2 denied or throttled a lookup, no more
+    /// are made for a while.
     pub(in crate::clouds::aws) async fn instance_types_named(
         &self,
         names: &[String],
     ) -> Result<Vec<InstanceType>, CloudError> {
-        // Those who wait here find what the one before them has found.
+        // A caller that waited for the lock finds the results of the one before it.
         let mut refusals = self.type_lookups.lock().await;
         let unknown: Vec<String> = names.iter().filter(|name| self.types.get(*name).is_none()).cloned().collect();
         if !unknown.is_empty() {
@@ -35,7 +35,7 @@ impl Launches {
             if let Err(error) = self.look_up(&unknown).await {
                 if let Some(pause) = pause_after(&error, *refusals) {
                     *refusals = refusals.saturating_add(1);
-                    tracing::debug!(%error, ?pause, "instance types are not looked up for a while");
+                    tracing::debug!(%error, ?pause, "instance type lookup failed; suspending lookups for this pause");
                     self.refused_lookup.put((), error.clone(), pause);
                 }
                 return Err(error);
@@ -82,7 +82,7 @@ impl Launches {
             match self.describe_types(std::slice::from_ref(&name)).await {
                 Ok(types) => found.extend(types),
                 Err(CloudError::NotFound(_) | CloudError::Refused(_)) => {
-                    tracing::debug!(instance_type = %name, "instance type is unknown to EC2");
+                    tracing::debug!(instance_type = %name, "EC2 does not know the instance type; using the tables for it");
                 }
                 Err(error) => return Err(error),
             }
@@ -110,7 +110,7 @@ impl Launches {
     }
 }
 
-/// How long no types are looked up after this error, the latest of so many. `None` where another lookup may succeed.
+/// How long lookups are suspended after this error, which follows `refusals` others. `None` if the next lookup may succeed.
 fn pause_after(error: &CloudError, refusals: u32) -> Option<Duration> {
     let pause = (LOOKUP_PAUSE_MIN * 2_u32.pow(refusals.min(10))).min(LOOKUP_PAUSE_MAX);
     match error {
@@ -195,98 +195,4 @@ fn network_pods(info: &InstanceTypeInfo) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use aws_sdk_ec2::types::builders::InstanceTypeInfoBuilder;
-    use aws_sdk_ec2::types::{
-        ArchitectureType, GpuDeviceInfo, GpuInfo, InstanceType as Ec2Type, MemoryInfo, NetworkCardInfo, NetworkInfo,
-        NeuronDeviceCoreInfo, NeuronDeviceInfo, NeuronInfo, ProcessorInfo, VCpuInfo,
-    };
-
-    use super::*;
-
-    fn info(name: &str, cpus: i32, memory_mib: i64, architecture: &str) -> InstanceTypeInfoBuilder {
-        let processor = ProcessorInfo::builder().supported_architectures(ArchitectureType::from(architecture)).build();
-        InstanceTypeInfo::builder()
-            .instance_type(Ec2Type::from(name))
-            .v_cpu_info(VCpuInfo::builder().default_v_cpus(cpus).build())
-            .memory_info(MemoryInfo::builder().size_in_mib(memory_mib).build())
-            .processor_info(processor)
-    }
-
-    #[test]
-    fn cpus_memory_and_architecture() {
-        let c4 = instance_type(&info("c4.xlarge", 4, 7680, "x86_64").build()).expect("complete");
-        assert_eq!((c4.name.as_str(), c4.cpus, c4.memory_mib), ("c4.xlarge", 4, 7680));
-        for (name, architecture) in [
-            ("arm64", Architecture::Arm64),
-            ("arm64_mac", Architecture::Arm64),
-            ("i386", Architecture::Amd64),
-            ("x86_64", Architecture::Amd64),
-            ("x86_64_mac", Architecture::Amd64),
-            ("something", Architecture::Amd64),
-        ] {
-            let read = instance_type(&info("x", 1, 1, name).build()).expect("complete");
-            assert_eq!(read.architecture, architecture, "{name}");
-        }
-        assert_eq!(instance_type(&InstanceTypeInfo::builder().build()), None);
-        assert_eq!(instance_type(&info("x", 0, 1, "x86_64").build()), None);
-    }
-
-    #[test]
-    fn accelerators_by_manufacturer() {
-        let gpu = |manufacturer: &str, count| GpuDeviceInfo::builder().manufacturer(manufacturer).count(count).build();
-        let gpus = GpuInfo::builder().gpus(gpu("NVIDIA", 8)).gpus(gpu("NVIDIA", 4)).gpus(gpu("NVIDIA", 0));
-        let gpus = gpus.gpus(gpu("AMD", 2)).gpus(gpu("Habana", 1)).gpus(gpu("Nobody", 7));
-        let part = GpuDeviceInfo::builder().manufacturer("NVIDIA").count(0).logical_gpu_count(1).build();
-        let cores = NeuronDeviceCoreInfo::builder().count(4).build();
-        let devices = NeuronDeviceInfo::builder().count(2).core_info(cores).build();
-        let neuron = NeuronInfo::builder().neuron_devices(devices).build();
-        let read = |builder: InstanceTypeInfoBuilder| -> Vec<(String, u32)> {
-            let read = instance_type(&builder.build()).expect("complete").accelerators;
-            read.into_iter().map(|accelerator| (accelerator.resource, accelerator.count)).collect()
-        };
-        let x = || info("x", 1, 1, "x86_64");
-        let counted = |pairs: &[(&str, u32)]| -> Vec<(String, u32)> {
-            pairs.iter().map(|(resource, count)| ((*resource).to_owned(), *count)).collect()
-        };
-        assert_eq!(
-            read(x().gpu_info(gpus.build())),
-            counted(&[("nvidia.com/gpu", 12), ("amd.com/gpu", 2), ("habana.ai/gaudi", 1)])
-        );
-        assert_eq!(read(x().gpu_info(GpuInfo::builder().gpus(part).build())), counted(&[("nvidia.com/gpu", 1)]));
-        assert_eq!(
-            read(x().neuron_info(neuron)),
-            counted(&[("aws.amazon.com/neuron", 2), ("aws.amazon.com/neuroncore", 8)])
-        );
-        let network = NetworkInfo::builder().ipv4_addresses_per_interface(10).build();
-        assert_eq!(read(x().network_info(network)), counted(&[("vpc.amazonaws.com/PrivateIPv4Address", 9)]));
-        assert_eq!(read(x()), counted(&[]));
-    }
-
-    #[test]
-    fn local_disks_are_added_up() {
-        let bytes = |disks: Option<InstanceStorageInfo>| {
-            let info = info("x", 1, 1, "x86_64").set_instance_storage_info(disks).build();
-            instance_type(&info).expect("complete").local_disk_bytes
-        };
-        assert_eq!(bytes(Some(InstanceStorageInfo::builder().total_size_in_gb(75).build())), Some(75_000_000_000));
-        assert_eq!(bytes(None), Some(0));
-    }
-
-    #[test]
-    fn the_addresses_of_the_default_card_limit_the_pods() {
-        let card = |index, interfaces| {
-            NetworkCardInfo::builder().network_card_index(index).maximum_network_interfaces(interfaces).build()
-        };
-        let pods = |network: NetworkInfo| {
-            instance_type(&info("x", 1, 1, "x86_64").network_info(network).build()).expect("complete").network_pods
-        };
-        let network = || NetworkInfo::builder().ipv4_addresses_per_interface(10);
-        assert_eq!(pods(network().maximum_network_interfaces(3).build()), Some(29), "m5.large");
-        let p5 = NetworkInfo::builder().ipv4_addresses_per_interface(50).maximum_network_interfaces(64);
-        let p5 = p5.default_network_card_index(0).network_cards(card(0, 2)).network_cards(card(1, 1));
-        assert_eq!(pods(p5.build()), Some(100), "p5.48xlarge");
-        assert_eq!(pods(network().build()), None);
-        assert_eq!(pods(NetworkInfo::builder().build()), None);
-    }
-}
+mod tests;

@@ -33,7 +33,7 @@ use super::sdk::cache::Cache;
 use super::sdk::connect::Clients;
 use crate::cloud::{CloudError, InstanceType};
 
-/// Looks up what groups launch, and remembers what it looked up for a while.
+/// Looks up what groups launch, and caches the results.
 pub(super) struct Launches {
     region: String,
     scaling: Arc<dyn AutoScalingApi>,
@@ -47,14 +47,14 @@ pub(super) struct Launches {
     nodegroups: Cache<NodegroupKey, Arc<NodegroupDetails>>,
     /// Instance types that were looked up; `None` for those that EC2 does not know.
     types: Cache<String, Option<InstanceType>>,
-    /// Held while types are looked up. How many lookups in a row were denied or throttled.
+    /// Locked while types are looked up. Counts the lookups in a row that were denied or throttled.
     type_lookups: tokio::sync::Mutex<u32>,
-    /// Holds the error while no types are looked up because of it.
+    /// The error of the last lookup, while lookups are suspended because of it.
     refused_lookup: Cache<(), CloudError>,
 }
 
 impl Launches {
-    /// Nothing is looked up yet.
+    /// Makes no call yet.
     pub(super) fn new(clients: Clients) -> Self {
         let Clients { region, scaling, ec2, eks, .. } = clients;
         Self {

@@ -7,11 +7,11 @@ use crate::cloud::{GroupHints, Taint, is_label_key, is_label_value};
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
 /// The prefixes of tags that name a cluster.
 const CLUSTERS: [&str; 2] = ["k8s.io/cluster-autoscaler/", "kubernetes.io/cluster/"];
-/// Names under these prefixes that are no clusters.
+/// Names under these prefixes that do not name a cluster.
 const NO_CLUSTERS: [&str; 2] = ["enabled", "disabled"];
-/// What a remark says of a key that no node can have.
-const NOT_A_KEY: &str = "Kubernetes accepts no such key; use letters, digits, '-', '_', '.' and a '/'";
-/// What a remark says of a value that no node can have.
+/// The advice about a key that no node can have.
+const NOT_A_KEY: &str = "Kubernetes does not accept this key; use letters, digits, '-', '_', '.' and a '/'";
+/// The advice about a value that no node can have.
 const VALUES: &str = "Kubernetes accepts up to 63 letters, digits, '-', '_' and '.'";
 /// The prefix of the tags that eksctl sets on its groups.
 pub(super) const EKSCTL: &str = "alpha.eksctl.io/";
@@ -46,7 +46,7 @@ pub(in crate::clouds::aws) fn hints<'a>(
         match kind {
             "label" | "taint" if !is_label_key(name) => warnings.push(format!("tag {key:?} is ignored: {NOT_A_KEY}")),
             "label" if !is_label_value(value) => {
-                warnings.push(format!("tag {key} is ignored: {value:?} is not a label's value; {VALUES}"));
+                warnings.push(format!("tag {key} is ignored: {value:?} is not a valid label value; {VALUES}"));
             }
             "label" => {
                 hints.labels.insert(name.to_owned(), value.to_owned());
@@ -59,7 +59,8 @@ pub(in crate::clouds::aws) fn hints<'a>(
             }
             "taint" => match Taint::from_tag(name, value) {
                 Some(taint) if !is_label_value(&taint.value) => {
-                    warnings.push(format!("tag {key} is ignored: {:?} is not a taint's value; {VALUES}", taint.value));
+                    warnings
+                        .push(format!("tag {key} is ignored: {:?} is not a valid taint value; {VALUES}", taint.value));
                 }
                 Some(taint) => hints.taints.push(taint),
                 None => warnings.push(format!(
@@ -167,6 +168,6 @@ mod tests {
         let refused = [("~label/a", "x\ny"), ("~label/a\r", "x"), ("~label/b", "\u{85}"), ("~label/c", "two words")];
         let (hints, warnings) = read(&refused);
         assert_eq!((hints.labels.len(), warnings.len()), (0, 4), "{warnings:?}");
-        assert!(warnings.iter().all(|warning| warning.contains("Kubernetes accepts")), "{warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.contains("Kubernetes ")), "{warnings:?}");
     }
 }

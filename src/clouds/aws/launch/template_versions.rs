@@ -70,9 +70,9 @@ pub(super) struct VersionNumbers(tokio::sync::Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     known: HashMap<TemplateVersion, Known>,
-    /// The last call failed with this error, which counts until then.
+    /// The error of the last call. Callers get it until this time.
     failed: Option<(CloudError, Instant)>,
-    /// The call is not made before then, because AWS refused it.
+    /// AWS refused the call, so it is not made before this time.
     suspended_until: Option<Instant>,
     /// The refusal has been logged.
     is_logged: bool,
@@ -90,7 +90,7 @@ impl VersionNumbers {
     /// The number of a version that can move, at most [`MOVING_TTL`] old. `None` where only a read of the version itself shows
     /// it: it was never read, the launch template does not exist any more, or AWS refuses to describe several at once.
     async fn current(&self, template: &TemplateVersion, ec2: &dyn Ec2Api) -> Result<Option<i64>, CloudError> {
-        // Those who wait here find what the one before them has read.
+        // A caller that waited for the lock finds the numbers that the one before it read.
         let mut state = self.0.lock().await;
         let now = Instant::now();
         let Some(known) = state.known.get_mut(template) else { return Ok(None) };

@@ -15,7 +15,7 @@ const TOLERANCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(in crate::clouds::aws) struct CloudClock(Mutex<Option<Anchor>>);
 
-/// A moment by both clocks.
+/// The same moment by both clocks.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     local: Instant,

@@ -1,7 +1,7 @@
 //! Credentials that can change while Headcount runs. The SDK reads the shared credentials file once and keeps what it found
-//! forever; a Secret that is rotated is then refused until a restart. Here, a change of the files and a refusal by AWS both
-//! have the whole chain built and asked again. (The SDK reads the token files of IRSA and EKS Pod Identity each time it asks for
-//! credentials.)
+//! forever; after a Secret is rotated, AWS refuses it until a restart. Here, the whole chain is built and asked again when the
+//! files change and when AWS refuses the credentials. (The SDK reads the token files of IRSA and EKS Pod Identity each time it
+//! asks for credentials.)
 //!
 //! Credentials that expire are replaced early and in the background: no call waits for STS, and while STS refuses a token, the
 //! earlier credentials stay in use.
@@ -51,13 +51,13 @@ struct State {
 }
 
 impl ReloadedCredentials {
-    /// Credentials from this provider, which is what a chain made with these settings had.
+    /// Starts with the provider of the credentials chain that these settings made.
     pub(super) fn new(settings: Settings, provider: Option<SharedCredentialsProvider>, calls: CallMeter) -> Self {
         let state = State { provider, known: None, files: stamps(), asked: Instant::now() };
         Self(Arc::new(Shared { settings, calls, are_refused: AtomicBool::new(false), state: Mutex::new(state) }))
     }
 
-    /// AWS refused the credentials themselves, and not what was done with them.
+    /// Notes that AWS refused the credentials themselves, not the request.
     pub(super) fn were_refused(&self) {
         self.0.are_refused.store(true, Ordering::Relaxed);
     }
@@ -116,7 +116,7 @@ impl ReloadedCredentials {
         let _logged_and_counted = self.reload(state, files).await;
     }
 
-    /// Loads the credentials now. Where there are none, the earlier ones stay in use.
+    /// Loads the credentials now. If there are none, the earlier ones stay in use.
     pub(in crate::clouds::aws) async fn renew(&self) -> Result<(), String> {
         let mut state = self.0.state.lock().await;
         self.reload(&mut state, stamps()).await
@@ -150,8 +150,8 @@ impl ProvideCredentials for ReloadedCredentials {
     }
 }
 
-/// Credentials of this provider, kept out of every text: the session token goes along with each request, and a proxy may send
-/// back what it was sent.
+/// The credentials of this provider, redacted in logs and errors: each request contains the session token, and a proxy may
+/// return what it received.
 #[derive(Debug)]
 pub(super) struct SecretCredentials(pub(super) SharedCredentialsProvider);
 

@@ -221,7 +221,7 @@ pub(in crate::clouds::aws) fn class_of(code: &str) -> FailureClass {
     if quota || OUT_OF_RESOURCES.contains(&code) { FailureClass::OutOfResources } else { FailureClass::Other }
 }
 
-/// Whether a response of this status refuses the credentials, and not what was done with them.
+/// Whether a response of this status refuses the credentials themselves, not the request.
 pub(in crate::clouds::aws) fn refuses_credentials(status: u16, body: &[u8]) -> bool {
     let contains = |code: &&str| body.windows(code.len()).any(|part| part == code.as_bytes());
     matches!(status, 400 | 401 | 403) && REFUSED_CREDENTIALS.iter().any(contains)
@@ -232,7 +232,7 @@ pub(in crate::clouds::aws) fn is_known(token: &str) -> bool {
     [&THROTTLED[..], &DENIED, &OUT_OF_RESOURCES, &SERVER_FAULT, &NOT_FOUND].iter().any(|codes| codes.contains(&token))
 }
 
-/// Whether AWS refused the batch form of a call itself, and not what the call asked for.
+/// Whether AWS refused the batch form of a call, not what the call asked for.
 pub(in crate::clouds::aws) fn is_unknown_form(error: &CloudError) -> bool {
     match error {
         CloudError::Refused(fault) => !fault.message.to_ascii_lowercase().contains("size constraint"),

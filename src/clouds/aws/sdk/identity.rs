@@ -1,4 +1,4 @@
-//! Who the credentials of a source are, by STS. The call needs no permission.
+//! The identity that a source's credentials belong to, from STS. The call needs no permission.
 
 use async_trait::async_trait;
 

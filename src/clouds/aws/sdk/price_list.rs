@@ -25,7 +25,7 @@ pub(super) fn client(region: &str, config: &SdkConfig, metering: SharedIntercept
     if !is_endpoint_chosen(&|service| endpoint_of(config, service), config.endpoint_url().is_some()) {
         tracing::debug!(
             region,
-            "another service has an endpoint of its own, and Pricing has none; live prices are not read"
+            "an endpoint is configured for another service and none for Pricing; not reading live prices"
         );
         return None;
     }
@@ -54,8 +54,8 @@ fn serving_region(region: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether AWS itself is meant, or the endpoint that is configured for all services or for this one. If only other services
-/// have endpoints of their own, as in tests or behind proxies, this one must not be called in AWS.
+/// Whether Pricing may be called: at AWS, or at the endpoint that is configured for all services or for this one. If only other
+/// services have endpoints of their own, as in tests or behind proxies, Pricing must not be called at AWS.
 fn is_endpoint_chosen(endpoint_of: &dyn Fn(&str) -> Option<String>, has_common: bool) -> bool {
     has_common
         || endpoint_of("Pricing").is_some()

@@ -1,5 +1,5 @@
 //! A look at the raw XML of responses. The SDK replaces a missing size by 0, and takes the end of the bytes for the end of the
-//! list: neither can be told from what it makes of them.
+//! list. Its output shows neither.
 
 /// The sizes that a described group must have.
 const SIZES: [&[u8]; 3] = [b"MinSize", b"MaxSize", b"DesiredCapacity"];

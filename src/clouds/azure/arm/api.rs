@@ -1,5 +1,4 @@
-//! All the calls that Headcount makes to Azure Resource Manager. They match the role in `deploy/azure-role.json`. An
-//! official crate for Compute may replace the implementation one day.
+//! All the calls that Headcount makes to Azure Resource Manager. They match the role in `deploy/azure-role.json`.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -59,7 +58,7 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     /// Reads the state of an operation once.
     async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
 
-    /// Reads an operation that does not exist, to learn whether operations in this location may be read.
+    /// Reads an operation that does not exist, to find out whether operations in this location may be read.
     async fn may_poll(&self, location: &str) -> Result<(), CloudError>;
 
     /// `skus` LIST, filtered by location, all pages, machine sizes only.
@@ -68,7 +67,7 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     /// `autoscalesettings` LIST of the resource group (Azure Monitor), all pages.
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError>;
 
-    /// What spreads the lists of machines that no write waits for.
+    /// The pacing of machine lists that no write waits for.
     fn pace(&self) -> Option<&Pace> {
         None
     }
@@ -139,7 +138,7 @@ pub(in crate::clouds::azure) enum Orchestration {
 /// Why machines are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::clouds::azure) enum ReadPurpose {
-    /// To learn what has changed: it can wait while a budget is low.
+    /// To find out what has changed: it can wait while a budget is low.
     Refresh,
     /// A write needs it.
     Write,
@@ -166,7 +165,7 @@ pub(in crate::clouds::azure) struct MachineList {
 pub(in crate::clouds::azure) struct VirtualMachine {
     /// ARM ID, as the API returns it; never empty.
     pub(in crate::clouds::azure) id: String,
-    /// The name (flexible) or instance ID (uniform) that a deletion names it by.
+    /// What a deletion names the VM by: its name (flexible) or instance ID (uniform).
     pub(in crate::clouds::azure) delete_by: String,
     pub(in crate::clouds::azure) provisioning_state: Option<String>,
     /// `properties.timeCreated`

@@ -84,8 +84,8 @@ impl ArmClient {
         self
     }
 
-    /// Signs in with this credential from now on, if there is a token for it. Otherwise the one before stays in use. Over plain
-    /// HTTP there is nothing to sign in for.
+    /// Signs in with this credential from now on, if there is a token for it. Otherwise the previous one stays in use. Does
+    /// nothing over plain HTTP, which carries no tokens.
     pub(in crate::clouds::azure) async fn sign_in_with(&self, new: NewCredential) -> Result<(), String> {
         let Some(sign_in) = &self.sign_in else { return Ok(()) };
         let context = ErrorContext { operation: "sign-in", name: self.endpoint.host_str().unwrap_or_default() };
@@ -107,7 +107,7 @@ impl ArmClient {
     }
 
     /// Whether a URL is on the endpoint. URLs in responses (next pages, operations) are checked before they are called,
-    /// because the token goes along.
+    /// because the request carries the token.
     pub(in crate::clouds::azure) fn is_on_endpoint(&self, url: &Url) -> bool {
         url.origin() == self.endpoint.origin() && url.username().is_empty() && url.password().is_none()
     }
@@ -125,7 +125,7 @@ impl ArmClient {
         if !self.is_on_endpoint(url) {
             let (origin, endpoint) = (url.origin().ascii_serialization(), self.endpoint.origin().ascii_serialization());
             return Err(context.refused(&if origin == endpoint {
-                format!("the URL names a user, which no URL of the endpoint {endpoint} does")
+                format!("the URL contains a user name, which URLs of the endpoint {endpoint} never do")
             } else {
                 format!("{origin} is not the configured endpoint {endpoint}")
             }));
@@ -136,7 +136,7 @@ impl ArmClient {
             fault: context.fault(None, &format!("not sent: throttled by Azure for another {} s", wait.as_secs())),
         })?;
         let (mut response, generation) = self.send_once(call, &method, url, headers, &body).await?;
-        // A refused token has caused nothing, so this is no second write.
+        // A request with a refused token had no effect, so this never repeats a write.
         let renew = || self.sign_in.as_ref().is_some_and(|sign_in| sign_in.renew(generation));
         if response.status == StatusCode::UNAUTHORIZED && renew() {
             tracing::warn!(operation = call.operation, name = call.name, "Azure refused the token; renewing it");

@@ -66,7 +66,7 @@ impl ArmScaleSets {
             (transport, Some(Bearer { credential: first, scope, renew }))
         } else {
             if settings.credential.is_some() {
-                tracing::warn!(%endpoint, "no token is sent over plain HTTP; the credential is not used");
+                tracing::warn!(%endpoint, "the Azure endpoint uses plain HTTP; no token is sent, and the credential is not used");
             }
             (Arc::new(Transport::plain()?), None)
         };
@@ -76,7 +76,7 @@ impl ArmScaleSets {
         Ok(Self::new(client, subscription.to_owned(), settings.resource_group.clone()))
     }
 
-    /// Signs in with this credential from now on, if there is a token for it.
+    /// Signs in with this credential from now on, if there is a token for it. Otherwise the previous one stays in use.
     pub(in crate::clouds::azure) async fn renew_credential(
         &self,
         settings: &Credential,
@@ -86,7 +86,7 @@ impl ArmScaleSets {
     }
 }
 
-/// Creates this credential, as often as it is asked to.
+/// Creates this credential anew at each call.
 fn factory(settings: &Credential, cloud: AzureCloud, transport: &Arc<Transport>) -> NewCredential {
     let (settings, transport) = (settings.clone(), Arc::clone(transport));
     Arc::new(move || credential(&settings, cloud, Arc::clone(&transport) as _).map_err(|error| error.to_string()))

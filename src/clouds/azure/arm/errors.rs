@@ -159,7 +159,7 @@ fn is_transient(error: &azure_core::Error) -> bool {
     false
 }
 
-/// The permission that a refusal names. It is far into the text, which is cut.
+/// The permission that a refusal names. The text is shortened before it would appear.
 fn missing_permission(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("to perform action '")?;
     rest.split_once('\'').map(|(permission, _)| permission)
@@ -201,7 +201,7 @@ pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &H
     if failure_class(code.as_deref().unwrap_or_default(), text) == FailureClass::OutOfResources {
         return CloudError::OutOfResources(fault());
     }
-    // For VMs that are gone already, the code is a general one; only the message says so.
+    // For VMs that are already gone, the code is unspecific; only the message shows it.
     if status == 404 || error.says("is not an active virtual machine scale set vm instanceid") {
         return CloudError::NotFound(fault());
     }

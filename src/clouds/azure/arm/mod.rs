@@ -12,6 +12,7 @@ mod no_awaited_builders;
 pub(super) mod operations;
 mod other_calls;
 mod parse;
+mod paths;
 #[cfg(test)]
 mod recorded;
 mod scale_sets;

@@ -1,6 +1,6 @@
 //! The names of the calls in logs and errors: the operation IDs of Azure's API specification.
 
-/// All of them.
+/// The names of all calls.
 pub(in crate::clouds::azure) const ALL: [&str; 9] = [
     LIST_SCALE_SETS,
     GET_SCALE_SET,

@@ -9,7 +9,8 @@ use super::api::AutoscaleSetting;
 use super::client::ArmCall;
 use super::decode::{self, RawAutoscaleSetting};
 use super::errors::ErrorContext;
-use super::scale_sets::{ArmScaleSets, path_segment};
+use super::paths::path_segment;
+use super::scale_sets::ArmScaleSets;
 use super::{lro, operations};
 use crate::cloud::{CloudError, OperationHandle, Progress};
 use crate::clouds::azure::throttle::Bucket;
@@ -17,7 +18,7 @@ use crate::clouds::listing_size::ListSize;
 
 /// Far more pages than the autoscale settings of a resource group can fill.
 const AUTOSCALE_PAGES_MAX: usize = 20;
-/// The ID of no operation.
+/// An ID that no operation has.
 const NO_OPERATION: &str = "00000000-0000-0000-0000-000000000000";
 
 impl ArmScaleSets {

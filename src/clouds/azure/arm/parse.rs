@@ -1,4 +1,4 @@
-//! Everything that is made of one response, for [`crate::parsers`].
+//! All decoders of a response, for [`crate::parsers`].
 
 use std::time::SystemTime;
 

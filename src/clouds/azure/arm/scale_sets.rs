@@ -1,6 +1,6 @@
 //! [`ScaleSetApi`] on Azure Resource Manager.
 //!
-//! azure_mgmt_compute builds the requests; [`super::sdk_call`] says what else it is kept from doing. Only `send` and
+//! azure_mgmt_compute builds the requests; [`super::sdk_call`] describes what it must not do. Only `send` and
 //! `into_stream` of its request builders are used: awaiting a builder that writes sends the write repeatedly, and a test
 //! forbids it. What the crate cannot build is in [`super::other_calls`].
 
@@ -21,6 +21,7 @@ use super::api::{AutoscaleSetting, BadItem, MachineList, MachineQuery, ScaleSet,
 use super::client::{ArmCall, ArmClient};
 use super::decode::{self, RawMachine, RawSet, RawSize};
 use super::errors::ErrorContext;
+use super::paths::path_segment;
 use super::sdk_call::SdkCall;
 use super::{lro, operations};
 use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
@@ -88,12 +89,6 @@ impl ArmScaleSets {
 
 fn response(context: ErrorContext<'_>, sdk_call: &SdkCall) -> Result<HttpResponse, CloudError> {
     sdk_call.responses().pop().ok_or_else(|| context.unintelligible("there is no response"))
-}
-
-// Names become path segments, so a name must not change the path.
-pub(super) fn path_segment(call: &ArmCall, name: &str) -> Result<String, CloudError> {
-    let safe = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '?', '#', '%']);
-    if safe { Ok(name.to_owned()) } else { Err(call.context().refused("the name is invalid")) }
 }
 
 // A VM without an ID cannot be named, so it is counted and left out. Any other VM that cannot be decoded makes its scale set
@@ -207,7 +202,7 @@ impl ScaleSetApi for ArmScaleSets {
         let call = ArmCall::new(operations::DELETE_INSTANCES, name, Bucket::Delete);
         let name = path_segment(&call, name)?;
         if instance_ids.is_empty() || instance_ids.iter().any(|id| id.is_empty() || id == "*") {
-            // This call takes `*` for all instances.
+            // This call would take `*` for all instances.
             return Err(call.context().refused("VMs are deleted only by name"));
         }
         let sdk_call = SdkCall::new(&self.client, call.clone());
@@ -245,17 +240,6 @@ impl ScaleSetApi for ArmScaleSets {
 
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
         self.all_autoscale_settings().await
-    }
-}
-
-impl ArmScaleSets {
-    /// The path of a scale set. It is polled if the response to a write names no operation.
-    fn path(&self, name: &str) -> String {
-        let Self { subscription, resource_group, .. } = self;
-        let provider = "providers/Microsoft.Compute/virtualMachineScaleSets";
-        format!(
-            "/subscriptions/{subscription}/resourceGroups/{resource_group}/{provider}/{name}?api-version=2024-07-01"
-        )
     }
 }
 

@@ -51,7 +51,7 @@ struct CurrentCredential {
     credential: Arc<dyn TokenCredential>,
     generation: u64,
     renew: NewCredential,
-    /// Not before this. Each renewal that did not help doubles the pause.
+    /// The earliest time of the next renewal. Each renewal that did not help doubles the pause.
     renew_at: Option<Instant>,
     pause: Duration,
 }

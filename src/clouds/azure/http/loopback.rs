@@ -1,4 +1,4 @@
-//! A server on the loopback address that answers by a script and remembers what it was asked.
+//! A server on the loopback address that returns scripted responses and records requests.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// What is answered next. `{base}` in headers and body is the server's own address.
+/// A scripted response. `{base}` in headers and body is the server's own address.
 pub(in crate::clouds::azure) struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
@@ -40,7 +40,7 @@ impl Reply {
     }
 }
 
-/// What was asked.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(in crate::clouds::azure) struct ReceivedRequest {
     pub(in crate::clouds::azure) method: Method,
@@ -85,7 +85,7 @@ impl Loopback {
         Self { address, recording, task }
     }
 
-    /// The same over TLS, and what to trust to reach it.
+    /// The same over TLS, and the certificate to trust.
     pub(in crate::clouds::azure) async fn start_tls(
         script: impl IntoIterator<Item = Reply>,
     ) -> (Self, CertificateDer<'static>) {

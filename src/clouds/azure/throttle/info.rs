@@ -22,7 +22,7 @@ const SUBSCRIPTION_BUDGETS: [(&str, &str); 6] = [
     ("x-ms-ratelimit-remaining-subscription-global-deletes", "subscription-global-deletes"),
 ];
 
-/// Accepted writes carry this policy with 0: nothing is queued. It is no budget that is spent.
+/// Accepted writes carry this policy with 0, because nothing is queued. It is not a budget that calls use up.
 const QUEUED_OPERATIONS: &str = "VmssQueuedVMOperations";
 
 /// The kinds of calls that Azure is expected to keep separate budgets for.

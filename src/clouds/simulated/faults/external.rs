@@ -78,7 +78,7 @@ impl World {
 }
 
 impl Group {
-    /// Adds running instances on somebody else's behalf, and raises the capacity by their number.
+    /// Adds running instances for another client, and raises the capacity by their number.
     fn attach(&mut self, at: Duration, count: u32) {
         for _ in 0..count {
             self.add_member(at, Phase::Running);

@@ -1,4 +1,4 @@
-//! What tests do to a simulated source, and what they ask it.
+//! How tests change and inspect a simulated source.
 
 use std::time::Duration;
 

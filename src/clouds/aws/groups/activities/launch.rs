@@ -12,11 +12,12 @@ use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 pub(super) const LAUNCHING: &str = "Launching a new EC2 instance";
 const TERMINATING: &str = "Terminating EC2 instance";
 
-/// What only the causes of launches and terminations say that AWS makes by itself: "At … an instance was launched in response to
-/// an instance refresh", "… to aid in balancing the group's zones", "… instances were launched to balance instances in zones
-/// us-east-1a with other zones resulting in more than desired number of instances in the group", "… in response to an unhealthy
-/// instance needing to be replaced", "… was taken out of service in response to an EC2 health check". Where a client asked for a
-/// launch, the cause is "… a difference between desired and actual capacity, increasing the capacity from 10 to 15".
+/// Texts that appear only in the causes of launches and terminations that AWS decided on by itself: "At … an instance was
+/// launched in response to an instance refresh", "… to aid in balancing the group's zones", "… instances were launched to balance
+/// instances in zones us-east-1a with other zones resulting in more than desired number of instances in the group", "… in
+/// response to an unhealthy instance needing to be replaced", "… was taken out of service in response to an EC2 health check".
+/// Where a client asked for a launch, the cause is "… a difference between desired and actual capacity, increasing the capacity
+/// from 10 to 15".
 const OWN: [&str; 6] = [
     "instance refresh",
     "rebalance recommendation",
@@ -58,7 +59,7 @@ pub(super) fn names_instance(launch: &Activity) -> bool {
     launch.description().and_then(|text| text.strip_prefix(LAUNCHING)).is_some_and(|rest| rest.starts_with(": i-"))
 }
 
-/// The instance that it launched, where its activity says which.
+/// The ID of the launched instance, if the activity names it.
 pub(super) fn instance(launch: &Activity) -> Option<String> {
     let rest = launch.description()?.strip_prefix(LAUNCHING)?.strip_prefix(": ")?;
     rest.split([' ', '.']).next().filter(|id| id.starts_with("i-")).map(str::to_owned)
@@ -68,8 +69,8 @@ pub(super) fn is_termination(activity: &Activity) -> bool {
     activity.description().is_some_and(|description| description.starts_with(TERMINATING))
 }
 
-/// Whether AWS does it for a reason of its own. A cause that is not known counts as a client's: what a client asked for must not
-/// be terminated.
+/// Whether AWS decided on this launch or termination by itself. An unknown cause counts as a client's request, because an
+/// instance that a client asked for must not be terminated.
 pub(super) fn is_own(activity: &Activity) -> bool {
     activity.cause().is_some_and(|cause| OWN.iter().any(|own| cause.contains(own)))
 }
@@ -82,7 +83,7 @@ pub(super) fn failure(launch: &Activity) -> Option<Failure> {
     let at = match status {
         ScalingActivityStatusCode::Failed => started(launch).or_else(|| ended(launch))?,
         // A launch is cancelled if its instance fails to start, for example because of a KMS key or a lifecycle hook. Its
-        // instance is missing from the end of the launch on.
+        // instance is missing from the end of the launch.
         ScalingActivityStatusCode::Cancelled if text.is_some_and(died_at_start) => ended(launch)?,
         _ => return None,
     };

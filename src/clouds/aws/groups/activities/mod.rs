@@ -67,7 +67,7 @@ impl Groups {
                 return Ok(instances.iter().filter(is_old).cloned().collect());
             }
         }
-        // So many launches that the age of none is known.
+        // There are more activities than are read, so the age of no instance is known.
         Ok(Vec::new())
     }
 }
@@ -78,7 +78,7 @@ fn reaches_back(page: &[Activity], before: SystemTime) -> bool {
     last.and_then(started).is_some_and(|at| at < before)
 }
 
-/// Whether further pages are not needed. Activities in progress come first, then the newest.
+/// Whether no further pages are needed. Activities in progress come first, then the newest.
 fn is_enough(activities: &[Activity], shortfall: Shortfall) -> bool {
     let Some(last) = activities.last().filter(|last| last.status_code().is_some_and(is_finished)) else { return false };
     let is_older = started(last).is_some_and(|at| seconds(at) < seconds(shortfall.since));

@@ -11,8 +11,8 @@ use super::launch::{
 };
 use crate::cloud::{LaunchActivity, Shortfall};
 
-/// In a group of several zones, AWS tries the next zone after a launch failed. A failure of some zones is final this long after
-/// the first one, if no launch is under way or done since (#5829).
+/// In a group of several zones, AWS tries the next zone after a launch failed. Failures in some of the zones are final this long
+/// after the first one if no launch is under way and none has succeeded since (#5829).
 const ZONE_RETRY: Duration = Duration::from_secs(10);
 
 /// What the newest activities of a group in these zones show. Ignores failed terminations: they do not show why capacity is
@@ -40,19 +40,19 @@ pub(super) fn launches(
     activity
 }
 
-/// What AWS has launched since then for reasons of its own, less as many as it has terminated for such reasons: it replaced
-/// these, and they are not too many.
+/// The instances that AWS has launched by itself since then. As many of the oldest are left out as AWS has terminated by itself:
+/// they replaced the terminated ones.
 fn launched_beyond_the_capacity(activities: &[Activity], since: SystemTime) -> Vec<String> {
     let is_recent = |activity: &&Activity| started(activity).is_some_and(|at| seconds(at) >= seconds(since));
     let own = || activities.iter().filter(is_recent).filter(|activity| is_own(activity));
     let replaced = own().filter(|activity| is_termination(activity)).count();
     let mut launched: Vec<String> = own().filter(|activity| is_launch(activity)).filter_map(instance).collect();
-    // The newest come first, and the oldest go first.
+    // The list starts with the newest instance, so this removes the oldest ones.
     launched.truncate(launched.len().saturating_sub(replaced));
     launched
 }
 
-/// Whether AWS has tried all that it tries in place of the launches that failed since the shortfall began.
+/// Whether AWS has finished retrying the launches that failed since the shortfall began.
 fn is_final(activities: &[Activity], zones: &[String], since: SystemTime, now: SystemTime) -> bool {
     if zones.len() < 2 {
         return true;

@@ -26,7 +26,7 @@ pub(super) fn text(encoded: &str) -> String {
     }
 }
 
-/// Decompresses gzip, as cloud-init does. `None` if the text would be longer than `left`, or is no text.
+/// Decompresses gzip, as cloud-init does. `None` if the text would be longer than `left`, or is not text.
 fn inflated(bytes: Vec<u8>, left: &mut usize) -> Option<String> {
     let bytes = if bytes.starts_with(&GZIP) {
         let mut inflated = Vec::new();

@@ -1,7 +1,7 @@
 //! Single settings, found by name in any format.
 
-/// Most places where one setting is looked for, and longest value. Real user data has a handful of short ones; the bounds
-/// keep text that was written to cost time from costing much.
+/// The most places where one setting is looked for, and the longest value. Real user data has a few short values; the bounds
+/// limit the work that hostile text can cause.
 const PLACES_MAX: usize = 64;
 const VALUE_MAX: usize = 8 * 1024;
 

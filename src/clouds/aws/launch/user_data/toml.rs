@@ -1,6 +1,6 @@
 //! The part of TOML that Bottlerocket's settings need: tables, dotted and quoted keys, and values of strings.
 
-/// Most lines of one list. Joining more is work without end for text that was written to cause it.
+/// The most lines of one list. The bound limits the work that hostile text can cause.
 const LIST_LINES_MAX: usize = 64;
 
 /// The entries below a table, each with its values: one for a string, several for a list.
@@ -50,7 +50,7 @@ fn path(key: &str) -> Option<Vec<String>> {
     segments.map(|segment| (!segment.is_empty()).then(|| segment.to_owned())).collect()
 }
 
-/// Splits a text at a separator that is in no quotes and no list.
+/// Splits a text at each separator outside quotes and lists.
 fn outside_quotes(text: &str, separator: char) -> Vec<&str> {
     let (mut quote, mut depth) = (None, 0_u32);
     let pieces = text.split(move |letter: char| {

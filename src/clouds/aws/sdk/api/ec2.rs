@@ -82,7 +82,7 @@ pub(in crate::clouds::aws) trait Ec2Api: Send + Sync {
 /// EC2 through the SDK.
 pub(in crate::clouds::aws) struct Ec2 {
     pub(in crate::clouds::aws) reads: aws_sdk_ec2::Client,
-    /// Does not retry: clients share what they may retry, and templates need it more than prices.
+    /// Does not retry: all calls of a client share one retry quota, and templates need it more than prices.
     pub(in crate::clouds::aws) spot_prices: aws_sdk_ec2::Client,
 }
 

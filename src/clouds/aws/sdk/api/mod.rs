@@ -15,10 +15,10 @@ pub(in crate::clouds::aws) use ec2::{Ec2, Ec2Api, TemplateKey};
 pub(in crate::clouds::aws) use eks::{Eks, EksApi};
 pub(in crate::clouds::aws) use pricing::{Hardware, Pricing, PricingApi};
 
-/// The most group names one DescribeAutoScalingGroups takes, the most records of a page of it, the most instance types
-/// one DescribeInstanceTypes takes and the most instances one TerminateInstanceInAutoScalingGroup takes.
+/// The most group names in one DescribeAutoScalingGroups, the most records of its pages, the most instance types in one
+/// DescribeInstanceTypes, and the most instances in one TerminateInstanceInAutoScalingGroup.
 pub(in crate::clouds::aws) const BATCH: usize = 100;
-/// The most launch templates that one DescribeLaunchTemplates is asked for: the most records of a page of it.
+/// The most launch templates in one DescribeLaunchTemplates: the most records of its pages.
 pub(in crate::clouds::aws) const TEMPLATES: usize = 200;
 /// [`BATCH`] in the type that the APIs take.
 const PAGE_RECORDS: i32 = 100;
