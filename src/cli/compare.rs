@@ -15,7 +15,7 @@ use crate::kubernetes::{self, AUTOSCALER_STATUS_DEFAULT, AutoscalerStatus, Kuber
 /// Compare what the cloud, Headcount, the Cluster Autoscaler and Kubernetes each believe of every node group.
 ///
 /// Reads the clouds, a running server if --server names one, the Cluster Autoscaler's status ConfigMap and the nodes; nothing is
-/// written. Exits with 1 if they differ.
+/// written. Exits with 1 if they differ, or if the server cannot be read.
 #[derive(Debug, clap::Args)]
 pub(super) struct Compare {
     #[command(flatten)]
@@ -46,9 +46,12 @@ impl Compare {
         ready?;
         let flags = flags?;
         let nodes = nodes.map(|nodes| by_group(&fleet, &nodes));
-        let comparison =
-            compare(&Sides { cloud: Document::of(&fleet), server, autoscaler, backoff: flags.backoff(), nodes });
+        let sides = Sides { cloud: Document::of(&fleet), server, autoscaler, backoff: flags.backoff(), nodes };
+        let comparison = compare(&sides);
         self.reading.output.print(&comparison, || table(&comparison))?;
+        if let Some(Err(reason)) = sides.server {
+            return Err(CommandError::Failed(format!("Headcount's server cannot be read: {reason}")));
+        }
         if comparison.agrees() {
             return Ok(());
         }

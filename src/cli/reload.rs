@@ -121,8 +121,8 @@ impl Reload {
         let new = match read(arguments).await {
             Ok(new) => new,
             Err(reason) => {
-                error!(error = reason, "configuration cannot be reloaded; continuing with the previous one");
                 self.counts.count(false);
+                error!(error = reason, "configuration cannot be reloaded; continuing with the previous one");
                 return;
             }
         };
@@ -142,8 +142,8 @@ impl Reload {
                             *learner = Some(fleet.learn(Arc::new(client), uses, LEARN_EVERY));
                         }
                         Err(error) => {
-                            error!(%error, "changes to learn: cannot be applied; continuing with the previous settings");
                             self.counts.count(false);
+                            error!(%error, "changes to learn: cannot be applied; continuing with the previous settings");
                             return;
                         }
                     }

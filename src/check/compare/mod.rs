@@ -106,9 +106,9 @@ pub fn compare(sides: &Sides) -> Comparison {
         .map(|group| (group.name.as_str(), group))
         .collect();
     let ids: BTreeSet<&str> = cloud.keys().chain(served.keys()).chain(autoscaler.keys()).copied().collect();
+    let known = Known { headcount: headcount.is_some(), autoscaler: sides.autoscaler.is_ok() };
     let row = |id: &str| {
         let nodes = sides.nodes.as_ref().ok().map(|nodes| nodes.get(id).copied().unwrap_or(0));
-        let known = sides.autoscaler.is_ok();
         let mut row =
             row(id, cloud.get(id).copied(), served.get(id).copied(), autoscaler.get(id).copied(), known, nodes);
         if let (Ok(status), Some(group)) = (&sides.autoscaler, autoscaler.get(id)) {
@@ -117,6 +117,13 @@ pub fn compare(sides: &Sides) -> Comparison {
         row
     };
     Comparison { groups: ids.into_iter().map(row).collect(), notes }
+}
+
+/// Which sides could be read: a group that one of the others lacks says nothing.
+#[derive(Clone, Copy)]
+struct Known {
+    headcount: bool,
+    autoscaler: bool,
 }
 
 fn by_id(groups: &[GroupEntry]) -> BTreeMap<&str, &GroupEntry> {
@@ -128,11 +135,12 @@ fn row(
     cloud: Option<&GroupEntry>,
     served: Option<&GroupEntry>,
     autoscaler: Option<&AutoscalerGroup>,
-    is_autoscaler_known: bool,
+    known: Known,
     nodes: Option<u32>,
 ) -> Row {
     let mut differences = Vec::new();
     match (cloud, served) {
+        _ if !known.headcount => {}
         (Some(_), None) => differences.push("the cloud has the group, but Headcount does not serve it".to_owned()),
         (None, Some(_)) => differences.push("Headcount serves the group, but the cloud does not list it".to_owned()),
         (Some(cloud), Some(served)) => differences.extend(headcount_differs(cloud, served)),
@@ -142,7 +150,7 @@ fn row(
     if let Some(served) = served {
         match autoscaler {
             Some(autoscaler) => differences.extend(autoscaler_differs(served, autoscaler)),
-            None if is_autoscaler_known => {
+            None if known.autoscaler => {
                 differences.push(
                     "the Cluster Autoscaler does not know the group yet; it lists all groups again in each loop"
                         .to_owned(),

@@ -82,6 +82,9 @@ fn a_side_that_cannot_be_read_is_a_note_and_no_difference() {
     sides.server = Some(Err("connection refused".to_owned()));
     let comparison = compare(&sides);
     assert_eq!(comparison.notes.len(), 3, "{comparison:?}");
+    assert!(comparison.agrees() && comparison.groups[0].headcount_target.is_none(), "{comparison:?}");
+    sides.server = Some(Ok(document(Vec::new())));
+    let comparison = compare(&sides);
     assert_eq!(comparison.groups[0].differences, ["the cloud has the group, but Headcount does not serve it"]);
     sides.server = None;
     assert!(compare(&sides).agrees());

@@ -112,7 +112,7 @@ async fn each_difference_is_named_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_running_server_is_asked_and_one_that_does_not_respond_is_a_note() {
+async fn a_running_server_is_asked_and_one_that_does_not_respond_is_a_failure() {
     let fixture = fixture();
     fixture.nodes(&fixture.running());
     let server = Server::with_config(&fixture.config);
@@ -121,7 +121,9 @@ async fn a_running_server_is_asked_and_one_that_does_not_respond_is_a_note() {
     let (found, code, complaint) = fixture.compare(&["--server", &format!("http://{}", server.admin())]);
     assert_eq!((&found["groups"][0]["headcountTarget"], code), (&2.into(), Some(0)), "{found:#}{complaint}");
     drop(server);
-    let (found, _, _) = fixture.compare(&["--server", "http://127.0.0.1:1"]);
+    let (found, code, complaint) = fixture.compare(&["--server", "http://127.0.0.1:1"]);
+    assert_eq!((&found["groups"][0]["differences"], code), (&serde_json::json!([]), Some(1)), "{found:#}");
+    assert!(complaint.contains("Headcount's server cannot be read: http://127.0.0.1:1: "), "{complaint}");
     assert!(found["notes"][0].as_str().is_some_and(|note| note.contains("is the server running")), "{found:#}");
 }
 
