@@ -186,9 +186,13 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 /// cloud would otherwise delete as many as are too many, and not necessarily those (#10147). Never above the capacity before
 /// our write, never above the maximum (law 11). `own` is what the cloud launched for reasons of its own: it makes room for
 /// these by itself ([`crate::cloud::LaunchActivity::own`]).
+///
+/// Where a deletion got no response, the instances that it named and that a read still shows live on for all that is known. A
+/// cloud without preconditions lowers the capacity when it begins to terminate them, and not before.
 pub(super) fn healed_capacity(state: &GroupState, own: &[String]) -> Option<u32> {
     let reading = &state.observation().reading;
-    let live = state.census().live.saturating_sub(state.counted_among(own));
+    let unsettled = if reading.etag.is_none() { state.may_live_on() } else { 0 };
+    let live = state.census().live.saturating_add(unsettled).saturating_sub(state.counted_among(own));
     let to = live.min(state.heal_ceiling()?).min(reading.max);
     (to > reading.desired).then_some(to)
 }

@@ -21,7 +21,9 @@ pub(super) struct Reduction {
     to: u32,
     /// The capacity before it.
     from: u32,
-    /// Instances whose deletion was sent since and not refused. Both numbers above mean that much less.
+    /// The highest capacity that a write without a response may have set meanwhile.
+    reached: u32,
+    /// Instances whose deletion was sent since and not refused. The numbers above mean that much less.
     deleted: u32,
     /// When it was sent.
     sent: Instant,
@@ -37,9 +39,23 @@ impl Reduction {
         self.to.saturating_sub(self.deleted)
     }
 
+    /// A write that the cloud could not check. How far somebody else had raised the capacity before it is not known, so a heal
+    /// may go as far as instances live. (A surplus that was there before is the cloud's own.)
+    fn to_at_least(to: u32, now: Instant, recent: Option<Self>) -> Self {
+        Self {
+            to: recent.map_or(to, |recent| recent.lowest().min(to)),
+            from: u32::MAX,
+            reached: 0,
+            deleted: 0,
+            sent: now,
+            since: recent.map_or(now, |recent| recent.since),
+            is_watched: recent.is_some_and(|recent| recent.is_watched),
+        }
+    }
+
     /// The capacity before it, without what was deleted since: no heal goes above that.
     fn ceiling(&self) -> u32 {
-        self.from.saturating_sub(self.deleted)
+        self.from.max(self.reached).saturating_sub(self.deleted)
     }
 }
 
@@ -68,14 +84,13 @@ impl GroupState {
         if to < from {
             let from = recent.map_or(from, |reduction| reduction.ceiling().max(from));
             let since = recent.map_or(now, |reduction| reduction.since);
-            self.reduction = Some(Reduction { to, from, deleted: 0, sent: now, since, is_watched: true });
+            self.reduction = Some(Reduction { to, from, reached: 0, deleted: 0, sent: now, since, is_watched: true });
+        } else if !is_conditional && self.surplus.is_none() && reason == WriteReason::Requested {
+            self.reduction = Some(Reduction::to_at_least(to, now, recent));
         } else if let Some(recent) = recent.filter(|_| reason == WriteReason::Requested) {
             let from = recent.from.saturating_add(to - from);
-            self.reduction = Some(Reduction { from, ..recent });
-        } else if recent.is_none() && !is_conditional && self.surplus.is_none() {
-            // How far somebody else had raised it is not known. (A surplus that was there before is the cloud's own.)
-            self.reduction =
-                Some(Reduction { to, from: u32::MAX, deleted: 0, sent: now, since: now, is_watched: false });
+            let to = recent.to.min(to.saturating_add(recent.deleted));
+            self.reduction = Some(Reduction { to, from, ..recent });
         }
     }
 
@@ -86,14 +101,20 @@ impl GroupState {
         if self.observation.reading.etag.is_some() {
             return;
         }
-        let from = self.census().capacity;
-        let lost = Reduction { to, from, deleted: 0, sent: now, since: now, is_watched: true };
-        self.reduction = Some(self.recent_reduction(now).map_or(lost, |recent| Reduction {
-            to: recent.to.min(to),
-            sent: now,
-            is_watched: true,
-            ..recent
-        }));
+        let (before, recent) = (self.census().capacity, self.recent_reduction(now));
+        let lost = match recent {
+            _ if self.surplus.is_none() && to > before => Reduction::to_at_least(to, now, recent),
+            recent => Reduction {
+                to: recent.map_or(to, |recent| recent.lowest().min(to)),
+                from: recent.map_or(before, |recent| recent.ceiling().max(before)),
+                reached: to,
+                deleted: 0,
+                sent: now,
+                since: recent.map_or(now, |recent| recent.since),
+                is_watched: true,
+            },
+        };
+        self.reduction = Some(Reduction { is_watched: true, ..lost });
     }
 
     /// Notes that a deletion is being sent. It may lower the capacity further, even if no response comes.
@@ -117,7 +138,7 @@ impl GroupState {
         let sent = self.observation.begun;
         let to = self.observation.reading.desired;
         let from = self.recent_reduction(sent).map_or(before, |reduction| reduction.ceiling().max(before));
-        self.reduction = Some(Reduction { to, from, deleted: 0, sent, since: sent, is_watched: true });
+        self.reduction = Some(Reduction { to, from, reached: 0, deleted: 0, sent, since: sent, is_watched: true });
     }
 
     /// Whether a reduction was sent so recently that an instance may still come up under it.

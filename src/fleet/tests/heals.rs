@@ -147,6 +147,36 @@ fn a_scale_up_without_a_response_that_takes_effect_after_a_later_one_is_raised_b
 }
 
 #[test]
+fn a_scale_up_without_a_response_that_a_smaller_one_undid_is_raised_back() {
+    for surplus in [0, 1] {
+        let mut group = Group::new(20, running(0..20));
+        group.see(20, running(0..20 + surplus));
+        group.state.send_capacity((20, 27), WriteReason::Requested, false, group.now);
+        group.state.lose_capacity(27, group.now);
+        // The write took effect, and the read that the next one was computed on lagged behind it.
+        group.write(20, 23, None);
+        group.see(23, running(0..27 + surplus));
+        assert_eq!(plan::healed_capacity(&group.state, &[]), Some(27), "with a surplus of {surplus}");
+        group.see(19, running(0..27 + surplus));
+        assert_eq!(plan::healed_capacity(&group.state, &[]), None, "another client lowered it");
+    }
+}
+
+#[test]
+fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_listed() {
+    let mut group = Group::new(10, running(0..10));
+    group.write(10, 12, None);
+    group.see(12, running(0..12));
+    group.state.send_deletion(4);
+    group.state.lose_deletion(OperationId(9), ids(0..4).into_iter().collect(), group.now);
+    group.see(12, running(0..12));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None);
+    // Two were refused: the others are being terminated, and somebody's earlier write lowered the capacity further.
+    group.see(8, all(&[deleting(0..2, Counts::No), running(2..12)]));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(10));
+}
+
+#[test]
 fn instances_of_a_failed_deletion_that_are_gone_are_no_room_for_others() {
     let mut group = Group::new(8, running(0..8));
     let delete = group.delete(0..3);
