@@ -177,6 +177,21 @@ fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_lis
 }
 
 #[test]
+fn a_deletion_without_a_response_takes_nothing_from_the_ceiling_of_a_heal_until_it_begins() {
+    let mut group = Group::new(10, running(0..11));
+    group.state.send_capacity((10, 11), WriteReason::Requested, false, group.now);
+    group.state.lose_capacity(11, group.now);
+    group.write(10, 13, None);
+    group.see(13, running(0..14));
+    group.state.send_deletion(1);
+    group.state.lose_deletion(OperationId(9), ids(0..1).into_iter().collect(), group.now);
+    group.see(11, running(0..14));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(13), "the named one lives, and has its place");
+    group.see(11, all(&[deleting(0..1, Counts::No), running(1..14)]));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(12));
+}
+
+#[test]
 fn instances_of_a_failed_deletion_that_are_gone_are_no_room_for_others() {
     let mut group = Group::new(8, running(0..8));
     let delete = group.delete(0..3);

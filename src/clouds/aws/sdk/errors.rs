@@ -223,7 +223,10 @@ pub(in crate::clouds::aws) fn class_of(code: &str) -> FailureClass {
 
 /// Whether a response of this status refuses the credentials themselves, not the request.
 pub(in crate::clouds::aws) fn refuses_credentials(status: u16, body: &[u8]) -> bool {
-    let contains = |code: &&str| body.windows(code.len()).any(|part| part == code.as_bytes());
+    // Errors are short, and their code comes first. A body can have 64 MiB.
+    const SEARCHED: usize = 16 << 10;
+    let head = &body[..body.len().min(SEARCHED)];
+    let contains = |code: &&str| head.windows(code.len()).any(|part| part == code.as_bytes());
     matches!(status, 400 | 401 | 403) && REFUSED_CREDENTIALS.iter().any(contains)
 }
 
