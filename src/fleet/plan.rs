@@ -192,7 +192,8 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 pub(super) fn healed_capacity(state: &GroupState, own: &[String]) -> Option<u32> {
     let reading = &state.observation().reading;
     let unsettled = if reading.etag.is_none() { state.may_live_on() } else { 0 };
-    let live = state.census().live.saturating_add(unsettled).saturating_sub(state.counted_among(own));
+    let beyond = state.counted_among(own).max(state.surplus_before());
+    let live = state.census().live.saturating_add(unsettled).saturating_sub(beyond);
     let ceiling = state.heal_ceiling()?.saturating_add(unsettled);
     let to = live.min(ceiling).min(reading.max);
     (to > reading.desired).then_some(to)

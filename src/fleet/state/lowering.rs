@@ -21,8 +21,8 @@ pub(super) struct Reduction {
     to: u32,
     /// The capacity before it.
     from: u32,
-    /// The highest capacity that a write without a response may have set meanwhile.
-    reached: u32,
+    /// Live instances that were beyond the capacity before a write without a response, as far as they still are: the cloud's own.
+    surplus: u32,
     /// Instances whose deletion was sent since and not refused. The numbers above mean that much less.
     deleted: u32,
     /// When it was sent.
@@ -45,7 +45,7 @@ impl Reduction {
         Self {
             to: recent.map_or(to, |recent| recent.lowest().min(to)),
             from: u32::MAX,
-            reached: 0,
+            surplus: 0,
             deleted: 0,
             sent: now,
             since: recent.map_or(now, |recent| recent.since),
@@ -55,7 +55,7 @@ impl Reduction {
 
     /// The capacity before it, without what was deleted since: no heal goes above that.
     fn ceiling(&self) -> u32 {
-        self.from.max(self.reached).saturating_sub(self.deleted)
+        self.from.saturating_sub(self.deleted)
     }
 }
 
@@ -84,7 +84,7 @@ impl GroupState {
         if to < from {
             let from = recent.map_or(from, |reduction| reduction.ceiling().max(from));
             let since = recent.map_or(now, |reduction| reduction.since);
-            self.reduction = Some(Reduction { to, from, reached: 0, deleted: 0, sent: now, since, is_watched: true });
+            self.reduction = Some(Reduction { to, from, surplus: 0, deleted: 0, sent: now, since, is_watched: true });
         } else if !is_conditional && self.surplus.is_none() && reason == WriteReason::Requested {
             self.reduction = Some(Reduction::to_at_least(to, now, recent));
         } else if let Some(recent) = recent.filter(|_| reason == WriteReason::Requested) {
@@ -101,18 +101,22 @@ impl GroupState {
         if self.observation.reading.etag.is_some() {
             return;
         }
-        let (before, recent) = (self.census().capacity, self.recent_reduction(now));
-        let lost = match recent {
-            _ if self.surplus.is_none() && to > before => Reduction::to_at_least(to, now, recent),
-            recent => Reduction {
+        let (census, recent) = (self.census(), self.recent_reduction(now));
+        let lost = if to > census.capacity {
+            Reduction {
+                surplus: census.live.saturating_sub(census.capacity),
+                ..Reduction::to_at_least(to, now, recent)
+            }
+        } else {
+            Reduction {
                 to: recent.map_or(to, |recent| recent.lowest().min(to)),
-                from: recent.map_or(before, |recent| recent.ceiling().max(before)),
-                reached: to,
+                from: recent.map_or(census.capacity, |recent| recent.ceiling().max(census.capacity)),
+                surplus: 0,
                 deleted: 0,
                 sent: now,
                 since: recent.map_or(now, |recent| recent.since),
                 is_watched: true,
-            },
+            }
         };
         self.reduction = Some(Reduction { is_watched: true, ..lost });
     }
@@ -138,7 +142,7 @@ impl GroupState {
         let sent = self.observation.begun;
         let to = self.observation.reading.desired;
         let from = self.recent_reduction(sent).map_or(before, |reduction| reduction.ceiling().max(before));
-        self.reduction = Some(Reduction { to, from, reached: 0, deleted: 0, sent, since: sent, is_watched: true });
+        self.reduction = Some(Reduction { to, from, surplus: 0, deleted: 0, sent, since: sent, is_watched: true });
     }
 
     /// Whether a reduction was sent so recently that an instance may still come up under it.
@@ -163,6 +167,19 @@ impl GroupState {
     pub(in crate::fleet) fn undone_since(&self) -> Option<Instant> {
         let since = self.recent_reduction(self.observation.begun).map(|reduction| reduction.since);
         since.filter(|_| self.observation.reading.etag.is_none())
+    }
+
+    /// Notes how much of a surplus of the cloud's own an observation still shows.
+    pub(super) fn note_surplus_before(&mut self) {
+        let census = self.census();
+        if let Some(reduction) = &mut self.reduction {
+            reduction.surplus = reduction.surplus.min(census.live.saturating_sub(census.capacity));
+        }
+    }
+
+    /// Live instances that were beyond the capacity before a write of ours got no response, and still are.
+    pub(in crate::fleet) fn surplus_before(&self) -> u32 {
+        self.recent_reduction(self.observation.begun).map_or(0, |reduction| reduction.surplus)
     }
 
     /// How many of these instances, which the cloud launched beyond the capacity, make the live ones too many: those that live,

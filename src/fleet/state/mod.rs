@@ -160,6 +160,7 @@ impl GroupState {
             known => known.or(Some(Surplus::Launched)),
         };
         self.note_surplus();
+        self.note_surplus_before();
         self.note_uncounted();
         let lost = self.lost_with_instances(before, &ran_before);
         self.in_flight.lower_expectations(lost);

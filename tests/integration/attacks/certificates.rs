@@ -97,7 +97,10 @@ impl tower_service::Service<Uri> for Connector {
         let Self { address, tls } = self.clone();
         Box::pin(async move {
             let name = ServerName::try_from("localhost").expect("a name");
-            Ok(TokioIo::new(tls.connect(name, TcpStream::connect(address).await?).await?))
+            // As the autoscaler's client does: its head and its body are two writes, and the second would wait for an ACK.
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(TokioIo::new(tls.connect(name, stream).await?))
         })
     }
 }
