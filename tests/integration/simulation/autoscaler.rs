@@ -53,6 +53,7 @@ impl Autoscaler {
             _ => {
                 // With a delta that is far too large, as CA sends after a timed-out scale-up.
                 let number = self.rng.u32(1..20);
+                world.note_taken_back(group);
                 self.call(world, group, Mutation::Decrease(number)).await.map(drop)
             }
         }
@@ -189,6 +190,7 @@ impl Autoscaler {
         if nodes.is_empty() {
             return Ok(());
         }
+        world.note_taken_back(group);
         self.call(world, group, Mutation::Delete(nodes)).await.map(drop)
     }
 

@@ -41,6 +41,8 @@ struct Ledger {
     requested: BTreeMap<String, u32>,
     /// The groups in which the cloud launched instances of its own.
     surpluses: BTreeSet<String>,
+    /// When the caller last took back instances that had not arrived, by group.
+    taken_back: BTreeMap<String, Duration>,
 }
 
 /// A fleet over a simulated cloud.
@@ -66,7 +68,7 @@ impl World {
         let capacities = cloud.world(|world, _| {
             world.groups().map(|group| (group.name().to_owned(), group.capacity())).collect::<BTreeMap<_, _>>()
         });
-        let ledger = Ledger { requested: capacities, surpluses: BTreeSet::new() };
+        let ledger = Ledger { requested: capacities, surpluses: BTreeSet::new(), taken_back: BTreeMap::new() };
         Self::with(0, cloud, Rc::default(), Rc::new(RefCell::new(ledger)))
     }
 
@@ -120,6 +122,17 @@ impl World {
     /// Records that growth was requested, whatever comes of it.
     pub(super) fn note_growth(&self, group: &str, delta: u32) {
         *self.ledger.borrow_mut().requested.entry(group.to_owned()).or_default() += delta;
+    }
+
+    /// Records that the caller takes back instances that have not arrived.
+    pub(super) fn note_taken_back(&self, group: &str) {
+        self.ledger.borrow_mut().taken_back.insert(group.to_owned(), self.cloud.elapsed());
+    }
+
+    /// Whether the caller took back instances of this group so lately that a list may not have shown those that did arrive.
+    pub(super) fn has_taken_back(&self, group: &str) -> bool {
+        let since = self.cloud.elapsed().saturating_sub(UNSETTLED);
+        self.ledger.borrow().taken_back.get(group).is_some_and(|at| *at >= since)
     }
 
     /// Has the cloud launch instances of its own.
