@@ -184,12 +184,13 @@ impl World {
         above.map_or(Ok(()), |above| Err(Violation::of("law 11", above)))
     }
 
-    /// Whether the capacity of a group was written without a response.
+    /// Whether a write to a group got no response. A termination that begins late is undone by a scale-up that was computed before.
     fn had_late_write(&self, group: &str) -> bool {
         self.cloud.faults(|faults| {
             faults.calls().any(|call| {
-                let is_write = call.kind == CallKind::SetCapacity && call.group.as_deref() == Some(group);
-                is_write && call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict))
+                let is_write = matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
+                let is_lost = call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict));
+                is_write && is_lost && call.group.as_deref() == Some(group)
             })
         })
     }
