@@ -156,17 +156,21 @@ impl Server {
         Self::ask(address, path, "headcount", "")
     }
 
-    /// The same; `None` while nothing listens.
+    /// The same; `None` while nothing listens, and if the connection is closed to make room for others.
     pub(crate) fn try_probe_at(address: SocketAddr, path: &str) -> Option<String> {
-        TcpStream::connect(address).is_ok().then(|| Self::probe_at(address, path))
+        Self::try_ask(address, path, "headcount", "").ok()
     }
 
     fn ask(address: SocketAddr, path: &str, host: &str, headers: &str) -> String {
-        let mut stream = TcpStream::connect(address).expect("connects");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n").expect("written");
+        Self::try_ask(address, path, host, headers).expect("answered")
+    }
+
+    fn try_ask(address: SocketAddr, path: &str, host: &str, headers: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(address)?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n")?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("answered");
-        answer
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     /// Waits for a line of its log that contains this text.
