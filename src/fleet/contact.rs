@@ -12,8 +12,8 @@ use crate::cloud::ProviderId;
 
 /// A process that no Cluster Autoscaler has called for this long is a standby: only the leader calls.
 const STANDBY_AFTER: Duration = Duration::from_secs(10 * 60);
-/// A caller that was silent for this long may not have been the leader meanwhile: another replica changes the groups of a process
-/// that nobody calls. The leader's Lease lasts 15 s, and its loops begin every 10 s.
+/// After a silence of this length, another replica may have led in the meantime and changed the groups. The leader's Lease lasts
+/// 15 s, and its loops begin every 10 s.
 const TAKEOVER_AFTER: Duration = Duration::from_secs(30);
 /// The Cluster Autoscaler asks about every node in every loop, which takes 10 s and seldom more than a minute.
 const ASKED_WITHIN: Duration = Duration::from_secs(5 * 60);
@@ -37,7 +37,7 @@ pub(super) struct Contact {
     began: Instant,
     /// Milliseconds from `began` to the last call, and one more. 0 before the first call.
     last: AtomicU64,
-    /// The same for the first call after the last silence.
+    /// The same for the first call after the last silence of [`TAKEOVER_AFTER`].
     resumed: AtomicU64,
     dialect: ArcSwapOption<&'static str>,
     unmatched: Mutex<HashMap<ProviderId, (Arc<str>, Instant)>>,

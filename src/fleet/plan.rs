@@ -184,7 +184,7 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 
 /// The capacity to raise a group back to where instances came up under our own reduction, or outlived our own deletion: the
 /// cloud would otherwise delete as many as are too many, and not necessarily those (#10147). Never above the capacity before
-/// our write, never above the maximum (law 11). `own` is what the cloud launched for reasons of its own: it makes room for
+/// our write where that is known, never above the maximum (law 11). `own` is what the cloud launched for reasons of its own: it makes room for
 /// these by itself ([`crate::cloud::LaunchActivity::own`]).
 ///
 /// Where a deletion got no response, the instances that it named and that a read still shows live on for all that is known. A

@@ -14,12 +14,12 @@ use crate::fleet::limits::{HEAL_WINDOW, LAUNCH_BEGINS};
 use crate::fleet::observation::{Observation, count};
 use crate::fleet::operation::Operation;
 
-/// The last reduction, whatever became of it. A heal may undo it (law 11).
+/// The last write that may have lowered the capacity, whatever became of it. A heal may undo it (law 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reduction {
     /// The capacity that it set.
     to: u32,
-    /// The capacity before it.
+    /// The capacity before it. The largest number where it is not known, because another client may have raised it.
     from: u32,
     /// Live instances that were beyond the capacity before a write without a response, as far as they still are: the cloud's own.
     surplus: u32,
@@ -105,6 +105,7 @@ impl GroupState {
         let lost = if to > census.capacity {
             Reduction {
                 surplus: census.live.saturating_sub(census.capacity),
+                is_watched: true,
                 ..Reduction::to_at_least(to, now, recent)
             }
         } else {
@@ -118,7 +119,7 @@ impl GroupState {
                 is_watched: true,
             }
         };
-        self.reduction = Some(Reduction { is_watched: true, ..lost });
+        self.reduction = Some(lost);
     }
 
     /// Notes that a deletion is being sent. It may lower the capacity further, even if no response comes.

@@ -71,7 +71,7 @@ impl Oracle {
     }
 }
 
-/// Whether the caller asked for a 0: it deleted instances, or took back those that had not arrived as far as Headcount could read.
+/// Whether the caller asked for a 0: it deleted instances, or takes back those that had not arrived as far as Headcount could read.
 fn is_asked_for(world: &World, group: &str) -> bool {
-    world.has_unsettled_deletion(group) || world.has_taken_back(group)
+    world.has_unsettled_deletion(group) || world.takes_back(group)
 }

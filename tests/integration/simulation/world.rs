@@ -35,6 +35,9 @@ const SAME_TIME: Duration = Duration::from_secs(3);
 /// the reads themselves.
 const UNSETTLED: Duration = Duration::from_secs(75);
 
+/// The longest that a call of the caller's takes.
+const CALL_MAX: Duration = Duration::from_secs(5);
+
 /// What was asked for in each group, and what the cloud did there by itself.
 struct Ledger {
     /// The most that each group may have: its capacity at the start, and all growth that was requested since.
@@ -129,9 +132,9 @@ impl World {
         self.ledger.borrow_mut().taken_back.insert(group.to_owned(), self.cloud.elapsed());
     }
 
-    /// Whether the caller took back instances of this group so lately that a list may not have shown those that did arrive.
-    pub(super) fn has_taken_back(&self, group: &str) -> bool {
-        let since = self.cloud.elapsed().saturating_sub(UNSETTLED);
+    /// Whether a call that takes back instances of this group may be under way. Those that did arrive may not have been listed.
+    pub(super) fn takes_back(&self, group: &str) -> bool {
+        let since = self.cloud.elapsed().saturating_sub(CALL_MAX);
         self.ledger.borrow().taken_back.get(group).is_some_and(|at| *at >= since)
     }
 
@@ -246,7 +249,8 @@ impl World {
     /// Whether two processes named the same instance at the same time, shortly before. AWS lowers the desired capacity for each
     /// termination of an instance (autoscaler #2930).
     fn was_named_by_both(&self, group: &str, at: Duration) -> bool {
-        if Rc::strong_count(&self.ledger) == 1 {
+        let is_alone = Rc::strong_count(&self.ledger) == 1;
+        if is_alone {
             return false;
         }
         self.cloud.faults(|faults| {

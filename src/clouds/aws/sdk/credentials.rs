@@ -48,12 +48,14 @@ struct State {
     files: Vec<FileStamp>,
     /// When they were last asked for.
     asked: Instant,
+    /// They are being replaced in the background. One exchange at a time: STS may take longer than [`RELOAD_PAUSE`].
+    is_replacing: bool,
 }
 
 impl ReloadedCredentials {
     /// Starts with the provider of the credentials chain that these settings made.
     pub(super) fn new(settings: Settings, provider: Option<SharedCredentialsProvider>, calls: CallMeter) -> Self {
-        let state = State { provider, known: None, files: stamps(), asked: Instant::now() };
+        let state = State { provider, known: None, files: stamps(), asked: Instant::now(), is_replacing: false };
         Self(Arc::new(Shared { settings, calls, are_refused: AtomicBool::new(false), state: Mutex::new(state) }))
     }
 
@@ -66,8 +68,9 @@ impl ReloadedCredentials {
         let mut state = self.0.state.lock().await;
         self.reload_if_needed(&mut state).await;
         if let Some(known) = state.known.clone().filter(|known| !expires_within(known, Duration::ZERO)) {
-            if expires_within(&known, BEFORE_EXPIRY) && state.asked.elapsed() >= RELOAD_PAUSE {
-                state.asked = Instant::now();
+            let is_due = expires_within(&known, BEFORE_EXPIRY) && state.asked.elapsed() >= RELOAD_PAUSE;
+            if is_due && !state.is_replacing {
+                (state.asked, state.is_replacing) = (Instant::now(), true);
                 tokio::spawn(self.clone().replace(state.provider.clone(), state.asked));
             }
             return Ok(known);
@@ -86,14 +89,12 @@ impl ReloadedCredentials {
     async fn replace(self, provider: Option<SharedCredentialsProvider>, asked: Instant) {
         let provided = ask(provider.as_ref()).await;
         self.0.calls.credentials_renewed(provided.is_ok());
+        let mut state = self.0.state.lock().await;
+        state.is_replacing = false;
         match provided {
-            Ok(provided) => {
-                let mut state = self.0.state.lock().await;
-                // Those that were loaded meanwhile are newer.
-                if state.asked == asked {
-                    state.known = Some(provided);
-                }
-            }
+            // Those that were loaded meanwhile are newer.
+            Ok(provided) if state.asked == asked => state.known = Some(provided),
+            Ok(_) => {}
             Err(error) => tracing::warn!(
                 error = error_chain(&error),
                 "AWS credentials expire soon and cannot be renewed; continuing with them while they are valid"
@@ -217,4 +218,42 @@ fn shared_files() -> impl Iterator<Item = PathBuf> {
     files
         .into_iter()
         .map(move |(variable, usual)| std::env::var_os(variable).map_or_else(|| home.join(usual), PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Credentials with a new key each time, which take 6 s to get and expire within the minute.
+    #[derive(Debug, Default)]
+    struct Slow(std::sync::atomic::AtomicU32);
+
+    impl ProvideCredentials for Slow {
+        fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+        where
+            Self: 'a,
+        {
+            future::ProvideCredentials::new(async {
+                let number = self.0.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_secs(6)).await;
+                let expiry = SystemTime::now() + Duration::from_secs(60);
+                Ok(Credentials::new(format!("KEY{number}"), "secret", None, Some(expiry), "test"))
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_that_take_longer_than_the_pause_between_two_attempts_are_replaced() {
+        let provider = SharedCredentialsProvider::new(Slow::default());
+        let credentials = ReloadedCredentials::new(Settings::default(), Some(provider), CallMeter::default());
+        let key = async || credentials.provide().await.expect("valid").access_key_id().to_owned();
+        assert_eq!(key().await, "KEY0");
+        let mut keys = Vec::new();
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            keys.push(key().await);
+        }
+        keys.dedup();
+        assert_eq!(keys, ["KEY0", "KEY1", "KEY2"], "one exchange after the other");
+    }
 }
