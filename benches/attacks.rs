@@ -5,6 +5,8 @@
 
 #![allow(dead_code, missing_docs, clippy::print_stdout, reason = "the modules are those of the tests")]
 
+#[path = "../tests/integration/attacks/behaved.rs"]
+mod behaved;
 #[path = "../tests/integration/attacks/certificates.rs"]
 mod certificates;
 #[path = "../tests/integration/peers/headcount/mod.rs"]
@@ -15,9 +17,10 @@ mod load;
 use std::sync::Arc;
 use std::time::Duration;
 
+use behaved::{behave, percentiles};
 use certificates::{Authority, Validity, channel};
 use headcount_process::{ConfigFile, Server};
-use load::{Attack, Target, behave, percentiles};
+use load::{Attack, Target};
 use tokio::time::Instant;
 
 fn main() {

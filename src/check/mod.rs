@@ -10,6 +10,7 @@ pub mod compare;
 mod finding;
 mod findings;
 mod groups;
+mod pod_identity;
 mod prices;
 mod similar;
 

@@ -11,6 +11,7 @@ mod places;
 mod refusals;
 mod session;
 mod socket;
+mod socket_file;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,6 +4,7 @@
 mod authority;
 pub mod deadline;
 pub mod dialect;
+mod encoding;
 mod gpu;
 mod listen;
 mod listener;

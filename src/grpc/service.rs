@@ -9,23 +9,17 @@ use tonic::{Request, Response, Status};
 
 use super::deadline::deadline_of;
 use super::dialect::{Dialect, SendPolicy};
+use super::encoding::{instance, int32, named, node_group};
 use super::gpu::Gpu;
 use super::nodes;
 use super::options::options_to_send;
 use super::pricing;
 use super::proto::cloud_provider_server::CloudProvider;
-use super::proto::instance_status::InstanceState as ProtoState;
-use super::proto::{self, *};
+use super::proto::*;
 use super::status::{invalid, status};
-use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
-use crate::cloud::{FailureClass, InstanceState, ProviderId};
-use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation, NamedNode, NodeKind, ReportedInstance};
+use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation};
 use crate::prices::{Prices, hours};
 
-/// The annotation in which CA says why it deletes a node.
-const REASON_ANNOTATION: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
-/// The value for a node that failed to be created.
-const CREATE_ERROR: &str = "create-error";
 /// Each group is warned about once, and this many groups at most.
 const WARNED_GROUPS_MAX: usize = 10_000;
 
@@ -229,46 +223,4 @@ impl CloudProvider for Service {
     async fn cleanup(&self, _request: Request<CleanupRequest>) -> Answer<CleanupResponse> {
         Ok(Response::new(CleanupResponse {}))
     }
-}
-
-fn node_group(id: &Arc<str>, view: &GroupView) -> NodeGroup {
-    NodeGroup { id: id.to_string(), min_size: int32(view.min), max_size: int32(view.max), debug: debug(view) }
-}
-
-/// Returns a short line for CA's log.
-fn debug(view: &GroupView) -> String {
-    format!("{} target {} desired {}", view.key.source, view.status.target, view.status.capacity)
-}
-
-fn instance(reported: &ReportedInstance) -> proto::Instance {
-    let state = match reported.state {
-        InstanceState::Creating => ProtoState::InstanceCreating,
-        InstanceState::Running => ProtoState::InstanceRunning,
-        InstanceState::Deleting => ProtoState::InstanceDeleting,
-    };
-    // CA receives at most 4 MiB, and a large group may have thousands of failed placeholders.
-    let error_info = reported.failure.as_ref().map(|failure| InstanceErrorInfo {
-        error_code: failure.code.clone(),
-        error_message: shorten(&failure.message, MESSAGE_CHARS_MAX),
-        instance_error_class: match failure.class {
-            FailureClass::OutOfResources => 1,
-            FailureClass::Other => 99,
-        },
-    });
-    let status = InstanceStatus { instance_state: state.into(), error_info };
-    proto::Instance { id: reported.id.to_string(), status: Some(status) }
-}
-
-fn named(node: ExternalGrpcNode) -> NamedNode {
-    let kind = match node.annotations.get(REASON_ANNOTATION) {
-        None => NodeKind::Registered,
-        Some(reason) if reason == CREATE_ERROR => NodeKind::CreateError,
-        Some(_) => NodeKind::Unregistered,
-    };
-    NamedNode { id: ProviderId::from(node.provider_id), kind }
-}
-
-/// Converts a size to int32, which the protocol uses. No group is near the limit.
-fn int32(size: u32) -> i32 {
-    i32::try_from(size).unwrap_or(i32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Attacks that last for a while, and a well-behaved client meanwhile: for the soak and the benchmark.
+//! Attacks that last for a while, for the soak and the benchmark.
 //!
 //! The server has TLS with a client CA. Some attackers are strangers, others are admitted, like a Cluster Autoscaler that went mad.
 
@@ -7,14 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use h2::client::SendRequest;
-use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
-use headcount::grpc::proto::*;
 use prost::bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tonic::transport::Channel;
+use tokio::time::{sleep, timeout};
 
 use super::certificates::{Authority, Certificate, stream};
 
@@ -225,50 +222,4 @@ fn call(method: &str) -> tonic::codegen::http::Request<()> {
 fn message(id: &str) -> Bytes {
     let length = u8::try_from(id.len()).expect("short");
     [&[0, 0, 0, 0, length + 2, 0x0a, length], id.as_bytes()].concat().into()
-}
-
-/// How long a well-behaved client waits for each response, until then. It reads as the Cluster Autoscaler does, with its deadline of 5 s.
-///
-/// # Panics
-///
-/// If a response is missed.
-pub(crate) async fn behave(channel: Channel, group: String, until: Instant) -> Vec<Duration> {
-    let mut stub = CloudProviderClient::new(channel);
-    let (mut waits, mut node) = (Vec::new(), String::new());
-    while Instant::now() < until {
-        let next = Instant::now() + Duration::from_millis(10);
-        waits.push(timed(stub.node_groups(limited(NodeGroupsRequest {}))).await);
-        let target = NodeGroupTargetSizeRequest { id: group.clone() };
-        waits.push(timed(stub.node_group_target_size(limited(target))).await);
-        let begun = Instant::now();
-        let nodes = stub.node_group_nodes(limited(NodeGroupNodesRequest { id: group.clone() })).await;
-        waits.push(begun.elapsed());
-        if let Some(first) = nodes.expect("no response is missed").into_inner().instances.into_iter().next() {
-            node = first.id;
-        }
-        let node = Some(ExternalGrpcNode { provider_id: node.clone(), ..Default::default() });
-        waits.push(timed(stub.node_group_for_node(limited(NodeGroupForNodeRequest { node }))).await);
-        sleep_until(next).await;
-    }
-    waits
-}
-
-fn limited<T>(message: T) -> tonic::Request<T> {
-    let mut request = tonic::Request::new(message);
-    request.set_timeout(Duration::from_secs(5));
-    request
-}
-
-async fn timed<T>(call: impl Future<Output = Result<T, tonic::Status>>) -> Duration {
-    let begun = Instant::now();
-    call.await.expect("no response is missed");
-    begun.elapsed()
-}
-
-/// The 50th and the 99th percentile, and the maximum, in milliseconds.
-pub(crate) fn percentiles(mut waits: Vec<Duration>) -> [f64; 3] {
-    waits.sort();
-    let at =
-        |share: usize| waits.get((waits.len() * share / 100).min(waits.len() - 1)).expect("waits").as_secs_f64() * 1e3;
-    [at(50), at(99), at(100)]
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+pub(crate) mod behaved;
 pub(crate) mod certificates;
 mod grpc;
 pub(crate) mod load;

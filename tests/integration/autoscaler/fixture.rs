@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use super::BINARIES;
 use super::beside::Upstream;
 use super::client::Autoscaler;
 use super::cluster::{Cluster, HEADCOUNT_KUBECONFIG};
 use super::endpoint::{Endpoint, Listener, renew};
+use super::folder::Folder;
 use super::nodes::{Kubelets, name_of, path_of_pod};
 use super::scenario::Scenario;
-use super::{BINARIES, LOGS};
 use crate::emulators::Emulator;
 use crate::emulators::certificate_authority::CertificateAuthority;
 use crate::emulators::setup::Setup;
@@ -36,38 +36,6 @@ pub(super) struct Fixture<E> {
     flags: Vec<String>,
     pods: AtomicU32,
     folder: Folder,
-}
-
-/// The scenario's files and logs. Where the variable names a folder, they stay there after a failure.
-enum Folder {
-    Kept(PathBuf),
-    Temporary(TempDir),
-}
-
-impl Folder {
-    fn new(scenario: &str) -> Self {
-        let Some(logs) = std::env::var_os(LOGS) else {
-            return Self::Temporary(tempfile::tempdir().expect("a folder"));
-        };
-        let folder = Path::new(&logs).join(scenario);
-        // Data of an earlier run would be served again.
-        let _absent = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).expect("a folder");
-        Self::Kept(folder)
-    }
-
-    fn remove(self) {
-        if let Self::Kept(path) = self {
-            std::fs::remove_dir_all(path).expect("removed");
-        }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Kept(path) => path,
-            Self::Temporary(folder) => folder.path(),
-        }
-    }
 }
 
 /// The folder of the programs under test. Without it, scenarios are skipped, and say so.

@@ -11,6 +11,7 @@ mod client;
 mod cluster;
 mod endpoint;
 mod fixture;
+mod folder;
 mod latency;
 mod nodes;
 mod process;

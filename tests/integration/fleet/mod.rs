@@ -9,4 +9,5 @@ mod missing;
 mod panics;
 mod reading;
 mod removal;
+mod surplus;
 mod template;

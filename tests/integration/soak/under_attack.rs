@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::attacks::behaved::{behave, percentiles};
 use crate::attacks::certificates::{Authority, Validity, channel, groups};
-use crate::attacks::load::{Attack, Target, behave, percentiles};
+use crate::attacks::load::{Attack, Target};
 
 /// Whatever attackers do, the process has less memory than this.
 const RESIDENT_MIB_MAX: u64 = 200;

@@ -6,7 +6,6 @@
 //! Credentials that expire are replaced early and in the background: no call waits for STS, and while STS refuses a token, the
 //! earlier credentials stay in use.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -18,6 +17,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::connect;
+use super::shared_files::{FileStamp, stamps};
 use crate::cloud::CallMeter;
 use crate::cloud::secrets::keep_secret;
 use crate::cloud::text::error_chain;
@@ -198,26 +198,6 @@ async fn tokens_of_the_environment() -> Vec<String> {
 
 fn expires_within(credentials: &Credentials, time: Duration) -> bool {
     credentials.expiry().is_some_and(|expiry| expiry <= SystemTime::now() + time)
-}
-
-/// When a file was changed last, and its size. `None` where there is no such file.
-type FileStamp = Option<(SystemTime, u64)>;
-
-/// The stamps of the shared files.
-fn stamps() -> Vec<FileStamp> {
-    let stamp = |path: PathBuf| {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    };
-    shared_files().map(stamp).collect()
-}
-
-fn shared_files() -> impl Iterator<Item = PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let files = [("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"), ("AWS_CONFIG_FILE", ".aws/config")];
-    files
-        .into_iter()
-        .map(move |(variable, usual)| std::env::var_os(variable).map_or_else(|| home.join(usual), PathBuf::from))
 }
 
 #[cfg(test)]

@@ -12,4 +12,5 @@ pub(super) mod identity;
 mod metering;
 mod price_list;
 mod responses;
+mod shared_files;
 pub(super) mod xml;

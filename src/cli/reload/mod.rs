@@ -1,6 +1,8 @@
 //! SIGHUP reloads the configuration, its tables, the credentials and the TLS files. If something cannot be used, the previous version
 //! stays in use. Credentials in the configuration and in cloud-config files are also reloaded without a signal.
 
+mod differences;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +15,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
+use differences::{copy_credentials, differences, has_credentials};
+
 use super::clouds::{LivePrices, SignIn};
-#[cfg(feature = "azure")]
-use crate::config::CloudSettings;
 use crate::config::{Arguments, Config, Source};
 use crate::fleet::{Fleet, LEARN_EVERY, Learner};
 use crate::grpc::tls::LiveTls;
@@ -215,58 +217,4 @@ async fn read(arguments: Arguments) -> Result<Config, String> {
         Ok(read) => read.map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// Whether the configuration, or a file that it names, holds credentials of this source.
-fn has_credentials(source: &Source) -> bool {
-    match &source.cloud {
-        #[cfg(feature = "azure")]
-        CloudSettings::Azure(settings) => settings.credential.is_some(),
-        _ => false,
-    }
-}
-
-/// Gives a source the credentials of another one.
-fn copy_credentials(to: &mut Source, from: &Source) {
-    match (&mut to.cloud, &from.cloud) {
-        #[cfg(feature = "azure")]
-        (CloudSettings::Azure(to), CloudSettings::Azure(from)) => to.credential.clone_from(&from.credential),
-        _ => {}
-    }
-}
-
-/// Whether sources differ in more than their credentials.
-fn sources_differ(old: &[Source], new: &[Source]) -> bool {
-    let differ = |(old, new): (&Source, &Source)| {
-        let mut old = old.clone();
-        copy_credentials(&mut old, new);
-        old != *new
-    };
-    old.len() != new.len() || old.iter().zip(new).any(differ)
-}
-
-/// The keys that differ: those that take effect now, and those that need a restart.
-fn differences(old: &Config, new: &Config) -> (Vec<&'static str>, Vec<&'static str>) {
-    let names = |all: &[(&'static str, bool)]| {
-        all.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect::<Vec<_>>()
-    };
-    let now = names(&[
-        ("groups", old.groups != new.groups),
-        ("instanceTypes", old.instance_types != new.instance_types),
-        ("learn", old.learn != new.learn),
-        ("prices", old.live_prices != new.live_prices),
-        ("kubernetes.taints", old.taints != new.taints),
-    ]);
-    let restart = names(&[
-        ("grpc", old.grpc != new.grpc),
-        ("admin", old.admin != new.admin),
-        ("refreshInterval", old.refresh_interval != new.refresh_interval),
-        ("idleRefreshInterval", old.idle_refresh_interval != new.idle_refresh_interval),
-        ("drainTimeout", old.drain_timeout != new.drain_timeout),
-        ("readOnly", old.read_only != new.read_only),
-        ("gpuLabel", old.gpu_label != new.gpu_label),
-        ("kubernetes", old.events != new.events),
-        ("sources", sources_differ(&old.sources, &new.sources)),
-    ]);
-    (now, restart)
 }

@@ -1,6 +1,8 @@
 //! The real service on a real port.
 
-use std::collections::HashMap;
+mod call;
+mod raw;
+
 use std::error::Error as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,19 +17,18 @@ use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::*;
 use headcount::grpc::{self, Gpu, METHODS};
 use headcount::instance_types::Catalog;
-use proptest::collection::{hash_map, vec};
-use proptest::option;
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use prost::bytes::{Buf, BufMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::samples;
+use call::{call, make};
+use raw::Raw;
 
 /// Calls under way at a time.
 const AT_ONCE: usize = 40;
@@ -92,45 +93,6 @@ fn is_an_answer<T>(outcome: &Result<T, Status>) -> bool {
     status.source().is_none() && status.code() != Code::Unknown && status.message().len() <= MESSAGE_BYTES_MAX
 }
 
-/// Bytes in place of messages.
-#[derive(Clone, Copy, Debug, Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        *self
-    }
-
-    fn decoder(&mut self) -> Self {
-        *self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        let length = buffer.remaining();
-        Ok(Some(buffer.copy_to_bytes(length).to_vec()))
-    }
-}
-
 /// Bytes that begin as protobuf fields do, or in any way.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let field = (1..12_u8, 0..8_u8, vec(any::<u8>(), 0..40)).prop_map(|(number, kind, bytes)| {
@@ -157,88 +119,6 @@ async fn any_bytes_for_any_call_are_answered_with_a_status() {
     });
     outcomes.buffer_unordered(AT_ONCE).collect::<()>().await;
     service.is_well().await;
-}
-
-/// A call with fields of all sorts.
-#[derive(Clone, Debug)]
-enum Call {
-    ForNode(NodeGroupForNodeRequest),
-    Target(NodeGroupTargetSizeRequest),
-    Nodes(NodeGroupNodesRequest),
-    Template(NodeGroupTemplateNodeInfoRequest),
-    Options(NodeGroupAutoscalingOptionsRequest),
-    Increase(NodeGroupIncreaseSizeRequest),
-    Decrease(NodeGroupDecreaseTargetSizeRequest),
-    Delete(NodeGroupDeleteNodesRequest),
-}
-
-fn text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        6 => select(&["asg", "vmss", "sim/asg", "ASG", NODE, "k8s.io/cluster-autoscaler/fake-node-reason", "create-error"][..])
-            .prop_map(str::to_owned),
-        2 => "\\PC{0,20}",
-        1 => (1..200_000_usize, any::<char>()).prop_map(|(times, letter)| letter.to_string().repeat(times)),
-    ]
-}
-
-fn node() -> impl Strategy<Value = ExternalGrpcNode> {
-    let maps = (hash_map(text(), text(), 0..3), hash_map(text(), text(), 0..3));
-    (text(), text(), maps).prop_map(|(provider_id, name, (labels, annotations))| ExternalGrpcNode {
-        provider_id,
-        name,
-        labels: labels.into_iter().collect::<HashMap<_, _>>(),
-        annotations,
-    })
-}
-
-fn defaults() -> impl Strategy<Value = NodeGroupAutoscalingOptions> {
-    let kubernetes = option::of(any::<i64>().prop_map(|duration| KubernetesDuration { duration }));
-    let protobuf =
-        option::of((any::<i64>(), any::<i32>()).prop_map(|(seconds, nanos)| prost_types::Duration { seconds, nanos }));
-    (
-        any::<[f64; 2]>(),
-        [kubernetes.clone(), kubernetes.clone(), kubernetes],
-        [protobuf.clone(), protobuf.clone(), protobuf],
-    )
-        .prop_map(|(shares, kubernetes, protobuf)| NodeGroupAutoscalingOptions {
-            scale_down_utilization_threshold: shares[0],
-            scale_down_gpu_utilization_threshold: shares[1],
-            scale_down_unneeded_time: kubernetes[0],
-            scale_down_unready_time: kubernetes[1],
-            max_node_provision_time: kubernetes[2],
-            scale_down_unneeded_duration: protobuf[0],
-            scale_down_unready_duration: protobuf[1],
-            max_node_provision_duration: protobuf[2],
-            ..Default::default()
-        })
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    let delta = prop_oneof![any::<i32>(), -9..9_i32, Just(i32::MIN), Just(i32::MAX)].boxed();
-    prop_oneof![
-        option::of(node()).prop_map(|node| Call::ForNode(NodeGroupForNodeRequest { node })),
-        text().prop_map(|id| Call::Target(NodeGroupTargetSizeRequest { id })),
-        text().prop_map(|id| Call::Nodes(NodeGroupNodesRequest { id })),
-        text().prop_map(|id| Call::Template(NodeGroupTemplateNodeInfoRequest { id })),
-        (text(), option::of(defaults()))
-            .prop_map(|(id, defaults)| Call::Options(NodeGroupAutoscalingOptionsRequest { id, defaults })),
-        (text(), delta.clone()).prop_map(|(id, delta)| Call::Increase(NodeGroupIncreaseSizeRequest { id, delta })),
-        (text(), delta).prop_map(|(id, delta)| Call::Decrease(NodeGroupDecreaseTargetSizeRequest { id, delta })),
-        (text(), vec(node(), 0..4)).prop_map(|(id, nodes)| Call::Delete(NodeGroupDeleteNodesRequest { id, nodes })),
-    ]
-}
-
-async fn make(mut client: CloudProviderClient<Channel>, call: Call) -> Result<(), Status> {
-    match call {
-        Call::ForNode(request) => client.node_group_for_node(request).await.map(drop),
-        Call::Target(request) => client.node_group_target_size(request).await.map(drop),
-        Call::Nodes(request) => client.node_group_nodes(request).await.map(drop),
-        Call::Template(request) => client.node_group_template_node_info(request).await.map(drop),
-        Call::Options(request) => client.node_group_get_options(request).await.map(drop),
-        Call::Increase(request) => client.node_group_increase_size(request).await.map(drop),
-        Call::Decrease(request) => client.node_group_decrease_target_size(request).await.map(drop),
-        Call::Delete(request) => client.node_group_delete_nodes(request).await.map(drop),
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,103 +1,41 @@
-//! The log. No task ever waits for stderr: lines go through a bounded queue to a thread of their own, and those that do not fit are
-//! counted and dropped.
+//! The queue of log lines, and the thread that writes them. Lines that do not fit are counted and dropped.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::CommandError;
+use crate::cli::CommandError;
 use crate::cloud::text::printable;
 
 /// Lines that wait for the thread that writes them.
 const QUEUE_LINES: usize = 4096;
 /// The longest line, in bytes. With the queue full of such lines, the process holds 32 MiB.
 const LINE_BYTES_MAX: usize = 8 * 1024;
-/// How long the end of the process waits for the queue.
-const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+
 /// How often dropped lines are reported.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// The log format.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum LogFormat {
-    /// One line for each decision.
-    Text,
-    /// One JSON object per line.
-    Json,
-}
-
 /// How many lines wait, and how many were dropped.
 #[derive(Debug, Default)]
-struct Counts {
-    waiting: AtomicUsize,
-    dropped: AtomicU64,
-}
-
-static QUEUE: OnceLock<Queue> = OnceLock::new();
-
-/// How many lines have been dropped since the start.
-pub fn dropped_lines() -> u64 {
-    QUEUE.get().map_or(0, |queue| queue.counts.dropped.load(Ordering::Relaxed))
-}
-
-/// Writes a line that is not a log line, as the demo does.
-pub(super) fn print(line: &str) {
-    if let Some(queue) = QUEUE.get() {
-        queue.put(printable(line).into_owned() + "\n");
-    }
-}
-
-/// Starts logging to stderr.
-pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError> {
-    let bad = |error| CommandError::Usage(format!("--log {filter:?} is not a valid filter: {error}; try --log info"));
-    // What kube logs about each failed request, src/fleet/learning.rs logs once.
-    let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
-    let queue = Queue::start(io::stderr(), Arc::default())?;
-    let queue = QUEUE.get_or_init(|| queue).clone();
-    // Colours are escape sequences, which the filter of untrusted text removes. An error while writing the log must not be
-    // logged: the library would panic where stderr is closed.
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(queue)
-        .with_ansi(false)
-        .log_internal_errors(false);
-    match format {
-        LogFormat::Text => logs.init(),
-        LogFormat::Json => logs.json().flatten_event(true).init(),
-    }
-    // The library's own report of a panic would wait for stderr.
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place, panic = panic.payload_as_str(), "a panic: this is a defect of Headcount");
-    }));
-    Ok(())
-}
-
-/// Waits until all lines are written, but not for long: stderr may be blocked.
-pub(super) fn flush() {
-    let Some(Queue { counts, .. }) = QUEUE.get() else { return };
-    let until = Instant::now() + FLUSH_LIMIT;
-    while counts.waiting.load(Ordering::Acquire) > 0 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+pub(super) struct Counts {
+    pub(super) waiting: AtomicUsize,
+    pub(super) dropped: AtomicU64,
 }
 
 /// Where the log's lines wait.
 #[derive(Clone, Debug)]
-struct Queue {
+pub(super) struct Queue {
     lines: SyncSender<String>,
-    counts: Arc<Counts>,
+    pub(super) counts: Arc<Counts>,
 }
 
 impl Queue {
     /// Starts the thread that writes.
-    fn start(target: impl Write + Send + 'static, counts: Arc<Counts>) -> Result<Self, CommandError> {
+    pub(super) fn start(target: impl Write + Send + 'static, counts: Arc<Counts>) -> Result<Self, CommandError> {
         let (lines, queued) = sync_channel(QUEUE_LINES);
         let shared = Arc::clone(&counts);
         std::thread::Builder::new()
@@ -107,7 +45,7 @@ impl Queue {
         Ok(Self { lines, counts })
     }
 
-    fn put(&self, line: String) {
+    pub(super) fn put(&self, line: String) {
         self.counts.waiting.fetch_add(1, Ordering::AcqRel);
         if self.lines.try_send(line).is_err() {
             self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
@@ -144,7 +82,7 @@ impl<'a> MakeWriter<'a> for Queue {
 }
 
 /// A line that is being written.
-struct Line {
+pub(super) struct Line {
     text: Vec<u8>,
     queue: Queue,
 }

@@ -1,0 +1,76 @@
+//! The log. No task ever waits for stderr: lines go through a bounded [`queue::Queue`] to a thread of their own.
+
+mod queue;
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+
+use queue::Queue;
+
+use super::CommandError;
+use crate::cloud::text::printable;
+
+/// How long the end of the process waits for the queue.
+const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+/// The log format.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum LogFormat {
+    /// One line for each decision.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+static QUEUE: OnceLock<Queue> = OnceLock::new();
+
+/// How many lines have been dropped since the start.
+pub fn dropped_lines() -> u64 {
+    QUEUE.get().map_or(0, |queue| queue.counts.dropped.load(Ordering::Relaxed))
+}
+
+/// Writes a line that is not a log line, as the demo does.
+pub(super) fn print(line: &str) {
+    if let Some(queue) = QUEUE.get() {
+        queue.put(printable(line).into_owned() + "\n");
+    }
+}
+
+/// Starts logging to stderr.
+pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError> {
+    let bad = |error| CommandError::Usage(format!("--log {filter:?} is not a valid filter: {error}; try --log info"));
+    // What kube logs about each failed request, src/fleet/learning.rs logs once.
+    let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
+    let queue = Queue::start(io::stderr(), Arc::default())?;
+    let queue = QUEUE.get_or_init(|| queue).clone();
+    // Colours are escape sequences, which the filter of untrusted text removes. An error while writing the log must not be
+    // logged: the library would panic where stderr is closed.
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(queue)
+        .with_ansi(false)
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Text => logs.init(),
+        LogFormat::Json => logs.json().flatten_event(true).init(),
+    }
+    // The library's own report of a panic would wait for stderr.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, panic = panic.payload_as_str(), "a panic: this is a defect of Headcount");
+    }));
+    Ok(())
+}
+
+/// Waits until all lines are written, but not for long: stderr may be blocked.
+pub(super) fn flush() {
+    let Some(Queue { counts, .. }) = QUEUE.get() else { return };
+    let until = Instant::now() + FLUSH_LIMIT;
+    while counts.waiting.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
