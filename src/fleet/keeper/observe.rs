@@ -36,6 +36,7 @@ impl Keeper {
         known.reading.desired != reading.desired
             || known.reading.etag != reading.etag
             || reading.is_detail_outdated
+            || !self.state.is_steady()
             || known.detailed.elapsed() > DETAIL_LIFE
             || !self.state.in_flight().operations().is_empty()
             || !self.state.placeholders().is_empty()

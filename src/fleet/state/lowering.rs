@@ -158,10 +158,11 @@ impl GroupState {
         recent.is_some_and(|reduction| observation.reading.desired >= reduction.lowest())
     }
 
-    /// The highest capacity that a heal may set.
+    /// The highest capacity that a heal may set. `None` until the instances were read after the reduction: which of them live,
+    /// an earlier list cannot tell.
     pub(in crate::fleet) fn heal_ceiling(&self) -> Option<u32> {
         let recent = self.recent_reduction(self.observation.begun)?;
-        self.has_lowered(&self.observation).then_some(recent.ceiling())
+        (self.has_lowered(&self.observation) && recent.sent <= self.observation.detailed).then_some(recent.ceiling())
     }
 
     /// When the first write was sent that a heal would undo, for a cloud that cannot check its capacity writes.
@@ -183,13 +184,27 @@ impl GroupState {
         self.recent_reduction(self.observation.begun).map_or(0, |reduction| reduction.surplus)
     }
 
-    /// How many of these instances, which the cloud launched beyond the capacity, make the live ones too many: those that live,
-    /// and those that a deletion named. The capacity is lower by the latter, although it never had room for them.
+    /// Notes which instances the capacity has room for, as far as an observation tells: all live ones, or none in particular.
+    pub(super) fn note_room(&mut self) {
+        let in_flight = &self.in_flight;
+        let observation = &self.observation;
+        self.had_room.retain(|id| in_flight.deletes(id) || observation.instances.iter().any(|one| one.id == *id));
+        if !self.has_surplus() {
+            let live =
+                observation.instances.iter().filter(|one| one.counts != Counts::No && !in_flight.is_leaving(one));
+            self.had_room.extend(live.map(|one| one.id.clone()));
+        }
+    }
+
+    /// How many of these instances, which the cloud launched for reasons of its own, make the live ones too many: those that
+    /// live, and those that a deletion named, unless the capacity once had room for them. It is lower by those that a deletion
+    /// named, although it never had room for them.
     pub(in crate::fleet) fn counted_among(&self, instances: &[String]) -> u32 {
         let is_live = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
         let live = self.observation.instances.iter().filter(is_live).map(|one| &one.id);
         let deleted = self.in_flight.operations().iter().filter_map(Operation::deletes).flatten();
-        let counted: BTreeSet<&str> = live.chain(deleted).map(ProviderId::instance).collect();
+        let beyond = live.chain(deleted).filter(|id| !self.had_room.contains(*id));
+        let counted: BTreeSet<&str> = beyond.map(ProviderId::instance).collect();
         count(instances.iter().filter(|name| counted.contains(name.as_str())).count())
     }
 

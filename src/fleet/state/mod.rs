@@ -42,6 +42,8 @@ pub(super) struct GroupState {
     is_steady: bool,
     /// How live instances came to exceed the capacity, while they do.
     surplus: Option<Surplus>,
+    /// Instances that lived when the capacity had room for all that did: since then, none of them is beyond it.
+    had_room: BTreeSet<ProviderId>,
     /// Instances whose deletion was accepted and failed.
     survivors: BTreeSet<ProviderId>,
 }
@@ -90,10 +92,12 @@ impl GroupState {
             reduction: None,
             raised: None,
             surplus: None,
+            had_room: BTreeSet::new(),
             survivors: BTreeSet::new(),
         };
         state.surplus = state.has_surplus().then_some(Surplus::FoundAtStart);
         state.note_surplus();
+        state.note_room();
         state.note_uncounted();
         state.fit_placeholders(0, began, now, name);
         state
@@ -148,7 +152,9 @@ impl GroupState {
         self.in_flight = self.in_flight.after(&observation);
         let is_capacity_lost = self.is_capacity_lost(before.capacity, &observation);
         let etag = &observation.reading.etag;
-        self.is_steady = etag.is_none() || *etag == self.observation.reading.etag;
+        // Instances that were read before the etag changed stay what they are, however often the capacity is read again.
+        let is_whole = observation.detailed == observation.begun || self.is_steady;
+        self.is_steady = etag.is_none() || (is_whole && *etag == self.observation.reading.etag);
         if before.capacity < observation.reading.desired {
             self.raised = Some(observation.begun);
         }
@@ -161,6 +167,7 @@ impl GroupState {
         };
         self.note_surplus();
         self.note_surplus_before();
+        self.note_room();
         self.note_uncounted();
         let lost = self.lost_with_instances(before, &ran_before);
         self.in_flight.lower_expectations(lost);

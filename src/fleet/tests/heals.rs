@@ -224,3 +224,33 @@ fn an_instance_of_the_clouds_own_that_was_named_is_no_reason_for_a_heal() {
     let own = ["i-6".to_owned(), "i-7".to_owned()];
     assert_eq!(plan::healed_capacity(&group.state, &own), None);
 }
+
+#[test]
+fn an_instance_of_the_clouds_own_that_the_capacity_had_room_for_is_made_room_for() {
+    for had_room in [true, false] {
+        let mut group = Group::new(7, running(0..6));
+        if had_room {
+            group.see(7, running(0..7));
+        }
+        group.state.send_capacity((7, 6), WriteReason::Requested, false, group.now);
+        group.state.lose_capacity(6, group.now);
+        group.see(6, running(0..7));
+        let healed = plan::healed_capacity(&group.state, &["i-6".to_owned()]);
+        assert_eq!(healed, had_room.then_some(7), "the capacity had room for it: {had_room}");
+    }
+}
+
+#[test]
+fn a_deletion_that_failed_is_raised_back_only_once_its_instances_are_read_again() {
+    let mut group = Group::new(7, running(0..7));
+    let delete = group.delete(0..4);
+    group.see(3, all(&[deleting(0..4, Counts::UntilDeleted), running(4..7)]));
+    group.now += Duration::from_secs(1);
+    let mut reading = group.reading(5, vec![]).reading;
+    reading.instances = None;
+    let observation = group.observation().with_capacity_of(reading, group.now, wall(group.seconds()));
+    group.state.fail(delete, &shortage(wall(group.seconds())), observation, &name);
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "which of the four live is not known");
+    group.see(5, running(1..7));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(6));
+}

@@ -112,3 +112,17 @@ fn a_reduction_never_goes_below_the_minimum_and_the_rest_stays_out_of_the_target
     group.state.observe(observation, &name);
     assert_eq!(group.target(), 2, "an instance came all the same");
 }
+
+#[test]
+fn instances_read_before_the_etag_changed_stay_outdated_until_they_are_read_again() {
+    let mut group = Group::new(7, running(0..7));
+    group.see_etag("1", 9, running(0..7));
+    group.now += Duration::from_secs(1);
+    let mut reading = group.reading(9, vec![]).reading;
+    reading.etag = Some("1".to_owned());
+    let capacity = group.observation().with_capacity_of(reading, group.now, wall(group.seconds()));
+    group.state.observe(capacity, &name);
+    assert!(!group.state.is_steady(), "two may be there that were not listed yet");
+    group.see_etag("1", 9, running(0..9));
+    assert!(group.state.is_steady());
+}
