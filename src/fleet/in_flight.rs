@@ -142,15 +142,21 @@ impl InFlight {
         }
     }
 
-    /// The instances being deleted that the capacity has no room for beside those that live, among the ones it may count.
+    /// The instances being deleted that the capacity has no room for beside those that live. Ones that it is known to count are
+    /// among them only where the capacity was read later than the instances: it has lost those that are gone by now.
     pub(super) fn without_room(&self, observation: &Observation) -> BTreeSet<ProviderId> {
         let leaving = || observation.instances.iter().filter(|one| self.is_leaving(one));
         let (unread, read): (Vec<_>, Vec<_>) = leaving().partition(|one| self.is_unread(&one.id));
-        let may_count = |one: &&Instance| one.counts != Counts::No && self.accounting(&one.id) == Accounting::Unknown;
-        let counted = read.iter().filter(|one| self.accounting(&one.id) == Accounting::Counted).count();
-        let taken = census(observation, self).live.saturating_sub(self.surplus) + count(unread.len() + counted);
-        let room = usize::try_from(observation.reading.desired.saturating_sub(taken)).unwrap_or(usize::MAX);
-        read.into_iter().filter(may_count).skip(room).map(|one| one.id.clone()).collect()
+        let has = |accounting: Accounting| move |one: &&&Instance| self.accounting(&one.id) == accounting;
+        let mut counted: Vec<&Instance> = read.iter().filter(has(Accounting::Counted)).copied().collect();
+        let unknown = read.iter().filter(has(Accounting::Unknown)).filter(|one| one.counts != Counts::No);
+        let taken = census(observation, self).live.saturating_sub(self.surplus) + count(unread.len() + counted.len());
+        let desired = observation.reading.desired;
+        let is_older = observation.detailed < observation.begun && self.surplus == 0;
+        counted.sort_by_key(|one| self.deletes(&one.id));
+        let gone = counted.iter().take(if is_older { size(taken.saturating_sub(desired)) } else { 0 });
+        let without_room = gone.chain(unknown.skip(size(desired.saturating_sub(taken))));
+        without_room.map(|one| one.id.clone()).collect()
     }
 
     /// Notes that the capacity counts none of these instances.
@@ -309,6 +315,9 @@ impl InFlight {
             operation.phase = Phase::Unpolled;
             operation.accepted = now;
         }
+        // As in `start_deletion`: a deletion since can be why the capacity is what it was before the scale-up.
+        let is_deleted_since = self.operations.iter().any(|later| later.id > id && later.deletes().is_some());
+        self.operations.retain(|one| one.id != id || !is_deleted_since || !one.is_visible_unpolled_growth());
     }
 
     /// Takes out an operation that failed.
@@ -325,4 +334,8 @@ impl InFlight {
             *capacity = capacity.saturating_sub(by);
         }
     }
+}
+
+fn size(nodes: u32) -> usize {
+    usize::try_from(nodes).unwrap_or(usize::MAX)
 }

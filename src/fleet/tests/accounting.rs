@@ -161,3 +161,25 @@ fn a_scale_up_leaves_instances_in_the_capacity_that_it_had_room_for() {
     group.see_etag("c", 8, all(&[deleting(0..2, Counts::UntilDeleted), running(2..6)]));
     assert_eq!(group.target(), 6);
 }
+
+#[test]
+fn a_capacity_read_later_than_the_instances_has_lost_those_that_are_gone() {
+    let mut group = Group::new(6, running(0..6));
+    group.delete(0..3);
+    group.see(6, all(&[deleting(0..3, Counts::UntilDeleted), running(3..6)]));
+    group.see_capacity(4);
+    group.write(4, 10, Some("grow"));
+    assert_eq!(group.target(), 9, "three live, six are new, and one of the three deleted is still counted");
+}
+
+#[test]
+fn a_scale_up_whose_polls_stop_explains_no_capacity_that_a_later_deletion_left() {
+    let mut group = Group::new(1, running(0..1));
+    let growth = group.write(1, 2, Some("grow"));
+    group.see(2, running(0..2));
+    group.delete(1..2);
+    group.see(1, all(&[running(0..1), deleting(1..2, Counts::UntilDeleted)]));
+    group.state.stop_polling(growth, group.now);
+    group.see(1, running(0..1));
+    assert_eq!(plan::raised_capacity(&group.state, 5), Some(6));
+}
