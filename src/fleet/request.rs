@@ -13,6 +13,7 @@ use super::deadline::Deadline;
 use super::error::FleetError;
 use super::plan::NamedNode;
 use super::request_id::RequestId;
+use crate::cloud::ProviderId;
 
 /// What a request changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,14 @@ pub enum Mutation {
     Decrease(u32),
     /// Delete the named nodes.
     Delete(Vec<NamedNode>),
+}
+
+impl Mutation {
+    /// The nodes that it names.
+    pub(super) fn named(&self) -> impl Iterator<Item = &ProviderId> {
+        let nodes: &[NamedNode] = if let Self::Delete(nodes) = self { nodes } else { &[] };
+        nodes.iter().map(|node| &node.id)
+    }
 }
 
 /// A mutation, as the keeper has it.

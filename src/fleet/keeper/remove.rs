@@ -133,6 +133,7 @@ impl Keeper {
     pub(super) async fn delete(&mut self, removals: Vec<Removal>, fresh: &mut Option<Fresh>, attempts: &mut Attempts) {
         let (deletions, rest): (Vec<_>, Vec<_>) =
             removals.into_iter().partition(|removal| !removal.plan.instances.is_empty());
+        self.note_gone(&rest);
         for removal in rest {
             if matches!(removal.request.mutation, Mutation::Decrease(_)) && removal.plan.placeholders.is_empty() {
                 tracing::warn!(group = %self.group_id(), "nothing to decrease: no capacity of the node group is missing");
@@ -150,6 +151,7 @@ impl Keeper {
                 Ok(read) => read,
                 Err(error) => return respond_all(requests(deletions), &error),
             };
+            self.note_gone(&deletions);
             // Judged again after the read: an instance that another client is deleting meanwhile is not deleted twice.
             let ids = self.still_there(&deletions);
             if ids.is_empty() {
@@ -203,6 +205,24 @@ impl Keeper {
             return Ok(());
         }
         Err(FleetError::OutcomeUnknown { group: self.group_id(), reason: error.to_string() })
+    }
+
+    /// Notes which named instances are gone, by no deletion of ours. The caller is told so, and the next read may lag behind the
+    /// one that shows it.
+    fn note_gone(&mut self, removals: &[Removal]) {
+        let (observation, in_flight) = (self.state.observation(), self.state.in_flight());
+        let is_there = |id: &ProviderId| {
+            observation.instances.iter().any(|instance| instance.id == *id)
+                || self.state.placeholders().iter().any(|placeholder| placeholder.id == *id)
+        };
+        let named: BTreeSet<&ProviderId> =
+            removals.iter().flat_map(|removal| removal.request.mutation.named()).collect();
+        let gone: Vec<ProviderId> =
+            named.into_iter().filter(|id| !in_flight.deletes(id) && !is_there(id)).cloned().collect();
+        if !gone.is_empty() {
+            let operation = self.next_operation();
+            self.state.note_leaving(operation, &gone, Instant::now());
+        }
     }
 
     /// The named instances that are listed and not being deleted, each once.

@@ -112,6 +112,20 @@ async fn instances_that_the_cloud_reports_as_gone_are_not_listed_while_reads_lag
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_that_a_read_showed_as_gone_is_not_listed_by_a_read_that_lags_behind() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 9, 5)]).await;
+    let gone = fixture.cloud().evict("g", 1).expect("exists");
+    fixture.delete("g", &gone).await.expect("it is gone already");
+    assert_eq!(fixture.calls(CallKind::DeleteInstances), 0);
+    let lag = ReadFault::Stale(Duration::from_secs(15));
+    fixture.cloud().faults(|faults| faults.script_read(Some(CallKind::List), "g", 1, lag));
+    let listings = fixture.calls(CallKind::List);
+    fixture.until("a listing lags behind", |fixture| fixture.calls(CallKind::List) > listings).await;
+    sleep(Duration::from_secs(1)).await;
+    assert!(!fixture.instances("g", InstanceState::Running).contains(&gone[0]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_was_launched_since_the_last_read_is_deleted() {
     let listed = |fixture: &Fixture| -> Vec<ProviderId> {
         let instances = fixture.cloud().world(|world, _| world.group("g").expect("exists").instances());
