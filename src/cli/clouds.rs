@@ -155,7 +155,7 @@ async fn connect_all(
             Err(error) => problems.push(error.to_string()),
         }
     }
-    if problems.is_empty() { Ok(sources) } else { Err(CommandError::Usage(problems.join("\nheadcount: "))) }
+    if problems.is_empty() { Ok(sources) } else { Err(CommandError::Sources(problems)) }
 }
 
 impl Prepared {

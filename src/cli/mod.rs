@@ -82,6 +82,9 @@ enum CommandError {
     /// The command itself rejects its arguments: exit code 2.
     #[error("{0}")]
     Usage(String),
+    /// Sources that cannot be connected, each with its reason: exit code 2.
+    #[error("{}", .0.join("; "))]
+    Sources(Vec<String>),
     /// Anything else: exit code 1.
     #[error("{0}")]
     Failed(String),
@@ -114,10 +117,16 @@ pub fn run() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not a log line: it is part of the command's output.
-            let _ignored = writeln!(io::stderr(), "headcount: {}", printable(&error.to_string()));
+            // Not log lines: they are part of the command's output.
+            let lines = match &error {
+                CommandError::Sources(problems) => problems.clone(),
+                other => vec![other.to_string()],
+            };
+            for line in lines {
+                let _ignored = writeln!(io::stderr(), "headcount: {}", printable(&line));
+            }
             match error {
-                CommandError::Configuration(_) | CommandError::Usage(_) => ExitCode::from(2),
+                CommandError::Configuration(_) | CommandError::Usage(_) | CommandError::Sources(_) => ExitCode::from(2),
                 CommandError::Failed(_) => ExitCode::FAILURE,
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::CommandError;
+use crate::cloud::text::printable;
 use crate::fleet::Fleet;
 
 /// A command that takes longer than this prints what it waits for, and repeats it at this interval.
@@ -54,5 +55,6 @@ fn print_progress(fleet: &Fleet, elapsed: Duration) {
             None => name.to_string(),
         });
     let waits: Vec<String> = waits.collect();
-    let _ignored = writeln!(io::stderr(), "headcount: reading {} ({} s)", waits.join(", "), elapsed.as_secs());
+    let _ignored =
+        writeln!(io::stderr(), "headcount: reading {} ({} s)", printable(&waits.join(", ")), elapsed.as_secs());
 }

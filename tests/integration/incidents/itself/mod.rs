@@ -89,11 +89,11 @@ async fn no_ca_bundle() {
         let (_, complaint) = output_of(&output);
         assert_eq!(output.status.code(), Some(2), "{complaint}");
         for source in ["us", "eu"] {
-            let lines =
-                complaint.lines().filter(|line| line.contains(&format!("source {source}: no root certificates")));
-            let lines: Vec<&str> = lines.collect();
+            let beginning = format!("headcount: source {source}: no root certificates");
+            let lines: Vec<&str> = complaint.lines().filter(|line| line.starts_with(&beginning)).collect();
             let [line] = lines[..] else { panic!("{name}: not one line of {source}: {complaint}") };
             assert!(line.contains(&format!("SSL_CERT_FILE={nowhere}")) && line.contains("ca-certificates"), "{line}");
+            assert_eq!(line.matches("source ").count(), 1, "{line}");
         }
         assert!(!complaint.contains("panicked"), "{complaint}");
     }
