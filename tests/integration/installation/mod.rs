@@ -4,5 +4,6 @@ mod accounts;
 mod migrate;
 mod page;
 mod read_only;
+mod release;
 mod shell;
 mod unix_socket;
