@@ -84,7 +84,9 @@ mod tests {
             assert!(listen.is_local() && listen.to_string() == text, "{text}: {listen}");
         }
         assert_eq!("unix:/run/a".parse::<Listen>().expect("the short form").to_string(), "unix:///run/a");
-        assert!(!"0.0.0.0:8086".parse::<Listen>().expect("an address").is_local());
+        for open in ["0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "[::127.0.0.1]", "169.254.1.1", "[fe80::1]", "10.0.0.7"] {
+            assert!(!format!("{open}:8086").parse::<Listen>().expect("an address").is_local(), "{open}");
+        }
     }
 
     #[test]

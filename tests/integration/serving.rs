@@ -96,3 +96,19 @@ fn a_missing_configuration_and_an_open_port_in_plaintext_are_refused() {
     assert_eq!(open.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&open.stderr).contains("--insecure-plaintext"));
 }
+
+#[tokio::test]
+async fn a_process_that_stood_still_serves_as_before() {
+    let server = Server::with_config(&ConfigFile::new("refreshInterval: 1s\nsources: [{name: demo, simulated: {}}]\n"));
+    let mut client = server.client().await;
+    let before = client.target("web").await;
+    server.signal("STOP");
+    // The deadline of this call passes meanwhile.
+    assert_eq!(client.refresh().await.expect_err("nobody responds").code(), Code::Cancelled);
+    server.signal("CONT");
+    client.increase("web", 1).await.expect("there is room");
+    assert_eq!(client.target("web").await, before + 1);
+    client.until("listed again", async |client| client.nodes_in("web", 2).await.is_empty()).await;
+    assert!(server.probe("/livez").starts_with("HTTP/1.1 200") && server.probe("/readyz").starts_with("HTTP/1.1 200"));
+    assert!(server.lines_with("panic").is_empty());
+}

@@ -1,6 +1,6 @@
 //! Attacks on the admin port.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use crate::peers::headcount::Server;
@@ -30,4 +30,28 @@ fn an_endless_head_is_refused() {
     let _ended_by_the_server = stream.write_all(format!("GET /livez HTTP/1.1\r\n{}", line.repeat(1000)).as_bytes());
     assert!(server.probe("/livez").starts_with("HTTP/1.1 200"));
     assert!(server.peak_memory() < 200);
+}
+
+#[test]
+fn nothing_but_the_pages_is_served() {
+    let server = Server::start(&["--demo"]);
+    let ask = |request: &str| {
+        let mut stream = TcpStream::connect(server.admin()).expect("connects");
+        stream
+            .write_all(format!("{request} HTTP/1.1\r\nHost: headcount\r\nContent-Length: 0\r\n\r\n").as_bytes())
+            .expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        answer.lines().next().unwrap_or_default().to_owned()
+    };
+    for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE"] {
+        for page in ["/livez", "/readyz", "/metrics", "/statusz"] {
+            assert_eq!(ask(&format!("{method} {page}")), "HTTP/1.1 405 Method Not Allowed", "{method} {page}");
+        }
+    }
+    for path in
+        ["/", "/../../etc/passwd", "/%2e%2e/etc/passwd", "//etc/passwd", "/metrics/../../etc/passwd", "/debug/pprof"]
+    {
+        assert_eq!(ask(&format!("GET {path}")), "HTTP/1.1 404 Not Found", "{path}");
+    }
 }

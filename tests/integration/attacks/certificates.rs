@@ -61,20 +61,45 @@ impl Authority {
         self.issue(common_name, names, Validity::Now)
     }
 
+    /// A client's certificate that is not valid now.
+    pub(crate) fn client_of(&self, common_name: &str, validity: Validity) -> Certificate {
+        self.issue(common_name, Vec::new(), validity)
+    }
+
     fn issue(&self, common_name: &str, names: Vec<SanType>, validity: Validity) -> Certificate {
-        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
-        params.distinguished_name.push(DnType::CommonName, common_name);
+        let mut params = mk_params(common_name);
         params.subject_alt_names = names;
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         match validity {
             Validity::Now => {}
             Validity::Past => params.not_after = date_time_ymd(2020, 1, 1),
             Validity::Future => params.not_before = date_time_ymd(2090, 1, 1),
         }
+        self.sign(&params)
+    }
+
+    /// Signs any certificate.
+    pub(crate) fn sign(&self, params: &CertificateParams) -> Certificate {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.0).expect("a certificate");
         Certificate { chain: certificate.pem(), key: key.serialize_pem() }
     }
+
+    /// A certificate that a client's own certificate signed, which must not sign any.
+    pub(crate) fn sign_through(&self, client: &str, common_name: &str) -> Certificate {
+        let key = KeyPair::generate().expect("a key");
+        let client = CertifiedIssuer::signed_by(mk_params(client), key, &self.0).expect("a certificate");
+        let signed = Self(client);
+        let Certificate { chain, key } = signed.sign(&mk_params(common_name));
+        Certificate { chain: format!("{chain}{}", signed.pem()), key }
+    }
+}
+
+/// What servers and clients have in common.
+pub(crate) fn mk_params(common_name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params
 }
 
 /// Connects with TLS to one address, whatever the URI says.
@@ -106,7 +131,12 @@ impl tower_service::Service<Uri> for Connector {
 }
 
 /// What connects with this certificate to a server that this authority signed for.
-fn connector(address: SocketAddr, trusted: &Authority, certificate: Option<&Certificate>) -> Connector {
+fn connector(
+    address: SocketAddr,
+    trusted: &Authority,
+    certificate: Option<&Certificate>,
+    protocol: &[u8],
+) -> Connector {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.pem().as_bytes()).expect("PEM")).expect("a root");
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
@@ -121,7 +151,7 @@ fn connector(address: SocketAddr, trusted: &Authority, certificate: Option<&Cert
             config.with_client_auth_cert(chain, key).expect("a certificate")
         }
     };
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     Connector { address, tls: TlsConnector::from(Arc::new(config)) }
 }
 
@@ -131,7 +161,7 @@ pub(crate) async fn channel(
     trusted: &Authority,
     certificate: Option<&Certificate>,
 ) -> Result<Channel, tonic::transport::Error> {
-    let connector = connector(address, trusted, certificate);
+    let connector = connector(address, trusted, certificate, b"h2");
     Endpoint::from_static("http://localhost").connect_with_connector(connector).await
 }
 
@@ -141,7 +171,17 @@ pub(crate) async fn stream(
     trusted: &Authority,
     certificate: Option<&Certificate>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
-    let Connector { address, tls } = connector(address, trusted, certificate);
+    stream_for(b"h2", address, trusted, certificate).await
+}
+
+/// The same for another protocol over TLS.
+pub(crate) async fn stream_for(
+    protocol: &[u8],
+    address: SocketAddr,
+    trusted: &Authority,
+    certificate: Option<&Certificate>,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let Connector { address, tls } = connector(address, trusted, certificate, protocol);
     let name = ServerName::try_from("localhost").expect("a name");
     tls.connect(name, TcpStream::connect(address).await?).await
 }

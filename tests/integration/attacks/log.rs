@@ -34,7 +34,7 @@ fn mk_config() -> (ConfigFile, Vec<std::net::SocketAddr>) {
 
 #[tokio::test]
 async fn a_log_that_cannot_be_written_stops_nothing() {
-    for stderr in ["full", "closed", "blocked"] {
+    for stderr in ["full", "closed", "blocked", "absent"] {
         let (config, ports) = mk_config();
         let mut kept = None;
         let mut process = match stderr {
@@ -44,10 +44,16 @@ async fn a_log_that_cannot_be_written_stops_nothing() {
                 drop(process.stderr.take());
                 process
             }
-            _ => {
+            "blocked" => {
                 let mut process = serve_into(Stdio::piped(), &config);
                 kept = process.stderr.take();
                 process
+            }
+            // Without the three files that every process has.
+            _ => {
+                let mut shell = std::process::Command::new("sh");
+                shell.args(["-c", "exec \"$0\" serve --config \"$1\" <&- >&- 2>&-", env!("CARGO_BIN_EXE_headcount")]);
+                shell.arg(config.path()).spawn().expect("a shell runs")
             }
         };
         let mut client = Server::client_at(ports[0]).await;

@@ -82,6 +82,39 @@ async fn a_response_that_ends_early_is_an_error_of_its_page() {
 }
 
 #[tokio::test]
+async fn xml_that_is_a_bomb_is_an_error_of_its_page() {
+    let mut setup = Setup::open(mk_cloud()).await;
+    setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
+    let (_, whole) = listing(&setup.emulator).await;
+    let entities: String =
+        (1..12).map(|level| format!("<!ENTITY e{level} \"{}\">", format!("&e{};", level - 1).repeat(10))).collect();
+    let laughs = format!("<!DOCTYPE r [<!ENTITY e0 \"ha\">{entities}]>");
+    let file = "<!DOCTYPE r [<!ENTITY file SYSTEM \"file:///etc/passwd\">]>";
+    let named = |prologue: &str, entity: &str| {
+        format!(
+            "{prologue}{}",
+            whole.replacen("<AutoScalingGroupName>web<", &format!("<AutoScalingGroupName>{entity}<"), 1)
+        )
+    };
+    let (open, close) = ("<x>".repeat(200_000), "</x>".repeat(200_000));
+    let end = "</DescribeAutoScalingGroupsResponse>";
+    for bomb in [
+        named(&laughs, "&e11;"),
+        named(file, "&file;"),
+        whole.replacen(end, &format!("{open}{close}{end}"), 1),
+        whole.replacen("<Instances>", &format!("<Instances>{open}{close}"), 1),
+    ] {
+        assert_ne!(bomb, whole);
+        answer_listings(&setup, bomb).await;
+        nothing_has_changed(&mut setup).await;
+    }
+    assert!(setup.server().lines_with("root:").is_empty() && setup.server().lines_with("panic").is_empty());
+    assert!(setup.emulator.requests_with("POST", "Action=SetDesiredCapacity").is_empty());
+    let peak = setup.server().peak_memory();
+    assert!(peak < 200, "{peak} MiB");
+}
+
+#[tokio::test]
 async fn a_response_without_an_end_holds_little_memory() {
     let aws = mk_cloud();
     let endless = "<DescribeAutoScalingGroupsResponse>".to_owned() + &"<x>".repeat(24 << 20);

@@ -51,6 +51,13 @@ fn an_unfinished_write_is_polled_at_the_address_that_azure_returns() {
         (204, vec![], String::new(), None),
         (202, vec![("azure-asyncoperation", "https://evil.example/op")], String::new(), None),
         (202, vec![("azure-asyncoperation", "http://me@arm.invalid/op")], String::new(), None),
+        (202, vec![("azure-asyncoperation", "https://arm.invalid/op")], String::new(), None),
+        (202, vec![("azure-asyncoperation", "http://arm.invalid:81/op")], String::new(), None),
+        (202, vec![("azure-asyncoperation", "//evil.example/op")], String::new(), None),
+        (202, vec![("azure-asyncoperation", "\\\\evil.example\\op")], String::new(), None),
+        (202, vec![("azure-asyncoperation", "file:///etc/passwd")], String::new(), None),
+        (202, vec![("location", "http://arm.invalid@evil.example/result")], String::new(), None),
+        (202, vec![("location", "//evil.example/result")], String::new(), None),
     ] {
         let found = handle(&client(), CONTEXT, &response(status, &headers, &body), Some(&target));
         assert_eq!(found.as_ref().map(|handle| handle.0.as_str()), expected, "{status} {headers:?} {body}");

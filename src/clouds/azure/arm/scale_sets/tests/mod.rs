@@ -85,11 +85,21 @@ async fn connections_are_kept() {
 
 #[tokio::test]
 async fn a_link_to_another_host_is_refused() {
-    for next in ["http://localhost:1/next", "https://evil.example/next", "//evil.example/next"] {
+    for next in [
+        "http://localhost:1/next",
+        "http://127.0.0.1/next",
+        "https://evil.example/next",
+        "//evil.example/next",
+        "\\\\evil.example\\next",
+        "file:///etc/passwd",
+        "http://evil.example\r\n/next",
+        "{base}@evil.example/next",
+        "http://evil.example#{base}/next",
+    ] {
         let server = Loopback::start([Reply::json(json!({ "value": [set("one", 1)], "nextLink": next }))]).await;
         let refused = server.arm().list_scale_sets().await.expect_err("a foreign link");
         assert!(matches!(refused, CloudError::Refused(_)), "{next}: {refused}");
-        assert_eq!(server.received().len(), 1);
+        assert_eq!(server.received().len(), 1, "{next}");
     }
 }
 
