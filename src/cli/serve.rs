@@ -98,6 +98,7 @@ impl Serve {
         registry.register_collector(Box::new(ServiceTotals { refusals, prices }));
         let failures = tls.as_ref().map(|tls| tls.reload_failures()).unwrap_or_default();
         TLS_RELOAD_FAILURES.register(&mut registry, failures);
+        log::LOG_DROPPED_LINES.register(&mut registry, log::dropped_lines());
         let live = tls.clone();
         let expiry = Arc::new(move || live.as_ref().map(|tls| tls.expiry()).unwrap_or_default());
         let metrics = Arc::new(Metrics::new(registry, Arc::clone(&fleet), expiry));

@@ -8,15 +8,25 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::EnvFilter;
 
 use queue::Queue;
 
 use super::CommandError;
 use crate::cloud::text::printable;
+use crate::metrics::FamilySpec;
+
+/// Lines of the log that are lost. A blocked stderr shows nowhere else.
+pub const LOG_DROPPED_LINES: FamilySpec = FamilySpec::counter(
+    "headcount_log_dropped_lines",
+    &[],
+    "Lines of the log that were dropped because stderr could not be written in time",
+);
 
 /// How long the end of the process waits for the queue.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
+
 /// The log format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum LogFormat {
@@ -29,8 +39,8 @@ pub(super) enum LogFormat {
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// How many lines have been dropped since the start.
-pub fn dropped_lines() -> u64 {
-    QUEUE.get().map_or(0, |queue| queue.counts.dropped.load(Ordering::Relaxed))
+pub(super) fn dropped_lines() -> Counter {
+    QUEUE.get().map(|queue| queue.counts.dropped.clone()).unwrap_or_default()
 }
 
 /// Writes a line that is not a log line, as the demo does.

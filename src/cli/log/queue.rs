@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::CommandError;
@@ -23,7 +24,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) waiting: AtomicUsize,
-    pub(super) dropped: AtomicU64,
+    pub(super) dropped: Counter,
 }
 
 /// Where the log's lines wait.
@@ -49,7 +50,7 @@ impl Queue {
         self.counts.waiting.fetch_add(1, Ordering::AcqRel);
         if self.lines.try_send(line).is_err() {
             self.counts.waiting.fetch_sub(1, Ordering::AcqRel);
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            self.counts.dropped.inc();
         }
     }
 }
@@ -59,10 +60,10 @@ fn write_all(mut target: impl Write, queued: &Receiver<String>, counts: &Counts)
     let (mut reported, mut reported_at) = (0, None::<Instant>);
     while let Ok(line) = queued.recv() {
         if target.write_all(line.as_bytes()).is_err() {
-            counts.dropped.fetch_add(1, Ordering::Relaxed);
+            counts.dropped.inc();
         }
         counts.waiting.fetch_sub(1, Ordering::AcqRel);
-        let dropped = counts.dropped.load(Ordering::Relaxed);
+        let dropped = counts.dropped.get();
         if dropped > reported && reported_at.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             tracing::warn!(
                 lines = dropped - reported,
@@ -157,7 +158,7 @@ mod tests {
         let (queue, release, written) = mk_blocked();
         let lines = QUEUE_LINES + 100;
         (0..lines).for_each(|number| write(&queue, &format!("{number}\n")));
-        let dropped = queue.counts.dropped.load(Ordering::Relaxed);
+        let dropped = queue.counts.dropped.get();
         assert!((99..=100).contains(&dropped), "{dropped}: the thread holds one line, or none yet");
         drop(release);
         drained(&queue);
@@ -193,6 +194,6 @@ mod tests {
         let queue = Queue::start(Closed, Arc::default()).unwrap_or_else(|error| panic!("{error}"));
         (0..10).for_each(|_| write(&queue, "text\n"));
         drained(&queue);
-        assert_eq!(queue.counts.dropped.load(Ordering::Relaxed), 10);
+        assert_eq!(queue.counts.dropped.get(), 10);
     }
 }

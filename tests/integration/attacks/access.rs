@@ -110,6 +110,7 @@ async fn a_bad_certificate_never_replaces_a_good_one() {
         let ready = server.probe("/readyz");
         assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("tls: "), "{ready}");
     }
+    assert!(server.probe("/metrics").contains("\nheadcount_tls_reload_failures_total 2\n"));
     let renewed = authority.server(Validity::Now);
     replace(&config, &[("tls.crt", &renewed.chain), ("tls.key", &renewed.key)]);
     server.signal("HUP");

@@ -172,6 +172,16 @@ async fn responses_that_are_never_read_hold_little_memory() {
 }
 
 #[tokio::test]
+async fn a_connection_has_100_calls_at_a_time_at_most() {
+    let server = Server::start(&["--demo"]);
+    let mut attacker = http2(server.grpc()).await.ready().await.expect("connected");
+    let (response, mut body) = attacker.send_request(call("NodeGroups"), false).expect("sent");
+    body.send_data(Bytes::from_static(&[0; 5]), true).expect("sent");
+    assert_eq!(response.await.expect("answered").status(), 200);
+    assert_eq!(attacker.current_max_send_streams(), 100);
+}
+
+#[tokio::test]
 async fn streams_reset_at_once_harm_nobody_else() {
     let server = Server::start(&["--demo"]);
     let mut well_behaved = server.client().await;

@@ -64,6 +64,9 @@ async fn a_log_that_cannot_be_written_stops_nothing() {
         }
         client.increase("web", 1).await.unwrap_or_else(|status| panic!("{stderr}: {status}"));
         assert!(Server::probe_at(ports[1], "/readyz").starts_with("HTTP/1.1 200"), "{stderr}");
+        // Of a process without the three files, everything goes to /dev/null.
+        let counted = Server::probe_at(ports[1], "/metrics").contains("\nheadcount_log_dropped_lines_total 0\n");
+        assert_eq!(counted, stderr == "absent", "{stderr}: lost lines are counted");
         assert!(Server::terminate_process(&mut process).success(), "{stderr}");
         drop(kept);
     }

@@ -132,6 +132,38 @@ async fn a_response_without_an_end_holds_little_memory() {
     assert!(peak < 300, "{peak} MiB");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_response_of_azure_or_of_the_kubernetes_api_has_a_limit() {
+    // Any server that can be scripted will do as an API server.
+    let arm = Arm::start(Arc::new(Simulated::with_groups(1, [GroupPlan::azure("web").sized(0, 5, 3)])));
+    let padding = serde_json::json!({"value": [], "items": [], "padding": "x".repeat(70 << 20)});
+    arm.script("GET", "virtualMachineScaleSets", 2, HttpResponse::json(200, &padding));
+    arm.script("GET", "/api/v1/nodes", 10_000, HttpResponse::json(200, &padding));
+    let kubeconfig = serde_json::json!({
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        "clusters": [{"name": "test", "cluster": {"server": arm.url()}}],
+        "users": [{"name": "test", "user": {}}],
+    });
+    let config = ConfigFile::new(&format!(
+        "refreshInterval: 1s\nlearn: {{kubernetes: true, kubeconfig: kubeconfig}}\n\
+         sources: [{{name: here, azure: {{{}, nodeGroups: [\"0:5:web\"]}}}}]\n",
+        arm.settings().join(", ")
+    ));
+    let config = config.beside("kubeconfig", &kubeconfig.to_string());
+    let server = Server::with_config(&config);
+    for (line, reason) in
+        [("source cannot be listed", "longer than 67108864 bytes"), ("nodes cannot be watched", "limit exceeded")]
+    {
+        let line = server.logged(line);
+        assert!(line.contains(reason), "{line}");
+    }
+    server.logged("source can be listed again");
+    let peak = server.peak_memory();
+    println!("at most {peak} MiB");
+    assert!(peak < 400, "{peak} MiB");
+}
+
 /// Bytes of one page of a list that never ends. Each page alone is within its limit.
 const PAGE: usize = 30 << 20;
 

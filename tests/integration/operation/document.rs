@@ -5,6 +5,7 @@ use std::path::Path;
 
 use headcount::admin::Metrics;
 use headcount::cli::RELOAD_FAMILIES;
+use headcount::cli::log::LOG_DROPPED_LINES;
 use headcount::cloud::CALL_FAMILIES;
 use headcount::fleet::JOURNAL_FAMILIES;
 use headcount::grpc::GRPC_FAMILIES;
@@ -35,6 +36,7 @@ pub(super) fn families() -> Vec<FamilySpec> {
     families.extend(TASK_FAMILIES);
     families.extend(RELOAD_FAMILIES);
     families.push(TLS_RELOAD_FAILURES);
+    families.push(LOG_DROPPED_LINES);
     families.extend(GRPC_FAMILIES);
     families.sort_by_key(|family| family.name);
     families
