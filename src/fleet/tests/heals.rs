@@ -244,7 +244,6 @@ fn an_instance_of_the_clouds_own_that_the_capacity_had_room_for_is_made_room_for
 fn a_deletion_that_failed_is_raised_back_only_once_its_instances_are_read_again() {
     let mut group = Group::new(7, running(0..7));
     let delete = group.delete(0..4);
-    group.see(3, all(&[deleting(0..4, Counts::UntilDeleted), running(4..7)]));
     group.now += Duration::from_secs(1);
     let mut reading = group.reading(5, vec![]).reading;
     reading.instances = None;

@@ -114,12 +114,13 @@ async fn instances_that_the_cloud_reports_as_gone_are_not_listed_while_reads_lag
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_a_read_showed_as_gone_is_not_listed_by_a_read_that_lags_behind() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 9, 5)]).await;
-    let gone = fixture.cloud().evict("g", 1).expect("exists");
-    fixture.delete("g", &gone).await.expect("it is gone already");
-    assert_eq!(fixture.calls(CallKind::DeleteInstances), 0);
     let lag = ReadFault::Stale(Duration::from_secs(15));
     fixture.cloud().faults(|faults| faults.script_read(Some(CallKind::List), "g", 1, lag));
     let listings = fixture.calls(CallKind::List);
+    sleep(Duration::from_secs(1)).await;
+    let gone = fixture.cloud().evict("g", 1).expect("exists");
+    fixture.delete("g", &gone).await.expect("it is gone already");
+    assert_eq!((fixture.calls(CallKind::List), fixture.calls(CallKind::DeleteInstances)), (listings, 0));
     fixture.until("a listing lags behind", |fixture| fixture.calls(CallKind::List) > listings).await;
     sleep(Duration::from_secs(1)).await;
     assert!(!fixture.instances("g", InstanceState::Running).contains(&gone[0]));
