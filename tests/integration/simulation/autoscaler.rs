@@ -251,7 +251,7 @@ fn was_handed_over(world: &World, group: &str) -> bool {
         let is_deletion = |call: &&Call| {
             call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group) && call.at >= since
         };
-        faults.calls().filter(is_deletion).any(|call| !world.has_named(&call.detail))
+        faults.calls().filter(is_deletion).any(|call| !world.has_sent(call))
     })
 }
 

@@ -1,6 +1,6 @@
 //! The groups of the cloud, and its faults.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -14,6 +14,9 @@ use super::world::World;
 
 /// Two wrong readings in a row that agree are believed (law 5), so wrong readings are at least this far apart.
 const WRONG_READINGS_APART: Duration = Duration::from_secs(30);
+
+/// How long a capacity that another client raised from 0 may not have been read: a wrong reading of 0 contradicts nothing then.
+const RAISE_UNREAD: Duration = Duration::from_secs(45);
 
 /// A kind of fault or change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,6 +119,8 @@ pub(super) struct FaultPlan {
     /// When a read was last wrong, or still going to be.
     last_read_fault: Option<Instant>,
     is_read_fault_pending: bool,
+    /// When another client last raised the capacity of each group from 0.
+    raised_from_zero: BTreeMap<String, Instant>,
     names: Vec<String>,
 }
 
@@ -135,6 +140,7 @@ impl FaultPlan {
                 vanished: BTreeSet::new(),
                 last_read_fault: None,
                 is_read_fault_pending: false,
+                raised_from_zero: BTreeMap::new(),
                 names,
             },
             plans,
@@ -190,7 +196,7 @@ impl FaultPlan {
         }
         match (kind, style) {
             (FaultKind::Evict, Some(_)) => drop(world.cloud.evict(&name, rng.usize(1..4))),
-            (FaultKind::Resize, Some(_)) => resize(world, &name, &mut rng),
+            (FaultKind::Resize, Some(_)) => self.resize(world, &name, &mut rng),
             (FaultKind::Call, _) => {
                 world.cloud.faults(|faults| faults.script(None, None, rng.u32(1..4), call_fault(&mut rng)));
             }
@@ -236,10 +242,27 @@ impl FaultPlan {
 
     fn script_read_fault(&mut self, world: &World, name: &str, rng: &mut Rng) {
         let (now, read_fault) = (Instant::now(), read_fault(rng));
+        let is_raise_unread =
+            self.raised_from_zero.get(name).is_some_and(|at| now.saturating_duration_since(*at) < RAISE_UNREAD);
+        if is_raise_unread && read_fault == ReadFault::Capacity(0) {
+            return;
+        }
         if self.last_read_fault.is_none_or(|last| now.saturating_duration_since(last) > WRONG_READINGS_APART) {
             world.cloud.faults(|faults| faults.script_read(None, name, 1, read_fault));
             (self.last_read_fault, self.is_read_fault_pending) = (Some(now), true);
         }
+    }
+
+    /// Somebody else changes the capacity. A group of 0 is left alone while a wrong reading is pending: see [`RAISE_UNREAD`].
+    fn resize(&mut self, world: &World, name: &str, rng: &mut Rng) {
+        let is_empty = world.cloud.world(|world, _| world.group(name).is_some_and(|group| group.capacity() == 0));
+        if is_empty && self.is_read_fault_pending {
+            return;
+        }
+        if is_empty {
+            self.raised_from_zero.insert(name.to_owned(), Instant::now());
+        }
+        drop(world.cloud.set_desired_externally(name, rng.u32(..=20)));
     }
 
     /// A wrong read may arrive late, and counts from its arrival: now at the latest, if none is pending any more.
@@ -296,11 +319,6 @@ fn group(rng: &mut Rng, name: &str) -> GroupPlan {
     let min = rng.u32(..4);
     let max = min + rng.u32(5..40);
     plan.sized(min, max, rng.u32(min..=max)).overlap(overlaps[rng.usize(..overlaps.len())])
-}
-
-/// Somebody else changes the capacity.
-fn resize(world: &World, name: &str, rng: &mut Rng) {
-    drop(world.cloud.set_desired_externally(name, rng.u32(..=20)));
 }
 
 /// Calls that are no part of a write are refused for good, or fail or hang for a while.

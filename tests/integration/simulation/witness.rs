@@ -1,6 +1,6 @@
 //! What one process asks of the cloud. The cloud's own log does not say which process called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -24,6 +24,8 @@ pub(super) struct Seen {
     groups: Mutex<BTreeMap<GroupName, Group>>,
     /// How many times it asked for the deletion of each instance.
     deletions: Mutex<BTreeMap<ProviderId, usize>>,
+    /// Its writes: the group, and what the log of the cloud's calls says of them.
+    sent: Mutex<BTreeSet<(GroupName, String)>>,
 }
 
 /// The calls about one group.
@@ -65,6 +67,10 @@ impl Seen {
         });
     }
 
+    fn note_sent(&self, basis: &GroupReading, detail: String) {
+        self.sent.lock().expect("no process panics").insert((basis.name.clone(), detail));
+    }
+
     fn of<T>(&self, name: &GroupName, note: impl FnOnce(&mut Group) -> T) -> T {
         note(self.groups.lock().expect("no process panics").entry(name.clone()).or_default())
     }
@@ -79,11 +85,10 @@ impl Seen {
         self.deletions.lock().expect("no process panics").get(id).copied().unwrap_or_default()
     }
 
-    /// Whether it asked for the deletion of one of these, which are named as in the log of the cloud's calls.
-    pub(super) fn has_named(&self, names: &str) -> bool {
-        let deletions = self.deletions.lock().expect("no process panics");
-        let mut asked = deletions.keys().filter_map(|id| id.as_str().rsplit('/').next());
-        asked.any(|id| names.split(' ').any(|name| name == id))
+    /// Whether it sent a write to this group of which the log of the cloud's calls says this.
+    pub(super) fn has_sent(&self, group: &str, detail: &str) -> bool {
+        let sent = self.sent.lock().expect("no process panics");
+        sent.iter().any(|(name, what)| *name.0 == *group && what == detail)
     }
 
     /// Law 2: each write to a group follows a read of it by the same process.
@@ -144,11 +149,14 @@ impl Cloud for Witness {
 impl WritableCloud for Witness {
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         self.seen.writes(basis, || format!("{} → {to}", basis.desired));
+        self.seen.note_sent(basis, format!("{} → {to}", basis.desired));
         self.cloud.set_capacity(basis, to).await
     }
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
         self.seen.writes(basis, || format!("deleting {ids:?}"));
+        let names: Vec<&str> = ids.iter().filter_map(|id| id.as_str().rsplit('/').next()).collect();
+        self.seen.note_sent(basis, names.join(" "));
         for id in ids {
             *self.seen.deletions.lock().expect("no process panics").entry(id.clone()).or_default() += 1;
         }

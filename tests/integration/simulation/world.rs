@@ -277,10 +277,24 @@ impl World {
         self.seen.last().map_or(0, |seen| seen.deletions(id))
     }
 
-    /// Whether the process that runs, or one that crashed in its place, asked for the deletion of one of these, which are named
-    /// as in the log of the cloud's calls.
-    pub(super) fn has_named(&self, names: &str) -> bool {
-        self.seen.iter().any(|seen| seen.has_named(names))
+    /// Whether the process that runs, or one that crashed in its place, sent this write.
+    pub(super) fn has_sent(&self, call: &Call) -> bool {
+        let group = call.group.as_deref().unwrap_or_default();
+        self.seen.iter().any(|seen| seen.has_sent(group, &call.detail))
+    }
+
+    /// Whether both processes wrote to a group so recently that neither may know what the other one wrote.
+    pub(super) fn was_written_by_both(&self, group: &str) -> bool {
+        let since = self.cloud.elapsed().saturating_sub(UNSETTLED);
+        self.cloud.faults(|faults| {
+            let is_recent = |call: &&Call| {
+                let is_write = matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
+                is_write && call.group.as_deref() == Some(group) && call.at >= since
+            };
+            let (own, others): (Vec<_>, Vec<_>) =
+                faults.calls().filter(is_recent).partition(|call| self.has_sent(call));
+            !own.is_empty() && !others.is_empty()
+        })
     }
 
     /// The writes of the process that runs.
