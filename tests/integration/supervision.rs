@@ -24,10 +24,10 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::emulators::kubernetes::ApiServer;
-use crate::peers::headcount::{Client, ConfigFile, Server, eventually};
+use crate::peers::headcount::{Client, ConfigFile, Server, command, eventually};
 
 /// The kinds that run for as long as the process does, and are started by a library call. The others: `side task` is in
-/// `fleet::panics`, connections and requests have a task each, and `reload`, `signals` and `demo` belong to the command.
+/// `fleet::panics`, connections and requests have a task each, and those that belong to the command are below.
 const ENDLESS: [TaskKind; 9] = [
     TaskKind::Source,
     TaskKind::NodeGroup,
@@ -216,4 +216,35 @@ async fn a_panic_before_the_fleet_is_ready_does_not_keep_it_from_becoming_ready(
     while status().await != ServingStatus::Serving {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test]
+async fn a_panic_in_a_task_of_the_command_changes_nothing_that_is_served() {
+    let config = ConfigFile::new("refreshInterval: 1s\nsources: [{name: demo, simulated: {}}]\n");
+    for kind in [TaskKind::Reload, TaskKind::Prices, TaskKind::Demo] {
+        let name = kind.as_str();
+        let server = Server::in_environment(&["--config", &config.path()], &[("HEADCOUNT_DEFECT", name)]);
+        let line = server.logged("a task panicked; it will be started again");
+        assert!(line.contains(&format!("\"task\":\"{name}")), "{line}");
+        let mut client = server.client().await;
+        let before = client.target("web").await;
+        client.increase("web", 1).await.expect("there is room");
+        assert_eq!(client.target("web").await, before + 1, "{name}");
+        let ready = server.probe("/readyz");
+        assert!(ready.starts_with("HTTP/1.1 200") && ready.contains(name), "{name}: {ready}");
+        let counted = format!("\nheadcount_task_restarts_total{{task=\"{name}\"}} 1\n");
+        assert!(server.probe("/metrics").contains(&counted), "{name}");
+        server.signal("HUP");
+        server.logged("configuration reloaded; nothing has changed");
+        assert_eq!(server.terminate().code(), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn a_panic_in_the_task_that_handles_signals_ends_the_process_with_an_error() {
+    let mut serve = command(&["serve", "--demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    let ended = serve.env("HEADCOUNT_DEFECT", TaskKind::Signals.as_str()).output().expect("the binary runs");
+    let log = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(101), "{log}");
+    assert!(log.contains("the task that handles signals panicked; exiting"), "{log}");
 }
