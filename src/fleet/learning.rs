@@ -4,7 +4,6 @@
 //! Reads never wait for any of it. Where the API server cannot be called, the templates stay as they are. Each failure is
 //! logged once, and once more when it is over.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,9 +12,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use super::complaint::Complaint;
 use super::foreign::Judge;
 use super::limits::{MARKS_EVERY, NODES_LIMIT, RECALL_LIMIT};
-use super::snapshot::{Snapshot, Store};
+use super::snapshot::Snapshot;
+use super::store::Store;
 use crate::cloud::ProviderId;
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
 use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch};
@@ -255,53 +256,4 @@ fn node_report(snapshot: &Snapshot, node: &Node) -> Option<NodeReport> {
         created: &node.created,
     };
     NodeReport::of(identity, &node.capacity, &node.allocatable)
-}
-
-/// Something that may fail again and again, and is logged once.
-struct Complaint {
-    failing: &'static str,
-    over: &'static str,
-    made: bool,
-}
-
-impl Complaint {
-    fn of(failing: &'static str, over: &'static str) -> Self {
-        Self { failing, over, made: false }
-    }
-
-    /// The outcome, unless it is a failure, which is logged where the last outcome was none.
-    fn unless<T, E: Display>(&mut self, outcome: Result<T, E>) -> Option<T> {
-        let changed = self.turn(outcome.is_err());
-        match outcome {
-            Ok(outcome) => {
-                if changed {
-                    tracing::info!("{}", self.over);
-                }
-                Some(outcome)
-            }
-            Err(error) => {
-                if changed {
-                    tracing::warn!(%error, "{}", self.failing);
-                }
-                None
-            }
-        }
-    }
-
-    /// Notes how it went. Returns whether that differs from the last time.
-    fn turn(&mut self, failed: bool) -> bool {
-        std::mem::replace(&mut self.made, failed) != failed
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_change_is_worth_a_line() {
-        let mut complaint = Complaint::of("something failed", "it works again");
-        let turns = [false, true, true, true, false, false, true].map(|failed| complaint.turn(failed));
-        assert_eq!(turns, [false, true, false, false, true, false, true]);
-    }
 }

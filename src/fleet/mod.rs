@@ -14,6 +14,7 @@ mod admission;
 mod cadence;
 mod calls;
 mod census;
+mod complaint;
 mod contact;
 mod deadline;
 mod doubt;
@@ -39,6 +40,7 @@ mod snapshot;
 mod source;
 mod state;
 mod status;
+mod store;
 mod surplus;
 mod template_builder;
 #[cfg(test)]
@@ -83,8 +85,8 @@ use journal::RequestRecord;
 use keeper::KeeperContext;
 use mailbox::{Mailbox, Undelivered};
 use request::Request;
-use snapshot::Store;
 use source::Source;
+use store::Store;
 
 /// What a fleet is made of.
 pub struct Settings<C = SharedCloud> {

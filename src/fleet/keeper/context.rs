@@ -10,7 +10,7 @@ use crate::fleet::cadence::Pulse;
 use crate::fleet::foreign::LiveCluster;
 use crate::fleet::journal::Journal;
 use crate::fleet::policy::LivePolicies;
-use crate::fleet::snapshot::Store;
+use crate::fleet::store::Store;
 use crate::fleet::template_builder::TemplateJob;
 use crate::instance_types::Catalog;
 use crate::tasks::Tasks;

@@ -1,27 +1,27 @@
 //! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
 //!
 //! The keeper owns one of these and drives it; everything that readers see is derived from it by [`GroupState::status`].
-//! `lowering.rs` decides when a capacity may be lowered, `placeholders.rs` keeps the placeholders of missing instances.
+//! `writes.rs` records what becomes of our writes, `lowering.rs` decides when a capacity may be lowered, and `placeholders.rs` keeps the
+//! placeholders of missing instances.
 
 mod lowering;
 mod placeholders;
+mod writes;
 
 use std::collections::BTreeSet;
-use std::time::SystemTime;
 
 use tokio::time::Instant;
 
 use super::census::{Census, census};
 use super::in_flight::InFlight;
-use super::limits::ROLLED_BACK_LIFE;
 use super::observation::{Observation, count};
-use super::operation::{Operation, OperationId, OperationRequest, Phase};
-use super::placeholder::{Placeholder, PlaceholderState};
+use super::placeholder::Placeholder;
 use super::status::{GroupStatus, status};
 use super::surplus::Surplus;
-use crate::cloud::{Failure, Instance, InstanceState, LaunchActivity, OperationHandle, ProviderId};
+use crate::cloud::{Instance, InstanceState, LaunchActivity, ProviderId};
 use lowering::Reduction;
 pub(super) use lowering::WriteReason;
+pub(super) use writes::{CapacityWrite, DeletionWrite};
 
 /// Makes the ID of a placeholder from a label that is unique in the group.
 pub(super) type NamePlaceholder<'a> = &'a (dyn Fn(&str) -> ProviderId + Send + Sync);
@@ -46,36 +46,6 @@ pub(super) struct GroupState {
     had_room: BTreeSet<ProviderId>,
     /// Instances whose deletion was accepted and failed.
     survivors: BTreeSet<ProviderId>,
-}
-
-/// A capacity write that the cloud accepted.
-#[derive(Clone, Debug)]
-pub(super) struct CapacityWrite {
-    /// The capacity it was computed from.
-    pub from: u32,
-    /// The capacity it set.
-    pub to: u32,
-    /// When the cloud accepted it.
-    pub accepted: Instant,
-    /// When it was sent, by the cloud's clock.
-    pub sent: SystemTime,
-    /// The instances being deleted that the capacity had no room for when it was sent: [`GroupState::without_room`].
-    pub without_room: BTreeSet<ProviderId>,
-    /// What the cloud can be polled by, if it can.
-    pub handle: Option<OperationHandle>,
-}
-
-/// A deletion that the cloud accepted.
-#[derive(Clone, Debug)]
-pub(super) struct DeletionWrite {
-    /// The instances.
-    pub ids: BTreeSet<ProviderId>,
-    /// When the cloud accepted it.
-    pub accepted: Instant,
-    /// What the cloud can be polled by, if it can.
-    pub handle: Option<OperationHandle>,
-    /// Whether this is the second attempt.
-    pub is_resubmitted: bool,
 }
 
 impl GroupState {
@@ -239,109 +209,6 @@ impl GroupState {
     /// of these.
     pub(super) fn without_room(&self) -> BTreeSet<ProviderId> {
         self.in_flight.without_room(&self.observation)
-    }
-
-    /// A read has shown that a capacity write took effect, and nothing is left to wait for.
-    pub(super) fn finish_capacity(&mut self, write: CapacityWrite) {
-        self.in_flight.exclude(write.without_room);
-    }
-
-    /// The cloud accepted a new capacity. A scale-up's placeholders come at once; those of a reduction go.
-    pub(super) fn accept_capacity(&mut self, id: OperationId, write: CapacityWrite, name: NamePlaceholder<'_>) {
-        let CapacityWrite { from, to, accepted, sent, without_room, handle } = write;
-        self.in_flight.exclude(without_room);
-        let deleted = from.saturating_sub(self.census().remaining);
-        let expected = to.saturating_sub(deleted);
-        self.in_flight.start_capacity(id, (from, to), expected, accepted, Phase::accepted(handle));
-        self.fit_placeholders(from.saturating_sub(to), sent, accepted, name);
-    }
-
-    /// The cloud accepted a deletion.
-    pub(super) fn accept_deletion(&mut self, id: OperationId, write: DeletionWrite) {
-        let DeletionWrite { ids, accepted, handle, is_resubmitted } = write;
-        self.survivors.retain(|id| !ids.contains(id));
-        self.in_flight.lower_expectations(count(ids.len()));
-        let before = self.census().capacity;
-        let request = OperationRequest::Deletion { ids, before, is_resubmitted };
-        let operation = Operation { id, request, accepted, phase: Phase::accepted(handle) };
-        self.in_flight.start_deletion(operation, &self.observation);
-    }
-
-    /// A deletion of these instances got no response until `ended`. They count as being deleted until a read settles it.
-    pub(super) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, ended: Instant) {
-        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
-        let operation = Operation { id, request, accepted: ended, phase: Phase::Unsettled };
-        self.in_flight.start_deletion(operation, &self.observation);
-    }
-
-    /// The cloud reports that these instances are gone or being deleted already, by no deletion of ours.
-    pub(super) fn note_leaving(&mut self, id: OperationId, ids: &[ProviderId], now: Instant) {
-        let ids = ids.iter().cloned().collect();
-        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
-        self.in_flight.note_leaving(Operation { id, request, accepted: now, phase: Phase::Unpolled });
-    }
-
-    /// The cloud reports that the operation succeeded.
-    pub(super) fn succeed(&mut self, id: OperationId, now: Instant) {
-        self.in_flight.succeed(id, now);
-    }
-
-    /// The operation cannot be polled.
-    pub(super) fn stop_polling(&mut self, id: OperationId, now: Instant) {
-        self.in_flight.stop_polling(id, now);
-    }
-
-    /// The cloud reports that the operation failed; `observation` was read after that. A deletion simply drops out. What a
-    /// scale-up is short of stays in the target with the reason, whether the cloud kept it in the capacity or took it back.
-    pub(super) fn fail(
-        &mut self,
-        id: OperationId,
-        failure: &Failure,
-        observation: Observation,
-        name: NamePlaceholder<'_>,
-    ) {
-        let Some(operation) = self.in_flight.remove(id) else {
-            // An earlier observation has settled it. This one counts all the same: a write may be computed on it.
-            let _lost = self.observe(observation, name);
-            return;
-        };
-        let (now, since) = (observation.begun, observation.at);
-        let lost = self.observe(observation, name);
-        let (from, to, expected) = match operation.request {
-            OperationRequest::Capacity { from, to, expected, .. } => (from, to, expected),
-            OperationRequest::Deletion { before, ids, .. } => {
-                let ceiling = before.saturating_sub(self.gone_among(&ids));
-                self.survivors.extend(ids);
-                return self.undo_deletion(ceiling);
-            }
-        };
-        let share = to.saturating_sub(from);
-        let rolled_back = expected.saturating_sub(lost).saturating_sub(self.census().remaining).min(share);
-        self.in_flight.lower_expectations(rolled_back);
-        let made = self.placeholders.len();
-        self.add_placeholders(size(rolled_back), since, name);
-        for placeholder in &mut self.placeholders[made..] {
-            placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
-        }
-        let failed = self.placeholders.iter_mut().rev().filter(|placeholder| placeholder.in_target());
-        for placeholder in failed.take(size(share)) {
-            placeholder.failure.get_or_insert_with(|| failure.clone());
-        }
-        self.explain_instances(failure, share);
-    }
-
-    /// How many of these instances are no longer listed.
-    fn gone_among(&self, ids: &BTreeSet<ProviderId>) -> u32 {
-        let listed = self.observation.instances.iter().filter(|instance| ids.contains(&instance.id)).count();
-        count(ids.len().saturating_sub(listed))
-    }
-
-    /// A failed instance that the cloud gave no reason for failed for the operation's reason.
-    fn explain_instances(&mut self, failure: &Failure, share: u32) {
-        let failures = self.observation.instances.iter_mut().filter_map(|instance| instance.failure.as_mut());
-        for unexplained in failures.filter(|own| !own.is_explained).take(size(share)) {
-            *unexplained = failure.clone();
-        }
     }
 }
 

@@ -1,0 +1,87 @@
+//! Whether the capacity still counts each instance being deleted, as far as observations show it.
+
+use std::collections::BTreeSet;
+
+use super::InFlight;
+use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
+use crate::fleet::accounting::{Accounting, Baseline};
+use crate::fleet::census::census;
+use crate::fleet::observation::{Observation, count};
+use crate::fleet::operation::Operation;
+
+impl InFlight {
+    /// A cloud that removes its own surplus deletes instances that its capacity does not count.
+    pub(super) fn note_surplus_leaving(&mut self, observation: &Observation) {
+        for instance in &observation.instances {
+            let is_new = instance.state == InstanceState::Deleting && !self.accounting.contains_key(&instance.id);
+            if self.surplus > 0 && is_new {
+                self.surplus -= 1;
+                self.accounting.insert(instance.id.clone(), Accounting::NotCounted);
+            }
+        }
+    }
+
+    /// Notes what an observation shows of the deletion that was computed on this baseline.
+    pub(super) fn learn_accounting(&mut self, baseline: &Baseline, observation: &Observation) {
+        if !self.operations.iter().any(|operation| operation.id == baseline.operation) {
+            return;
+        }
+        let shown = baseline.accounting(observation);
+        // A later read that does not show it takes nothing back.
+        if shown == Accounting::Unknown {
+            return;
+        }
+        for id in &baseline.named {
+            if self.accounting(id) != Accounting::NotCounted {
+                self.accounting.insert(id.clone(), shown);
+            }
+        }
+    }
+
+    /// Keeps the accounting of instances that are still being deleted, and of no others.
+    pub(super) fn forget_accounting(&mut self, observation: &Observation) {
+        let leaving: BTreeSet<&ProviderId> =
+            observation.instances.iter().filter(|one| self.is_leaving(one)).map(|one| &one.id).collect();
+        let accounting = std::mem::take(&mut self.accounting);
+        let operations = &self.operations;
+        let is_deleted = |id: &ProviderId| operations.iter().filter_map(Operation::deletes).any(|ids| ids.contains(id));
+        self.accounting = accounting.into_iter().filter(|(id, _)| leaving.contains(id) || is_deleted(id)).collect();
+    }
+
+    /// Notes that the capacity counts none of the instances being deleted, where live instances alone account for all of it.
+    pub(in crate::fleet) fn note_uncounted(&mut self, observation: &Observation) {
+        if observation.reading.desired > census(observation, self).live.saturating_sub(self.surplus) {
+            return;
+        }
+        let deleting = observation.instances.iter().filter(|one| one.state == InstanceState::Deleting);
+        for instance in deleting {
+            self.accounting.insert(instance.id.clone(), Accounting::NotCounted);
+        }
+    }
+
+    /// The instances being deleted that the capacity has no room for beside those that live. Ones that it is known to count are
+    /// among them only where the capacity was read later than the instances: it has lost those that are gone by now.
+    pub(in crate::fleet) fn without_room(&self, observation: &Observation) -> BTreeSet<ProviderId> {
+        let leaving = || observation.instances.iter().filter(|one| self.is_leaving(one));
+        let (unread, read): (Vec<_>, Vec<_>) = leaving().partition(|one| self.is_unread(&one.id));
+        let has = |accounting: Accounting| move |one: &&&Instance| self.accounting(&one.id) == accounting;
+        let mut counted: Vec<&Instance> = read.iter().filter(has(Accounting::Counted)).copied().collect();
+        let unknown = read.iter().filter(has(Accounting::Unknown)).filter(|one| one.counts != Counts::No);
+        let taken = census(observation, self).live.saturating_sub(self.surplus) + count(unread.len() + counted.len());
+        let desired = observation.reading.desired;
+        let is_older = observation.detailed < observation.begun && self.surplus == 0;
+        counted.sort_by_key(|one| self.deletes(&one.id));
+        let gone = counted.iter().take(if is_older { size(taken.saturating_sub(desired)) } else { 0 });
+        let without_room = gone.chain(unknown.skip(size(desired.saturating_sub(taken))));
+        without_room.map(|one| one.id.clone()).collect()
+    }
+
+    /// Notes that the capacity counts none of these instances.
+    pub(in crate::fleet) fn exclude(&mut self, ids: BTreeSet<ProviderId>) {
+        self.accounting.extend(ids.into_iter().map(|id| (id, Accounting::NotCounted)));
+    }
+}
+
+fn size(nodes: u32) -> usize {
+    usize::try_from(nodes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,99 @@
+//! What observations and time settle: writes become visible, and operations that nothing more will be heard of drop out.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+
+use super::InFlight;
+use crate::cloud::{Instance, InstanceState, ProviderId};
+use crate::fleet::limits::{OPERATION_LIFE, SETTLE};
+use crate::fleet::observation::Observation;
+use crate::fleet::operation::{Operation, OperationRequest, Phase};
+
+impl InFlight {
+    /// A capacity write is visible once a read says something other than what the write was computed from. Once a reduction
+    /// is visible, so is everything before it.
+    pub(super) fn mark_visible(&mut self, desired: u32) {
+        let mut expected_read = desired;
+        let mut reduced = None;
+        for (position, operation) in self.operations.iter_mut().enumerate() {
+            let is_reduction = operation.is_reduction();
+            if let OperationRequest::Capacity { from, to, is_visible, .. } = &mut operation.request
+                && !*is_visible
+            {
+                if expected_read == *from {
+                    expected_read = *to;
+                } else {
+                    *is_visible = true;
+                    reduced = reduced.max(is_reduction.then_some(position));
+                }
+            }
+        }
+        if let Some(reduced) = reduced {
+            let mut position = 0;
+            self.operations.retain(|operation| {
+                let is_outdated =
+                    position < reduced && operation.deletes().is_none() && operation.phase == Phase::Unpolled;
+                position += 1;
+                !is_outdated
+            });
+        }
+    }
+
+    /// Settles deletions without a response, instance by instance. One that is being deleted or gone shows that the deletion
+    /// took effect. One that lives shows that it did not, but only if it was read later than the write by more than reads lag.
+    pub(super) fn settle_unknown(&mut self, observation: &Observation) {
+        let mut settled = Vec::new();
+        for operation in self.operations.iter_mut().filter(|one| one.phase == Phase::Unsettled) {
+            if observation.detailed < operation.accepted {
+                continue;
+            }
+            let is_late = observation.detailed.saturating_duration_since(operation.accepted) > SETTLE;
+            let OperationRequest::Deletion { ids, before, is_resubmitted } = &mut operation.request else { continue };
+            let lives = |id: &ProviderId| {
+                observation.instances.iter().any(|one| one.id == *id && one.state != InstanceState::Deleting)
+            };
+            let (unsettled, done): (BTreeSet<_>, BTreeSet<_>) = std::mem::take(ids).into_iter().partition(lives);
+            if !is_late {
+                *ids = unsettled;
+            }
+            if !done.is_empty() {
+                let request =
+                    OperationRequest::Deletion { ids: done, before: *before, is_resubmitted: *is_resubmitted };
+                settled.push(Operation { request, phase: Phase::Unpolled, ..operation.clone() });
+            }
+        }
+        self.operations.retain(|one| one.phase != Phase::Unsettled || one.deletes().is_some_and(|ids| !ids.is_empty()));
+        self.operations.extend(settled);
+    }
+
+    /// Whether it is unknown if an earlier deletion of this instance took effect.
+    pub(in crate::fleet) fn is_unsettled(&self, id: &ProviderId) -> bool {
+        let unsettled = self.operations.iter().filter(|operation| operation.phase == Phase::Unsettled);
+        unsettled.filter_map(Operation::deletes).any(|ids| ids.contains(id))
+    }
+
+    /// Whether an instance counts as being deleted only because its deletion got no response: it may live on.
+    pub(in crate::fleet) fn may_live_on(&self, instance: &Instance) -> bool {
+        instance.state != InstanceState::Deleting && self.is_unsettled(&instance.id)
+    }
+
+    /// Whether the outcome of any deletion is unknown.
+    pub(in crate::fleet) fn has_unsettled(&self) -> bool {
+        self.operations.iter().any(|operation| operation.phase == Phase::Unsettled)
+    }
+
+    /// Drops operations that have settled: those whose success is old enough for every read to show it, and those that
+    /// nothing more will be heard of.
+    pub(super) fn drop_settled(&mut self, now: Instant) {
+        let age = |since: Instant| now.saturating_duration_since(since);
+        self.operations.retain(|operation| {
+            let is_settled = match operation.phase {
+                Phase::Succeeded(at) => age(at) > SETTLE,
+                Phase::Unpolled => age(operation.accepted) > SETTLE,
+                Phase::Running(_) | Phase::Unsettled => false,
+            };
+            !is_settled && age(operation.accepted) <= OPERATION_LIFE
+        });
+    }
+}
