@@ -14,7 +14,7 @@ use tonic::Code;
 use crate::emulators::arm::{Arm, Issued};
 use crate::emulators::certificate_authority::CertificateAuthority;
 use crate::emulators::{Emulator, HttpResponse, Request};
-use crate::peers::headcount::{ConfigFile, Server, refused};
+use crate::peers::headcount::{ConfigFile, Server, command, refused};
 
 /// An emulator with TLS, and the files that a server needs for it.
 pub(crate) struct Office {
@@ -34,6 +34,15 @@ impl Office {
     pub(crate) fn serve(&self, cloud_config: Value, variables: &[(&str, &str)]) -> Server {
         let file = self.write_cloud_config(cloud_config);
         self.start(&["--cloud-provider=azure", &format!("--cloud-config={file}"), "--nodes=0:10:pool"], variables)
+    }
+
+    /// Runs `check` on a configuration. Returns what it prints.
+    pub(crate) fn check(&self, config: &str, variables: &[(&str, &str)]) -> String {
+        let (authorities, directory) = (self.files.path_of("ca.pem"), self.arm.url());
+        let mut check = command(&["check", "--config", config]);
+        check.env("SSL_CERT_FILE", authorities).env("AZURE_AUTHORITY_HOST", directory);
+        let output = check.envs(variables.iter().copied()).output().expect("the binary runs");
+        String::from_utf8(output.stdout).expect("UTF-8").split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// Starts Headcount with these arguments.

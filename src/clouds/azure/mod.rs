@@ -181,7 +181,16 @@ impl Cloud for Azure {
     }
 
     async fn identity(&self) -> Result<Option<String>, CloudError> {
-        Ok(self.settings.credential.as_ref().map(Credential::description))
+        let Some(credential) = &self.settings.credential else { return Ok(None) };
+        let described = credential.description();
+        let application = match &self.signed_in {
+            Some(arm) => arm.application().await?,
+            None => None,
+        };
+        Ok(Some(match application.filter(|id| !described.contains(id.as_str())) {
+            Some(id) => format!("{described}: application {id}"),
+            None => described,
+        }))
     }
 
     fn recognise(&self, id: &str) -> Recognition {

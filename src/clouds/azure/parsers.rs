@@ -4,11 +4,11 @@ use std::time::SystemTime;
 
 use hyper::{HeaderMap, StatusCode};
 
-use super::arm::parse_page;
+use super::arm::{application, parse_page};
 use super::http::{ErrorBody, HttpResponse, is_throttling};
 use super::{ids, tags};
 
-/// Reads a page of scale sets, VMs, sizes or autoscale settings, and the body of an error or of an operation.
+/// Reads a page of scale sets, VMs, sizes or autoscale settings, the body of an error or of an operation, and a token.
 pub fn page(bytes: &[u8]) {
     let body = bytes.to_vec();
     let response = |status| HttpResponse { status, headers: HeaderMap::new(), body: body.clone().into() };
@@ -18,6 +18,7 @@ pub fn page(bytes: &[u8]) {
     let error = ErrorBody::read(bytes);
     let _throttled = is_throttling(429, error.as_ref());
     let _codes = error.map(|error| error.codes());
+    let _application = application(&String::from_utf8_lossy(bytes));
 }
 
 /// Reads the tags of a scale set, one `key=value` in a line.

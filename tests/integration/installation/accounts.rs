@@ -1,12 +1,15 @@
-//! Several accounts: `assumeRole:` and `profile:` of an AWS source, and who `check` says that each source is.
+//! Several accounts: `assumeRole:` and `profile:` of an AWS source, the credentials of each Azure source, and who `check` says that each
+//! source is.
 
 use std::sync::Arc;
 
-use headcount::clouds::simulated::{GroupPlan, Simulated};
+use headcount::clouds::simulated::{GroupPlan, RESOURCE_GROUP, SUBSCRIPTION, Simulated};
+use serde_json::json;
 
 use crate::emulators::Emulator;
 use crate::emulators::aws::Aws;
 use crate::peers::headcount::{ConfigFile, Server, command};
+use crate::sign_in::Office;
 
 const ROLE: &str = "arn:aws:iam::111111111111:role/headcount";
 
@@ -78,4 +81,50 @@ async fn a_profile_of_the_shared_files_signs_the_calls_of_its_source() {
     let signed = emulator.requests_with("POST", "Action=DescribeAutoScalingGroups");
     let keys: Vec<_> = signed.iter().filter_map(|request| request.header("authorization")).collect();
     assert!(!keys.is_empty() && keys.iter().all(|key| key.contains("Credential=PRODKEY/")), "{keys:?}");
+}
+
+#[tokio::test]
+async fn each_azure_source_signs_in_as_its_own_application() {
+    let office = Office::open();
+    let source = |name: &str, more: serde_json::Value| {
+        let mut azure = json!({
+            "endpoint": office.arm.url(), "subscriptionId": SUBSCRIPTION, "resourceGroup": RESOURCE_GROUP,
+            "nodeGroups": ["0:10:pool"],
+        });
+        azure.as_object_mut().expect("keys").extend(more.as_object().expect("keys").clone());
+        json!({"name": name, "azure": azure})
+    };
+    let principal = |number: u8| {
+        let id = |what: &str| format!("{what}-{number}");
+        json!({"tenantId": id("tenant"), "aadClientId": id("client"), "aadClientSecret": id("secret")})
+    };
+    let machine = json!({"useManagedIdentityExtension": true});
+    let sources = [source("one", principal(1)), source("two", principal(2)), source("three", machine)];
+    let config = office.write("headcount.yaml", &json!({"sources": sources}).to_string());
+    let service = format!("{}/msi/token", office.arm.url());
+    let variables = [("IDENTITY_ENDPOINT", service.as_str()), ("IDENTITY_HEADER", "shared-with-the-service")];
+    let server = office.start(&["--config", &config], &variables);
+    let mut client = server.client().await;
+    client.until("all are served", async |client| client.node_groups().await.len() == 3).await;
+    for number in [1, 2] {
+        let issued = office.arm.issued().into_iter().filter(|issued| {
+            issued.asked.path == format!("/tenant-{number}/oauth2/v2.0/token")
+                && issued.asked.field("client_id") == Some(format!("client-{number}"))
+                && issued.asked.field("client_secret") == Some(format!("secret-{number}"))
+        });
+        let tokens: Vec<_> = issued.map(|issued| format!("Bearer {}", issued.token)).collect();
+        let held = |call: &crate::emulators::Request| {
+            call.header("authorization").is_some_and(|held| tokens.iter().any(|token| token == held))
+        };
+        assert!(office.arm.requests().iter().any(held), "a call with the token of source {number}");
+    }
+
+    let table = office.check(&config, &variables);
+    for (name, identity) in [
+        ("one", "application client-1 of tenant tenant-1, with a secret"),
+        ("two", "application client-2 of tenant tenant-2, with a secret"),
+        ("three", "managed identity of the system: application client-of-the-machine"),
+    ] {
+        assert!(table.contains(&format!("{name} can be read; 1 group; signed in as {identity}")), "{name}: {table}");
+    }
 }

@@ -88,10 +88,21 @@ impl ArmClient {
     /// nothing over plain HTTP, which carries no tokens.
     pub(in crate::clouds::azure) async fn sign_in_with(&self, new: NewCredential) -> Result<(), String> {
         let Some(sign_in) = &self.sign_in else { return Ok(()) };
-        let context = ErrorContext { operation: "sign-in", name: self.endpoint.host_str().unwrap_or_default() };
-        let signed_in = sign_in.with(new, context).await;
+        let signed_in = sign_in.with(new, self.sign_in_context()).await;
         self.meter.credentials_renewed(signed_in.is_ok());
         signed_in
+    }
+
+    /// Whom the tokens are issued to; `None` without tokens, or where they do not say.
+    pub(in crate::clouds::azure) async fn application(&self) -> Result<Option<String>, CloudError> {
+        match &self.sign_in {
+            Some(sign_in) => sign_in.application(self.sign_in_context()).await,
+            None => Ok(None),
+        }
+    }
+
+    fn sign_in_context(&self) -> ErrorContext<'_> {
+        ErrorContext { operation: "sign-in", name: self.endpoint.host_str().unwrap_or_default() }
     }
 
     pub(in crate::clouds::azure) fn endpoint(&self) -> &Url {

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::client::ArmClient;
 use super::scale_sets::ArmScaleSets;
 use super::sign_in::{Bearer, NewCredential};
-use crate::cloud::CallMeter;
+use crate::cloud::{CallMeter, CloudError};
 use crate::clouds::azure::auth::{CredentialError, credential};
 use crate::clouds::azure::http::Transport;
 use crate::clouds::azure::throttle::CallLimiter;
@@ -74,6 +74,11 @@ impl ArmScaleSets {
         let limiter = CallLimiter::shared(endpoint.as_str(), subscription, location);
         let client = ArmClient::new(transport, endpoint, bearer, limiter).metered(calls);
         Ok(Self::new(client, subscription.to_owned(), settings.resource_group.clone()))
+    }
+
+    /// Whom the tokens are issued to; `None` without tokens, or where they do not say.
+    pub(in crate::clouds::azure) async fn application(&self) -> Result<Option<String>, CloudError> {
+        self.client.application().await
     }
 
     /// Signs in with this credential from now on, if there is a token for it. Otherwise the previous one stays in use.

@@ -2,6 +2,7 @@
 //! [`super::throttle`] and [`super::auth`], and nothing of the domain.
 
 mod api;
+mod claims;
 mod client;
 mod connect;
 pub(super) mod decode;
@@ -26,6 +27,7 @@ pub(super) use api::{
     AutoscaleSetting, BadItem, MachineList, MachineQuery, Orchestration, ReadPurpose, ScaleSet, ScaleSetApi, Size,
     VirtualMachine,
 };
+pub(super) use claims::application;
 pub use connect::ConnectError;
 pub(super) use errors::{ErrorContext, FORCE_DELETE_NOT_ALLOWED, classify};
 pub(super) use parse::parse_page;

@@ -8,6 +8,7 @@ use azure_core::credentials::TokenCredential;
 use hyper::header::HeaderValue;
 use tokio::time::Instant;
 
+use super::claims;
 use super::errors::ErrorContext;
 use crate::cloud::CloudError;
 use crate::cloud::secrets::keep_secret;
@@ -76,6 +77,12 @@ impl SignIn {
             header.map_err(|_| context.refused("the token contains characters that a header cannot hold"))?;
         header.set_sensitive(true);
         Ok((header, generation))
+    }
+
+    /// Whom the tokens are issued to; `None` where they do not say.
+    pub(super) async fn application(&self, context: ErrorContext<'_>) -> Result<Option<String>, CloudError> {
+        let (header, _) = self.token(context).await?;
+        Ok(header.to_str().ok().and_then(|held| claims::application(held.strip_prefix("Bearer ")?)))
     }
 
     /// Drops the token of this generation. Returns whether there is another credential to try.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use azure_core::base64::encode_url_safe;
 use headcount::clouds::simulated::{RESOURCE_GROUP, SUBSCRIPTION};
 use serde_json::json;
 
@@ -93,7 +94,10 @@ impl ArmApi {
     }
 
     fn issued(&self, request: &Request, prefix: &str, life: Duration) -> String {
-        let token = format!("{prefix}-{}", self.number());
+        // In the form of Azure's: a header, claims and a signature.
+        let client = request.field("client_id").or_else(|| request.parameter("client_id"));
+        let claims = json!({"appid": client.unwrap_or_else(|| "client-of-the-machine".to_owned())}).to_string();
+        let token = format!("e30.{}.{prefix}-{}", encode_url_safe(claims).trim_end_matches('='), self.number());
         let issued = Issued {
             token: token.clone(),
             asked: request.clone(),
