@@ -227,7 +227,8 @@ impl World {
         killed.retain(|killed| {
             let excused = after_crash(killed.at)
                 || self.was_blocked(&killed.group, killed.at)
-                || self.was_named_by_both(&killed.group, killed.at);
+                || self.was_named_by_both(&killed.group, killed.at)
+                || self.was_set_by_both(&killed.group, killed.at);
             !(killed.id.as_str().starts_with("aws:") && excused)
         });
         match killed.first() {
@@ -264,6 +265,22 @@ impl World {
                 let names: BTreeSet<&str> = first.detail.split(' ').collect();
                 soon.into_iter().any(|call| call.detail.split(' ').any(|name| names.contains(name)))
             })
+        })
+    }
+
+    /// Whether two processes wrote to a group at the same time, shortly before, and one of them set its capacity. SetDesiredCapacity
+    /// has no precondition: it undoes what the other one wrote since the read that it was computed on.
+    fn was_set_by_both(&self, group: &str, at: Duration) -> bool {
+        self.cloud.faults(|faults| {
+            let is_write = |call: &&Call| {
+                let is_write = matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
+                let is_recent = call.at <= at && at <= call.at + AFTER_CRASH;
+                is_write && is_recent && call.group.as_deref() == Some(group)
+            };
+            let (own, others): (Vec<_>, Vec<_>) = faults.calls().filter(is_write).partition(|call| self.has_sent(call));
+            let sets =
+                |one: &Call, other: &Call| one.kind == CallKind::SetCapacity && one.at.abs_diff(other.at) <= SAME_TIME;
+            own.iter().any(|one| others.iter().any(|other| sets(one, other) || sets(other, one)))
         })
     }
 
