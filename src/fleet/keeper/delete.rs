@@ -10,7 +10,7 @@ use super::batch::respond_all;
 use super::fresh::Fresh;
 use super::held::{self, Outcome};
 use super::removal::Removal;
-use crate::cloud::{CloudError, Deletion, GroupReading, ProviderId};
+use crate::cloud::{CloudError, Deletion, GroupReading, Instance, InstanceState, ProviderId};
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::{LOWER_LIMIT, WRITE_LIMIT};
 use crate::fleet::operation::OperationId;
@@ -22,7 +22,7 @@ impl Keeper {
     pub(super) async fn delete(&mut self, removals: Vec<Removal>, fresh: &mut Option<Fresh>, attempts: &mut Attempts) {
         let (deletions, rest): (Vec<_>, Vec<_>) =
             removals.into_iter().partition(|removal| !removal.plan.instances.is_empty());
-        self.note_gone(&rest);
+        self.note_leaving(&rest);
         for removal in rest {
             if matches!(removal.request.mutation, Mutation::Decrease(_)) && removal.plan.placeholders.is_empty() {
                 tracing::warn!(group = %self.group_id(), "nothing to decrease: no capacity of the node group is missing");
@@ -40,7 +40,7 @@ impl Keeper {
                 Ok(read) => read,
                 Err(error) => return respond_all(requests(deletions), &error),
             };
-            self.note_gone(&deletions);
+            self.note_leaving(&deletions);
             // Judged again after the read: an instance that another client is deleting meanwhile is not deleted twice.
             let ids = self.still_there(&deletions);
             if ids.is_empty() {
@@ -96,21 +96,22 @@ impl Keeper {
         Err(FleetError::OutcomeUnknown { group: self.group_id(), reason: error.to_string() })
     }
 
-    /// Notes which named instances are gone, by no deletion of ours. The caller is told so, and the next read may lag behind the
-    /// one that shows it.
-    fn note_gone(&mut self, removals: &[Removal]) {
+    /// Notes which named instances are gone or being deleted, by no deletion of ours. The caller is told so, and the next read may
+    /// lag behind the one that shows it.
+    fn note_leaving(&mut self, removals: &[Removal]) {
         let (observation, in_flight) = (self.state.observation(), self.state.in_flight());
-        let is_there = |id: &ProviderId| {
-            observation.instances.iter().any(|instance| instance.id == *id)
+        let stays = |id: &ProviderId| {
+            let stays = |one: &Instance| one.id == *id && one.state != InstanceState::Deleting;
+            observation.instances.iter().any(stays)
                 || self.state.placeholders().iter().any(|placeholder| placeholder.id == *id)
         };
         let named: BTreeSet<&ProviderId> =
             removals.iter().flat_map(|removal| removal.request.mutation.named()).collect();
-        let gone: Vec<ProviderId> =
-            named.into_iter().filter(|id| !in_flight.deletes(id) && !is_there(id)).cloned().collect();
-        if !gone.is_empty() {
+        let leaving: Vec<ProviderId> =
+            named.into_iter().filter(|id| !in_flight.deletes(id) && !stays(id)).cloned().collect();
+        if !leaving.is_empty() {
             let operation = self.next_operation();
-            self.state.note_leaving(operation, &gone, Instant::now());
+            self.state.note_leaving(operation, &leaving, Instant::now());
         }
     }
 
