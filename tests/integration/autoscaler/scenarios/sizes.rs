@@ -72,6 +72,26 @@ async fn survives_kill_9(name: &'static str, emulator: impl Emulator) {
 }
 
 on_both_clouds!(
+    aws_survives_kill_9_during_a_scale_down,
+    azure_survives_kill_9_during_a_scale_down,
+    survives_kill_9_shrinking,
+    |group: MakeGroup| [group("web", (2, 20, 9))]
+);
+
+async fn survives_kill_9_shrinking(name: &'static str, emulator: impl Emulator) {
+    let Some(mut fixture) = Fixture::start(Scenario::new(name), emulator).await else { return };
+    fixture.until("nine nodes registered", async |fixture| fixture.nodes().await.len() == 9).await;
+    fixture.until("deletions have begun", async |fixture| fixture.nodes().await.len() < 9).await;
+    fixture.restart_headcount().await;
+    fixture
+        .until("min is left", async |fixture| fixture.capacity("web") == 2 && fixture.nodes().await.len() == 2)
+        .await;
+    let lows = fixture.setup.emulator.simulated().world(|world, _| world.take_lows());
+    assert!(lows.values().all(|low| *low >= 2), "never below min: {lows:?}");
+    fixture.finish(&["connection error", "connection reset", "broken pipe", "error reading from server", "EOF"]);
+}
+
+on_both_clouds!(
     aws_survives_a_restart_of_the_autoscaler,
     azure_survives_a_restart_of_the_autoscaler,
     survives_a_restart,
