@@ -134,5 +134,5 @@ pub fn cluster_documents(bytes: &[u8]) {
 
 static PRICES: LazyLock<Prices> = LazyLock::new(|| Prices::new(Arc::default(), &[]));
 
-/// Files that a parsed file names are looked for beside it, and are not there.
+/// Files that a parsed file names are looked up beside it and do not exist.
 const NOWHERE: &str = "/nonexistent/headcount/file";

@@ -85,7 +85,7 @@ async fn serve_one(stream: TcpStream, address: SocketAddr, router: Router) {
         .max_header_size(HEAD_BYTES_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // An error concerns this client alone, which notices it.
+    // An error affects this client alone, and the client sees it.
     let _ended = timeout(LIFETIME, serving).await;
 }
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_carries_one_request_and_knows_its_client() {
+    async fn a_connection_carries_one_request_and_the_address_of_its_client() {
         let address = mk_served().await;
         let response = ask(address, "/who").await;
         assert!(response.contains("connection: close") && response.ends_with("127.0.0.1"), "{response}");

@@ -27,7 +27,7 @@ pub struct Readiness {
     pub ready: bool,
     /// What is wrong, one short line for each.
     pub reasons: Vec<String>,
-    /// For how long no source at all has been read.
+    /// For how long no source has been read.
     pub unread_for: Duration,
 }
 
@@ -67,8 +67,8 @@ pub async fn serve(listener: TcpListener, pages: Pages, tasks: &Tasks, shutdown:
     }
 }
 
-/// Whether the process runs. With `?max-age=15m`, also whether any source has been read within that time: a restart may help then,
-/// and nothing else does.
+/// Whether the process runs. With `?max-age=15m`, also whether any source has been read within that time: if none has, a restart may
+/// help.
 async fn livez(State(check): State<ReadinessCheck>, uri: Uri) -> (StatusCode, String) {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     let Some(max_age) = parameters.find_map(|parameter| parameter.strip_prefix("max-age=")) else {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn livez_fails_where_no_source_was_read_within_the_age_that_it_is_asked_for() {
+    async fn livez_fails_if_no_source_was_read_within_max_age() {
         let served = mk_served().await;
         served.readiness.lock().expect("no panic").unread_for = Duration::from_millis(900_500);
         for (query, expected) in [

@@ -1,4 +1,4 @@
-//! The codes of findings. A code never changes its meaning and is never used again; `docs/check.md` has a section for each.
+//! The codes of findings. A code never changes its meaning and is never reused; `docs/check.md` has a section for each.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Something odd in the configuration.
+    /// A probable mistake in the configuration.
     CONFIG = 101, "The configuration contains a probable mistake";
     /// One GPU label for two clouds.
     GPU_LABEL = 102, "Both clouds have GPU groups, and the Cluster Autoscaler knows one GPU label";

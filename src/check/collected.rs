@@ -24,7 +24,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Templates built at a time per source, as when serving.
 const TEMPLATE_BUILDS: usize = 4;
 
-/// What findings are made from.
+/// The data that findings are made from.
 #[derive(Default)]
 pub(super) struct Collected {
     pub(super) warnings: Vec<String>,
@@ -48,7 +48,7 @@ pub(super) struct Collected {
 pub(super) struct CollectedSource {
     pub(super) name: Arc<str>,
     pub(super) family: Family,
-    /// Who its credentials are, if the cloud says so.
+    /// The identity behind its credentials, if the cloud reports it.
     pub(super) identity: Option<String>,
     pub(super) listed: Result<CollectedListing, ListingFailure>,
 }
@@ -163,7 +163,7 @@ async fn strangers(cloud: &ReadOnlyCloud, listed: &GroupReading, nodes: &BTreeSe
     let instances = read.as_ref().unwrap_or(listed).instances.iter().flatten();
     let running = instances.filter(|instance| instance.state == InstanceState::Running && instance.failure.is_none());
     let running: Vec<ProviderId> = running.map(|instance| instance.id.clone()).collect();
-    // Nodes of another cloud say nothing about this one.
+    // Nothing follows from the nodes of another cloud.
     let is_comparable = nodes.iter().any(|id| cloud.recognise(id.as_str()) != Recognition::Foreign);
     if running.is_empty() || !is_comparable || running.iter().any(|id| nodes.contains(id)) {
         return 0;
@@ -180,7 +180,7 @@ fn groups_with_options(input: &CheckInput<'_>, sources: &[CollectedSource]) -> V
     groups.filter(has_options).map(|group| group.id.clone()).collect()
 }
 
-/// The provider IDs of the cluster's nodes; `None` for a cluster without nodes, which shows nothing.
+/// The provider IDs of the cluster's nodes; `None` for a cluster without nodes, from which nothing follows.
 async fn nodes(input: &CheckInput<'_>) -> Option<BTreeSet<ProviderId>> {
     let api = input.kubernetes.as_ref()?.as_ref().ok()?;
     let nodes = timeout(PATIENCE, api.list_nodes()).await.ok()?.ok()?;
@@ -188,7 +188,7 @@ async fn nodes(input: &CheckInput<'_>) -> Option<BTreeSet<ProviderId>> {
     (!ids.is_empty()).then_some(ids)
 }
 
-/// Whether learning can read what it needs. It is not tried whether the ConfigMap can be written.
+/// Whether learning can read what it needs. Writing the ConfigMap is not tried.
 async fn kubernetes(input: &CheckInput<'_>) -> Option<Result<(), String>> {
     let api = match input.kubernetes? {
         Ok(api) => api,

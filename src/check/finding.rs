@@ -71,7 +71,7 @@ impl Finding {
 
     /// What was found and what to do, in one line.
     pub fn sentence(&self) -> String {
-        // A cloud's text must not move the cursor of a terminal.
+        // A text from a cloud must not control the terminal.
         let line =
             |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace(char::is_control, "\u{fffd}");
         match self.advice.as_str() {

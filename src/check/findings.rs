@@ -53,7 +53,7 @@ fn remedy(error: &CloudError, family: Family) -> String {
         }
         CloudError::Unreachable(_) => "check the network, the proxy, and the region or endpoint".to_owned(),
         CloudError::NotFound(_) => "check the names in the source's configuration".to_owned(),
-        _ => "the message is that of the cloud; see its documentation".to_owned(),
+        _ => "look up the message in the cloud's documentation".to_owned(),
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
             (CloudError::Unreachable(fault()), "check the network"),
             (CloudError::Throttled { retry_after: None, fault: fault() }, "set a longer refreshInterval"),
             (CloudError::NotFound(fault()), "check the names"),
-            (CloudError::Refused(fault()), "the message is that of the cloud; see its documentation"),
+            (CloudError::Refused(fault()), "look up the message in the cloud's documentation"),
         ] {
             let found = found(Err(ListingFailure::Failed(error)));
             assert!(found[0].0 == Error && found[0].2.contains(advice), "{found:?}");

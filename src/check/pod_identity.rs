@@ -4,8 +4,8 @@ use super::CheckInput;
 use super::collected::{CollectedSource, ListingFailure};
 use crate::cloud::{CloudError, Family};
 
-/// Whether the pod runs without the variables that the webhook of a cloud identity should have injected. Azure's webhook was seen
-/// to lose the race with the pod (azure-workload-identity #540, #790).
+/// Whether the pod runs without the variables that the webhook of a cloud identity should have injected. Azure's webhook can lose a
+/// race with the pod's creation (azure-workload-identity #540, #790).
 pub(super) fn webhook(input: &CheckInput<'_>) -> Option<(String, &'static str)> {
     let is_set = |name| (input.environment)(name).is_some_and(|value| !value.is_empty());
     if !is_set("KUBERNETES_SERVICE_HOST") {
@@ -25,7 +25,7 @@ pub(super) fn webhook(input: &CheckInput<'_>) -> Option<(String, &'static str)> 
     Some((what, "check the annotations and labels of the pod and its ServiceAccount, then delete the pod"))
 }
 
-/// The variables by which a pod gets an identity of AWS, or other credentials.
+/// The variables through which a pod gets an AWS identity or other credentials.
 const AWS_CREDENTIALS: [&str; 6] = [
     "AWS_ROLE_ARN",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -35,8 +35,8 @@ const AWS_CREDENTIALS: [&str; 6] = [
     "AWS_SHARED_CREDENTIALS_FILE",
 ];
 
-/// Whether a source of AWS cannot be read from a pod that has none of the variables. Azure's sign-in fails before any source is read,
-/// and says so.
+/// Whether an AWS source cannot be read from a pod that has none of these variables. For Azure, the sign-in fails earlier, with its
+/// own error.
 pub(super) fn no_identity(input: &CheckInput<'_>, sources: &[CollectedSource]) -> Option<(String, &'static str)> {
     let is_set = |name| (input.environment)(name).is_some_and(|value| !value.is_empty());
     let is_denied = |source: &CollectedSource| {

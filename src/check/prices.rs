@@ -27,8 +27,8 @@ pub(super) struct CollectedPrices {
 }
 
 impl CollectedPrices {
-    /// Reads the price lists if the Cluster Autoscaler uses prices. If that is not known, reads only enough to see whether they may
-    /// be read.
+    /// Reads the price lists if the Cluster Autoscaler uses prices. If that is not known, reads only as much as shows whether the
+    /// credentials permit it.
     pub(super) async fn collect(input: &CheckInput<'_>, sources: &[CollectedSource]) -> Self {
         match input.autoscaler.uses_prices() {
             Some(false) => Self::default(),
@@ -98,7 +98,7 @@ pub(super) fn of_lists(prices: &CollectedPrices) -> Vec<Finding> {
             Finding::warning(Code::PRICES, source, format!("live prices cannot be read: {error}"), advice)
         } else {
             let what =
-                format!("live prices may not be read, which is optional: only --expander=price uses them ({error})");
+                format!("the credentials do not permit live prices, which is fine without --expander=price ({error})");
             Finding::ok(Code::PRICES, source, what, "")
         }
     };
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn live_prices_that_nobody_is_known_to_use_are_no_warning() {
+    fn live_prices_that_are_not_known_to_be_used_are_no_warning() {
         for (are_used, severity) in [(true, Severity::Warning), (false, Severity::Ok)] {
             let problems = vec![(Arc::from("us"), CloudError::refused("GetProducts", "us-east-1", "no"))];
             let found = of_lists(&CollectedPrices { are_used, problems, ..CollectedPrices::default() });

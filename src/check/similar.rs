@@ -144,7 +144,7 @@ impl Rule {
     }
 }
 
-/// Whether two quantities are there and differ by no more than this share of the larger one.
+/// Whether both quantities exist and differ by at most this share of the larger one.
 fn within(one: Option<&str>, other: Option<&str>, thousandths: u64) -> bool {
     let (Some(one), Some(other)) = (one, other) else { return false };
     let parse = |text: &str| text.parse::<Quantity>().ok().map(Quantity::whole_millis);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_do_not_separate_groups_and_the_zone_labels_of_clouds_do() {
+    fn zones_do_not_separate_groups_but_the_clouds_own_zone_labels_do() {
         let a = group("a", "8Gi", &[("topology.kubernetes.io/zone", "a"), ("topology.k8s.aws/zone-id", "use1-az1")]);
         let b = group("b", "8Gi", &[("topology.kubernetes.io/zone", "b"), ("topology.k8s.aws/zone-id", "use1-az2")]);
         assert_eq!(
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_may_differ_a_little_and_other_capacity_not_at_all() {
+    fn memory_may_differ_slightly_and_other_capacity_must_be_equal() {
         let of =
             |memory: &str| differences(&Autoscaler::default(), &group("a", "1000Mi", &[]), &group("b", memory, &[]));
         assert_eq!(of("1015Mi"), [""; 0]);

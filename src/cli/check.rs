@@ -25,7 +25,7 @@ pub(super) struct Check {
     /// The output format.
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
-    /// The least severity that makes the command fail.
+    /// The lowest severity that makes the command fail.
     #[arg(long, value_enum, default_value_t = FailOn::Error)]
     fail_on: FailOn,
     /// Repeat the check until it passes, for this long at most.
@@ -45,7 +45,7 @@ pub(super) struct Check {
 enum Format {
     /// Aligned columns.
     Table,
-    /// Aligned columns, without what is fine.
+    /// Aligned columns, with errors and warnings only.
     Short,
     /// JSON.
     Json,

@@ -65,7 +65,7 @@ impl LivePrices {
     }
 }
 
-/// What connected sources can do besides being a cloud.
+/// The handles of connected sources that are not part of the trait `Cloud`.
 #[derive(Default)]
 pub(super) struct Handles {
     simulated: Vec<Arc<simulated::Simulated>>,
@@ -74,10 +74,10 @@ pub(super) struct Handles {
 
 /// How the credentials of a source are renewed.
 pub(super) enum SignIn {
-    /// As the SDK's chain finds them now.
+    /// From the SDK's credential chain.
     #[cfg(feature = "aws")]
     Aws(Arc<crate::clouds::aws::Aws>),
-    /// As the configuration says now.
+    /// From the configuration and the files that it names.
     #[cfg(feature = "azure")]
     Azure(Arc<crate::clouds::azure::Azure>),
 }

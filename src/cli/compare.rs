@@ -69,7 +69,12 @@ impl Compare {
         let status = async {
             let text = client.autoscaler_status(&self.autoscaler.ca_namespace, &self.ca_status).await;
             let text = text.map_err(|error| error.to_string())?;
-            let missing = || format!("there is no ConfigMap {}/{}", self.autoscaler.ca_namespace, self.ca_status);
+            let missing = || {
+                format!(
+                    "there is no ConfigMap {}/{}; name it with --ca-namespace and --ca-status",
+                    self.autoscaler.ca_namespace, self.ca_status
+                )
+            };
             AutoscalerStatus::parse(&text.ok_or_else(missing)?)
         };
         let nodes = async {

@@ -7,7 +7,7 @@ use super::CommandError;
 use super::output::print;
 use crate::config::migrate::{InTree, MigrateError, from_deployment, migrate};
 
-/// The most that is read of a manifest.
+/// The largest manifest that is read.
 const MANIFEST_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Show what to use instead of an in-tree provider: headcount.yaml, the Cluster Autoscaler's new flags, and permissions.

@@ -109,7 +109,7 @@ pub fn run() -> ExitCode {
                 Command::Man(man) => man.run(),
             }
         });
-        // A file or name server that does not respond blocks a thread; the end does not wait for it.
+        // A file or name server that does not respond blocks a thread. The process exits without waiting for that thread.
         runtime.shutdown_background();
         outcome
     });

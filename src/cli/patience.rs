@@ -9,7 +9,7 @@ use super::CommandError;
 use crate::cloud::text::printable;
 use crate::fleet::Fleet;
 
-/// A command that takes longer than this prints what it waits for, and repeats it at this interval.
+/// A command that takes longer than this prints what it waits for, and does so again at this interval.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
 /// How long a command waits.

@@ -128,7 +128,7 @@ impl Serve {
     }
 }
 
-/// What the command line allows although it is dangerous.
+/// The dangerous settings that the command line allows.
 #[derive(Clone, Copy)]
 struct Switches {
     insecure_plaintext: bool,

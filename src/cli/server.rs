@@ -14,10 +14,10 @@ use crate::admin::statusz::Document;
 
 /// The server responds from memory.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Thousands of groups with notes.
+/// Room for the status of thousands of groups.
 const BYTES_MAX: usize = 64 << 20;
 
-/// The status of the server at this address of its admin port, such as `http://127.0.0.1:8087`. The error is a reason for people.
+/// The status of the server at this address of its admin port, such as `http://127.0.0.1:8087`. The error is a text for people.
 pub(super) async fn status(server: &str) -> Result<Document, String> {
     let read = timeout(LIMIT, read(server)).await;
     read.unwrap_or_else(|_elapsed| Err(format!("{server} did not respond within {} s", LIMIT.as_secs())))

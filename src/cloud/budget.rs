@@ -10,11 +10,11 @@ pub struct Budget {
     pub name: String,
     /// The group that it covers, where each group has its own.
     pub group: Option<String>,
-    /// The calls that were left, by the last response.
+    /// The remaining calls, from the last response.
     pub remaining: u64,
-    /// The most that were ever left; 0 where the cloud has not reported any.
+    /// The highest number of remaining calls ever reported; 0 if the cloud has not reported any.
     pub most: u64,
-    /// How long calls that it covers stay suspended.
+    /// For how much longer calls that it covers stay suspended.
     pub closed_for: Option<Duration>,
 }
 

@@ -109,7 +109,7 @@ impl Default for CallMetrics {
 }
 
 impl CallMetrics {
-    /// Has a registry serve the counts.
+    /// Registers the counts.
     pub fn register(&self, registry: &mut Registry) {
         REQUESTS.register(registry, self.requests.clone());
         ERRORS.register(registry, self.errors.clone());
@@ -144,9 +144,9 @@ struct SourceMeter {
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallStatus<'a> {
-    /// As wanted.
+    /// It succeeded.
     Success,
-    /// With an error code of the API's, or its HTTP status.
+    /// With an error code of the API, or an HTTP status.
     Failed {
         /// The code.
         code: &'a str,
@@ -158,7 +158,7 @@ pub enum CallStatus<'a> {
 }
 
 impl CallMeter {
-    /// Makes these API operations appear, with no call yet.
+    /// Exports these API operations with a count of 0 before the first call.
     pub fn expect(&self, apis: impl IntoIterator<Item = &'static str>) {
         let Some(meter) = &self.0 else { return };
         for api in apis {
@@ -202,7 +202,7 @@ impl SourceMeter {
         CallLabels { source: Arc::clone(&self.source), api, status }
     }
 
-    /// The code, or `other` if it is too long or one too many: a cloud must not be able to fill the memory.
+    /// The code, or `other` if it is too long or there are too many codes: a cloud must not be able to fill the memory.
     fn bounded(&self, code: &str) -> String {
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
         if codes.contains(code) {

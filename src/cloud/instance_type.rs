@@ -1,6 +1,6 @@
 //! An instance type, as the cloud sells it.
 
-/// A instance type, as the cloud sells it.
+/// An instance type, as the cloud sells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceType {
     /// Its name.
@@ -11,15 +11,15 @@ pub struct InstanceType {
     pub memory_mib: u64,
     /// The architecture.
     pub architecture: Architecture,
-    /// Accelerators and whatever else a type has a number of, by kind.
+    /// Accelerators and other countable devices, by kind.
     pub accelerators: Vec<Accelerator>,
-    /// Pods the network can serve, where the type bounds them (AWS: addresses of the network interfaces).
+    /// The number of pods that the network can serve, if the type limits it (AWS: addresses of the network interfaces).
     pub network_pods: Option<u32>,
-    /// Size of the disks that a machine has of its own, together and in bytes; 0 where it has none.
+    /// Total size of an instance's local disks, in bytes; 0 if it has none.
     pub local_disk_bytes: Option<u64>,
 }
 
-/// Accelerators of one kind in a instance type.
+/// Accelerators of one kind in an instance type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accelerator {
     /// The extended resource that its device plugin announces, for instance `nvidia.com/gpu`.

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_that_kubernetes_refuses_is_recognised() {
+    fn a_label_that_kubernetes_rejects_is_recognised() {
         for value in ["", "a", "ml", "1.2-3_4", &"x".repeat(63)] {
             assert!(is_label_value(value), "{value:?}");
         }

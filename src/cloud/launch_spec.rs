@@ -7,8 +7,8 @@ use super::taint::Taint;
 /// What a new instance of a node group is made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchSpec {
-    /// Every instance type the group may launch, none twice. More than one makes the group heterogeneous: the template
-    /// then is the per-resource minimum.
+    /// Every instance type that the group may launch, without duplicates. If there are several, the template has the minimum of each
+    /// resource.
     pub types: Vec<String>,
     /// The region, as the node's `topology.kubernetes.io/region` label has it.
     pub region: String,
@@ -16,33 +16,33 @@ pub struct LaunchSpec {
     pub zones: Vec<String>,
     /// The operating system.
     pub operating_system: OperatingSystem,
-    /// Labels the cloud's own node machinery sets (EKS managed node groups, AKS pools, the CSI driver's zone label).
+    /// Labels that the cloud service sets (EKS managed node groups, AKS pools, the CSI driver's zone label).
     pub labels: BTreeMap<String, String>,
-    /// Taints the cloud's own node machinery sets.
+    /// Taints that the cloud service sets.
     pub taints: Vec<Taint>,
-    /// Resource quantities the cloud's node machinery declares (tags of an EKS managed node group), as written.
+    /// Resource quantities that the cloud service declares (tags of an EKS managed node group), as written.
     pub resources: BTreeMap<String, String>,
-    /// Processors that the launch leaves a machine at most, where it switches some of its type's off.
+    /// The highest number of vCPUs that an instance can have, if the launch settings disable some.
     pub cpus_max: Option<u32>,
-    /// The kubelet's limit of pods, where the launch says it, whatever the type.
+    /// The kubelet's pod limit, if the launch settings set one for all instance types.
     pub max_pods: Option<u32>,
-    /// EKS caps the limit of pods, as it does in managed node groups with an image of its own.
+    /// Whether EKS caps the pod limit, as it does in managed node groups that use one of its images.
     pub caps_pods: bool,
-    /// Devices that the launch attaches whatever the type, by the resource that announces them.
+    /// Devices that the launch attaches to an instance of any type, by extended resource.
     pub devices: BTreeMap<String, u32>,
-    /// Size of the volume that holds pods' ephemeral storage, in bytes, where it is known.
+    /// Size of the volume that holds pods' ephemeral storage, in bytes, if it is known.
     pub ephemeral_storage_bytes: Option<u64>,
-    /// The node joins the disks that its type has of its own into one, for pods' ephemeral storage.
+    /// Whether the node combines its local disks into one volume for pods' ephemeral storage.
     pub joins_local_disks: bool,
-    /// It can change without the group changing, because the launch template's version is `$Default` or `$Latest`.
+    /// Whether it can change although the group does not, because the launch template's version is `$Default` or `$Latest`.
     pub is_floating: bool,
-    /// The group launches spot capacity only.
+    /// Whether the group launches spot capacity only.
     pub is_spot: bool,
-    /// How the node reserves resources for itself, where the cloud can tell.
+    /// How the node reserves resources for itself, if the cloud shows it.
     pub reserved: Option<ReservedProfile>,
 }
 
-/// Which rule says what a node keeps for kubelet and system.
+/// The rule for what a node reserves for the kubelet and the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReservedProfile {
     /// EKS AMIs (nodeadm's formulas).

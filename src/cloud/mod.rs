@@ -54,8 +54,8 @@ pub trait Cloud: Send + Sync {
     /// A group that cannot be read never fails the listing; [`Listing::broken`] names it.
     async fn list(&self) -> Result<Listing, CloudError>;
 
-    /// The same, page by page where the cloud has pages: each is sent as it arrives. Returns what no page had; an error leaves
-    /// the pages that were sent valid.
+    /// Lists page by page if the cloud has pages, and sends each page as it arrives. Returns what was in no page. If it fails, the
+    /// pages already sent stay valid.
     async fn list_pages(&self, _pages: mpsc::UnboundedSender<Listing>) -> Result<Listing, CloudError> {
         self.list().await
     }
@@ -81,7 +81,7 @@ pub trait Cloud: Send + Sync {
     /// instances.
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError>;
 
-    /// Those of a group's instances that the cloud created before this time, by its own clock. Instances whose age is unknown are
+    /// The instances of a group that the cloud created before this time, by the cloud's clock. Instances whose age is unknown are
     /// left out. Asked only about groups that may belong to another cluster.
     async fn created_before(
         &self,
@@ -119,7 +119,7 @@ pub trait Cloud: Send + Sync {
         Vec::new()
     }
 
-    /// Who the source's credentials are, in the cloud's words. Only `headcount check` asks for it.
+    /// The identity behind the source's credentials, as the cloud names it. Only `headcount check` asks for it.
     async fn identity(&self) -> Result<Option<String>, CloudError> {
         Ok(None)
     }

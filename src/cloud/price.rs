@@ -65,7 +65,7 @@ pub struct PriceList {
 
 /// Whether a figure can be a price per hour.
 pub fn is_price(hourly: f64) -> bool {
-    /// The dearest type costs a few hundred dollars.
+    /// The most expensive type costs a few hundred dollars.
     const HOURLY_MAX: f64 = 1e6;
     hourly > 0.0 && hourly < HOURLY_MAX
 }

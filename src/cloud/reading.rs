@@ -1,4 +1,4 @@
-//! What one read of a node group said, before anything is concluded from it.
+//! What one read of a node group returned, before anything is concluded from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub enum Counts {
     Yes,
     /// The cloud documents that it is not (AWS: terminating, standby).
     No,
-    /// It is part of it while it lives. Whether it stays part of it while it is being deleted, only a read shows.
+    /// It is part of the capacity while it is live. Only a read shows whether it stays part of it while it is being deleted.
     UntilDeleted,
 }
 

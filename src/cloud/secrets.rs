@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{PoisonError, RwLock};
 
-/// What stands in place of a secret.
+/// The text that replaces a secret.
 const REDACTED: &str = "[redacted]";
-/// Shorter secrets are not looked for: they would match ordinary words. No token or key is that short.
+/// Shorter secrets are ignored, because they would match ordinary words. No token or key is that short.
 const LENGTH_MIN: usize = 8;
-/// The secrets, in two forms each, that are looked for: the latest ones. Tokens live for an hour, and each source has two or three.
+/// How many secrets are removed from texts: the latest ones, in two forms each. Tokens live for an hour, and each source has two or
+/// three.
 const SECRETS_MAX: usize = 256;
 
 static KNOWN: RwLock<VecDeque<String>> = RwLock::new(VecDeque::new());
@@ -30,7 +31,7 @@ pub fn keep_secret(secret: &str) {
         .collect();
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     for form in [secret.to_owned(), encoded] {
-        // One that is used again is as good as new.
+        // A secret that is used again counts as the latest one.
         if let Some(at) = known.iter().position(|one| *one == form) {
             known.remove(at);
         }
@@ -57,11 +58,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_shows_in_no_text_in_neither_form() {
+    fn no_text_shows_a_secret_in_either_form() {
         keep_secret(" s3cret/of+the test\n");
         keep_secret("short");
         let echoed = "401: Authorization: Bearer s3cret/of+the test; client_secret=s3cret%2Fof%2Bthe%20test short";
         assert_eq!(printable(echoed), "401: Authorization: Bearer [redacted]; client_secret=[redacted] short");
-        assert_eq!(shorten("x s3cret/of+the test", 8), "x [reda…", "nor its beginning, where the text is cut");
+        assert_eq!(shorten("x s3cret/of+the test", 8), "x [reda…", "nor its beginning where the text is cut");
     }
 }

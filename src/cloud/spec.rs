@@ -21,7 +21,7 @@ pub enum SpecError {
     /// Not three fields.
     #[error("node group {0:?} is not of the form min:max:name, for instance 1:10:my-group")]
     NotThreeFields(String),
-    /// A bound is no number.
+    /// A bound is not a number.
     #[error("node group {spec:?}: {field} {value:?} is not a whole number from 0 to 2147483647")]
     BadBound {
         /// The whole text.

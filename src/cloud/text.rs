@@ -1,4 +1,4 @@
-//! Texts from a cloud, made fit for a log line, an event or a gRPC status.
+//! Makes texts from a cloud safe for a log line, an event or a gRPC status.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -8,7 +8,7 @@ use super::secrets::redacted;
 /// Longest message kept of an error or of a failed launch. The Cluster Autoscaler repeats it in events and in its status.
 pub const MESSAGE_CHARS_MAX: usize = 200;
 
-/// Replaces what a terminal or a log reader might obey: control characters, line breaks, escapes, and characters that change the
+/// Replaces what a terminal or a log viewer might act on: control characters, line breaks, escapes, and characters that change the
 /// direction of text or are invisible. Each becomes `\n`, `\r`, `\t` or `\uXXXX`, which JSON reads as the same character.
 ///
 /// Our own secrets are taken out, too.
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shortened_text_is_one_line_of_at_most_so_many_characters() {
+    fn a_shortened_text_is_one_line_within_the_limit() {
         assert_eq!(shorten(" a\n  b ", 200), "a b");
         assert_eq!(shorten(&"ä".repeat(200), 200), "ä".repeat(200));
         let long = shorten(&"ä".repeat(201), 200);

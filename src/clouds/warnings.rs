@@ -13,7 +13,7 @@ const WARNINGS_MAX: usize = 10_000;
 pub(super) struct Warnings(Mutex<HashSet<(GroupName, String)>>);
 
 impl Warnings {
-    /// Logs those of the warnings that were not logged for this group before.
+    /// Logs the warnings that were not logged for this group before.
     pub(super) fn log_new(&self, group: &GroupName, warnings: Vec<String>) {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for warning in warnings {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-/// A value as written, and where.
+/// A value as written, and its place.
 pub(super) type Text = Spanned<String>;
 
 /// The whole file.

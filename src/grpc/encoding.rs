@@ -1,4 +1,4 @@
-//! Groups, instances and nodes as the protocol has them.
+//! Converts groups, instances and nodes to and from the protocol's messages.
 
 use std::sync::Arc;
 

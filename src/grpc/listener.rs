@@ -1,5 +1,5 @@
-//! Accepts connections and serves them, within limits: places for connections, time for what a client has to send, bytes that
-//! clients make the process hold.
+//! Accepts connections and serves them, within limits: the number of connections, the time for a client to send what it began, and
+//! the bytes that clients make the process hold.
 
 mod admission;
 mod budget;
@@ -38,7 +38,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// After this time, shutdown no longer waits for connections that have no call under way.
 const IDLE_DRAIN_LIMIT: Duration = Duration::from_secs(5);
-/// How often shutdown looks whether the last call has ended.
+/// How often shutdown checks whether the last call has ended.
 const DRAIN_LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What all connections of one port share.
@@ -125,7 +125,7 @@ impl Port {
         let address = socket.peer();
         let client = ClientState::new(address, &self.requests, &self.responses);
         let Some((place, replaced_another)) = self.places.take(Arc::clone(&client)) else {
-            self.refusals.note(address, "every connection has a call under way");
+            self.refusals.note(address, "no place for a new connection: all of them have calls under way");
             return;
         };
         if replaced_another {

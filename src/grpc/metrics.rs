@@ -42,12 +42,12 @@ static ESTIMATES: FamilySpec = FamilySpec::counter(
 /// The families of this module.
 pub const GRPC_FAMILIES: [FamilySpec; 4] = [REQUESTS, SECONDS, REJECTED, ESTIMATES];
 
-/// From a read out of memory to the longest deadline in use.
+/// From a read of memory to the longest deadline in use.
 const BUCKETS: [f64; 13] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 /// The path of the protocol's service.
 const SERVICE: &str = "/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider/";
-/// The methods of the protocol, as they are in paths.
+/// The methods of the protocol, as request paths spell them.
 pub const METHODS: [&str; 15] = [
     "NodeGroups",
     "NodeGroupForNode",
@@ -122,7 +122,7 @@ impl Default for GrpcMetrics {
 }
 
 impl GrpcMetrics {
-    /// Has a registry serve the counts.
+    /// Registers the counts.
     pub fn register(&self, registry: &mut Registry) {
         REQUESTS.register(registry, self.requests.clone());
         SECONDS.register(registry, self.seconds.clone());

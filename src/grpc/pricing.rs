@@ -7,7 +7,7 @@ use crate::prices::{Offer, Prices};
 
 /// CA names the node that stands for a group's next one `template-node-for-<group>-<number>`.
 const TEMPLATE_NODE: &str = "template-node-for-";
-/// Most dashes in what follows the group's ID in that name.
+/// The most dashes that can follow the group's ID in that name.
 const SUFFIX_DASHES_MAX: usize = 4;
 
 /// The offer for a node: what its group launches, or else what its labels say.

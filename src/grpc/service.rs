@@ -20,7 +20,7 @@ use super::status::{invalid, status};
 use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation};
 use crate::prices::{Prices, hours};
 
-/// Each group is warned about once, and this many groups at most.
+/// Headcount logs the warning once per group, for at most this many groups.
 const WARNED_GROUPS_MAX: usize = 10_000;
 
 /// The service.

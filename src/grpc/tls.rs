@@ -44,7 +44,7 @@ pub struct LiveTls {
     reload_error: ArcSwapOption<ReloadError>,
     /// The end of each certificate's validity, by its role.
     expiry: ArcSwap<Vec<(&'static str, f64)>>,
-    /// The files that it started with; [`LiveTls::watch`] compares with them.
+    /// The files at the start; [`LiveTls::watch`] compares later versions with them.
     loaded: Files,
     reload_failures: Counter,
     /// Grows with each reload.
@@ -107,7 +107,7 @@ impl LiveTls {
         self.expiry.load().to_vec()
     }
 
-    /// Whether a client that presented these certificates would be let in again.
+    /// Whether a client that presented these certificates would still be admitted.
     pub(super) fn still_trusts(&self, certificates: &[CertificateDer<'_>]) -> bool {
         match (&self.current.load().verifier, certificates.split_first()) {
             (None, _) => true,
@@ -157,7 +157,7 @@ impl LiveTls {
             let read = tokio::task::spawn_blocking(move || Files::read(&settings).map_err(|error| error.to_string()));
             let found = match read.await {
                 Ok(found) => found,
-                // A panic while reading is this task's own; otherwise the runtime ends.
+                // If reading panicked, this task panics too. Otherwise, the runtime is shutting down.
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     Err(_ending) => continue,

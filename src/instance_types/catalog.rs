@@ -210,7 +210,7 @@ fn pick<T>(layers: &[(Provenance, &Entry)], figure: impl Fn(&Entry) -> Option<T>
 fn shipped(family: Family, name: &str) -> Option<&'static Entry> {
     let table = Table::shipped(family);
     table.get(family, name).or_else(|| {
-        // Azure sells some sizes at a promotional price under another name; the machine is the same.
+        // Azure sells some sizes at a promotional price under another name; the hardware is the same.
         let name = fold(family, name);
         let plain = name.strip_suffix("_promo").filter(|_| family == Family::Azure)?;
         table.get(family, plain)

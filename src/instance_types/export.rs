@@ -1,4 +1,4 @@
-//! A capacity table written from what a cloud says live, to review, edit and pass back.
+//! Writes a capacity table from live discovery, for users to review, edit and add to the configuration.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ pub fn export(family: Family, types: &[InstanceType]) -> String {
     let sorted: BTreeMap<&str, Entry> = types.iter().map(|live| (live.name.as_str(), Entry::from(live))).collect();
     let mut yaml = String::from(
         "# From live discovery. nominalMemory is what the cloud sells; Headcount subtracts what the hypervisor and the kernel keep.\n\
-         # Where you know what the kubelet reports, write it as `memory`: it is taken as it is.\n",
+         # If you know what the kubelet reports, write it as `memory`, which Headcount uses unchanged.\n",
     );
     if sorted.is_empty() {
         // Writing to a String cannot fail.
@@ -36,7 +36,7 @@ mod tests {
     use crate::instance_types::Table;
 
     #[test]
-    fn what_is_exported_can_be_given_back() {
+    fn an_exported_table_can_be_read() {
         let live = InstanceType {
             name: "Standard_D2ps_v5".into(),
             cpus: 2,

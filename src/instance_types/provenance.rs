@@ -67,7 +67,7 @@ impl Day {
     /// The day of this moment.
     pub fn of(time: SystemTime) -> Self {
         let days = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / DAY.as_secs();
-        // The last one that RFC 3339 can write is some 2.9 million days away.
+        // The last day that RFC 3339 can express is some 2.9 million days away.
         Self(u32::try_from(days.min(2_900_000)).unwrap_or_default())
     }
 

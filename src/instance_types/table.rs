@@ -167,7 +167,7 @@ mod tests {
     use crate::cloud::Architecture;
 
     #[test]
-    fn a_table_says_what_it_says_and_no_more() {
+    fn a_table_has_the_figures_in_its_text_and_no_others() {
         let text = "aws:\n  c5d.large: {memory: 16Gi}\n  m5.large: {cpu: \"2\", nominalMemory: 8Gi, arch: amd64, pods: 29}\n\
                     azure:\n  Standard_NC24ads_A100_v4: {cpu: 24, nominalMemory: 220Gi, nvidia.com/gpu: \"1\"}\n";
         let table = Table::parse(text, "my-table.yaml").unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_table_says_what_and_where() {
+    fn an_error_in_a_table_names_the_place_and_the_reason() {
         for (text, expected) in [
             ("aws:\n  m5.large: {memroy: 8Gi}\n", "t.yaml:2:14: unknown resource \"memroy\"; expected cpu, memory"),
             ("aws:\n  m5.large:\n    memory: 8Gx\n", "t.yaml:3:13: \"8Gx\" is not a quantity"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_tables_are_whole() {
+    fn the_shipped_tables_are_complete() {
         for (family, text, least) in [(Family::Aws, AWS, 1300), (Family::Azure, AZURE, 1300)] {
             assert!(text.contains(&format!("# version: {SHIPPED_VERSION}\n")), "{family:?}");
             let started = std::time::Instant::now();

@@ -58,7 +58,7 @@ pub enum ClusterConfigError {
         #[source]
         source: InvalidDnsNameError,
     },
-    /// The certificates cannot be used.
+    /// Certificates that cannot be used.
     #[error("the {what} cannot be used: {message}")]
     Certificate {
         /// Which.
@@ -66,7 +66,7 @@ pub enum ClusterConfigError {
         /// Why not.
         message: String,
     },
-    /// A token that cannot be sent, or must not be.
+    /// A token that cannot or must not be sent.
     #[error("the token {0}")]
     Token(&'static str),
 }

@@ -25,7 +25,7 @@ use super::cluster_config::Identity;
 const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// Credentials are a few KiB.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
-/// How much a message quotes of what a plugin says on standard error.
+/// How much of a plugin's stderr a message quotes, in characters.
 const STDERR_CHARACTERS_MAX: usize = 300;
 /// Credentials are replaced this long before they expire, in seconds.
 const EXPIRY_MARGIN_SECONDS: i64 = 60;
@@ -206,7 +206,7 @@ impl ExecPlugin {
 async fn bounded(from: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
-        // What was read before an error is all there is; the exit status and the parser judge it.
+        // After an error, nothing more can be read. The exit status and the parser decide whether the output is usable.
         let _incomplete = from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes).await;
     }
     bytes
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_plugin_that_hangs_is_ended() {
+    async fn a_plugin_that_hangs_is_killed() {
         let plugin = ExecPlugin {
             command: PathBuf::from("sleep"),
             args: vec!["1000".to_owned()],

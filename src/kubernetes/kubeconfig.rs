@@ -20,7 +20,7 @@ pub(super) fn read(path: &Path, allow_exec: bool) -> Result<ConnectionSettings, 
     parse(&read_text(path)?, path, allow_exec)
 }
 
-/// Reads the text of such a file. `path` is where it is from.
+/// Reads the text of such a file. `path` names the file.
 pub(super) fn parse(text: &str, path: &Path, allow_exec: bool) -> Result<ConnectionSettings, ClusterConfigError> {
     let file = File(path);
     let options = serde_saphyr::options! { with_snippet: false };

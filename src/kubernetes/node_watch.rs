@@ -46,7 +46,7 @@ impl NodeWatch {
     pub(super) fn start(nodes: Api<ApiNode>, transport: Transport, tasks: &Tasks) -> Self {
         let (sender, state) = watch::channel(State::default());
         let (sender, shared) = (Arc::new(sender), transport.clone());
-        // A new watcher starts with a list, so it needs nothing of what the one before knew.
+        // A new watcher starts with a list, so it needs no state of the previous one.
         let task =
             tasks.spawn(TaskKind::NodeWatch, "", move || follow(nodes.clone(), shared.clone(), Arc::clone(&sender)));
         Self { state, transport, task }
@@ -54,7 +54,7 @@ impl NodeWatch {
 
     /// Waits until all nodes have been listed once, or could not be.
     pub async fn settled(&mut self) {
-        // The task ends with this value and not before.
+        // The task ends only when this value is dropped.
         let _ended = self.state.wait_for(|state| state.is_listed || state.failure.is_some()).await;
     }
 
@@ -94,7 +94,7 @@ type Nodes = BTreeMap<String, Arc<Node>>;
 /// The last thing that went wrong.
 struct Failure {
     error: Arc<KubernetesError>,
-    /// How many watches the API server had accepted by then: it is over with the next one.
+    /// How many watches the API server had accepted by then. The next accepted watch clears the error.
     watches_accepted: u64,
 }
 

@@ -32,9 +32,9 @@ use super::cluster_config::{ClusterConfig, ClusterConfigError, Credentials};
 use super::endpoint::Endpoint;
 use super::exec::{ExecCache, ExecError};
 
-/// An API server is in the same network; one that takes longer to accept is not there.
+/// The API server is in the same network; one that takes longer to accept a connection is down.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// A page of nodes takes a busy API server a second or two. Of a watch, only the response's head is meant.
+/// A page of nodes takes a busy API server a second or two. For a watch, this limits only the head of the response.
 const RESPONSE_LIMIT: Duration = Duration::from_secs(20);
 /// The shortest time between two watches: one that is accepted and ended at once must not become a busy loop.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -177,7 +177,7 @@ async fn send<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let broken = |error: hyper::Error| TransportError::Broken(error.into());
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let connection = Connection(tokio::spawn(async move {
-        // The response or its body reports what goes wrong.
+        // Errors are reported by the response or its body.
         let _closed = connection.await;
     }));
     let (parts, body) = sender.send_request(request).await.map_err(broken)?.into_parts();

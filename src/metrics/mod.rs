@@ -55,7 +55,7 @@ impl FamilySpec {
         }
     }
 
-    /// Has a registry serve this family.
+    /// Registers this family.
     pub fn register(&self, registry: &mut Registry, metric: impl Metric) {
         registry.register(self.name, self.help, metric);
     }

@@ -10,7 +10,7 @@ use crate::instance_types::Day;
 const TYPES_MAX: usize = 10_000;
 const ZONES_MAX: usize = 256;
 const SPOT_MAX: usize = 100_000;
-/// Names are shorter than this.
+/// The longest name that is kept.
 const NAME_MAX: usize = 64;
 
 /// The price lists of all regions. It is replaced as a whole, so that readers need no lock.
@@ -87,7 +87,7 @@ impl LivePrices {
         names.cloned().collect()
     }
 
-    /// The bytes that all of it takes, each name once.
+    /// The memory that the lists take, in bytes. Shared names count once.
     #[cfg(test)]
     fn bytes(&self) -> usize {
         let mut names: HashMap<*const u8, usize> = HashMap::new();
@@ -100,7 +100,7 @@ impl LivePrices {
                 let types = types.into_iter().flatten();
                 for name in types {
                     bytes += size_of::<Arc<str>>();
-                    // Two counts stand before a shared text, and the allocator rounds up.
+                    // A shared text is preceded by two counters, and the allocator rounds up.
                     names.insert(name.as_ptr(), name.len() + 2 * size_of::<usize>() + 16);
                 }
             }

@@ -23,7 +23,7 @@ pub enum PriceProvenance {
         /// The date of the figures.
         date: Day,
     },
-    /// Not known: an estimate.
+    /// An estimate, because the price is not known.
     Estimate(Estimate),
 }
 

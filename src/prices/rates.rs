@@ -99,7 +99,7 @@ impl Rates {
         });
         let best = candidates.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, rates)| rates);
         let rates = best.unwrap_or(Self { core: 0.0, gib: 0.0, accelerator: 0.0 });
-        // Some types with accelerators cost less than their cores and memory alone would elsewhere.
+        // Some types with accelerators cost less than the same cores and memory without them.
         let accelerated = types.iter().filter(|(amounts, _)| amounts.accelerators > 0.0);
         let rest = accelerated.map(|(amounts, price)| (price - rates.price(*amounts)) / amounts.accelerators);
         let accelerator = median(rest.filter(|rest| *rest > 0.0).collect());

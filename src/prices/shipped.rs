@@ -92,11 +92,11 @@ impl PriceTable {
         self.rows.keys().map(|name| &**name)
     }
 
-    /// The bytes that the table takes beside the binary's own text.
+    /// The memory that the table takes in addition to its text in the binary, in bytes.
     #[cfg(test)]
     fn bytes(&self) -> usize {
         let names: usize = self.rows.keys().map(|name| name.len()).sum();
-        // A hash map keeps a byte of control and the entry for each place.
+        // A hash map stores one control byte and one entry per slot.
         let places = self.rows.capacity() * (size_of::<(Box<str>, usize)>() + 1) * 8 / 7;
         names + places + self.prices.capacity() * size_of::<u32>() + self.regions.capacity() * size_of::<(&str, Day)>()
     }

@@ -48,7 +48,7 @@ fn a_node_of_an_unknown_type_has_the_price_of_the_median_type_and_is_counted() {
     let prices = prices(&[(Family::Azure, market("eastus"))]);
     let unknown = Offer::of_labels(&std::collections::HashMap::new(), prices.family());
     assert!(prices.quote(&unknown).provenance.to_string().ends_with("median of eastus"));
-    assert_eq!(prices.estimates(), 0, "a look at a price is not counted");
+    assert_eq!(prices.estimates(), 0, "a quote is not counted");
     assert!(prices.node(&unknown, 1.0) > 0.0);
     assert_eq!(prices.node(&unknown, 2.0), 2.0 * prices.node(&unknown, 1.0));
     prices.node(&offer("Standard_D2s_v3", "eastus", false), 1.0);
@@ -56,7 +56,7 @@ fn a_node_of_an_unknown_type_has_the_price_of_the_median_type_and_is_counted() {
 }
 
 #[test]
-fn only_a_server_whose_sources_are_all_in_china_answers_in_yuan() {
+fn only_a_server_whose_sources_are_all_in_china_returns_prices_in_yuan() {
     let china = prices(&[(Family::Aws, market("cn-north-1")), (Family::Azure, market("chinanorth3"))]);
     assert_eq!(shown(&china.quote(&offer("m5.large", "cn-north-1", false))), "1.013 CNY shipped table 2024-11-06");
     let other = china.quote(&offer("m5.large", "cn-northwest-1", false));

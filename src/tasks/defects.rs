@@ -1,4 +1,4 @@
-//! Panics on request, for the tests of the supervision. Only tests have them (the feature `faults`).
+//! Panics on request, for the tests of the supervision. Only tests have this code (the feature `faults`).
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! The long-lived tasks of the process. One that panics, or ends although it should not, is logged by its name, counted and shown, and
-//! started again, with growing pauses. None of them ends unseen.
+//! The long-lived tasks of the process. One that panics, or ends although it should not, is logged by its name, counted and shown,
+//! and started again, with growing pauses. None of them ends unnoticed.
 
 #[cfg(feature = "faults")]
 mod defects;
@@ -53,7 +53,7 @@ impl TaskHealth {
     }
 }
 
-/// How the tasks that have failed are doing.
+/// The state of the tasks that have failed.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks(Arc<Shared>);
 
@@ -86,7 +86,7 @@ impl Tasks {
         failed.iter().map(|(name, health)| (Arc::clone(name), health.clone())).collect()
     }
 
-    /// Has a registry serve the counts.
+    /// Registers the counts.
     pub fn register(&self, registry: &mut Registry) {
         RESTARTS.register(registry, self.0.restarts.clone());
     }

@@ -25,7 +25,7 @@ pub struct Restarts {
 }
 
 impl Restarts {
-    /// The supervision of a task that starts now.
+    /// Begins to supervise a task.
     pub(super) fn new(tasks: Tasks, kind: TaskKind, name: Arc<str>) -> Self {
         Self { tasks, kind, name, begun: Instant::now(), pause: PAUSE_MIN, is_endless: false }
     }

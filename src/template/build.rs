@@ -42,7 +42,7 @@ pub struct Input<'a> {
 pub struct NodeTemplate {
     /// The node.
     pub node: Node,
-    /// The node as protobuf (k8s.io core/v1 Node). The same input makes the same bytes.
+    /// The node as protobuf (k8s.io core/v1 Node). The same input produces the same bytes.
     pub bytes: Bytes,
     /// Every value of the node that was decided, in order of path.
     pub values: Vec<Value>,

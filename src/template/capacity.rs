@@ -180,7 +180,7 @@ fn trusted(
     WithProvenance::first(explicit.chain(known.into_iter().flat_map(WithProvenance::into_candidates)))
 }
 
-/// The processors of a type that the launch leaves enabled.
+/// The vCPUs of a type that the launch settings leave enabled.
 fn enabled_cpus(input: &Input<'_>, of_type: WithProvenance<Quantity>) -> WithProvenance<Quantity> {
     match input.launch.cpus_max.map(Quantity::units).filter(|most| *most < of_type.value) {
         Some(most) => WithProvenance {

@@ -1,4 +1,4 @@
-//! What the nodes of a group really have and reserve, in place of rules and estimates.
+//! What nodes of a group reported as capacity and reserve, which replaces rules and estimates.
 
 use super::capacity::{EPHEMERAL, MEMORY, Resources};
 use super::overrides::ReservedRule;

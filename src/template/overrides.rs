@@ -152,7 +152,7 @@ mod tests {
     fn thresholds_are_amounts_or_shares() {
         let of = |text: &str, capacity: &str| text.parse::<Threshold>().unwrap().of(capacity.parse().unwrap()).whole();
         assert_eq!(of("100Mi", "8Gi"), 100 << 20);
-        // A node with a 50 GiB disk: what its kubelet kept of it, to the byte.
+        // A node with a 50 GiB disk: what its kubelet reserved of it, to the byte.
         assert_eq!(of("10%", "52416492Ki"), 52_416_492 * 1024 - (1 << 30) - 47_233_297_124);
         assert_eq!(of("100%", "7"), 7);
         assert_eq!(of("0%", "8Gi"), 0);

@@ -17,8 +17,8 @@ const MANAGED_MAX: u32 = 250;
 const MANAGED_SMALL_MAX: u32 = 110;
 const MANAGED_SMALL_CPUS: u32 = 30;
 
-/// The limit: `maxPods:`, then the group's tags and overrides, the user's table, the launch; then, on EKS, what the network
-/// interfaces serve; then the default.
+/// The limit, from the first of these that has one: `maxPods:`, the group's tags and overrides, the user's table, the launch
+/// settings, the network interfaces (on EKS), the default.
 pub(super) fn pods(
     input: &Input<'_>,
     explicit: &Candidates,

@@ -149,7 +149,7 @@ fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
     if aks && size.operating_system == OperatingSystem::Windows {
         settings.system.insert(MEMORY.into(), mebibytes(2048));
         if profile == ReservedProfile::AksLegacy {
-            // Before 1.29, this replaces all thresholds, as two nodes show. There is no data from later releases.
+            // Before 1.29, this replaces all thresholds: two real nodes show it. There is no data from later releases.
             return settings;
         }
     }

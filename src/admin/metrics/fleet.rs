@@ -253,7 +253,7 @@ fn flag(is_set: bool) -> f64 {
     if is_set { 1.0 } else { 0.0 }
 }
 
-/// A moment as metrics have it.
+/// A time in seconds since the Unix epoch.
 fn since_epoch(at: SystemTime) -> f64 {
     at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -37,7 +37,7 @@ pub struct Exposition {
 }
 
 impl Metrics {
-    /// Serves what this registry has, and what is derived from the fleet.
+    /// Serves the metrics of this registry and those that are derived from the fleet.
     pub fn new(mut registry: Registry, fleet: Arc<Fleet>, certificates: CertificateExpiry) -> Self {
         fleet.journal().register(&mut registry);
         fleet.tasks().register(&mut registry);

@@ -63,13 +63,13 @@ pub struct SourceStatus {
     pub ready: bool,
     /// How long ago its last successful listing began.
     pub age_seconds: Option<u64>,
-    /// How far apart its listings are at the moment: further at rest, and most on a standby.
+    /// The current time between listings: longer for an idle source, and longest on a standby.
     pub interval_seconds: u64,
     /// Why its last listing failed.
     pub problem: Option<String>,
-    /// How long it will not be listed.
+    /// For how much longer it will not be listed.
     pub paused_seconds: u64,
-    /// Nodes that look like its own and that no group lists.
+    /// Nodes whose IDs look like the source's but that no group lists.
     pub nodes_unmatched: u32,
     /// The call budgets of its cloud, the scarcest first.
     pub budgets: Vec<BudgetStatus>,
@@ -79,13 +79,13 @@ pub struct SourceStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetStatus {
-    /// The cloud's name of it, or the calls that it is for.
+    /// The cloud's name for it, or the calls that it covers.
     pub name: String,
-    /// The group that it is for.
+    /// The group that it covers, if each group has its own.
     pub group: Option<String>,
-    /// The calls that remain; absent if the cloud never said.
+    /// The remaining calls; absent if the cloud has not reported them.
     pub remaining: Option<u64>,
-    /// How long no call will be sent on it.
+    /// For how much longer no call that it covers will be sent.
     pub paused_seconds: u64,
 }
 
@@ -105,7 +105,7 @@ pub struct GroupEntry {
     pub target: u32,
     /// The cloud's capacity, with accepted writes that no read shows yet.
     pub desired: u32,
-    /// Instances that live and are not being deleted.
+    /// Instances that are live.
     pub live: u32,
     /// Instances and placeholders that are being created.
     pub creating: u32,
@@ -155,7 +155,7 @@ pub struct OperationEntry {
     pub age_seconds: u64,
 }
 
-/// A decision and its basis.
+/// A decision and the reason for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionEntry {

@@ -1,6 +1,6 @@
 //! `/statusz`: what Headcount believes and why, as a document for programs and a page for people.
 //!
-//! Texts of clouds and names of groups are on it, so by default only callers on this host get it. `kubectl port-forward` is one.
+//! It shows texts from clouds and the names of groups, so by default only callers on this host get it. `kubectl port-forward` is one.
 
 mod document;
 mod page;

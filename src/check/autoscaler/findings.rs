@@ -13,7 +13,7 @@ use crate::grpc::Dialect;
 
 pub(in crate::check) const SUBJECT: &str = "cluster-autoscaler";
 
-/// The Cluster Autoscaler calls every 10 s, and in every loop. After this long it is not running, or calls another address.
+/// The Cluster Autoscaler calls every 10 s, in each of its loops. After this long, it is not running or calls another address.
 const SILENCE_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// The findings about the Cluster Autoscaler.
@@ -33,7 +33,7 @@ pub(in crate::check) fn findings(autoscaler: &Autoscaler, collected: &Collected)
     findings
 }
 
-/// Whether release and flags are known, if a place to look for them was given.
+/// Whether the release and the flags are known, if there was a place to look for them.
 fn known(autoscaler: &Autoscaler) -> Option<Finding> {
     if let Some(origin) = &autoscaler.origin {
         let release = match autoscaler.version {

@@ -78,7 +78,7 @@ fn a_deployment_that_cannot_be_read_is_a_warning_with_what_is_lost() {
 }
 
 #[test]
-fn a_server_that_nobody_calls_is_a_warning() {
+fn a_server_without_calls_is_a_warning() {
     let after = |age: Option<u64>| {
         let seen = statusz::Autoscaler { age_seconds: age, dialect: Some("1.34".to_owned()), ..Default::default() };
         let mut autoscaler = Autoscaler::default();

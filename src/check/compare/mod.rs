@@ -119,7 +119,7 @@ pub fn compare(sides: &Sides) -> Comparison {
     Comparison { groups: ids.into_iter().map(row).collect(), notes }
 }
 
-/// Which sides could be read: a group that one of the others lacks says nothing.
+/// Which sides could be read. If a group is missing on a side that could not be read, that is not a difference.
 #[derive(Clone, Copy)]
 struct Known {
     headcount: bool,
@@ -181,7 +181,7 @@ fn row(
     }
 }
 
-/// A number of things, in words.
+/// A number with its noun.
 fn counted(number: impl Into<i64>, noun: &str) -> String {
     match number.into() {
         1 => format!("1 {noun}"),

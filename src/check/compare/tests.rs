@@ -25,13 +25,13 @@ fn sides(server: Option<GroupEntry>, autoscaler: AutoscalerGroup, nodes: u32) ->
 }
 
 #[test]
-fn where_all_sides_agree_there_is_nothing_to_say() {
+fn sides_that_agree_have_no_differences() {
     let comparison = compare(&sides(Some(group("web", 7)), seen("web", 7), 7));
     assert!(comparison.agrees() && comparison.notes.is_empty(), "{comparison:?}");
 }
 
 #[test]
-fn each_difference_names_who_believes_what() {
+fn each_difference_names_the_sides_and_their_values() {
     let autoscaler = AutoscalerGroup {
         scale_up: ScaleUp {
             status: "Backoff".to_owned(),

@@ -24,7 +24,7 @@ pub const LOG_DROPPED_LINES: FamilySpec = FamilySpec::counter(
     "Lines of the log that were dropped because stderr could not be written in time",
 );
 
-/// How long the end of the process waits for the queue.
+/// How long the process waits for the queue when it exits.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 /// The log format.
@@ -53,7 +53,7 @@ pub(super) fn print(line: &str) {
 /// Starts logging to stderr.
 pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError> {
     let bad = |error| CommandError::Usage(format!("--log {filter:?} is not a valid filter: {error}; try --log info"));
-    // What kube logs about each failed request, src/fleet/learning.rs logs once.
+    // kube logs every failed request. src/fleet/learning.rs logs each outage once, so kube's own messages are off.
     let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
     let queue = Queue::start(io::stderr(), Arc::default())?;
     let queue = QUEUE.get_or_init(|| queue).clone();
@@ -71,7 +71,7 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
     // The library's own report of a panic would wait for stderr.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place, panic = panic.payload_as_str(), "a panic: this is a defect of Headcount");
+        tracing::error!(place, panic = panic.payload_as_str(), "Headcount panicked; this is a bug, please report it");
     }));
     Ok(())
 }

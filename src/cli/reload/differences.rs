@@ -4,7 +4,7 @@
 use crate::config::CloudSettings;
 use crate::config::{Config, Source};
 
-/// Whether the configuration, or a file that it names, holds credentials of this source.
+/// Whether the configuration, or a file that it names, contains credentials of this source.
 pub(super) fn has_credentials(source: &Source) -> bool {
     match &source.cloud {
         #[cfg(feature = "azure")]

@@ -24,7 +24,7 @@ use crate::grpc::tls::LiveTls;
 use crate::kubernetes;
 use crate::metrics::FamilySpec;
 
-/// How often the files are searched for new credentials. The kubelet takes about a minute to update a secret in a pod, so a shorter
+/// How often the files are checked for new credentials. The kubelet takes about a minute to update a secret in a pod, so a shorter
 /// interval gains nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// The pause before credentials that did not work are tried again. It takes minutes until every server of the sign-in service knows a
@@ -88,7 +88,7 @@ impl Reload {
         Ok(Self { hangups, arguments, config, counts: Counts::default(), refused: Vec::new() })
     }
 
-    /// Has a registry serve the counts.
+    /// Registers the counts.
     pub(super) fn register(&self, registry: &mut Registry) {
         for succeeded in [true, false] {
             drop(self.counts.0.get_or_create(&Counts::label(succeeded)));
@@ -173,7 +173,7 @@ impl Reload {
         self.config.live_prices = new.live_prices;
     }
 
-    /// Looks for new credentials. Other changes wait for SIGHUP; files that cannot be read now are read again soon.
+    /// Checks for new credentials. Other changes wait for SIGHUP. If the files cannot be read, the next check reads them again.
     async fn look(&mut self, target: &Target) {
         let Some(arguments) = self.arguments.clone() else { return };
         if let Ok(new) = read(arguments).await {
@@ -181,7 +181,7 @@ impl Reload {
         }
     }
 
-    /// Renews the credentials of each source: all of them, or those that have changed.
+    /// Renews the credentials of all sources, or only of those whose credentials have changed.
     async fn renew(&mut self, new: &Config, target: &Target, all: bool) {
         for (name, sign_in) in &target.sign_ins {
             let of = |config: &Config| config.sources.iter().position(|source| source.name == *name);

@@ -96,7 +96,7 @@ impl Cloud for Aws {
     }
 
     async fn list_pages(&self, pages: mpsc::UnboundedSender<Listing>) -> Result<Listing, CloudError> {
-        // A receiver that is gone has a caller that no longer waits for the result.
+        // If the receiver is gone, the caller no longer waits for the result.
         let absent = self.groups.list_pages(&mut |page| drop(pages.send(page))).await?;
         Ok(Listing { absent, ..Listing::default() })
     }

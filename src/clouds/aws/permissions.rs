@@ -5,13 +5,14 @@ use crate::cloud::{CloudError, DeniedCall};
 
 /// An instance type that every region has.
 const ANY_TYPE: &str = "m5.large";
-/// An image that does not exist. With the permission, the call fails because of that; without it, it is denied.
+/// An image that does not exist. With the permission, the call fails because the image does not exist. Without it, the call is
+/// denied.
 const NO_IMAGE: &str = "ami-00000000000000000";
 /// A launch template that does not exist.
 const NO_TEMPLATE: &str = "lt-00000000000000000";
 
 impl Aws {
-    /// Makes each call once, about things that need not exist, and returns those that are not permitted.
+    /// Makes each call once, for resources that need not exist, and returns the calls that are not permitted.
     pub(super) async fn all_denied_calls(&self) -> Vec<DeniedCall> {
         let (scaling, ec2, eks) = (&self.groups.scaling, &self.launches.ec2, &self.launches.eks);
         let (types, templates) = ([ANY_TYPE.to_owned()], [NO_TEMPLATE.to_owned()]);

@@ -25,7 +25,7 @@ pub(super) struct PriceLists {
 }
 
 impl PriceLists {
-    /// All prices. Each of the two calls may fail by itself; then its prices are missing.
+    /// All prices. Each of the two calls can fail by itself, and then only its prices are missing.
     pub(super) async fn read(&self, now: SystemTime, extent: PriceExtent) -> PriceList {
         let mut list = PriceList::default();
         let spot = self.spot(now, extent).await;
@@ -142,14 +142,14 @@ fn on_demand(product: &str, currency: Currency) -> Option<ListedPrice> {
     let hourly = dimensions.filter(|dimension| dimension.unit == HOURS).filter_map(|dimension| {
         dimension.price_per_unit.get(&currency.to_string())?.parse::<f64>().ok().filter(|price| is_price(*price))
     });
-    // A product has one term and one dimension. If it ever has more, the order of a map must not decide.
+    // A product has one term and one dimension. If it ever has several, the choice must not depend on the order of a map.
     let hourly = hourly.min_by(f64::total_cmp)?;
     Some(ListedPrice { type_name: attributes.instance_type, zone: None, is_spot: false, hourly })
 }
 
 type ZonePrice = ((String, String), (i64, f64));
 
-/// The type and zone of a spot price, since when it is valid, and the price.
+/// The type and zone of a spot price, the start of its validity, and the price.
 fn spot(price: &SpotPrice) -> Option<ZonePrice> {
     let is_linux =
         price.product_description.as_ref().is_none_or(|description| description.as_str().starts_with("Linux"));

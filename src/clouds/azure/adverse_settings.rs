@@ -6,7 +6,7 @@ use crate::cloud::text::shell_word;
 use crate::cloud::{AdverseSetting, AdverseSettings, GroupName};
 
 impl Azure {
-    /// Reads the autoscale settings of the resource group. Those in another one are not seen.
+    /// Reads the autoscale settings of the resource group. Settings in other resource groups are not found.
     pub(super) async fn all_adverse_settings(&self) -> AdverseSettings {
         match self.api.list_autoscale_settings().await {
             Ok(settings) => {

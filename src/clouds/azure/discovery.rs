@@ -10,7 +10,7 @@ use crate::clouds::bounds::Bounds;
 /// Whether the configuration selects a scale set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Selection {
-    /// Served with these bounds; the text is a warning about them.
+    /// It is served with these bounds. The text is a warning about them.
     Served(Bounds, Option<String>),
     /// Discovered, but cannot be served for this reason.
     Invalid(String),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_aks_are_predicted_for_sets_of_aks_alone() {
+    fn labels_of_aks_are_predicted_only_for_sets_of_aks() {
         let aks = ScaleSet {
             storage_account_type: Some("Premium_LRS".to_owned()),
             ..tagged("Standard_DS2_v2", &[("poolName", "pool")])
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn processors_that_the_set_switches_off_are_not_counted() {
+    fn vcpus_that_the_set_disables_are_not_counted() {
         let constrained = ScaleSet { cpus_available: Some(8), ..set("Standard_E32s_v5") };
         assert_eq!(launch_spec(&constrained, true).expect("a size").cpus_max, Some(8));
         assert_eq!(launch_spec(&set("Standard_E32s_v5"), true).expect("a size").cpus_max, None);
     }
 
     #[test]
-    fn nothing_of_aks_is_assumed_of_a_set_of_ones_own() {
+    fn nothing_of_aks_is_assumed_for_other_sets() {
         let own = ScaleSet { spot: true, addresses: Some(31), ..tagged("Standard_D4s_v5", &[("owner", "me")]) };
         let spec = launch_spec(&own, true).expect("a size");
         assert_eq!((spec.reserved, spec.max_pods), (None, None));

@@ -14,7 +14,7 @@ use super::{Azure, discovery, groups, instances};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing};
 use crate::clouds::bounds::Bounds;
 
-/// The most spot scale sets that are read at the same time. A subscription may make 800 such reads a minute.
+/// The most spot scale sets that are read at the same time. A subscription is limited to 800 such reads a minute.
 const READS_AT_ONCE: usize = 8;
 /// The time limit of a list with instance view. A read may take 20 s; the list without it has the rest of them.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(12);
@@ -225,7 +225,7 @@ impl Azure {
     }
 }
 
-/// Evictions lower the capacity of a spot scale set, but lists show it late (#7373).
+/// Evictions lower the capacity of a spot scale set, but lists show that late (#7373).
 async fn with_current_capacity(
     api: Arc<dyn ScaleSetApi>,
     selected: SelectedSet,

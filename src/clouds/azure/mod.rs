@@ -61,9 +61,9 @@ pub struct Azure {
     cache: ScaleSetCache,
     warnings: Warnings,
     size_lists: SizeLists,
-    /// Operations may not be polled.
+    /// Whether Azure denies polls of operations.
     are_polls_denied: AtomicBool,
-    /// `None` if there is no price list for this cloud.
+    /// The price list; `None` if this cloud has none.
     prices: Option<RetailPrices>,
 }
 

@@ -66,8 +66,8 @@ struct Item {
 }
 
 impl RetailPrices {
-    /// The client for a source. `None` in sovereign clouds, whose prices the API does not have. A configured endpoint of Azure
-    /// Resource Manager is asked for prices too, because a user who configures one does not want other hosts to be called.
+    /// The client for a source. `None` in sovereign clouds, whose prices the API does not have. If an endpoint of Azure Resource
+    /// Manager is configured, prices are requested from it too: a user who configures one does not want calls to other hosts.
     pub(super) fn new(
         settings: &Settings,
         endpoint: &Url,

@@ -17,7 +17,7 @@ pub(super) struct CachedMachine {
     pub(super) instance: Instance,
     /// When Azure created it.
     pub(super) created: Option<SystemTime>,
-    /// It was seen running, so it was a node.
+    /// Whether it was seen running, which means that it was a node.
     pub(super) was_running: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct CachedMachine {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CachedMachines {
     pub(super) by_id: HashMap<ProviderId, CachedMachine>,
-    /// VMs without an ID, which are left out.
+    /// The number of VMs without an ID, which are left out.
     pub(super) without_id: u32,
 }
 
@@ -45,7 +45,7 @@ struct CachedSet {
     state_at_reading: Option<String>,
     /// Its etag when its VMs were read.
     etag_at_reading: Option<String>,
-    /// Azure does not allow force deletion of its VMs.
+    /// Whether Azure refuses force deletion of its VMs.
     force_refused: bool,
 }
 
@@ -132,7 +132,7 @@ impl ScaleSetCache {
         self.lock().remove(&group.into());
     }
 
-    /// Drops all scale sets but these.
+    /// Drops all scale sets except these.
     pub(super) fn retain(&self, names: &HashSet<ScaleSetKey>) {
         self.lock().retain(|name, _| names.contains(name));
     }

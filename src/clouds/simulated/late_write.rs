@@ -26,7 +26,7 @@ pub(super) enum LateWrite {
 }
 
 impl World {
-    /// Lets a write take effect later, whether or not its client still waits.
+    /// Schedules a write to take effect later, whether or not its client still waits.
     pub(super) fn write_late(&mut self, due: Duration, write: LateWrite) {
         self.generations += 1;
         self.late_writes.insert((due, self.generations), write);

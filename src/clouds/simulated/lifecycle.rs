@@ -234,7 +234,7 @@ impl Group {
     }
 }
 
-/// A number of instances, in words.
+/// A number of instances, as text.
 pub(super) fn instances(count: u32) -> String {
     if count == 1 { "1 instance".to_owned() } else { format!("{count} instances") }
 }

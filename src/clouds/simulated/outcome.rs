@@ -95,7 +95,8 @@ pub enum DeleteOutcome {
     Refused(PlannedFailure),
 }
 
-/// Outcomes, and the launches or deletions that have them. The first match decides; without a match all is fine.
+/// Outcomes, and the launches or deletions that have them. The first match decides. Without a match, all launches and deletions
+/// succeed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OutcomeRules<T>(pub(super) Vec<(Pick, T)>);
 

@@ -216,7 +216,7 @@ impl GroupPlan {
         self
     }
 
-    /// With an eviction after each such span.
+    /// With an eviction after each interval of this span.
     pub fn evicted_every(mut self, span: Span) -> Self {
         self.evictions = Some(span);
         self

@@ -34,7 +34,7 @@ pub struct World {
     /// How many of the latest events have not been taken yet.
     unsent: usize,
     kills: Vec<Killed>,
-    /// Writes that take effect later, by when they do.
+    /// Writes that take effect later, by the time of their effect.
     pub(super) late_writes: BTreeMap<(Duration, u64), LateWrite>,
     pub(super) past_readings: PastReadings,
 }

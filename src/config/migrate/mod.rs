@@ -167,7 +167,7 @@ impl fmt::Display for Migration {
             Provider::Azure => ("# The role for the identity of Headcount", AZURE_ROLE),
         };
         writeln!(formatter, "{}\n{}", permissions.0, permissions.1)?;
-        writeln!(formatter, "# To know, and what has no counterpart")?;
+        writeln!(formatter, "# Notes")?;
         for note in &self.notes {
             writeln!(formatter, "- {note}")?;
         }

@@ -98,7 +98,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Who signs in, as text.
+    /// The identity that signs in, for people.
     pub fn description(&self) -> String {
         let or = |id: &Option<String>, otherwise: &str| id.clone().unwrap_or_else(|| otherwise.to_owned());
         match self {
@@ -108,9 +108,8 @@ impl Credential {
             Self::ClientCertificate { tenant_id, client_id, .. } => {
                 format!("application {client_id} of tenant {tenant_id}, with a certificate")
             }
-            Self::ManagedIdentity { user_assigned } => {
-                format!("managed identity {}", or(user_assigned, "of the system"))
-            }
+            Self::ManagedIdentity { user_assigned: Some(id) } => format!("managed identity {id}"),
+            Self::ManagedIdentity { user_assigned: None } => "system-assigned managed identity".to_owned(),
             Self::WorkloadIdentity { client_id, .. } => {
                 format!("workload identity {}", or(client_id, "of AZURE_CLIENT_ID"))
             }

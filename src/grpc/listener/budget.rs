@@ -1,4 +1,4 @@
-//! How many bytes the clients of this port may make the process hold.
+//! The limit on the bytes that the clients of this port make the process hold.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,7 +46,7 @@ impl Account {
         Arc::new(Self { budget: Arc::clone(budget), held: Mutex::new(0) })
     }
 
-    /// Holds so many bytes; `None` if there is no room for them.
+    /// Reserves this many bytes; `None` if there is no room for them.
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let after = held.checked_add(bytes).filter(|after| *after <= CONNECTION_BYTES_MAX)?;

@@ -31,11 +31,11 @@ pub(super) enum Standing {
 pub(crate) struct ClientState {
     address: Option<SocketAddr>,
     accepted: Instant,
-    /// What it sends; `None` until the TLS handshake is done.
+    /// The frames that it sends; `None` until the TLS handshake is done.
     frames: Mutex<Option<FrameWatch>>,
     requests: Arc<Account>,
     responses: Arc<Account>,
-    /// When a response was last read or, where none was unread before, written.
+    /// When the client last read part of a response, or when a response was written while none was unread.
     responses_moved: Mutex<Instant>,
     calls: AtomicUsize,
     served: Mutex<Option<Instant>>,
@@ -72,7 +72,7 @@ impl ClientState {
         })
     }
 
-    /// Where it called from.
+    /// The address that it connected from.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -151,7 +151,7 @@ impl ClientState {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Waits until the connection is to end at once.
+    /// Waits until the connection must end at once.
     pub(super) async fn closed(&self) {
         while !self.is_closed.load(Ordering::Relaxed) {
             self.closing.notified().await;

@@ -55,7 +55,7 @@ pub(super) async fn respond(
     }))
 }
 
-/// Holds a whole response until the client has read it. It counts from now on, and not only when the client makes room for it.
+/// Holds a whole response until the client has read it. It counts from now on, not only once the client makes room for it.
 async fn held(port: &Port, client: &Arc<ClientState>, response: Response<Body>) -> Response<Body> {
     let (head, body) = response.into_parts();
     let Ok(whole) = body.collect().await else {
@@ -72,7 +72,7 @@ async fn held(port: &Port, client: &Arc<ClientState>, response: Response<Body>) 
     Response::from_parts(head, Body::new(body))
 }
 
-/// Makes room for a response, if need be at the expense of the client that has left the most unread.
+/// Makes room for a response. If necessary, closes the connection of the client with the most unread bytes.
 async fn room_for(port: &Port, client: &Arc<ClientState>, bytes: usize) -> Option<Unread> {
     loop {
         let freed = port.responses.freed();
@@ -86,7 +86,7 @@ async fn room_for(port: &Port, client: &Arc<ClientState>, bytes: usize) -> Optio
     }
 }
 
-/// Bytes that count as unread until the HTTP library drops them.
+/// The bytes of a response, which count as unread until the HTTP library drops them.
 struct Held {
     bytes: Bytes,
     _unread: Unread,
@@ -102,9 +102,9 @@ impl AsRef<[u8]> for Held {
 struct RequestBody {
     body: Incoming,
     client: Arc<ClientState>,
-    /// Whether nothing is handed on before everything has arrived. tonic reserves the length that a message announces, up to
-    /// 16 MiB, with the first bytes of it. Thousands of messages that never end would leave such holes all over the heap, and the
-    /// allocator keeps what was touched of them: 440 MiB within a minute.
+    /// Whether the whole body must arrive before any of it is passed on. tonic reserves the length that a message announces, up to 16
+    /// MiB, with the first bytes of it. Thousands of messages that never end would fragment the heap, and the allocator keeps the
+    /// touched parts: 440 MiB within a minute.
     is_held_back: bool,
     frames: VecDeque<Frame<Bytes>>,
     held: Vec<Charge>,

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whatever_is_begun_has_to_be_finished_in_time() {
+    async fn what_a_client_begins_must_be_finished_in_time() {
         let settings = frame(4, 0, &[]);
         let open_headers = frame(HEADERS, 0, b"abc");
         let closed = frame(CONTINUATION, END_HEADERS, b"def");
@@ -187,7 +187,7 @@ mod tests {
 
         /// How the bytes are split into packets changes nothing.
         #[test]
-        fn packets_do_not_matter(bytes in vec(any::<u8>(), 0..300), sizes in vec(1..40_usize, 1..60), whole in any::<bool>()) {
+        fn the_split_into_packets_does_not_matter(bytes in vec(any::<u8>(), 0..300), sizes in vec(1..40_usize, 1..60), whole in any::<bool>()) {
             let bytes = if whole { [PREFACE.to_vec(), bytes].concat() } else { bytes };
             let now = tokio::runtime::Runtime::new().expect("a runtime").block_on(async { Instant::now() });
             let (mut at_once, mut split) = (FrameWatch::new(now), FrameWatch::new(now));

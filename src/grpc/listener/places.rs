@@ -61,7 +61,7 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).spare_one()
     }
 
-    /// Closes the connection that has left the most bytes of responses unread, if those are more than so many.
+    /// Closes the connection with the most unread bytes of responses, if it has more than this many.
     pub(super) fn spare_slowest_reader(&self, more_than: usize) -> bool {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let slowest = taken.clients.iter().map(|(id, client)| (client.unread(), *id)).max();

@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixSocket};
 /// The most connections that wait to be accepted.
 const BACKLOG: u32 = 128;
 
-/// The file of a Unix socket, while it is this process's.
+/// The file of a Unix socket that this process created.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -65,7 +65,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The file may be another process's by now.
+        // Another process may have replaced the file.
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
             let _nothing_else_can_be_done = fs::remove_file(&self.path);
         }

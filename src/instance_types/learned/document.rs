@@ -17,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 900 * 1024;
 /// Why a text cannot be used.
 #[derive(Debug, Error)]
 pub enum LearnedError {
-    /// It does not have the format.
+    /// It is not in this format.
     #[error("it cannot be understood: {0}")]
     Malformed(#[from] serde_json::Error),
     /// It was written by another release.

@@ -15,7 +15,7 @@ fn good() -> Value {
     json!({"form": 1, "entries": [entry("us/web", "a"), entry("us/gpu", "b")]})
 }
 
-/// What is read once is written so that it is read the same again.
+/// A text that was read is written so that it reads the same again.
 fn is_stable(text: &str) -> bool {
     let Ok(mut read) = Learned::parse(text) else { return true };
     let written = read.to_text();
@@ -23,7 +23,7 @@ fn is_stable(text: &str) -> bool {
 }
 
 #[test]
-fn what_is_spoiled_below_was_good() {
+fn the_text_that_the_tests_below_damage_is_valid() {
     assert_eq!(Learned::parse(&good().to_string()).expect("good").len(), 2);
 }
 
@@ -31,17 +31,17 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_json_is_read_or_refused(text in any_json()) {
+    fn any_json_is_read_or_rejected(text in any_json()) {
         prop_assert!(is_stable(&text.to_string()));
     }
 
     #[test]
-    fn a_text_with_other_values_is_read_or_refused(text in spoiled(good())) {
+    fn a_text_with_other_values_is_read_or_rejected(text in spoiled(good())) {
         prop_assert!(is_stable(&text.to_string()), "{}", text);
     }
 
     #[test]
-    fn a_text_with_slips_is_read_or_refused(written in slipped(good().to_string())) {
+    fn a_damaged_text_is_read_or_rejected(written in slipped(good().to_string())) {
         prop_assert!(is_stable(&String::from_utf8_lossy(&written.0)));
     }
 }

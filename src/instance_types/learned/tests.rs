@@ -70,7 +70,7 @@ fn the_lowest_figure_wins_and_keeps_its_node() {
 }
 
 #[test]
-fn a_minimum_that_no_node_shows_any_more_is_forgotten_only_while_there_are_nodes() {
+fn a_minimum_that_no_node_reports_is_forgotten_only_while_there_are_nodes() {
     let mut learned = Learned::default();
     see(&mut learned, &[mk_node("low", "7000000Ki")], "2026-01-01");
     see(&mut learned, &[mk_node("high", "7900000Ki")], "2026-01-31");
@@ -82,7 +82,7 @@ fn a_minimum_that_no_node_shows_any_more_is_forgotten_only_while_there_are_nodes
 }
 
 #[test]
-fn the_image_of_the_newest_node_is_served_though_an_older_one_is_seen_later() {
+fn the_image_of_the_newest_node_is_served_even_if_an_older_one_reports_later() {
     let mut learned = Learned::default();
     let old = MkNode { image: "AL2", ..mk_node("old", "7900000Ki") };
     let new = MkNode { created: "2026-11-02T00:00:00Z", ..mk_node("new", "7700000Ki") };
@@ -114,7 +114,7 @@ fn devices_are_learned_once_all_of_them_are_healthy_and_are_not_unlearned_while_
 }
 
 #[test]
-fn what_some_nodes_lack_is_not_promised() {
+fn a_resource_that_some_nodes_lack_is_not_promised() {
     let mut learned = Learned::default();
     let pages = MkNode { more: vec![("hugepages-2Mi", "1Gi")], ..mk_node("a", "7900000Ki") };
     see(&mut learned, &[pages, mk_node("b", "7900000Ki")], "2026-11-01");
@@ -122,7 +122,7 @@ fn what_some_nodes_lack_is_not_promised() {
 }
 
 #[test]
-fn a_node_that_does_not_say_enough_is_no_sighting() {
+fn an_incomplete_node_is_not_learned_from() {
     for broken in [
         mk_node("a", "0"),
         mk_node("a", "lots"),
@@ -135,7 +135,7 @@ fn a_node_that_does_not_say_enough_is_no_sighting() {
 }
 
 #[test]
-fn what_is_written_is_read_again_as_it_was() {
+fn a_written_text_is_read_again_unchanged() {
     let mut learned = Learned::default();
     let gpu = MkNode { more: vec![("nvidia.com/gpu", "1"), ("hugepages-2Mi", "1Gi")], ..mk_node("a", "8037167104") };
     see(&mut learned, &[gpu, MkNode { image: "Bottlerocket \"1\"", ..mk_node("b", "7800000Ki") }], "2026-11-01");
@@ -144,7 +144,7 @@ fn what_is_written_is_read_again_as_it_was() {
 }
 
 #[test]
-fn a_text_that_is_none_of_ours_is_an_error_and_a_broken_entry_costs_only_itself() {
+fn a_foreign_text_is_an_error_and_a_broken_entry_is_skipped() {
     let mut learned = Learned::default();
     see(&mut learned, &[mk_node("a", "7900000Ki")], "2026-11-01");
     let text = learned.to_text();
@@ -181,7 +181,7 @@ fn crowd(groups: usize, images: usize) -> Vec<NodeReport> {
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_fits_into_a_config_map() {
+fn learned_figures_are_bounded_and_fit_into_a_config_map() {
     let mut learned = Learned::default();
     learned.see(&crowd(2, 9), day("2026-10-01"));
     assert_eq!(learned.len(), 2 * IMAGES_MAX);
@@ -193,7 +193,7 @@ fn what_is_remembered_is_bounded_and_fits_into_a_config_map() {
 }
 
 #[test]
-fn what_two_remember_comes_together_as_the_lower_of_both() {
+fn the_figures_of_two_replicas_merge_into_the_lower_ones() {
     let (mut one, mut other) = (Learned::default(), Learned::default());
     see(&mut one, &[mk_node("a", "7900000Ki")], "2026-11-01");
     let old = MkNode { image: "AL2", created: "2026-10-01T00:00:00Z", ..mk_node("c", "1Gi") };

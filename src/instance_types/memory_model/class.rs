@@ -4,8 +4,8 @@ use super::Host;
 use crate::cloud::{Architecture, Family};
 
 const MIB: u64 = 1024;
-/// Machines up to this size reach all memory without bounce buffers, and set none aside for crash dumps (RHEL's
-/// `crashkernel=auto` starts at 2 GiB): a t3.small keeps 92 MiB, a t3.medium of the same image 210.
+/// Machines up to this size reach all memory without bounce buffers, and set none aside for crash dumps (RHEL's `crashkernel=auto`
+/// starts at 2 GiB): a t3.small keeps 92 MiB, a t3.medium with the same image keeps 210 MiB.
 const SMALL_KIB: u64 = 2048 * MIB;
 /// The kernel's bounce buffers.
 const BOUNCE_KIB: u64 = 64 * MIB;
@@ -25,7 +25,7 @@ pub(super) struct Class {
     /// In hundredths of a percent of nominal memory.
     share: u64,
     fixed_mib: u64,
-    /// Whether images with a crash kernel were seen on such instances.
+    /// Whether images with a crash kernel are known to run on such instances.
     crash_kernel: bool,
     architecture: Architecture,
     /// Whether a type belongs to the class, by the parts of its family's name: letters, generation, suffix.
@@ -34,11 +34,11 @@ pub(super) struct Class {
 
 use Architecture::{Amd64, Arm64};
 
-/// Each comment says how many nodes of the class were seen, their sizes, and the least, median and greatest difference of the
-/// estimate to the capacity they report, in percent of that; docs/templates.md has each node.
+/// Each comment has the number of known nodes of the class, their sizes, and the lowest, median and highest difference between the
+/// estimate and the capacity that they report, in percent of that capacity. docs/templates.md lists each node.
 ///
-/// A type in no class is estimated by the class that would keep most. This is on purpose for generations from 8 on: no node of
-/// them was seen.
+/// A type in no class is estimated by the class that keeps the most. This is intended for generations from 8 on, of which no node is
+/// known.
 const AWS: [Class; 7] = [
     // 27 nodes, 2 to 64 GiB: -6.2/-0.7/+0.3. Above: CentOS and RHEL.
     // Lowest: c4.large, whose 3.75 GiB need no bounce buffers.

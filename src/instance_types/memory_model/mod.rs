@@ -6,8 +6,8 @@
 //!   keep another 1 to 2 %, Xen and Azure hosts next to nothing;
 //! - a fixed part: the kernel itself and the firmware's tables;
 //! - above 2 GiB, 64 MiB through which devices reach the memory that lies beyond their addresses (the kernel's `swiotlb`);
-//! - above 2 GiB, on classes of machines where such images were seen, the memory that RHEL's and CentOS's kernels set aside
-//!   for a crash dump (`crashkernel=auto`, 160 MiB).
+//! - above 2 GiB, for classes of instance types that are known to run such images, the memory that the kernels of RHEL and CentOS set
+//! aside for a crash dump (`crashkernel=auto`, 160 MiB).
 //!
 //! How much depends on the class of instance type (`class.rs`). The classes are upper bounds, fitted to 222 nodes whose kubelets'
 //! reports are public. An estimate may be too low but never too high: a template that promises more than the node has makes the
@@ -28,7 +28,7 @@ use crate::cloud::{Architecture, Family, OperatingSystem};
 /// Windows reports the memory as sold. Of two nodes on Azure, one reported 0.4 MiB less.
 const WINDOWS_KIB: u64 = 1024;
 
-/// What decides how much of its memory a node keeps from its kubelet.
+/// The properties that decide how much of its memory a node's kubelet does not see.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'a> {
     /// Its cloud.
@@ -55,7 +55,7 @@ pub fn class_name(host: &Host<'_>) -> Option<&'static str> {
 /// The least capacity that a kubelet will report, in whole KiB, if the cloud sells `nominal` bytes.
 pub fn reported(host: &Host<'_>, nominal: Quantity) -> Quantity {
     if let Some(overhead) = host.overhead {
-        // Karpenter knows this deduction for AWS alone.
+        // Karpenter has this deduction for AWS only.
         let graviton = host.family == Family::Aws && host.architecture == Some(Architecture::Arm64);
         return overhead.left_of(nominal, graviton);
     }
@@ -64,7 +64,7 @@ pub fn reported(host: &Host<'_>, nominal: Quantity) -> Quantity {
     Quantity::bytes(nominal_kib.saturating_sub(kept_kib) * 1024)
 }
 
-/// Whether the kubelet reports all of the memory: Windows on Azure does. No such node was seen on AWS.
+/// Whether the kubelet reports all of the memory, as on Windows on Azure. No such node on AWS is known.
 fn reports_all(host: &Host<'_>) -> bool {
     host.family == Family::Azure && host.operating_system == OperatingSystem::Windows
 }

@@ -23,7 +23,7 @@ pub struct Overhead {
 /// Why a text is not an [`Overhead`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OverheadError {
-    /// Not of the form, or too fine.
+    /// Not a percentage, or one with too many decimal places.
     #[error("{0:?} is not a percentage; write a number with a percent sign, such as 7.5%")]
     Malformed(String),
     /// No memory would be left.

@@ -30,7 +30,7 @@ const TYPES: [(Family, &str); 11] = [
 ];
 
 #[test]
-fn a_type_is_of_its_generations_class() {
+fn a_type_is_in_the_class_of_its_generation() {
     for (type_name, expected) in [
         ("t2.micro", Some("Xen")),
         ("r4.16xlarge", Some("Xen")),
@@ -107,7 +107,7 @@ fn a_node_keeps_some_of_its_memory_and_not_too_much() {
 }
 
 #[test]
-fn an_unknown_type_is_taken_for_the_one_that_keeps_most() {
+fn an_unknown_type_is_estimated_as_the_one_that_keeps_the_most() {
     for (unknown_family, unknown) in [(Family::Aws, "x9.large"), (Family::Azure, "Standard_X2_v9")] {
         assert_eq!(class_of(unknown_family, unknown), None);
         for (family, type_name) in TYPES.into_iter().filter(|(family, _)| *family == unknown_family) {
@@ -133,13 +133,13 @@ fn classes_have_names_of_their_own() {
 fn windows_reports_what_is_sold_on_azure() {
     let windows = |family| Host { operating_system: OperatingSystem::Windows, ..host(family, "Standard_NC4as_T4_v3") };
     assert_eq!(left_mib(&windows(Family::Azure), 28 * 1024), 28 * 1024 - 1);
-    // Nothing was seen of it on AWS.
+    // No such node on AWS is known.
     let careful = host(Family::Aws, "unknown");
     assert_eq!(left_mib(&windows(Family::Aws), 32768), left_mib(&careful, 32768));
 }
 
 #[test]
-fn an_overhead_that_is_given_replaces_the_estimate() {
+fn a_configured_overhead_replaces_the_estimate() {
     let given = |type_name, architecture| Host {
         overhead: Some("7.5%".parse().unwrap()),
         architecture: Some(architecture),

@@ -30,7 +30,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn whatever_is_read_is_printed_as_it_is_read(text in pieces(&PIECES)) {
+    fn a_quantity_that_was_read_is_printed_so_that_it_reads_the_same(text in pieces(&PIECES)) {
         if let Ok(quantity) = text.parse::<Quantity>() {
             let printed = quantity.to_string();
             prop_assert_eq!(printed.parse::<Quantity>(), Ok(quantity), "{} printed as {}", text, printed);
@@ -39,7 +39,7 @@ proptest! {
     }
 
     #[test]
-    fn a_refusal_is_short_however_long_the_text(text in "[0-9.eEKi]{0,300}") {
+    fn an_error_is_short_even_if_the_text_is_long(text in "[0-9.eEKi]{0,300}") {
         if let Err(error) = text.parse::<Quantity>() {
             prop_assert!(error.to_string().len() < LENGTH_MAX + 120, "{}", error);
         }
@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_added_can_be_taken_away(one in any_quantity(), other in any_quantity()) {
+    fn what_is_added_can_be_subtracted(one in any_quantity(), other in any_quantity()) {
         prop_assert!(!one.less(other).is_negative());
         let positive = |quantity: Quantity| quantity.less(Quantity::ZERO);
         let (one, other) = (positive(one), positive(other));

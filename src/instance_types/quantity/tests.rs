@@ -44,7 +44,7 @@ fn quantities_are_written_as_kubernetes_writes_them() {
 }
 
 #[test]
-fn what_is_no_quantity_is_refused() {
+fn a_text_that_is_not_a_quantity_is_rejected() {
     for text in ["", "GG", "1 Gi", "1gi", "1Kib", "1.2.3", ".", "1e", "1e+", "1e1000", "--1", "+-1", "1_000", "0x10"] {
         assert!(matches!(text.parse::<Quantity>(), Err(QuantityError::Malformed(_))), "{text}");
     }
@@ -58,7 +58,7 @@ fn what_is_no_quantity_is_refused() {
 }
 
 #[test]
-fn arithmetic_keeps_the_way_of_writing_and_never_goes_below_nothing() {
+fn arithmetic_keeps_the_suffix_style_and_never_goes_below_zero() {
     let parse = |text: &str| text.parse::<Quantity>().unwrap();
     assert_eq!(parse("2").less(parse("70m")).to_string(), "1930m");
     assert_eq!(parse("8Gi").less(parse("574Mi")).to_string(), "7618Mi");

@@ -11,7 +11,7 @@ const GOOD: &str = "# ours\naws:\n  m5.large: {cpu: \"2\", nominalMemory: 8Gi, a
 const PIECES: [&str; 16] =
     ["aws:", "azure:", "\n", "\n  ", "m5.large", ": ", "{", "}", "[", "cpu", "memory", "8Gi", "-1", "&a ", "*a", "'"];
 
-/// A refusal names a place in the text and is short.
+/// An error names a place in the text and is short.
 fn is_fair(text: &str, error: &TableError) -> bool {
     let lines = text.lines().count() as u64 + 1;
     error.line <= lines && error.to_string().len() < 400 + text.len()
@@ -35,7 +35,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_text_is_a_table_or_is_told_what_is_wrong(text in pieces(&PIECES)) {
+    fn any_text_is_a_table_or_an_error_that_says_what_is_wrong(text in pieces(&PIECES)) {
         if let Err(error) = Table::parse(&text, "mine.yaml") {
             prop_assert!(is_fair(&text, &error), "{}", error);
         }
@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(costly())]
 
     #[test]
-    fn a_table_with_slips_is_a_table_or_is_told_what_is_wrong(Written(bytes) in slipped(GOOD)) {
+    fn a_damaged_table_is_a_table_or_an_error_that_says_what_is_wrong(Written(bytes) in slipped(GOOD)) {
         let text = String::from_utf8_lossy(&bytes);
         match Table::parse(&text, "mine.yaml") {
             Err(error) => prop_assert!(is_fair(&text, &error), "{}", error),

@@ -116,7 +116,7 @@ fn another_group_of_the_same_type_learns_nothing_from_it() {
 }
 
 #[test]
-fn tags_overrides_and_tables_win_over_what_was_seen() {
+fn tags_overrides_and_tables_win_over_learned_figures() {
     let mut group = mk_group();
     group.tables = vec![Table::parse("aws: {g4dn.xlarge: {memory: 15Gi, nvidia.com/gpu: 2}}", "t.yaml").unwrap()];
     group.assert("capacity.memory", "15Gi", "user table t.yaml");
@@ -126,13 +126,13 @@ fn tags_overrides_and_tables_win_over_what_was_seen() {
     group.assert("capacity.memory", "14Gi", "group override");
     group.hints.resources = pairs(&[("memory", "13Gi")]);
     group.assert("capacity.memory", "13Gi", "tag");
-    // What the node was seen to keep is kept of that.
+    // The learned reserve is subtracted from that.
     let kept = 16_157_768 - 15_000_000;
     group.assert("allocatable.memory", &format!("{}Ki", 13 * 1024 * 1024 - kept), SEEN);
 }
 
 #[test]
-fn reserves_that_the_configuration_says_count_alone() {
+fn learned_reserves_are_not_used_if_the_configuration_sets_any() {
     let mut group = mk_group();
     group.overrides.reserved.system_reserved = [("memory".to_owned(), "1Gi".parse().unwrap())].into();
     let (_, provenance) = group.get("allocatable.memory");
@@ -145,20 +145,20 @@ fn reserves_that_the_configuration_says_count_alone() {
 }
 
 #[test]
-fn huge_pages_are_taken_off_memory_once() {
+fn huge_pages_are_subtracted_from_memory_once() {
     let group = mk_group().show("hugepages-2Mi", "1Gi", "1Gi").show("memory", "16157768Ki", "14000000Ki");
     group.assert("allocatable.memory", "14000000Ki", SEEN);
     group.assert("capacity.hugepages-2Mi", "1Gi", SEEN);
 }
 
 #[test]
-fn a_node_that_keeps_nothing_is_taken_at_its_word() {
+fn a_node_without_a_reserve_is_learned_as_it_is() {
     let group = mk_group().show("cpu", "4", "4");
     group.assert("allocatable.cpu", "4", SEEN);
 }
 
 #[test]
-fn a_disk_that_has_grown_since_is_believed() {
+fn a_disk_that_has_grown_since_is_used() {
     let mut group = mk_group();
     group.launch.ephemeral_storage_bytes = Some(100 << 30);
     let (storage, provenance) = group.get("capacity.ephemeral-storage");

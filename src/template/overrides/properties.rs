@@ -9,7 +9,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_threshold_that_is_read_keeps_no_more_than_there_is(text in pieces(&PIECES), bytes in any::<u64>()) {
+    fn a_threshold_never_exceeds_the_capacity(text in pieces(&PIECES), bytes in any::<u64>()) {
         if let Ok(threshold) = text.parse::<Threshold>() {
             let kept = threshold.of(Quantity::bytes(bytes));
             if let Threshold::Share(share) = threshold {
@@ -20,7 +20,7 @@ proptest! {
     }
 
     #[test]
-    fn a_greater_share_keeps_more(one in 0..=100_u32, other in 0..=100_u32, bytes in 0..=u64::MAX / 2) {
+    fn a_greater_share_never_reserves_less(one in 0..=100_u32, other in 0..=100_u32, bytes in 0..=u64::MAX / 2) {
         let of = |percent: u32| format!("{percent}%").parse::<Threshold>().expect("a share").of(Quantity::bytes(bytes));
         prop_assert_eq!(of(100).whole(), bytes);
         prop_assert!(of(one.min(other)) <= of(one.max(other)));

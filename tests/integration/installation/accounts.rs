@@ -123,7 +123,7 @@ async fn each_azure_source_signs_in_as_its_own_application() {
     for (name, identity) in [
         ("one", "application client-1 of tenant tenant-1, with a secret"),
         ("two", "application client-2 of tenant tenant-2, with a secret"),
-        ("three", "managed identity of the system: application client-of-the-machine"),
+        ("three", "system-assigned managed identity: application client-of-the-machine"),
     ] {
         assert!(table.contains(&format!("{name} can be read; 1 group; signed in as {identity}")), "{name}: {table}");
     }

@@ -13,7 +13,7 @@ use super::Groups;
 use crate::cloud::text::shell_word;
 use crate::cloud::{AdverseSetting, AdverseSettings, CloudError};
 
-/// Most pages of policies: 10,000 policies, a few dozen for each group that an account may have by default.
+/// The most pages of policies: 10,000 policies, which is a few dozen for each group that an account may have by default.
 const PAGES_MAX: usize = 100;
 /// Instance refreshes are read group by group, this many at a time.
 const REFRESHES_AT_ONCE: usize = 4;
@@ -103,7 +103,7 @@ fn refreshed(name: &str, refresh: &InstanceRefresh) -> Option<AdverseSetting> {
             refresh.percentage_complete().unwrap_or_default()
         ),
         advice: format!(
-            "wait for its end, or stop it: aws autoscaling cancel-instance-refresh --auto-scaling-group-name {}",
+            "wait until it ends, or stop it: aws autoscaling cancel-instance-refresh --auto-scaling-group-name {}",
             shell_word(name)
         ),
     })
@@ -164,7 +164,7 @@ fn maintained(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
         group: name.into(),
         effect: format!("replaces unhealthy and old instances by itself, between {least} % and {most} % of its size"),
         advice: format!(
-            "the surplus is listed and does no harm; to end it: aws autoscaling update-auto-scaling-group \
+            "Headcount lists the surplus, and it does no harm; to end it: aws autoscaling update-auto-scaling-group \
              --auto-scaling-group-name {} --instance-maintenance-policy MinHealthyPercentage=-1,MaxHealthyPercentage=-1",
             shell_word(name)
         ),

@@ -11,7 +11,7 @@ use super::{Groups, discovery, reading};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing, NodeGroupSpec};
 use crate::clouds::listing_size::ListSize;
 
-/// Most pages of one query: 20,000 groups, which is more than an account may have.
+/// The most pages of one query: 20,000 groups, which is more than an account may have.
 const PAGES_MAX: usize = 200;
 
 impl Groups {
@@ -28,7 +28,7 @@ impl Groups {
         Ok(Listing { groups, broken, absent })
     }
 
-    /// Reads the same groups, and hands over each page as it arrives. Returns the names of configured groups that do not exist.
+    /// Reads the same groups, and passes on each page as it arrives. Returns the names of configured groups that do not exist.
     pub(in crate::clouds::aws) async fn list_pages(
         &self,
         page: &mut (dyn FnMut(Listing) + Send),
@@ -105,7 +105,7 @@ impl Groups {
         Ok(Arc::new(LaunchSettings::of(&group)))
     }
 
-    // Hands over each group once, even if several queries return it.
+    // Passes on each group once, even if several queries return it.
     async fn pages(
         &self,
         query: &GroupQuery,
@@ -120,7 +120,7 @@ impl Groups {
             size.add(described.bytes).map_err(too_long)?;
             let mut groups = described.groups;
             groups.retain(|group| {
-                // The SDK replaces a missing name by an empty one.
+                // The SDK replaces a missing name with an empty one.
                 let name = group.auto_scaling_group_name().unwrap_or_default();
                 if name.is_empty() {
                     let arn = group.auto_scaling_group_arn();

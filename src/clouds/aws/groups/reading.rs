@@ -18,7 +18,7 @@ pub(super) struct ReadingWithWarnings {
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads a group. `Err` says what is missing or invalid. Nothing is guessed in its place.
+/// Reads a group. `Err` says what is missing or invalid. It never guesses a value.
 pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Result<ReadingWithWarnings, String> {
     let name = group.auto_scaling_group_name.as_deref().ok_or("the group has no name")?;
     let mut warnings = Vec::new();

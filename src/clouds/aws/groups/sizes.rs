@@ -8,7 +8,7 @@ use crate::clouds::bounds::Bounds;
 /// The sizes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sizes {
-    /// The group's own min size, whatever the configuration says.
+    /// The group's own min size, regardless of the configuration.
     pub(super) floor: u32,
     /// The bounds in effect.
     pub(super) min: u32,

@@ -14,7 +14,7 @@ use super::ids::instance_of;
 use crate::cloud::{CloudError, Deletion, GroupReading, InstanceState, ProviderId};
 
 const OPERATION: &str = "TerminateInstanceInAutoScalingGroup";
-/// Most single terminations at a time. EC2 Auto Scaling throttles the whole account, not one group.
+/// The most single terminations at a time. EC2 Auto Scaling throttles the whole account, not one group.
 const SINGLES_AT_ONCE: usize = 8;
 /// Waits before a termination is sent again because the group was busy. The refused one had no effect.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(600)];
@@ -75,7 +75,8 @@ impl Groups {
             Err(error) => error,
         };
         if is_unknown_form(&error) {
-            tracing::info!(%group, %error, "batch termination is not available here; terminating instances one by one for 10 minutes");
+            tracing::info!(%group, %error, "AWS does not know batch termination here; terminating instances one by \
+            one for 10 minutes");
             self.no_batch_form.put((), (), UNKNOWN_FORM_TTL);
         }
         match error {

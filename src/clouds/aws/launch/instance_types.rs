@@ -19,8 +19,8 @@ const LOOKUP_PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
 const GB: u64 = 1_000_000_000;
 
 impl Launches {
-    /// Looks up instance types by name, each once for all groups that ask for it. After EC2 denied or throttled a lookup, no more
-    /// are made for a while.
+    /// Looks up instance types by name, each once for all groups that ask for it. After EC2 denied or throttled a lookup, there are
+    /// no lookups for a while.
     pub(in crate::clouds::aws) async fn instance_types_named(
         &self,
         names: &[String],

@@ -13,7 +13,7 @@ const EFA: &str = "vpc.amazonaws.com/efa";
 pub(super) struct ResolvedLaunch {
     pub(super) types: Vec<String>,
     pub(super) windows: bool,
-    /// The image or the user data makes it an EKS node.
+    /// Whether the image or the user data makes it an EKS node.
     pub(super) eks: bool,
     pub(super) ephemeral: Option<u64>,
     pub(super) joins_local_disks: bool,
@@ -22,9 +22,9 @@ pub(super) struct ResolvedLaunch {
     pub(super) efa_interfaces: u32,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
-    /// It launches spot instances.
+    /// Whether it launches spot instances.
     pub(super) is_spot: bool,
-    /// The launch template's version is `$Default` or `$Latest`.
+    /// Whether the launch template's version is `$Default` or `$Latest`.
     pub(super) is_floating: bool,
 }
 

@@ -26,9 +26,9 @@ pub(in crate::clouds::aws) struct LaunchSettings {
     /// Sorted, without duplicates.
     pub(super) zones: Vec<String>,
     pub(super) nodegroup: Option<NodegroupKey>,
-    /// The group's tags show that its nodes are EKS nodes.
+    /// Whether the group's tags show that its nodes are EKS nodes.
     pub(super) eks: bool,
-    /// The group's mixed instances policy launches spot instances only.
+    /// Whether the group's mixed instances policy launches spot instances only.
     pub(super) is_spot: bool,
     /// The labels that eksctl sets on the nodes, known from its tags on the group.
     pub(super) labels: BTreeMap<String, String>,
@@ -110,7 +110,7 @@ impl LaunchSettings {
     }
 }
 
-/// Whether the mixed instances policy leaves nothing to on-demand instances. Without these settings, everything is on demand.
+/// Whether the mixed instances policy launches no on-demand instances. Without these settings, all instances are on demand.
 pub(super) fn is_spot(group: &AutoScalingGroup) -> bool {
     let policy = group.mixed_instances_policy.as_ref().and_then(|policy| policy.instances_distribution.as_ref());
     policy.is_some_and(|policy| {

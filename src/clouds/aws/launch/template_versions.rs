@@ -1,7 +1,7 @@
 //! Reads versions of launch templates, and which numbered versions `$Default` and `$Latest` are at the moment.
 //!
 //! A numbered version cannot change, so its parameters are kept for long. `$Default` and `$Latest` can move at any time: their
-//! numbers are read again and again, for all launch templates in use with one call.
+//! numbers are read regularly, with one call for all launch templates in use.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -70,15 +70,15 @@ pub(super) struct VersionNumbers(tokio::sync::Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     known: HashMap<TemplateVersion, Known>,
-    /// The error of the last call. Callers get it until this time.
+    /// The error of the last call, which callers get until this time.
     failed: Option<(CloudError, Instant)>,
-    /// AWS refused the call, so it is not made before this time.
+    /// AWS refused the call. It is not sent again before this time.
     suspended_until: Option<Instant>,
-    /// The refusal has been logged.
+    /// Whether the refusal has been logged.
     is_logged: bool,
 }
 
-/// What `$Default` or `$Latest` of one launch template is.
+/// The state of `$Default` or `$Latest` of one launch template.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     number: i64,
@@ -110,7 +110,7 @@ impl VersionNumbers {
         Ok(state.known.get(template).map(|known| known.number))
     }
 
-    /// A read of the version itself has shown its number.
+    /// Stores the number that a read of the version itself has shown.
     async fn learn(&self, template: &TemplateVersion, number: i64) {
         let now = Instant::now();
         self.0.lock().await.known.insert(template.clone(), Known { number, read_at: now, used_at: now });
@@ -139,8 +139,8 @@ impl State {
                 });
                 Ok(())
             }
-            // One launch template that does not exist fails the call for all. Those that are read one by one are in the next call
-            // again; one that cannot be read is not.
+            // One launch template that does not exist fails the call for all. The next call includes those that can be read one by
+            // one again.
             Err(CloudError::NotFound(_)) => {
                 self.known.clear();
                 Ok(())

@@ -24,7 +24,7 @@ pub(super) struct ImageDetails {
     pub(super) virtualization: VirtualizationType,
     pub(super) windows: bool,
     pub(super) bottlerocket: bool,
-    /// It is made for EKS, so its nodes reserve resources as EKS does.
+    /// Whether it is made for EKS, so that its nodes reserve resources as EKS does.
     pub(super) eks: bool,
     pub(super) root: Option<String>,
     pub(super) volumes: Vec<Volume>,

@@ -67,7 +67,7 @@ mod tests {
         clock.note(seconds(100), sent);
         assert_eq!(clock.now(), seconds(103));
         tokio::time::advance(Duration::from_secs(5)).await;
-        assert_eq!(clock.now(), seconds(108), "it goes on");
+        assert_eq!(clock.now(), seconds(108), "the clock continues");
         clock.note(seconds(106), Instant::now());
         assert_eq!(clock.now(), seconds(107), "a quick response shows more");
         clock.note(seconds(107), Instant::now());
@@ -75,7 +75,7 @@ mod tests {
         let sent = Instant::now();
         tokio::time::advance(Duration::from_secs(20)).await;
         clock.note(seconds(107), sent);
-        assert_eq!(clock.now(), seconds(127), "the date of a slow response is no reason to turn back");
+        assert_eq!(clock.now(), seconds(127), "the date of a slow response does not set the clock back");
         clock.note(seconds(140), Instant::now());
         assert_eq!(clock.now(), seconds(140));
     }

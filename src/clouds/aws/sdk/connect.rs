@@ -33,7 +33,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit of a read with its retries. A keeper waits no longer than this for one response.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(20);
-/// Limit of one page of a listing, with its retries. Pages of large groups were seen to take 11 s, and nobody waits for one.
+/// Limit of one page of a listing, with its retries. Pages of large groups can take 11 s, and no caller waits for one.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why the clients of a source cannot be created.

@@ -1,7 +1,6 @@
-//! Credentials that can change while Headcount runs. The SDK reads the shared credentials file once and keeps what it found
-//! forever; after a Secret is rotated, AWS refuses it until a restart. Here, the whole chain is built and asked again when the
-//! files change and when AWS refuses the credentials. (The SDK reads the token files of IRSA and EKS Pod Identity each time it
-//! asks for credentials.)
+//! Credentials that can change while Headcount runs. The SDK reads the shared credentials file once and keeps what it found forever;
+//! after a Secret is rotated, AWS refuses it until a restart. This module builds the whole chain again when the files change and when
+//! AWS refuses the credentials. (The SDK reads the token files of IRSA and EKS Pod Identity each time it asks for credentials.)
 //!
 //! Credentials that expire are replaced early and in the background: no call waits for STS, and while STS refuses a token, the
 //! earlier credentials stay in use.
@@ -23,7 +22,7 @@ use crate::cloud::secrets::keep_secret;
 use crate::cloud::text::error_chain;
 use crate::config::settings::aws::Settings;
 
-/// Credentials are replaced this long before they expire. EC2 has the next ones by then, and an outage of STS may take minutes.
+/// Credentials are replaced this long before they expire. By then, EC2 has new ones, and an outage of STS can last minutes.
 const BEFORE_EXPIRY: Duration = Duration::from_secs(5 * 60);
 /// After a refusal, and before they expire, credentials are loaded at most this often: STS and the metadata service have limits of
 /// their own.
@@ -48,12 +47,13 @@ struct State {
     files: Vec<FileStamp>,
     /// When they were last asked for.
     asked: Instant,
-    /// They are being replaced in the background. One exchange at a time: STS may take longer than [`RELOAD_PAUSE`].
+    /// Whether they are being replaced in the background. There is one replacement at a time, because STS may take longer than
+    /// [`RELOAD_PAUSE`].
     is_replacing: bool,
 }
 
 impl ReloadedCredentials {
-    /// Starts with the provider of the credentials chain that these settings made.
+    /// Starts with the credential provider that these settings produced.
     pub(super) fn new(settings: Settings, provider: Option<SharedCredentialsProvider>, calls: CallMeter) -> Self {
         let state = State { provider, known: None, files: stamps(), asked: Instant::now(), is_replacing: false };
         Self(Arc::new(Shared { settings, calls, are_refused: AtomicBool::new(false), state: Mutex::new(state) }))
@@ -85,14 +85,14 @@ impl ReloadedCredentials {
         Ok(provided)
     }
 
-    /// Replaces credentials that expire soon. Where there are none, the earlier ones stay in use until they expire.
+    /// Replaces credentials that expire soon. If that fails, the earlier ones stay in use until they expire.
     async fn replace(self, provider: Option<SharedCredentialsProvider>, asked: Instant) {
         let provided = ask(provider.as_ref()).await;
         self.0.calls.credentials_renewed(provided.is_ok());
         let mut state = self.0.state.lock().await;
         state.is_replacing = false;
         match provided {
-            // Those that were loaded meanwhile are newer.
+            // If others were loaded meanwhile, those are newer.
             Ok(provided) if state.asked == asked => state.known = Some(provided),
             Ok(_) => {}
             Err(error) => tracing::warn!(
@@ -117,7 +117,7 @@ impl ReloadedCredentials {
         let _logged_and_counted = self.reload(state, files).await;
     }
 
-    /// Loads the credentials now. If there are none, the earlier ones stay in use.
+    /// Loads the credentials now. If that fails, the earlier ones stay in use.
     pub(in crate::clouds::aws) async fn renew(&self) -> Result<(), String> {
         let mut state = self.0.state.lock().await;
         self.reload(&mut state, stamps()).await
@@ -169,7 +169,7 @@ impl ProvideCredentials for SecretCredentials {
     }
 }
 
-/// Asks for credentials. Neither they nor the tokens that are exchanged for them show in any text.
+/// Asks for credentials, and redacts them and the tokens that they are exchanged for in all texts.
 async fn ask(provider: Option<&SharedCredentialsProvider>) -> Provided {
     tokens_of_the_environment().await.iter().for_each(|token| keep_secret(token));
     let provided = provider.ok_or_else(none)?.provide_credentials().await?;
@@ -234,6 +234,6 @@ mod tests {
             keys.push(key().await);
         }
         keys.dedup();
-        assert_eq!(keys, ["KEY0", "KEY1", "KEY2"], "one exchange after the other");
+        assert_eq!(keys, ["KEY0", "KEY1", "KEY2"], "one replacement after the other");
     }
 }

@@ -44,7 +44,7 @@ const DENIED: [&str; 19] = [
     "UnrecognizedClientException",
 ];
 
-/// Codes that mean that the credentials themselves are not accepted. Others may be.
+/// Codes that mean that AWS does not accept these credentials, but might accept others.
 const REFUSED_CREDENTIALS: [&str; 10] = [
     "AuthFailure",
     "ExpiredToken",
@@ -145,7 +145,7 @@ impl FailedCall {
             .or_else(|| header("x-amz-retry-after").map(Duration::from_millis))
             .map(|wait| wait.min(Duration::from_secs(300)));
         let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
-        // The SDK's words for "not sent". The cause follows them.
+        // The SDK's text for "not sent". The cause follows.
         let chain = error_chain(error);
         let chain = chain.trim_start_matches("dispatch failure: other: ");
         let status = raw.map(|raw| raw.status().as_u16());

@@ -13,7 +13,7 @@ use crate::cloud::{CallMeter, CallStatus};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// An error code stands near the beginning of a response.
+/// An error code is near the beginning of a response.
 const CODE_WITHIN: usize = 4096;
 
 /// Measures the requests of one source.

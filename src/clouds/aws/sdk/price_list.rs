@@ -15,7 +15,7 @@ use super::api::{Pricing, PricingApi};
 /// Most bytes of a page. 100 products have about 500 kB.
 const BODY_MAX: usize = 16 << 20;
 
-/// The services that Headcount calls otherwise, by the names that they have in variables and profiles.
+/// The other services that Headcount calls, by their names in variables and profiles.
 const OTHER_SERVICES: [&str; 4] = ["Auto Scaling", "EC2", "EKS", "STS"];
 
 /// The client for the prices of a region. `None` where no Price List API has them, or where calling it could send
@@ -68,7 +68,7 @@ fn endpoint_of(config: &SdkConfig, service: &str) -> Option<String> {
     config.service_config()?.load_config(key.build().ok()?)
 }
 
-/// Limits the bodies of responses. A refusal by this API, unlike others, is no reason to load the credentials again.
+/// Limits the bodies of responses. Unlike for other APIs, the credentials are not loaded again if this API refuses them.
 #[derive(Debug)]
 struct BoundedBodies;
 
@@ -117,8 +117,8 @@ mod tests {
             move |service: &str| services.contains(&service).then(|| "http://127.0.0.1:1".to_owned())
         };
         assert!(is_endpoint_chosen(&set(&[]), false), "AWS itself");
-        assert!(is_endpoint_chosen(&set(&["EC2"]), true), "one endpoint for all");
-        assert!(is_endpoint_chosen(&set(&["EC2", "Pricing"]), false), "one of its own");
+        assert!(is_endpoint_chosen(&set(&["EC2"]), true), "one endpoint for all services");
+        assert!(is_endpoint_chosen(&set(&["EC2", "Pricing"]), false), "an endpoint of its own");
         for other in OTHER_SERVICES {
             assert!(!is_endpoint_chosen(&|service| (service == other).then(String::new), false), "{other}");
         }

@@ -1,5 +1,5 @@
-//! What is checked in every response of AWS before the SDK's reading of it is believed: its size, its end, the sizes that it
-//! must contain, and its date.
+//! The checks of every response of AWS, because the SDK alone would accept too much: its size, its end, the sizes that it must
+//! contain, and its date.
 
 use std::error::Error as StdError;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// When a file was changed last, and its size. `None` where there is no such file.
+/// The last modification time of a file, and its size. `None` if there is no such file.
 pub(super) type FileStamp = Option<(SystemTime, u64)>;
 
 /// The stamps of the shared files.

@@ -1,5 +1,5 @@
-//! A look at the raw XML of responses. The SDK replaces a missing size by 0, and takes the end of the bytes for the end of the
-//! list. Its output shows neither.
+//! Reads the raw XML of responses. The SDK replaces a missing size with 0 and takes the end of the bytes for the end of the list, and
+//! its output does not show it.
 
 /// The sizes that a described group must have.
 const SIZES: [&[u8]; 3] = [b"MinSize", b"MaxSize", b"DesiredCapacity"];
@@ -125,7 +125,7 @@ mod tests {
         #![proptest_config(crate::properties::config())]
 
         #[test]
-        fn any_text_can_be_looked_at(text in crate::properties::pieces(&["<", ">", "/", "?", "member", "MinSize", " ", "R"])) {
+        fn any_text_can_be_read(text in crate::properties::pieces(&["<", ">", "/", "?", "member", "MinSize", " ", "R"])) {
             let _complete = is_complete(text.as_bytes());
             let _sizes = sizes_found(text.as_bytes());
         }

@@ -38,7 +38,7 @@ async fn the_whole_catalog_is_read_page_by_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_type_is_looked_up_once_and_none_while_ec2_denies_it() {
+async fn each_type_is_looked_up_once_and_not_while_ec2_denies_it() {
     let fake = Fake::with(Vec::new());
     fake.state(|state| state.types = vec!["a.large".into()]);
     let aws = fake.aws(Settings::default());

@@ -55,7 +55,7 @@ fn shown(list: &PriceList) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_page_is_read_and_what_is_no_price_of_linux_per_hour_is_left_out() {
+async fn every_page_is_read_and_only_hourly_prices_of_linux_are_kept() {
     let list = fake().aws(Settings::default()).price_list("us-east-1", PriceExtent::All).await;
     assert_eq!(shown(&list), ["m5.large  0.096", "t3.nano  0.0052", "m5.metal  4.608", "m5.large us-east-1a 0.03"]);
     assert!(list.problems.is_empty());
@@ -73,7 +73,7 @@ async fn on_demand_and_spot_prices_fail_independently() {
 }
 
 #[tokio::test]
-async fn lists_without_end_are_given_up_and_a_sample_is_one_page() {
+async fn endless_lists_are_abandoned_and_a_sample_is_one_page() {
     let fake = fake();
     fake.state(|state| {
         state.page = 1;

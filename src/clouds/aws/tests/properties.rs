@@ -70,7 +70,7 @@ async fn a_missing_size_is_an_error_of_its_group_and_an_early_end_one_of_the_pag
         body(&GROUPS.replace(missing, ""));
         let listing = aws.list().await.expect("the others can be read");
         assert_eq!((listing.groups.len(), &listing.broken[..]), (0, &[("asg".into(), complaint.to_owned())][..]));
-        assert!(aws.observe(&"asg".into()).await.is_err(), "the SDK's 0 is not believed");
+        assert!(aws.observe(&"asg".into()).await.is_err(), "the SDK's 0 is not used");
     }
     let end = GROUPS.find("<Tags>").expect("there are tags");
     for early in [&GROUPS[..end], &GROUPS[..GROUPS.len() - 5]] {
@@ -93,7 +93,7 @@ fn a_malformed_listing_is_an_error_or_groups_with_ordered_bounds() {
     });
     let listing = || runtime.block_on(aws.list());
 
-    assert_eq!(listing().expect("as it should be").groups.len(), 1);
+    assert_eq!(listing().expect("a valid listing").groups.len(), 1);
 
     let bodies = prop_oneof![
         4 => slipped(GROUPS).prop_map(|body| (StatusCode::OK, body)),

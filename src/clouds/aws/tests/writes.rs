@@ -97,7 +97,7 @@ async fn a_batch_with_an_unknown_outcome_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn of_terminations_after_a_lost_response_only_those_that_were_sent_are_in_doubt() {
+async fn after_a_lost_response_only_the_terminations_that_were_sent_are_in_doubt() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 150])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;

@@ -67,7 +67,7 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     /// `autoscalesettings` LIST of the resource group (Azure Monitor), all pages.
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError>;
 
-    /// The pacing of machine lists that no write waits for.
+    /// How machine lists that no write waits for are spread over time.
     fn pace(&self) -> Option<&Pace> {
         None
     }

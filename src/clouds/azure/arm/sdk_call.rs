@@ -1,11 +1,11 @@
 //! Sends one call of azure_mgmt_compute through [`ArmClient`].
 //!
-//! The crate only builds requests. It is kept from everything else:
+//! The crate only builds requests. Headcount does everything else, for these reasons:
 //!
 //! - It never sees a token. azure_core 0.21 writes the Authorization header into its debug log (`Headers`' Debug redacts
 //!   all headers but that one), and its paging hands the token to whatever host a `nextLink` names. It gets an empty
 //!   credential; [`ArmClient`] adds the token last, and only for the endpoint.
-//! - It never sees an item. Its models refuse a whole page for one date that cannot be parsed. Pages are kept here as
+//! - It never sees an item. Its models reject a whole page because of one date that cannot be parsed. Pages are kept here as
 //!   received, and the crate gets emptied pages to follow their links.
 //! - It never sends a write twice. Its long-running operations send the write again to poll it; the second request is
 //!   refused here.
@@ -41,7 +41,7 @@ pub(super) struct SdkCall {
     responses: Mutex<Vec<HttpResponse>>,
 }
 
-/// Carries our own errors through the crate.
+/// Wraps our own errors, so that they pass through the crate.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct WrappedError(CloudError);

@@ -19,7 +19,7 @@ use crate::config::settings::azure::{AzureCloud, Credential};
 /// Overrides the address of the sign-in service; the workload identity webhook sets it.
 const AUTHORITY_HOST: &str = "AZURE_AUTHORITY_HOST";
 
-/// What App Service and Arc want to see in requests for tokens.
+/// The header that App Service and Arc require in requests for tokens.
 const IDENTITY_HEADER: &str = "IDENTITY_HEADER";
 
 /// Retries are safe: a token request changes nothing. The metadata service returns 429 and 5xx from time to time.

@@ -133,7 +133,7 @@ impl Transport {
         self.exchange_up_to(request, limit, BODY_BYTES_MAX).await
     }
 
-    /// The same for responses of at most so many bytes.
+    /// The same, for responses of at most `bytes` bytes.
     pub(in crate::clouds::azure) async fn exchange_up_to(
         &self,
         request: Request<Full<Bytes>>,

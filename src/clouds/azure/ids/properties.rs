@@ -20,7 +20,7 @@ const PIECES: [&str; 14] = [
     "ä",
 ];
 
-/// The form, with its parts in order but perhaps empty, strange or missing.
+/// The form of an ID, whose parts are in order but may be empty, odd or missing.
 fn nearly() -> impl Strategy<Value = String> {
     let part = || prop_oneof![4 => "[a-zA-Z0-9_-]{1,8}", 1 => Just(String::new()), 1 => "\\PC{0,4}"];
     (part(), part(), part(), part(), any::<bool>()).prop_map(|(subscription, group, set, machine, flexible)| {
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn an_id_is_made_once(text in prop_oneof![pieces(&PIECES), nearly()]) {
+    fn making_an_id_of_an_id_changes_nothing(text in prop_oneof![pieces(&PIECES), nearly()]) {
         let arm = text.strip_prefix(SCHEME).unwrap_or(&text);
         let once = provider_id(arm);
         prop_assert_eq!(once.as_str().to_ascii_lowercase(), format!("{SCHEME}{arm}").to_ascii_lowercase());
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn a_machine_and_its_id_lead_to_each_other(set in "[a-z0-9-]{1,30}", machine in "[0-9]{1,6}") {
+    fn a_machine_and_its_id_convert_to_each_other(set in "[a-z0-9-]{1,30}", machine in "[0-9]{1,6}") {
         let start = "/subscriptions/S-1/resourceGroups/mc_group/providers/Microsoft.Compute";
         let uniform = provider_id(&format!("{start}/virtualMachineScaleSets/{set}/virtualMachines/{machine}"));
         let flexible = provider_id(&format!("{start}/virtualMachines/{set}"));

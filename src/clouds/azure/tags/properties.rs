@@ -13,7 +13,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn tags_say_what_they_hold_or_are_remarked_on(tags in btree_map(pieces(&KEY), pieces(&VALUE), 0..20)) {
+    fn tags_become_settings_or_remarks(tags in btree_map(pieces(&KEY), pieces(&VALUE), 0..20)) {
         let mut remarks = Vec::new();
         let hints = hints(&tags, &mut remarks);
         let said = hints.labels.len() + hints.resources.len() + hints.options.len();
@@ -26,7 +26,7 @@ proptest! {
     }
 
     #[test]
-    fn the_case_of_a_tags_name_makes_no_difference_but_to_the_name_it_holds(
+    fn the_case_of_a_tags_name_only_changes_the_name_in_it(
         name in "[a-z.-]{1,20}",
         value in "[a-z0-9]{0,10}",
     ) {
@@ -41,7 +41,7 @@ proptest! {
     }
 
     #[test]
-    fn a_taint_is_read_as_it_was_written(value in "([a-zA-Z0-9]([a-zA-Z0-9._-]{0,20}[a-zA-Z0-9])?)?") {
+    fn a_written_taint_is_read_back_unchanged(value in "([a-zA-Z0-9]([a-zA-Z0-9._-]{0,20}[a-zA-Z0-9])?)?") {
         let tags = BTreeMap::from([(format!("{NODE_TEMPLATE}taint_gpu"), format!("{value}:NoExecute"))]);
         let mut remarks = Vec::new();
         let taint = Taint { key: "gpu".to_owned(), value, effect: TaintEffect::NoExecute };

@@ -75,7 +75,7 @@ proptest! {
                 prop_assert_eq!(set.capacity.map(u64::from), written.pointer("/sku/capacity").and_then(Value::as_u64));
                 let read = groups::read("pool".into(), &set, Bounds { min: 1, max: 9 }, None);
                 let is_known = set.capacity.is_some_and(|capacity| capacity <= CAPACITY_MAX);
-                prop_assert_eq!(read.is_ok(), is_known, "an unknown capacity is no number");
+                prop_assert_eq!(read.is_ok(), is_known, "an unknown capacity is not a number");
             }
         }
     }

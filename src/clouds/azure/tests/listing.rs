@@ -41,7 +41,7 @@ async fn the_tags_of_a_configured_set_narrow_its_bounds() {
         (&[("min", "3"), ("MAX", "20")], (3, 10)),
         (&[("max", "5")], (1, 5)),
         (&[("min", "11"), ("max", "20")], (11, 20)),
-        // What cannot be meant so is no reason not to serve what is named.
+        // Invalid tags do not prevent a scale set that the configuration names from being served.
         (&[("min", "11")], (1, 10)),
         (&[("min", "few"), ("max", "5")], (1, 10)),
     ] {

@@ -252,7 +252,12 @@ async fn overprovisioned_machines_are_not_counted() {
     };
     assert_eq!(counted().await, [true, true, true, true, false, false]);
     fake.change("pool", |set| set.overprovision = false);
-    assert_eq!(counted().await, [true; 6], "without it nobody knows of machines to spare");
+    assert_eq!(counted().await, [true; 6], "without it no machine is known to be extra");
     fake.change("pool", |set| (set.overprovision, set.capacity) = (true, Some(0)));
-    assert_eq!(counted().await, [true, true, true, false, false, false], "what runs counts, whatever the capacity");
+    assert_eq!(
+        counted().await,
+        [true, true, true, false, false, false],
+        "running machines count, regardless of the \
+    capacity"
+    );
 }

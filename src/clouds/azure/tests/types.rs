@@ -21,7 +21,7 @@ async fn after(time: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sizes_are_looked_up_once_a_day_and_seldom_on_a_miss() {
+async fn sizes_are_looked_up_once_a_day_and_rarely_after_a_miss() {
     const MINUTE: Duration = Duration::from_secs(60);
     let fake = FakeApi::with(vec![set("pool", 1)]);
     fake.state(|state| state.sizes = vec![size("Standard_D4s_v3"), size("Standard_DS2_v2")]);
@@ -40,7 +40,7 @@ async fn sizes_are_looked_up_once_a_day_and_seldom_on_a_miss() {
     assert_eq!(fake.calls("sizes").len(), 2);
     after(2 * 60 * MINUTE).await;
     fake.fail("sizes", CloudError::Unreachable(fault("", "reset")));
-    assert_eq!(found(&azure, &["Standard_New"]).await, ["Standard_New"], "an old list is better than none");
+    assert_eq!(found(&azure, &["Standard_New"]).await, ["Standard_New"], "the old list is used");
     assert_eq!(fake.calls("sizes").len(), 3);
 }
 
@@ -81,7 +81,7 @@ async fn a_launch_spec_comes_from_the_last_read() {
     let sizeless = observed(&azure, "sizeless").await;
     assert!(
         matches!(azure.launch_spec(&sizeless).await, Err(CloudError::Refused(_))),
-        "one group's trouble is its own"
+        "an error of one group does not affect the others"
     );
     fake.state(|state| state.sets.clear());
     assert!(azure.observe(&"pool".into()).await.expect("readable").is_none());
@@ -89,7 +89,7 @@ async fn a_launch_spec_comes_from_the_last_read() {
 }
 
 #[tokio::test]
-async fn autoscale_settings_of_the_groups_are_conflicts_and_others_are_not() {
+async fn only_autoscale_settings_of_served_groups_are_reported() {
     let fake = FakeApi::with(vec![set("Pool", 1), set("other", 1)]);
     let of = |name: &str, target: String, enabled| AutoscaleSetting { name: name.to_owned(), target, enabled };
     let elsewhere = set("pool", 1).id.replace(super::fake::RESOURCE_GROUP, "elsewhere");

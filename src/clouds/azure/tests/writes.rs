@@ -203,7 +203,7 @@ async fn not_found_for_machines_that_exist_is_an_error_after_one_call() {
 async fn if_force_is_not_allowed_machines_are_shut_down_first_from_then_on() {
     let fake = FakeApi::with(vec![set("pool", 3), set("other", 3)]);
     let azure = fake.azure(forcing(&["pool", "other"]));
-    // Which of Azure's answers mean that is told in `errors`.
+    // The module `errors` decides which responses mean that.
     fake.fail("delete", forbidden());
     delete(&azure, "pool", &[id("pool", 0)]).await.expect("accepted");
     azure.list().await.expect("listed");

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::info::{Bucket, ThrottleInfo, is_per_set};
 use crate::cloud::Budget;
 
-/// How long to wait if the response does not say: half of the shortest interval at which Compute refills its budgets.
+/// How long to wait if the response does not specify it: half of the shortest interval at which Compute refills its budgets.
 pub(super) const DEFAULT_PAUSE: Duration = Duration::from_secs(30);
 /// Reads that can wait do so when less than one part in this many of a budget is left.
 const RESERVE_SHARE: u64 = 10;

@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts so many lists at once, each of which takes this long. Returns when each starts.
+    /// Starts several lists at once, each of which takes this long. Returns the start times.
     async fn starts(lists: usize, each: Duration) -> Vec<Duration> {
         let (pace, begun) = (Arc::new(Pace::default()), Instant::now());
         let mut tasks = tokio::task::JoinSet::new();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_is_given_up_holds_up_no_other() {
+    async fn a_cancelled_list_delays_no_other() {
         let pace = Pace::default();
         let mut held = Vec::new();
         for _ in 0..LISTS_AT_ONCE {

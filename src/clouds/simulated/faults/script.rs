@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clouds::simulated::CallKind;
 
-/// A fault in what a response shows of a group.
+/// A fault in the group that a response shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadFault {
     /// Its capacity is wrong.

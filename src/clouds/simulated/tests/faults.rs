@@ -1,10 +1,10 @@
-//! What goes wrong on the way.
+//! Faults of calls and responses.
 
 use super::*;
 use crate::cloud::CloudError;
 
 #[tokio::test(start_paused = true)]
-async fn an_error_before_the_effect_leaves_everything_as_it_was() {
+async fn an_error_before_the_effect_changes_nothing() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 2));
     let reading = fixture.read().await;
     let retry_after = Some(Duration::from_secs(30));
@@ -20,7 +20,7 @@ async fn an_error_before_the_effect_leaves_everything_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_hides_an_effect() {
+async fn a_lost_response_hides_an_effect() {
     let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 2));
     fixture.0.faults(|faults| faults.script(Some(CallKind::SetCapacity), Some("pool"), 1, CallFault::LostResponse));
     let lost = fixture.0.set_capacity(&fixture.read().await, 5).await;
@@ -52,7 +52,7 @@ async fn instances_are_read_before_the_capacity_of_a_scale_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_can_be_wrong_once() {
+async fn a_response_can_be_wrong_once() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 99, 90));
     fixture.0.faults(|faults| {
         faults.script_read(Some(CallKind::Observe), "pool", 1, ReadFault::Capacity(0));
@@ -67,7 +67,7 @@ async fn an_answer_can_be_wrong_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_answer_is_as_it_was_then() {
+async fn a_stale_response_shows_an_earlier_state() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 2));
     let stale = ReadFault::Stale(Duration::from_secs(10));
     fixture.0.faults(|faults| faults.script_read(None, "pool", 2, stale));
@@ -81,7 +81,7 @@ async fn a_stale_answer_is_as_it_was_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_is_down_answers_nothing() {
+async fn a_source_that_is_down_does_not_respond() {
     let fixture = Fixture::of(GroupPlan::aws("pool"));
     fixture.0.faults(|faults| faults.down = true);
     assert!(matches!(fixture.0.list().await, Err(CloudError::Unreachable(_))));

@@ -1,4 +1,4 @@
-//! What holds in every world, whatever happens in it.
+//! Properties of every simulated world.
 
 use fastrand::Rng;
 
@@ -18,7 +18,8 @@ fn troubled(plan: GroupPlan) -> GroupPlan {
         .evicted_every(seconds(5, 60))
 }
 
-/// One write by someone who only adds to what was just read, names whom to delete, and lowers to what is listed.
+/// One write by a careful client: it only raises the capacity that it just read, deletes by name, and lowers the capacity at most to
+/// the listed instances.
 async fn write(fixture: &Fixture, rng: &mut Rng) -> bool {
     let reading = fixture.read().await;
     let instances = reading.instances.clone().expect("listed");
@@ -27,20 +28,20 @@ async fn write(fixture: &Fixture, rng: &mut Rng) -> bool {
     match rng.u32(0..3) {
         0 => fixture.0.set_capacity(&reading, reading.desired + rng.u32(1..4)).await.is_ok(),
         1 => {
-            // An Auto Scaling group lowers its capacity again for an instance that is named again while it goes.
+            // An Auto Scaling group lowers its capacity again if an instance that is being terminated is named again.
             let may_go = |one: &&Instance| reading.etag.is_some() || one.state != InstanceState::Deleting;
             let named: Vec<_> =
                 instances.iter().filter(may_go).filter(|_| rng.u32(0..5) == 0).map(|one| one.id.clone()).collect();
             fixture.0.delete_instances(&reading, &named).await.is_ok_and(|deletion| !deletion.accepted.is_empty())
         }
-        // A launch under way could land on a capacity lowered now: nobody can lower it safely then.
+        // During a launch, the capacity cannot be lowered safely: the instance could exceed it.
         _ if launching == 0 && listed < reading.desired => fixture.0.set_capacity(&reading, listed).await.is_ok(),
         _ => false,
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_adds_to_what_is_and_names_whom_to_delete_kills_nobody() {
+async fn a_careful_client_kills_no_unnamed_instance() {
     for seed in 0..100 {
         for plan in [
             GroupPlan::aws("pool"),
@@ -62,7 +63,7 @@ async fn who_adds_to_what_is_and_names_whom_to_delete_kills_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_left_alone_comes_to_rest_at_its_capacity() {
+async fn a_group_without_writes_reaches_its_capacity() {
     for seed in 0..100 {
         let fixture = Fixture(Simulated::with_groups(
             seed,
@@ -75,7 +76,7 @@ async fn a_group_left_alone_comes_to_rest_at_its_capacity() {
         let mut rng = Rng::with_seed(seed);
         for _ in 0..30 {
             for name in ["pool", "blue", "green"] {
-                // Any write at all, those that kill included.
+                // Any write, including those that kill.
                 let reading = fixture.0.observe(&name.into()).await.expect("readable").expect("there");
                 let ids: Vec<_> = reading.instances.iter().flatten().take(2).map(|one| one.id.clone()).collect();
                 drop(fixture.0.delete_instances(&reading, &ids).await);
@@ -88,7 +89,7 @@ async fn a_group_left_alone_comes_to_rest_at_its_capacity() {
             fixture.0.replan(name, |plan| plan.evictions = None).expect("there");
         }
         pass(600).await;
-        assert!(!fixture.0.killed_unnamed().is_empty(), "seed {seed}: such a writer kills");
+        assert!(!fixture.0.killed_unnamed().is_empty(), "seed {seed}: such a client kills");
         fixture.0.world(|world, _| {
             for group in world.groups() {
                 assert!(group.members().all(|member| matches!(member.phase, Phase::Running | Phase::Broken)));

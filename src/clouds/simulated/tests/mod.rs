@@ -1,4 +1,4 @@
-//! What simulated groups do, seen through the trait that `fleet` sees them through.
+//! What simulated groups do, through the trait that `fleet` uses.
 
 mod faults;
 mod laws;
@@ -17,7 +17,7 @@ use crate::cloud::{
 /// The simulated cloud shows all launch activity, whatever the shortfall.
 const ANY: Shortfall = Shortfall { missing: 1, since: std::time::SystemTime::UNIX_EPOCH };
 
-/// A source with one group, and what one asks of it.
+/// A source with one group, and calls to it.
 struct Fixture(Simulated);
 
 impl Fixture {
@@ -63,7 +63,7 @@ fn allocation_failed() -> PlannedFailure {
     PlannedFailure::out_of_resources("AllocationFailed", "No capacity in this region.")
 }
 
-/// What happens in one source of each kind when the same is done to it, event by event.
+/// The events of one source of each kind after the same calls.
 async fn story(seed: u64) -> Vec<String> {
     let plan = |plan: GroupPlan| {
         let sometimes = LaunchOutcome::fails(allocation_failed(), seconds(2, 9));
@@ -86,7 +86,7 @@ async fn story(seed: u64) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_tells_the_same_story() {
+async fn the_same_seed_gives_the_same_events() {
     let story_of_one = story(1).await;
     assert!(story_of_one.len() > 50, "{}", story_of_one.len());
     assert_eq!(story_of_one, story(1).await);
@@ -94,7 +94,7 @@ async fn the_same_seed_tells_the_same_story() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn things_happen_when_they_are_due_however_late_one_looks() {
+async fn changes_apply_when_they_are_due_even_if_read_late() {
     let source = Simulated::with_groups(1, [GroupPlan::aws("pool").launch_time(seconds(10, 10))]);
     source.world(|world, now| world.set_capacity(now, "pool", 1, None)).expect("accepted");
     pass(3600).await;
@@ -103,13 +103,13 @@ async fn things_happen_when_they_are_due_however_late_one_looks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn subscribers_hear_what_happens() {
+async fn subscribers_receive_the_events() {
     let source = Simulated::demo(&Settings::default());
     let mut events = source.subscribe();
     let reading = source.observe(&"web".into()).await.expect("readable").expect("there");
     source.set_capacity(&reading, 5).await.expect("accepted");
     let mut heard = Vec::new();
-    // Its clock is paused: the demo goes through these two minutes in no time.
+    // The clock is paused, so these two minutes take no time.
     let _ = tokio::time::timeout(Duration::from_secs(120), source.run_demo()).await;
     while let Ok(event) = events.try_recv() {
         heard.push(event.to_string());
@@ -119,7 +119,7 @@ async fn subscribers_hear_what_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_source_is_there_at_once() {
+async fn a_large_source_is_complete_at_once() {
     let source = Simulated::large(1000, 100);
     let listing = source.list().await.expect("readable");
     assert_eq!(listing.groups.len(), 1000);
@@ -133,7 +133,7 @@ async fn a_large_source_is_there_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_group_is_not_there_until_it_is_restored() {
+async fn a_removed_group_is_missing_until_it_is_restored() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 3));
     assert!(fixture.0.remove_group("pool"));
     assert!(fixture.0.observe(&"pool".into()).await.expect("readable").is_none());
@@ -143,7 +143,7 @@ async fn a_removed_group_is_not_there_until_it_is_restored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_configured_world_has_as_many_groups_instances_and_failures_as_it_was_told() {
+async fn a_configured_world_has_the_configured_groups_instances_and_failures() {
     let settings = Settings { groups: 5, instances: 13, error_rate: 0.5, ..Settings::default() };
     let source = Simulated::configured(&settings);
     let told =

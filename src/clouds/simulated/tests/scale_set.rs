@@ -26,7 +26,7 @@ async fn an_increase_is_an_operation_that_ends_when_the_machines_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_instance_leaves_the_capacity_by_either_habit() {
+async fn a_deleted_instance_leaves_the_capacity_under_both_accountings() {
     for (accounting, while_going) in [(Accounting::OnAccept, 3), (Accounting::WhenGone, 5)] {
         let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 5).accounting(accounting));
         let deletion = fixture.delete(&fixture.first(2).await).await;
@@ -39,7 +39,7 @@ async fn a_deleted_instance_leaves_the_capacity_by_either_habit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_fails_later_leaves_everything_as_it_was() {
+async fn a_deletion_that_fails_later_changes_nothing() {
     for (accounting, while_going) in [(Accounting::OnAccept, 3), (Accounting::WhenGone, 5)] {
         let plan = GroupPlan::azure("pool").sized(0, 9, 5).accounting(accounting);
         let fixture = Fixture::of(plan.deletions(Pick::Always, delete_fails()));
@@ -62,7 +62,7 @@ async fn a_deletion_can_fail_in_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_capacity_below_what_lives_kills_at_once_and_is_recorded() {
+async fn a_capacity_below_the_live_instances_kills_at_once_and_is_recorded() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 5));
     let newest: Vec<_> = fixture.first(5).await.split_off(3);
     fixture.set(3).await;
@@ -72,9 +72,9 @@ async fn a_capacity_below_what_lives_kills_at_once_and_is_recorded() {
     assert_eq!((fixture.desired().await, fixture.instances().await.len()), (3, 3));
 }
 
-/// The 86 machines of #7432, in small: deletions that fail, and a writer who believed in them.
+/// The incident of #7432, scaled down from 86 machines: deletions fail, and a client assumed that they would succeed.
 #[tokio::test(start_paused = true)]
-async fn a_write_that_counts_on_deletions_under_way_kills_others() {
+async fn a_write_that_assumes_running_deletions_succeed_kills_others() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 99, 10).deletions(Pick::Always, delete_fails()));
     fixture.delete(&fixture.first(4).await).await;
     fixture.set(7).await;
@@ -84,7 +84,7 @@ async fn a_write_that_counts_on_deletions_under_way_kills_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_increase_keeps_its_capacity_or_gives_it_back() {
+async fn a_failed_increase_keeps_its_capacity_or_returns_it() {
     for (rollback, afterwards) in [(false, 5), (true, 3)] {
         let outcome = LaunchOutcome::Fails { failure: allocation_failed(), after: seconds(3, 3), rollback };
         let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 2).launches(Pick::First(2), outcome));
@@ -100,7 +100,7 @@ async fn a_failed_increase_keeps_its_capacity_or_gives_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_machine_is_there_and_says_why() {
+async fn a_broken_machine_is_listed_with_its_reason() {
     let failure = PlannedFailure::other("VMExtensionProvisioningFailed", "vmssCSE failed.");
     let outcome = LaunchOutcome::Breaks { failure, after: seconds(3, 3) };
     let fixture = Fixture::of(GroupPlan::azure("pool").launches(Pick::Every(2), outcome));
@@ -114,7 +114,7 @@ async fn a_broken_machine_is_there_and_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_refuses_at_once() {
+async fn a_quota_refuses_a_write_at_once() {
     let quota =
         PlannedFailure::out_of_resources("OperationNotAllowed", "exceeding approved Total Regional Cores quota");
     let fixture = Fixture::of(GroupPlan::azure("pool").launches(Pick::Always, LaunchOutcome::Refused(quota)));
@@ -124,7 +124,7 @@ async fn a_quota_refuses_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_on_an_old_version_is_a_conflict() {
+async fn a_write_with_an_old_etag_is_a_conflict() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 2));
     let old = fixture.read().await;
     fixture.0.set_desired_externally("pool", 4).expect("accepted");
@@ -136,7 +136,7 @@ async fn a_write_on_an_old_version_is_a_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn overlapping_writes_conflict_or_preempt_where_that_is_the_habit() {
+async fn overlapping_writes_conflict_or_preempt_as_planned() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 4).overlap(Overlap::Conflict));
     fixture.delete(&fixture.first(1).await).await;
     assert!(matches!(fixture.0.set_capacity(&fixture.read().await, 5).await, Err(CloudError::Conflict(_))));
@@ -175,7 +175,7 @@ async fn an_instance_of_another_scale_set_is_not_deleted_in_this_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_can_change_while_the_group_lives() {
+async fn a_plan_can_change_while_the_group_exists() {
     let fixture = Fixture::of(GroupPlan::azure("pool").sized(0, 9, 4));
     fixture.delete(&fixture.first(1).await).await;
     pass(30).await;

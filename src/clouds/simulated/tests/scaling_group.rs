@@ -27,7 +27,7 @@ async fn a_launch_under_way_is_known_before_it_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_launches_are_told_and_tried_again() {
+async fn failed_launches_are_reported_and_retried() {
     let fixture = Fixture::of(
         GroupPlan::aws("pool")
             .sized(0, 9, 1)
@@ -38,7 +38,7 @@ async fn failed_launches_are_told_and_tried_again() {
     let activity = fixture.0.launch_activity(&"pool".into(), ANY).await.expect("readable");
     assert_eq!(activity.failures.len(), 2);
     assert_eq!(activity.failures[0].code, "AllocationFailed");
-    assert_eq!(fixture.desired().await, 3, "the group goes on wanting them");
+    assert_eq!(fixture.desired().await, 3, "the desired capacity stays");
     pass(40).await;
     let activity = fixture.0.launch_activity(&"pool".into(), ANY).await.expect("readable");
     assert_eq!(activity.failures.len(), 4);
@@ -48,7 +48,7 @@ async fn failed_launches_are_told_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_launch_names_its_reason_as_aws_words_it() {
+async fn a_failed_launch_has_the_message_of_aws() {
     let ice = PlannedFailure::out_of_resources("InsufficientInstanceCapacity", "There is no capacity.");
     let fixture = Fixture::of(GroupPlan::aws("pool").launches(Pick::Always, LaunchOutcome::fails(ice, seconds(1, 1))));
     fixture.set(1).await;
@@ -81,7 +81,7 @@ async fn a_termination_lowers_the_capacity_when_it_is_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_capacity_below_what_lives_kills_after_twenty_seconds() {
+async fn a_capacity_below_the_live_instances_kills_after_twenty_seconds() {
     let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 5));
     fixture.set(3).await;
     pass(15).await;
@@ -93,7 +93,7 @@ async fn a_capacity_below_what_lives_kills_after_twenty_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_capacity_raised_back_in_time_kills_nobody() {
+async fn a_capacity_raised_back_in_time_kills_no_instance() {
     let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 5));
     fixture.set(3).await;
     pass(10).await;
@@ -103,7 +103,7 @@ async fn a_capacity_raised_back_in_time_kills_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_lands_after_its_place_was_given_up_costs_a_life() {
+async fn an_instance_that_arrives_after_the_capacity_fell_costs_another_one() {
     let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 3));
     fixture.set(4).await;
     pass(2).await;
@@ -113,7 +113,7 @@ async fn an_instance_that_lands_after_its_place_was_given_up_costs_a_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_kill_is_not_counted_against_the_caller() {
+async fn instances_that_others_kill_are_not_attributed_to_the_caller() {
     let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 5));
     fixture.0.set_desired_externally("pool", 2).expect("accepted");
     pass(60).await;
@@ -131,7 +131,7 @@ async fn a_lost_instance_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_launch_that_breaks_is_terminated_and_replaced() {
+async fn a_failed_instance_is_terminated_and_replaced() {
     let failure = PlannedFailure::other("LifecycleHookAbandoned", "The hook gave up.");
     let fixture = Fixture::of(
         GroupPlan::aws("pool").launches(Pick::First(1), LaunchOutcome::Breaks { failure, after: seconds(5, 5) }),
@@ -144,7 +144,7 @@ async fn a_launch_that_breaks_is_terminated_and_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn standby_is_no_part_of_the_capacity() {
+async fn standby_is_not_part_of_the_capacity() {
     let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 2).standby(1));
     let standby: Vec<_> = fixture.instances().await.into_iter().filter(|one| one.counts == Counts::No).collect();
     assert!(matches!(&standby[..], [one] if one.state == InstanceState::Running));

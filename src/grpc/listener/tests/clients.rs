@@ -22,7 +22,7 @@ impl EchoServer {
         Self { address, files, live }
     }
 
-    /// What the server says to a client with this certificate that trusts this CA.
+    /// What the server sends to a client that has this certificate and trusts this CA.
     async fn greets(&self, client: Option<&Leaf>, trusted: &Authority) -> io::Result<String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
@@ -64,7 +64,7 @@ fn mk_connection(transport: Transport) -> Connection {
 }
 
 #[tokio::test]
-async fn a_client_of_the_ca_is_served_and_known_by_its_names() {
+async fn a_client_with_a_certificate_of_the_ca_is_served_and_its_names_are_known() {
     let ca = Authority::new("ca");
     let server = EchoServer::start(&ca.server(), &ca, &[]).await;
     let greeting = server.greets(Some(&ca.client("cluster-autoscaler", Vec::new())), &ca).await;
@@ -81,7 +81,7 @@ async fn a_client_without_a_certificate_of_the_client_ca_is_rejected() {
 }
 
 #[tokio::test]
-async fn only_allowed_clients_are_served_where_a_list_is_kept() {
+async fn only_allowed_clients_are_served_if_there_is_a_list() {
     let ca = Authority::new("ca");
     let server = EchoServer::start(&ca.server(), &ca, &["cluster-autoscaler", "spiffe://prod/ca"]).await;
     let by_uri = vec![rcgen::SanType::URI("spiffe://prod/ca".try_into().expect("a name"))];
@@ -112,7 +112,7 @@ async fn a_new_certificate_and_a_new_client_ca_take_effect_while_serving() {
 async fn a_secret_that_kubernetes_swaps_takes_effect() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let mount = tempfile::tempdir().expect("a directory");
-    // As the kubelet lays a secret out: files link through `..data`, which is replaced by a rename.
+    // As the kubelet mounts a secret: files link through `..data`, which is replaced by a rename.
     let lay_out = |version: &str, authority: &Authority| {
         let directory = mount.path().join(version);
         std::fs::create_dir(&directory).expect("a directory");
@@ -130,7 +130,7 @@ async fn a_secret_that_kubernetes_swaps_takes_effect() {
 }
 
 #[tokio::test]
-async fn a_bad_reload_keeps_serving_and_a_good_one_after_it_is_taken() {
+async fn a_bad_reload_changes_nothing_and_a_good_one_after_it_is_used() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let client = old.client("ca", Vec::new());
     let server = EchoServer::start(&old.server(), &old, &[]).await;
@@ -160,7 +160,7 @@ fn complains(live: &LiveTls, complaint: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_client_that_says_nothing_hinders_nobody() {
+async fn a_silent_client_does_not_delay_others() {
     let ca = Authority::new("ca");
     let server = EchoServer::start(&ca.server(), &ca, &[]).await;
     let _silent = TcpStream::connect(server.address).await.expect("a connection");

@@ -40,7 +40,7 @@ const PREFACE_AND_SETTINGS: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04
 
 // The paused clock runs on to the next timer when there is nothing else to do.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_finish_what_it_began_is_disconnected() {
+async fn a_client_that_does_not_finish_its_request_is_disconnected() {
     let ca = Authority::new("ca");
     let files = tempfile::tempdir().expect("a directory");
     write_files(files.path(), &ca.server(), &ca);

@@ -12,12 +12,11 @@ use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 pub(super) const LAUNCHING: &str = "Launching a new EC2 instance";
 const TERMINATING: &str = "Terminating EC2 instance";
 
-/// Texts that appear only in the causes of launches and terminations that AWS decided on by itself: "At … an instance was
-/// launched in response to an instance refresh", "… to aid in balancing the group's zones", "… instances were launched to balance
-/// instances in zones us-east-1a with other zones resulting in more than desired number of instances in the group", "… in
-/// response to an unhealthy instance needing to be replaced", "… was taken out of service in response to an EC2 health check".
-/// Where a client asked for a launch, the cause is "… a difference between desired and actual capacity, increasing the capacity
-/// from 10 to 15".
+/// Texts that appear only in the causes of launches and terminations that AWS decided on by itself: "At … an instance was launched in
+/// response to an instance refresh", "… to aid in balancing the group's zones", "… instances were launched to balance instances in
+/// zones us-east-1a with other zones resulting in more than desired number of instances in the group", "… in response to an unhealthy
+/// instance needing to be replaced", "… was taken out of service in response to an EC2 health check". If a client requested the
+/// launch, the cause is "… a difference between desired and actual capacity, increasing the capacity from 10 to 15".
 const OWN: [&str; 6] = [
     "instance refresh",
     "rebalance recommendation",

@@ -1,5 +1,5 @@
-//! Why launches failed, from a group's scaling activities. This file reads them page by page; `outcome.rs` says what they show,
-//! `launch.rs` reads one of them, and `reason.rs` its words.
+//! Why launches failed, from a group's scaling activities. This file reads them page by page; `launch.rs` reads one activity,
+//! `reason.rs` finds the reason in its text, and `outcome.rs` decides which failures are final.
 
 mod launch;
 mod outcome;
@@ -15,7 +15,7 @@ use self::outcome::launches;
 use super::Groups;
 use crate::cloud::{CloudError, GroupName, LaunchActivity, ProviderId, Shortfall};
 
-/// Most pages of activities read at a time.
+/// The most pages of activities that are read at a time.
 const PAGES_MAX: usize = 10;
 
 impl Groups {

@@ -40,8 +40,7 @@ pub(super) fn launches(
     activity
 }
 
-/// The instances that AWS has launched by itself since then. As many of the oldest are left out as AWS has terminated by itself:
-/// they replaced the terminated ones.
+/// The instances that AWS has launched by itself since then, without those that replaced instances that AWS terminated by itself.
 fn launched_beyond_the_capacity(activities: &[Activity], since: SystemTime) -> Vec<String> {
     let is_recent = |activity: &&Activity| started(activity).is_some_and(|at| seconds(at) >= seconds(since));
     let own = || activities.iter().filter(is_recent).filter(|activity| is_own(activity));

@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn each_launch_failed_or_is_under_way_or_neither(
+    fn a_launch_is_never_both_failed_and_under_way(
         activities in vec(activity(), 0..20),
         zones in vec(proptest::sample::select(&["a", "b"][..]), 0..3),
     ) {

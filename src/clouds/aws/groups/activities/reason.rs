@@ -1,11 +1,11 @@
-//! Why a launch failed, from the words of its activity: AWS's code, or EC2's code for a message without one.
+//! Why a launch failed, from the text of its activity: AWS's code, or EC2's code for a message without one.
 
 use super::super::super::sdk::errors::is_known;
 
 /// The code of a failed launch whose message gives no known reason.
 const NO_CODE: &str = "LaunchFailed";
 
-/// The words of a launch that a lifecycle hook abandoned.
+/// The text of a launch that a lifecycle hook abandoned.
 const ABANDONED: [&str; 2] = ["lifecycle action", "abandon"];
 
 /// Messages without a code, each with EC2's code for it. A message must contain all of the words, compared in lower case.
@@ -34,7 +34,7 @@ const PROSE: [(&[&str], &str); 22] = [
     (&["request limit exceeded"], "RequestLimitExceeded"),
 ];
 
-/// An instance that somebody stopped is not a failed launch.
+/// An instance that a user stopped is not a failed launch.
 const STOPPED: [&str; 3] =
     ["Client.UserInitiatedShutdown", "Client.UserInitiatedHibernate", "Client.InstanceInitiatedShutdown"];
 
@@ -56,7 +56,7 @@ fn is_of_code(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '.' || letter == '_'
 }
 
-/// AWS's code for a failed launch: the one in the message, or EC2's code for the words of the message.
+/// AWS's code for a failed launch: the one in the message, or EC2's code for the text of the message.
 pub(super) fn code_of(message: &str) -> String {
     let tokens = || {
         message

@@ -10,7 +10,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn an_instance_and_its_provider_id_lead_to_each_other(zone in "us-east-1[a-f]", instance in "i-[0-9a-f]{8,17}") {
+    fn an_instance_and_its_provider_id_convert_to_each_other(zone in "us-east-1[a-f]", instance in "i-[0-9a-f]{8,17}") {
         let id = provider_id(&zone, &instance);
         prop_assert_eq!(parse(id.as_str()), Some((zone.as_str(), instance.as_str())));
         prop_assert_eq!(instance_of(&id), Some(instance));
@@ -27,7 +27,7 @@ proptest! {
     }
 
     #[test]
-    fn what_deletes_an_instance_has_the_form_of_one(text in pieces(&PIECES)) {
+    fn an_id_that_can_be_terminated_has_the_form_of_an_instance(text in pieces(&PIECES)) {
         if let Some(instance) = instance_of(&text.as_str().into()) {
             prop_assert!(instance.starts_with("i-") && instance.len() > 2, "{} of {}", instance, text);
             prop_assert!(instance[2..].chars().all(|letter| letter.is_ascii_alphanumeric()), "{} of {}", instance, text);

@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_missing_becomes_a_number(group in group()) {
+    fn a_missing_size_never_becomes_a_number(group in group()) {
         let sizes = [group.min_size(), group.desired_capacity(), group.max_size()];
         if sizes.iter().any(Option::is_none) {
             prop_assert!(read(&group, None).is_err());

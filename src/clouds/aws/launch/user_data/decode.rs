@@ -1,4 +1,4 @@
-//! From user data as EC2 returns it to its text: base64, gzip and MIME, within a bound.
+//! Decodes user data as EC2 returns it (base64, gzip, MIME) into its text, within a bound.
 
 use std::io::Read;
 

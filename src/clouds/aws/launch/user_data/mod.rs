@@ -26,14 +26,14 @@ const KUBELET_PODS: u32 = 110;
 /// What user data says about a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct UserData {
-    /// It makes the instance an EKS node.
+    /// Whether it makes the instance an EKS node.
     pub(super) eks: bool,
     pub(super) max_pods: Option<u32>,
-    /// The local disks are joined into one volume for the pods' ephemeral storage.
+    /// Whether the local disks are combined into one volume for the pods' ephemeral storage.
     pub(super) joins_local_disks: bool,
-    /// Labels that the kubelet registers with.
+    /// Labels that the kubelet registers the node with.
     pub(super) labels: BTreeMap<String, String>,
-    /// Taints that the kubelet registers with.
+    /// Taints that the kubelet registers the node with.
     pub(super) taints: Vec<Taint>,
 }
 

@@ -13,7 +13,7 @@ use crate::clouds::aws::sdk::responses::BodySize;
 /// The groups that a DescribeAutoScalingGroups asks for. Never empty: an empty query would describe every group.
 #[derive(Clone, Debug)]
 pub(in crate::clouds::aws) enum GroupQuery {
-    /// One group, for a caller who waits for it.
+    /// One group, for a caller that waits for it.
     One(String),
     /// The groups of these names.
     Named(Vec<String>),

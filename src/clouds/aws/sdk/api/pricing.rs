@@ -8,7 +8,7 @@ use super::PAGE_RECORDS;
 use crate::cloud::{CloudError, PriceExtent};
 use crate::clouds::aws::sdk::errors::cloud_error;
 
-/// Which of two price lists: they differ in product family and tenancy.
+/// The two price lists, which differ in product family and tenancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::clouds::aws) enum Hardware {
     /// Virtual machines.

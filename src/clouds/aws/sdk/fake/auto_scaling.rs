@@ -16,7 +16,7 @@ impl AutoScalingApi for Fake {
                 format!("{} names", names.len())
             }
             GroupQuery::Filtered(filters) => {
-                assert!(!filters.is_empty(), "no filters describe every group");
+                assert!(!filters.is_empty(), "a query without filters describes every group");
                 filters.iter().filter_map(|filter| filter.name()).collect::<Vec<_>>().join(",")
             }
         };

@@ -31,7 +31,7 @@ async fn a_managed_node_group_adds_its_labels_and_taints() {
     assert_eq!(fake.calls("DescribeNodegroup").len(), 1);
     tokio::time::advance(cache::NODEGROUP_TTL).await;
     fake.fail("DescribeNodegroup", "ThrottlingException", "slow down", 429);
-    assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec"), first, "the last answer stays in force");
+    assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec"), first, "the last response stays in force");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::super::operations;
 use super::*;
 use crate::clouds::azure::http::{Loopback, Reply};
 
-/// A credential that shows everything.
+/// A credential that returns a fixed token or error.
 #[derive(Debug)]
 struct Fixed(Result<&'static str, &'static str>);
 
@@ -40,7 +40,7 @@ async fn get(client: &ArmClient, address: &str) -> Result<HttpResponse, CloudErr
 }
 
 #[tokio::test]
-async fn over_tls_the_token_goes_along() {
+async fn over_tls_the_token_is_sent() {
     let (server, certificate) = Loopback::start_tls([Reply::new(200, "{}"), Reply::new(200, "{}")]).await;
     let base = format!("https://{}", server.address());
     let client = client(Transport::trusting(certificate), &base, Ok("token-1"));
@@ -64,7 +64,7 @@ async fn over_plain_http_no_token_is_sent_or_even_asked_for() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_refused() {
+async fn a_certificate_from_an_unknown_authority_is_rejected() {
     let (server, _) = Loopback::start_tls([Reply::new(200, "{}")]).await;
     let base = format!("https://{}", server.address());
     let client = client(Transport::plain().expect("a transport"), &base, Ok("token-1"));
@@ -86,7 +86,7 @@ async fn without_a_token_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_does_not_come_is_waited_for_so_long() {
+async fn a_missing_response_ends_at_the_time_limit() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let base = format!("http://{}", silent.local_addr().expect("an address"));
     let client = client(Transport::plain().expect("a transport"), &base, Ok("unused"));

@@ -48,7 +48,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn every_credential_can_be_made_and_none_is_shown() {
+fn every_credential_can_be_created_and_none_appears_in_debug_output() {
     let managed = |id: Option<&str>| Credential::ManagedIdentity { user_assigned: id.map(str::to_owned) };
     let workload = |file: &str| Credential::WorkloadIdentity {
         tenant_id: Some("tenant".to_owned()),

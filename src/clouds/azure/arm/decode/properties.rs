@@ -12,7 +12,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_machine_size_is_read_or_passed_over(
+    fn a_machine_size_is_read_or_skipped(
         item in spoiled(json!({
             "resourceType": "virtualMachines", "name": "Standard_D2s_v5", "family": "standardDSv5Family",
             "capabilities": [{ "name": "vCPUs", "value": "2" }, { "name": "MemoryGB", "value": "8" }]

@@ -50,7 +50,7 @@ fn a_scale_set_is_read_in_full() {
 }
 
 #[test]
-fn what_is_left_out_is_unknown_and_never_zero() {
+fn a_missing_value_is_unknown_and_never_zero() {
     let bare = set(json!({ "id": "/x/one", "location": "westus", "properties": null, "tags": null })).expect("a set");
     assert_eq!(
         bare,
@@ -96,8 +96,8 @@ fn a_machine_is_read_with_its_failed_extensions() {
     let undated = machine(json!({ "id": uniform, "properties": { "timeCreated": "yesterday" } })).expect("a machine");
     assert_eq!(undated.created, None);
     let bare = machine(json!({ "id": uniform, "name": "one_3" })).expect("a machine");
-    assert_eq!((bare.delete_by.as_str(), bare.statuses), ("3", None), "no view is no state");
+    assert_eq!((bare.delete_by.as_str(), bare.statuses), ("3", None), "without a view there is no state");
     let viewed = machine(json!({ "id": uniform, "properties": { "instanceView": {} } })).expect("a machine");
     assert_eq!(viewed.statuses, Some(vec![]));
-    machine(json!({ "name": "one_3", "id": "" })).expect_err("nobody could delete it");
+    machine(json!({ "name": "one_3", "id": "" })).expect_err("it could not be deleted");
 }

@@ -40,7 +40,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_answer_is_judged_in_few_words(status in 100..=999_u16, headers in headers(), Written(body) in body()) {
+    fn any_response_is_classified_with_a_short_message(status in 100..=999_u16, headers in headers(), Written(body) in body()) {
         let status = StatusCode::from_u16(status).expect("a status");
         let response = HttpResponse { status, headers, body: body.into() };
         let error = classify(CONTEXT, &response);

@@ -92,7 +92,7 @@ fn the_reason_is_found_inside_its_wrappers() {
 }
 
 #[test]
-fn what_is_no_json_is_quoted_and_short() {
+fn a_body_that_is_not_json_is_quoted_and_shortened() {
     let error = classify(CONTEXT, &response(502, &[], format!("<html>{}</html>", "bad gateway\n".repeat(100))));
     assert!(error.fault().message.starts_with("HTTP 502: <html>bad gateway bad"), "{error}");
     assert_eq!(error.fault().message.chars().count(), MESSAGE_CHARS_MAX);
@@ -122,7 +122,7 @@ fn failures_have_a_code_a_class_and_a_short_message() {
 }
 
 #[test]
-fn missing_rights_are_told_from_a_sign_in_that_is_out_of_reach() {
+fn missing_permissions_differ_from_an_unreachable_sign_in() {
     use azure_core::error::ErrorKind;
     let timeout = TransportError::Timeout(Duration::from_secs(1));
     let network = azure_core::Error::with_error(

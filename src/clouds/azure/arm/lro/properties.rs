@@ -35,7 +35,7 @@ proptest! {
                     PollMethod::AsyncOperation => told.get("status").and_then(Value::as_str),
                     _ => told.pointer("/properties/provisioningState").and_then(Value::as_str),
                 };
-                // A resource that is read well and has no state is taken for a good one.
+                // A resource without a state counts as succeeded.
                 let is_missing = kind == PollMethod::Resource
                     && serde_json::from_slice::<Value>(&body).is_ok()
                     && told.pointer(PROVISIONING_STATE).is_none_or(Value::is_null);
@@ -47,7 +47,7 @@ proptest! {
     }
 
     #[test]
-    fn a_handle_is_read_as_it_was_written(text in pieces(&PIECES)) {
+    fn a_handle_is_read_back_unchanged(text in pieces(&PIECES)) {
         if let Some((kind, url)) = parse(&OperationHandle(text)) {
             prop_assert_eq!(parse(&write(kind, &url)), Some((kind, url.clone())));
             prop_assert!(!short_name(&url).is_empty());

@@ -101,7 +101,7 @@ fn a_preemption_is_found_in_the_details_too() {
 }
 
 #[test]
-fn an_answer_that_does_not_come_says_nothing_of_the_operation() {
+fn a_failed_poll_shows_nothing_about_the_operation() {
     for kind in [PollMethod::AsyncOperation, PollMethod::Location, PollMethod::Resource] {
         let none = CloudError::Unreachable(CONTEXT.fault(None, "no response"));
         let progress = progress(kind, CONTEXT, Err(none), SystemTime::UNIX_EPOCH);

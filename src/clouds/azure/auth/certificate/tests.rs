@@ -47,7 +47,7 @@ async fn an_assertion_names_client_audience_and_certificate() {
 fn an_unusable_certificate_is_reported_at_the_start() {
     let error = certificate(&file("not pem"), false).expect_err("no certificate");
     assert!(error.to_string().contains("openssl pkcs12"), "{error}");
-    certificate(&file(&pem()), true).expect_err("a password means a form that is not read");
+    certificate(&file(&pem()), true).expect_err("a password means an encrypted file, which is not supported");
     let missing = Certificate::new("/nowhere/at/all".into(), false, "a", "b", "c".to_owned());
     assert!(matches!(missing, Err(CertificateError::File { .. })));
 }

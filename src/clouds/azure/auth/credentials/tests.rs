@@ -6,7 +6,7 @@ use super::*;
 use crate::clouds::azure::http::Transport as Client;
 use crate::clouds::azure::http::{Loopback, Reply};
 
-/// Takes every request to one server, wherever it was meant to go.
+/// Sends every request to one server, regardless of its URL.
 #[derive(Debug)]
 struct Rerouted {
     client: Client,
@@ -43,7 +43,7 @@ async fn a_managed_identity_uses_the_metadata_service() {
             assert_eq!(token.token.secret(), "machine-1");
         }
         let received = server.received();
-        assert_eq!(received.len(), 1, "a token that is at hand is not asked for again");
+        assert_eq!(received.len(), 1, "a cached token is not requested again");
         let target =
             "/metadata/identity/oauth2/token?api-version=2019-08-01&resource=https%3A%2F%2Fmanagement.azure.com";
         assert_eq!(received[0].target, format!("{target}{expected}"));

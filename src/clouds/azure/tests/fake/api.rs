@@ -1,4 +1,4 @@
-//! The API of the fake, as Azure behaves.
+//! The API of the fake, which behaves like Azure.
 
 use async_trait::async_trait;
 
@@ -23,7 +23,7 @@ impl State {
             true => machine.clone(),
             false => VirtualMachine { statuses: None, failed_extensions: Vec::new(), ..machine.clone() },
         };
-        // What has no ID is left out, as the real list leaves it out.
+        // Machines without an ID are left out, as in the real list.
         let (machines, nameless): (Vec<_>, Vec<_>) =
             self.machines[name].iter().map(machine).partition(|machine| !machine.id.is_empty());
         MachineList { machines, without_id: u32::try_from(nameless.len()).expect("few") }
@@ -112,7 +112,7 @@ impl ScaleSetApi for FakeApi {
         instance_ids: &[String],
         force: bool,
     ) -> Result<Option<OperationHandle>, CloudError> {
-        assert!(!instance_ids.is_empty(), "a list of none is a list of all");
+        assert!(!instance_ids.is_empty(), "Azure takes an empty list for all machines");
         let subject = format!("{name}: {} force={force}", instance_ids.join(","));
         self.call("delete", &subject, |state| state.delete(name, instance_ids))
     }

@@ -16,7 +16,7 @@ use crate::clouds::azure::arm::{
 pub(super) const SUBSCRIPTION: &str = "Sub-1";
 pub(super) const RESOURCE_GROUP: &str = "MC_Group";
 
-/// What the fake holds, and what was asked of it.
+/// The contents of the fake, and the calls it received.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) sets: Vec<ScaleSet>,
@@ -25,17 +25,17 @@ pub(super) struct State {
     pub(super) bad: Vec<BadItem>,
     pub(super) sizes: Vec<Size>,
     pub(super) autoscale: Vec<AutoscaleSetting>,
-    /// What the list says of a capacity that it lags behind.
+    /// Outdated capacities that the list shows, by scale set.
     pub(super) listed_capacities: HashMap<String, u32>,
-    /// What the list still has although it is gone.
+    /// A deleted scale set that the list still contains.
     pub(super) vanishing: Option<ScaleSet>,
     /// Whether the list leaves etags out.
     pub(super) lists_no_etags: bool,
     /// Every call, in order, as `operation subject`.
     pub(super) calls: Vec<String>,
-    /// What the next calls of this operation fail with.
+    /// The errors of the next calls, by operation.
     pub(super) failures: HashMap<&'static str, VecDeque<CloudError>>,
-    /// What operations have come to, by handle; those not in here are running.
+    /// The progress of operations, by handle. All others are running.
     pub(super) progress: HashMap<String, Progress>,
     pub(super) writes: u32,
 }
@@ -88,7 +88,7 @@ pub(super) fn status(code: &str) -> InstanceViewStatus {
     InstanceViewStatus { code: code.to_owned(), message: None }
 }
 
-/// What a call can fail with.
+/// The circumstances of a failed call.
 pub(super) fn fault(code: &str, message: &str) -> Box<Fault> {
     let code = Some(code.to_owned()).filter(|code| !code.is_empty());
     Box::new(Fault {
@@ -117,7 +117,7 @@ impl FakeApi {
         });
     }
 
-    /// What is under test, over this fake.
+    /// The [`Azure`] under test, over this fake.
     pub(super) fn azure(&self, settings: Settings) -> Azure {
         Azure::over(settings, SUBSCRIPTION.to_owned(), Arc::new(self.clone()))
     }
@@ -127,7 +127,7 @@ impl FakeApi {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes a scale set, as somebody else might.
+    /// Changes a scale set, as another client would.
     pub(super) fn change(&self, name: &str, change: impl FnOnce(&mut ScaleSet)) {
         self.state(|state| state.change(name, change));
     }
@@ -137,7 +137,7 @@ impl FakeApi {
         self.state(|state| change(&mut state.machines.get_mut(set).expect("a scale set")[number]));
     }
 
-    /// Lets the next call of the operation fail.
+    /// Makes the next call of the operation fail.
     pub(super) fn fail(&self, operation: &'static str, error: CloudError) {
         self.state(|state| state.failures.entry(operation).or_default().push_back(error));
     }

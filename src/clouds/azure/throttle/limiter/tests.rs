@@ -37,7 +37,7 @@ async fn a_refusal_suspends_its_budget_until_its_time_has_passed() {
     let limiter = CallLimiter::default();
     limiter.record(Bucket::MachineList, "one", refusal(&[("retry-after", "120")], None));
     assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(120 * SECOND));
-    assert_eq!(limiter.admit(Bucket::MachineList, "two"), Err(120 * SECOND), "the budget is everybody's");
+    assert_eq!(limiter.admit(Bucket::MachineList, "two"), Err(120 * SECOND), "the budget is shared by all sets");
     assert_eq!(limiter.admit(Bucket::Update, "one"), Ok(()), "another budget");
     tokio::time::advance(119 * SECOND).await;
     assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(SECOND));
@@ -98,10 +98,10 @@ async fn the_last_of_a_budget_is_kept_for_writes() {
     limiter.record(Bucket::MachineList, "one", left(&reads("250")));
     limiter.record(Bucket::SetGet, "one", left(&reads("24")));
     assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(REFILL));
-    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()), "every write reads first");
+    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()), "a read for a write");
     assert_eq!(limiter.admit(Bucket::SetList, "rg"), Ok(()));
     tokio::time::advance(REFILL).await;
-    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Ok(()), "what was said a minute ago is worth nothing");
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Ok(()), "a level from a minute ago is outdated");
     limiter.record(Bucket::MachineList, "one", left(&reads("25")));
     assert_eq!(limiter.admit(Bucket::MachineList, "one"), Ok(()));
 }
@@ -162,7 +162,7 @@ async fn a_low_budget_refuses_no_read_that_a_write_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttled_machine_list_stops_no_other_call() {
+async fn a_throttled_machine_list_suspends_no_other_call() {
     for policy in [None, Some("HighCostGetVMScaleSet30Min"), Some("GetVMScaleSetResource")] {
         let limiter = CallLimiter::default();
         limiter.record(Bucket::MachineList, "one", refusal(&[("retry-after", "1800")], policy));

@@ -1,4 +1,4 @@
-//! What activities show.
+//! What the activities of a group show.
 
 mod codes;
 
@@ -76,7 +76,7 @@ fn in_zone(zone: &str, mut launch: Activity, ended: i64) -> Activity {
 }
 
 #[test]
-fn a_failure_of_one_of_several_zones_is_final_when_aws_has_not_made_up_for_it_in_10_s() {
+fn a_failure_in_one_of_several_zones_is_final_after_10_s_without_another_launch() {
     const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
     let launching = "Launching a new EC2 instance";
     let failed = |zone: &str, start, end| in_zone(zone, activity("Failed", launching, "no capacity", start), end);
@@ -93,7 +93,7 @@ fn a_failure_of_one_of_several_zones_is_final_when_aws_has_not_made_up_for_it_in
     let under_way = activity("InProgress", launching, "", 13);
     assert_eq!(count(&[under_way, first.clone()], 40), 0, "a launch is under way");
     let done = activity("Successful", "Launching a new EC2 instance: i-1", "", 13);
-    assert_eq!(count(&[done.clone(), first.clone()], 40), 0, "made up for in another zone");
+    assert_eq!(count(&[done.clone(), first.clone()], 40), 0, "a launch in another zone succeeded");
     let anew = failed("us-east-1a", 30, 31);
     assert_eq!((count(&[anew.clone(), done.clone(), first.clone()], 40), count(&[anew, done, first], 41)), (0, 2));
 }
@@ -148,7 +148,7 @@ fn only_launches_count_and_the_newest_failure_is_first() {
 }
 
 #[test]
-fn launches_of_awss_own_are_told_from_those_that_a_client_asked_for() {
+fn launches_of_awss_own_are_distinguished_from_requested_ones() {
     let caused = |description: &str, cause: &str, start| {
         let activity = activity("Successful", description, "", start);
         let builder = Activity::builder().activity_id("a").auto_scaling_group_name("asg").cause(cause);

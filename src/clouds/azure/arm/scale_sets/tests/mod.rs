@@ -27,7 +27,7 @@ impl Loopback {
     }
 
     fn arm(&self) -> ArmScaleSets {
-        ArmScaleSets::connect(&self.settings(), CallMeter::default()).expect("a way to the loopback server")
+        ArmScaleSets::connect(&self.settings(), CallMeter::default()).expect("a connection to the loopback server")
     }
 }
 
@@ -67,7 +67,7 @@ async fn a_list_follows_its_pages_and_skips_an_item_that_cannot_be_decoded() {
     assert_eq!(names[4], "\"nowhere\": it has no location");
     let received = server.received();
     assert_eq!(received[0].target, format!("{SETS}?api-version=2024-07-01"));
-    // The link is Azure's own, to the letter.
+    // The link is exactly what Azure returns.
     assert_eq!(received[1].target, format!("{SETS}?api-version=2024-07-01&%24skiptoken=a+b"));
     assert_eq!(received.len(), 2);
     assert!(received.iter().all(|received| !received.headers.contains_key("authorization")), "a token over plain http");
@@ -104,7 +104,7 @@ async fn a_link_to_another_host_is_refused() {
 }
 
 #[tokio::test]
-async fn a_page_that_links_to_itself_ends_the_list() {
+async fn a_page_that_links_to_itself_is_an_error() {
     let next = format!("{{base}}{SETS}?api-version=2024-07-01");
     let server = Loopback::start([Reply::json(json!({ "value": [], "nextLink": next }))]).await;
     let endless = server.arm().list_scale_sets().await.expect_err("a circle");

@@ -27,7 +27,7 @@ async fn without_an_etag_a_capacity_is_set_without_a_precondition() {
 }
 
 #[tokio::test]
-async fn a_write_is_sent_once_whatever_the_response() {
+async fn a_write_is_sent_once_with_any_response() {
     let answers = [
         (202, ""),
         (200, "{}"),
