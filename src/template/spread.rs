@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_types_do_not_share_is_spread() {
+    fn a_resource_that_differs_between_types_has_a_spread() {
         let small = resources(&[("cpu", "2"), ("memory", "8Gi"), ("pods", "29")]);
         let large = resources(&[("cpu", "8"), ("memory", "15Gi"), ("pods", "29"), ("nvidia.com/gpu", "1")]);
         let spreads = spreads(&[("large", &large), ("small", &small)]);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_are_alike_are_no_cause_for_complaint() {
+    fn similar_types_cause_no_warning() {
         let one = resources(&[("cpu", "2"), ("memory", "8Gi")]);
         let double = resources(&[("cpu", "4"), ("memory", "16Gi")]);
         assert!(spreads(&[("one", &one), ("other", &one)]).is_empty());

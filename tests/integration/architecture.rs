@@ -38,7 +38,7 @@ const ORDER: [&str; 16] = [
     "metrics",
 ];
 
-/// A longer file holds more than one noun.
+/// A longer file is about more than one noun.
 const FILE_LINES_MAX: usize = 500;
 
 /// The median length of all files is below this: most files can be read on a few screens.

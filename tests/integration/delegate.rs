@@ -1,6 +1,6 @@
-//! What a cloud that stands before another one passes on unchanged.
+//! The methods that a cloud in front of another one passes on unchanged.
 
-/// The methods of [`headcount::cloud::Cloud`] that call nothing, passed on to the cloud in the field `cloud`.
+/// Passes the methods of [`headcount::cloud::Cloud`] that make no calls on to the cloud in the field `cloud`.
 macro_rules! pass_on_what_calls_nothing {
     () => {
         fn recognise(&self, id: &str) -> headcount::cloud::Recognition {

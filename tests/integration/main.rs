@@ -1,4 +1,4 @@
-//! One binary for all tests that use Headcount from outside: each binary links the cloud SDKs.
+//! One binary for all tests that use Headcount from outside, because each binary would link the cloud SDKs.
 
 #[macro_use]
 mod delegate;

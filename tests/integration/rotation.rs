@@ -74,7 +74,7 @@ async fn a_client_secret_that_does_not_work_leaves_the_earlier_one_in_use() {
     server.logged("source credentials reloaded");
     newest_token_is_used(&office).await;
     assert_eq!(asked_with(&office, "client_secret"), ["first-secret", "third-secret"]);
-    client.increase("pool", 1).await.expect("signed in anew");
+    client.increase("pool", 1).await.expect("signed in again");
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn a_client_secret_that_changes_in_headcount_yaml_is_used_without_a_signal
     office.write("headcount.yaml", &config("second-secret"));
     server.logged("source credentials reloaded");
     newest_token_is_used(&office).await;
-    client.increase("pool", 1).await.expect("signed in anew");
+    client.increase("pool", 1).await.expect("signed in again");
     assert_eq!(asked_with(&office, "client_secret"), ["first-secret", "second-secret"]);
 }
 
@@ -108,7 +108,7 @@ async fn another_application_in_the_cloud_config_is_used_without_a_signal() {
     office.write_cloud_config(other);
     server.logged("source credentials reloaded");
     newest_token_is_used(&office).await;
-    client.increase("pool", 1).await.expect("signed in anew");
+    client.increase("pool", 1).await.expect("signed in again");
     assert_eq!(asked_with(&office, "client_id"), ["client-1", "client-2"]);
     assert_eq!(office.arm.issued().last().expect("a token").asked.path, "/tenant-2/oauth2/v2.0/token");
 }
@@ -139,12 +139,12 @@ async fn a_certificate_that_is_renewed_signs_the_next_assertion_without_a_signal
     assert_eq!(client.target("pool").await, 2);
     office.write("principal.pem", &pem());
     let renewed = async |client: &mut Client| {
-        // The group is read before it is decided that it cannot grow by so much.
+        // The call is refused because of the maximum, but only after a fresh read of the group.
         let _refused = client.increase("pool", 100).await;
         certificates(&office).len() == 2
     };
     client.until("the new certificate signs", renewed).await;
-    client.increase("pool", 1).await.expect("signed in anew");
+    client.increase("pool", 1).await.expect("signed in again");
 }
 
 #[tokio::test]

@@ -128,7 +128,7 @@ async fn a_service_account_signs_in_with_the_current_content_of_its_token_file()
     office.write("token", "second.of.kubelet");
     let assertion = |issued: &Issued| issued.asked.field("client_assertion").expect("an assertion");
     let renewed = async |client: &mut crate::peers::headcount::Client| {
-        // The group is read before it is decided that it cannot grow by so much.
+        // The call is refused because of the maximum, but only after a fresh read of the group.
         let _refused = client.increase("pool", 100).await;
         office.calls().iter().any(|(_, token)| assertion(token) == "second.of.kubelet")
     };

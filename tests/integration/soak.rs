@@ -56,7 +56,7 @@ fn work_of(callers: &[Caller]) -> Work {
     sum
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 async fn until(what: &str, patience: Duration, mut holds: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !holds().await {
@@ -132,11 +132,11 @@ fn load_breaks_no_law_and_leaves_no_task_behind() {
             let snapshot = server.fleet.snapshot();
             !snapshot.groups().any(|(_, view)| matches!(view.template, fleet::TemplateState::Pending))
         };
-        until("every template is built or cannot be", CALM, built).await;
+        until("every template is built or unavailable", CALM, built).await;
         let idle = server.tasks();
         let callers = load(Caller::several(CALLERS, server.address).await, duration()).await;
         println!("in this process: {:?}, {idle} tasks when idle, {} under load", work_of(&callers), server.tasks());
-        assert_eq!(server.cloud.killed_unnamed(), [], "a write deleted instances that nobody named");
+        assert_eq!(server.cloud.killed_unnamed(), [], "a write deleted instances that no call named");
 
         server.cloud.faults(Faults::clear);
         let (mut callers, calmed) = (callers, Instant::now());
@@ -147,7 +147,7 @@ fn load_breaks_no_law_and_leaves_no_task_behind() {
             server.disagreement().is_none()
         };
         timeout(CALM, until("target, instances and cloud agree", CALM, calm)).await.expect("calm");
-        assert_eq!(server.cloud.killed_unnamed(), [], "a write deleted instances that nobody named");
+        assert_eq!(server.cloud.killed_unnamed(), [], "a write deleted instances that no call named");
         println!("in this process: calm after {:?}", calmed.elapsed());
         drop(callers);
         until("only the idle tasks are left", CALM, async || server.tasks() <= idle).await;
@@ -196,7 +196,7 @@ async fn load_leaks_neither_memory_nor_descriptors() {
     let footprint = || Footprint::of(server.process_id());
     let idle = footprint();
     let callers = Caller::several(CALLERS, server.grpc()).await;
-    // What is remembered for a while (nodes that are gone: 10 min) is there by then, or as much of it as there is time for.
+    // By then, most of the state that is kept for a while has built up (deleted nodes are kept for 10 min).
     let warm_up = (duration() / 2).min(Duration::from_secs(15 * 60));
     let callers = load(callers, warm_up).await;
     let warm = footprint();

@@ -26,7 +26,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::emulators::kubernetes::ApiServer;
 use crate::peers::headcount::{Client, ConfigFile, Server, command, eventually};
 
-/// The kinds that run for as long as the process does, and are started by a library call. The others: `side task` is in
+/// The kinds of tasks that run as long as the process and are started by a library call. The others: `side task` is in
 /// `fleet::panics`, connections and requests have a task each, and those that belong to the command are below.
 const ENDLESS: [TaskKind; 9] = [
     TaskKind::Source,
@@ -51,7 +51,7 @@ struct Fixture {
     _files: ConfigFile,
 }
 
-/// What is served of a group: its target, its instances and its template.
+/// What is served for a group: its target, its instances and its template.
 type Shown = (i32, Vec<String>, Vec<u8>);
 
 impl Fixture {

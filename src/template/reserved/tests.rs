@@ -18,7 +18,7 @@ fn memory_mib(profile: ReservedProfile, size: &NodeSize) -> u64 {
 }
 
 #[test]
-fn cpu_is_reserved_as_the_tables_say() {
+fn cpu_is_reserved_by_the_tables() {
     for (cpus, eks, aks) in [(1, 60, 60), (2, 70, 100), (4, 80, 140), (8, 90, 180), (16, 110, 260), (96, 310, 1060)] {
         assert_eq!(eks_cpu(Quantity::units(cpus)), Quantity::millis(eks), "{cpus}");
         assert_eq!(aks_cpu(Quantity::units(cpus)), Quantity::millis(aks), "{cpus}");
@@ -30,7 +30,7 @@ fn cpu_is_reserved_as_the_tables_say() {
 }
 
 #[test]
-fn aks_before_1_29_keeps_brackets_of_the_memory_sold() {
+fn aks_before_1_29_reserves_brackets_of_the_memory_sold() {
     // Capacity less allocatable of real nodes.
     for (nominal_mib, kept_mib) in [
         (3584, 1646),
@@ -49,7 +49,7 @@ fn aks_before_1_29_keeps_brackets_of_the_memory_sold() {
 }
 
 #[test]
-fn aks_from_1_29_on_keeps_by_pods_up_to_a_quarter() {
+fn aks_from_1_29_on_reserves_by_pods_up_to_a_quarter() {
     for (nominal_mib, pods, kept_mib) in [
         (8192, 30, 750),
         (32768, 110, 2350),
@@ -65,14 +65,14 @@ fn aks_from_1_29_on_keeps_by_pods_up_to_a_quarter() {
 }
 
 #[test]
-fn eks_reserves_by_what_the_interfaces_serve_not_by_the_limit() {
+fn eks_reserves_by_the_pods_of_the_interfaces_and_not_by_the_limit() {
     let prefix_delegation = NodeSize { pods: 110, network_pods: 58, ..size(4, 16384, 110) };
     assert_eq!(memory_mib(ReservedProfile::Eks, &prefix_delegation), 255 + 11 * 58 + 100);
     assert_eq!(memory_mib(ReservedProfile::Kubeadm, &prefix_delegation), 100);
 }
 
 #[test]
-fn openshift_keeps_the_greater_of_its_two_habits() {
+fn openshift_reserves_the_higher_of_its_two_rules() {
     // 2660 and 3622.56 MiB are what auto-sized nodes that report 15 and 30 GiB and a little more keep.
     for (reported_mib, kept_mib) in [(2048, 1124), (15 * 1024, 2660), (31 * 1024 - 1, 3622), (16 * 1024 - 1, 2660)] {
         assert_eq!(memory_mib(ReservedProfile::OpenShift, &size(4, reported_mib, 250)), kept_mib, "{reported_mib}");
@@ -88,14 +88,14 @@ fn openshift_keeps_the_greater_of_its_two_habits() {
 }
 
 #[test]
-fn openshift_keeps_by_the_most_that_an_estimate_may_turn_out_to_be() {
+fn openshift_reserves_by_the_highest_memory_that_a_node_may_report() {
     let estimated =
         NodeSize { memory: "14.9Gi".parse().unwrap(), memory_is_estimated: true, ..size(4, 16 * 1024, 250) };
     assert_eq!(memory_mib(ReservedProfile::OpenShift, &estimated), 2660);
 }
 
 #[test]
-fn windows_on_aks_keeps_two_gibibytes_more() {
+fn windows_on_aks_reserves_two_gibibytes_more() {
     // Capacity less allocatable of two real nodes.
     for (nominal_mib, kept_mib) in [(28 * 1024, 5447), (128 * 1024, 11591)] {
         let windows = NodeSize { operating_system: OperatingSystem::Windows, ..size(4, nominal_mib, 30) };
@@ -107,7 +107,7 @@ fn windows_on_aks_keeps_two_gibibytes_more() {
 }
 
 #[test]
-fn disks_are_kept_from_as_kubelets_do() {
+fn disks_have_the_reserves_of_kubelets() {
     let capacity = "125277164Ki".parse().unwrap();
     let size = NodeSize { ephemeral_storage: Some(capacity), ..size(4, 16384, 250) };
     let kept = reserved(&ReservedRule::default(), ReservedProfile::OpenShift, &size);
@@ -116,7 +116,7 @@ fn disks_are_kept_from_as_kubelets_do() {
 }
 
 #[test]
-fn what_is_given_replaces_the_profile_setting_by_setting() {
+fn each_configured_setting_replaces_that_of_the_profile() {
     let rule = ReservedRule {
         kube_reserved: [(MEMORY.to_owned(), mebibytes(300))].into(),
         eviction_hard: [(MEMORY_AVAILABLE.to_owned(), "5%".parse().unwrap())].into(),

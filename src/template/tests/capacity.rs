@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn tags_say_what_a_node_holds_and_unusable_ones_are_ignored() {
+fn tags_set_the_capacity_and_invalid_ones_are_ignored() {
     let mut group = mk_group(Family::Aws, &["m5.large"]);
     group.hints.resources = strings(&[
         ("cpu", "100m"),
@@ -34,7 +34,7 @@ fn tags_say_what_a_node_holds_and_unusable_ones_are_ignored() {
 }
 
 #[test]
-fn a_users_table_is_taken_as_it_is() {
+fn a_users_table_is_used_unchanged() {
     let group = mk_group(Family::Aws, &["c5d.large"]).table("aws: {c5d.large: {memory: 16Gi}}");
     let memory = group.value("capacity.memory").unwrap();
     assert_eq!((memory.value.as_str(), memory.provenance.to_string()), ("16Gi", "user table my-table.yaml".to_owned()));
@@ -49,7 +49,7 @@ fn a_users_table_is_taken_as_it_is() {
 }
 
 #[test]
-fn a_share_that_is_said_to_be_kept_stands_in_for_the_estimate() {
+fn a_configured_overhead_replaces_the_estimate() {
     let mut group = mk_group(Family::Aws, &["m6g.large"]);
     let estimate = group.get("capacity.memory").unwrap();
     group.overrides.memory_overhead = "7.5%".parse().ok();
@@ -85,7 +85,7 @@ fn a_real_nodes_allocatable_follows_from_its_capacity() {
 }
 
 #[test]
-fn gpus_go_by_their_vendors_key() {
+fn gpus_have_the_resource_name_of_their_vendor() {
     for (family, name, key, count) in [
         (Family::Aws, "g4dn.xlarge", "nvidia.com/gpu", "1"),
         (Family::Aws, "g4ad.xlarge", "amd.com/gpu", "1"),

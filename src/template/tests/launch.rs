@@ -4,7 +4,7 @@ use super::*;
 use crate::cloud::OperatingSystem;
 
 #[test]
-fn pods_are_what_the_kubelet_is_given_before_what_the_network_serves() {
+fn the_kubelets_pod_limit_comes_before_that_of_the_network() {
     let mut group = mk_group(Family::Aws, &["m5.24xlarge"]);
     assert_eq!(group.get("capacity.pods"), some("737"));
     group.launch.caps_pods = true;
@@ -34,7 +34,7 @@ fn pods_are_what_the_kubelet_is_given_before_what_the_network_serves() {
 }
 
 #[test]
-fn nodes_that_no_cloud_has_set_up_are_plain_kubelets() {
+fn nodes_without_a_cloud_service_are_plain_kubelets() {
     for (family, name) in [(Family::Aws, "m5.large"), (Family::Azure, "Standard_D2s_v5")] {
         let mut group = mk_group(family, &[name]);
         let of_cloud = group.value("reserved.profile").unwrap();
@@ -56,7 +56,7 @@ fn nodes_that_no_cloud_has_set_up_are_plain_kubelets() {
 }
 
 #[test]
-fn processors_that_the_launch_switches_off_are_not_promised() {
+fn vcpus_that_the_launch_disables_are_not_promised() {
     let mut group = mk_group(Family::Aws, &["m5.4xlarge", "m5.large"]);
     group.launch.cpus_max = Some(4);
     assert_eq!(group.get("capacity.cpu"), some("2"));
@@ -79,7 +79,7 @@ fn devices_that_the_launch_attaches_are_resources() {
 }
 
 #[test]
-fn disks_that_a_node_joins_hold_its_pods_storage() {
+fn combined_local_disks_are_the_ephemeral_storage() {
     let table = "aws: {m5d.large: {localDisks: 75G}, m5.large: {localDisks: 0}}";
     let storage = |types: &[&str]| {
         let mut group = mk_group(Family::Aws, types).table(table);
@@ -98,7 +98,7 @@ fn disks_that_a_node_joins_hold_its_pods_storage() {
 }
 
 #[test]
-fn addresses_of_windows_are_of_eks_and_windows_alone() {
+fn addresses_for_windows_pods_exist_only_on_windows_nodes_of_eks() {
     const ADDRESSES: &str = "capacity.vpc.amazonaws.com/PrivateIPv4Address";
     let table = "aws: {m5.large: {vpc.amazonaws.com/PrivateIPv4Address: 9}}";
     let mut group = mk_group(Family::Aws, &["m5.large"]).table(table);
@@ -110,7 +110,7 @@ fn addresses_of_windows_are_of_eks_and_windows_alone() {
 }
 
 #[test]
-fn types_that_are_far_apart_are_told() {
+fn very_different_types_cause_a_warning() {
     let template = mk_group(Family::Aws, &["m5.large", "m5.4xlarge", "m5.xlarge"]).build().unwrap();
     let cpu = &template.spreads["cpu"];
     assert_eq!((cpu.least_type.as_str(), cpu.most_type.as_str()), ("m5.large", "m5.4xlarge"));
@@ -121,7 +121,7 @@ fn types_that_are_far_apart_are_told() {
 }
 
 #[test]
-fn gpus_of_windows_nodes_of_aks_are_those_of_directx() {
+fn gpus_of_windows_nodes_of_aks_are_directx_devices() {
     let mut group = mk_group(Family::Azure, &["Standard_NC4as_T4_v3"]);
     group.launch.operating_system = OperatingSystem::Windows;
     assert_eq!(group.get("capacity.microsoft.com/directx"), some("1"));

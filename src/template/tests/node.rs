@@ -13,7 +13,7 @@ fn the_same_group_always_makes_the_same_node() {
 }
 
 #[test]
-fn the_bytes_are_a_node_to_kubernetes() {
+fn kubernetes_decodes_the_bytes_as_the_node() {
     let mut group = mk_group(Family::Aws, &["g4dn.xlarge"]);
     group.hints.labels = strings(&[("team", "ml")]);
     group.hints.taints = vec![Taint { key: "gpu".into(), value: String::new(), effect: TaintEffect::NoSchedule }];
@@ -47,7 +47,7 @@ fn the_bytes_are_a_node_to_kubernetes() {
 }
 
 #[test]
-fn a_node_is_shown_as_kubectl_shows_it() {
+fn a_node_is_printed_as_by_kubectl() {
     let mut group = mk_group(Family::Aws, &["c5d.large"]).table("aws: {c5d.large: {memory: 16Gi}}");
     group.hints.taints = vec![Taint { key: "gpu".into(), value: "true".into(), effect: TaintEffect::NoSchedule }];
     group.hints.labels = strings(&[("odd", "true"), ("number", "1e3")]);

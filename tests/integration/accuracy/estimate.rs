@@ -8,7 +8,7 @@ use headcount::template::{GroupOverrides, Input, ReservedRule, build};
 
 use super::observed::{Node, Practice, quantity};
 
-/// A group with nothing known but its type and its configuration.
+/// A group of which only the type and the configuration are known.
 pub(crate) struct Group<'a> {
     pub(crate) family: Family,
     pub(crate) type_name: &'a str,

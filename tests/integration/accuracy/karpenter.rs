@@ -66,7 +66,7 @@ fn a_constant_overhead_gives_karpenters_figures() {
 }
 
 #[test]
-fn it_gives_karpenters_figures_for_every_type_that_both_know() {
+fn a_constant_overhead_gives_karpenters_figures_for_every_common_type() {
     let shipped = Table::shipped(Family::Aws).types(Family::Aws);
     let theirs = karpenter();
     let unknown: Vec<_> = theirs.keys().filter(|name| !shipped.contains_key(**name)).collect();

@@ -43,7 +43,7 @@ fn templates_promise_at_most_the_tolerance_above_a_nodes_memory() {
 }
 
 #[test]
-fn processors_pods_and_devices_are_exact_where_the_setup_is_known() {
+fn vcpus_pods_and_devices_are_exact_where_the_setup_is_known() {
     let mut checked = 0;
     for node in nodes() {
         let practice = node.practice();
@@ -68,7 +68,7 @@ fn processors_pods_and_devices_are_exact_where_the_setup_is_known() {
 }
 
 #[test]
-fn eks_nodes_have_the_pods_of_their_network_interfaces_unless_configured_otherwise() {
+fn eks_nodes_have_the_pod_limit_of_their_network_interfaces_unless_configured() {
     let nodes = nodes();
     let eks = nodes.iter().filter(|node| node.practice().is_some_and(|one| one.profile == ReservedProfile::Eks));
     let mut limited: BTreeMap<&str, u32> = BTreeMap::new();
@@ -88,7 +88,7 @@ fn eks_nodes_have_the_pods_of_their_network_interfaces_unless_configured_otherwi
 }
 
 #[test]
-fn given_a_nodes_capacity_its_allocatable_is_exact() {
+fn allocatable_is_exact_for_a_known_capacity() {
     let mut exact: BTreeMap<&str, u32> = BTreeMap::new();
     let mut off = Vec::new();
     for node in nodes() {

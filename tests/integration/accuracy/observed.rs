@@ -1,4 +1,4 @@
-//! Real nodes, and what the test assumes to be known of each before it exists: its type and its settings.
+//! Real nodes, and the type and settings that the test assumes to be known of each before it exists.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ impl Node {
         }
     }
 
-    /// How exact the difference of capacity and allocatable is, in KiB.
+    /// How exact the difference between capacity and allocatable is, in KiB.
     pub(crate) fn slack_ki(&self) -> u64 {
         match &self.note {
             Some(note) if note.starts_with("rounded") => 1024,
@@ -97,7 +97,7 @@ impl Node {
         }
     }
 
-    /// The limit that its kubelet was given, where it is neither the kubelet's default nor EKS's own figure.
+    /// The pod limit that its kubelet was given, if it is neither the kubelet's default nor EKS's own figure.
     pub(crate) fn max_pods(&self) -> Option<u32> {
         let by_network = self.reserved.as_deref() == Some("EKS 255+11*pods+100");
         self.pods.filter(|pods| !by_network && *pods != 110 || self.is_limited())

@@ -1,11 +1,11 @@
-//! What is used of dependencies that are accepted with reservations, and what is said of them.
+//! Limits on the dependencies that are accepted with reservations, and what the documents say about them.
 
 use std::fs;
 use std::path::Path;
 
 use super::rust_files;
 
-/// What may be used of azure_mgmt_compute: it is final, and its own client and polling are not fit for use.
+/// The allowed parts of azure_mgmt_compute: there will be no further release, and its own client and polling are unusable.
 const ALLOWED: [&str; 2] =
     ["azure_mgmt_compute::package_2024_07_01::models", "azure_mgmt_compute::package_2024_07_01::Client"];
 

@@ -1,4 +1,4 @@
-//! Who gets in: what is refused at the start, what certificates are worth, and what a reload changes.
+//! Access: what is refused at the start, which certificates are accepted, and what a reload changes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -47,7 +47,7 @@ fn warns(arguments: &[&str], of: &str) {
 }
 
 #[tokio::test]
-async fn a_name_counts_only_as_the_kind_of_name_it_is() {
+async fn a_name_is_matched_only_with_names_of_its_kind() {
     let authority = Authority::new("ca");
     let allowed = "clientCa: ca.crt, allowedClients: [cluster-autoscaler, \"spiffe://prod/ca\", 10.0.0.7]";
     let config = mk_config(allowed, &authority, &authority.server(Validity::Now));
@@ -133,7 +133,7 @@ async fn a_fifo_in_place_of_a_key_blocks_nothing() {
 }
 
 #[tokio::test]
-async fn signals_of_others_do_nothing_and_sighup_reloads() {
+async fn other_signals_do_nothing_and_sighup_reloads() {
     let text = |label: &str, refresh: &str| {
         format!(
             "refreshInterval: {refresh}\nprices: {{live: {}}}\ngroups: [{{match: web, labels: {{team: {label}}}}}]\n\

@@ -7,11 +7,11 @@ use headcount::grpc::proto::*;
 use tokio::time::{Instant, sleep_until};
 use tonic::transport::Channel;
 
-/// How long a well-behaved client waits for each response, until then. It reads as the Cluster Autoscaler does, with its deadline of 5 s.
+/// Calls until this time and returns how long each response took. The calls are the Cluster Autoscaler's, with its deadline of 5 s.
 ///
 /// # Panics
 ///
-/// If a response is missed.
+/// If a response is missing.
 pub(crate) async fn behave(channel: Channel, group: String, until: Instant) -> Vec<Duration> {
     let mut stub = CloudProviderClient::new(channel);
     let (mut waits, mut node) = (Vec::new(), String::new());
@@ -23,7 +23,7 @@ pub(crate) async fn behave(channel: Channel, group: String, until: Instant) -> V
         let begun = Instant::now();
         let nodes = stub.node_group_nodes(limited(NodeGroupNodesRequest { id: group.clone() })).await;
         waits.push(begun.elapsed());
-        if let Some(first) = nodes.expect("no response is missed").into_inner().instances.into_iter().next() {
+        if let Some(first) = nodes.expect("every call gets a response").into_inner().instances.into_iter().next() {
             node = first.id;
         }
         let node = Some(ExternalGrpcNode { provider_id: node.clone(), ..Default::default() });
@@ -41,7 +41,7 @@ fn limited<T>(message: T) -> tonic::Request<T> {
 
 async fn timed<T>(call: impl Future<Output = Result<T, tonic::Status>>) -> Duration {
     let begun = Instant::now();
-    call.await.expect("no response is missed");
+    call.await.expect("every call gets a response");
     begun.elapsed()
 }
 

@@ -102,7 +102,7 @@ pub(crate) fn mk_params(common_name: &str) -> CertificateParams {
     params
 }
 
-/// Connects with TLS to one address, whatever the URI says.
+/// Connects with TLS to one address, regardless of the URI.
 #[derive(Clone)]
 struct Connector {
     address: SocketAddr,
@@ -122,7 +122,7 @@ impl tower_service::Service<Uri> for Connector {
         let Self { address, tls } = self.clone();
         Box::pin(async move {
             let name = ServerName::try_from("localhost").expect("a name");
-            // As the autoscaler's client does: its head and its body are two writes, and the second would wait for an ACK.
+            // The autoscaler's client does the same: head and body are two writes, and the second would wait for an ACK.
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             Ok(TokioIo::new(tls.connect(name, stream).await?))
@@ -130,7 +130,7 @@ impl tower_service::Service<Uri> for Connector {
     }
 }
 
-/// What connects with this certificate to a server that this authority signed for.
+/// A connector with this certificate, for a server with a certificate of this authority.
 fn connector(
     address: SocketAddr,
     trusted: &Authority,

@@ -17,17 +17,17 @@ use crate::peers::headcount::{ConfigFile, Server, eventually};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Whatever clients do, the process needs less than this, in MiB.
+/// The process needs less memory than this under any attack, in MiB.
 const MEMORY_MAX: u64 = 200;
 
-/// The process has never needed much memory. `--nocapture` shows how much.
+/// Fails if the process ever needed too much memory. `--nocapture` shows the peak.
 fn is_small(server: &Server) {
     let peak = server.peak_memory();
     println!("at most {peak} MiB");
     assert!(peak < MEMORY_MAX, "{peak} MiB");
 }
 
-/// An HTTP/2 connection without the good manners of a gRPC client.
+/// An HTTP/2 connection that does not behave like a gRPC client.
 async fn http2(address: SocketAddr) -> SendRequest<Bytes> {
     let socket = tokio::net::TcpStream::connect(address).await.expect("connects");
     let (client, connection) = h2::client::handshake(socket).await.expect("HTTP/2");
@@ -59,14 +59,14 @@ async fn silent_connections_use_up_no_descriptors() {
     let mut client = server.client().await;
     let groups = client.node_groups().await.len();
     let silent: Vec<_> = (0..300).filter_map(|_| TcpStream::connect(server.grpc()).ok()).collect();
-    assert!(silent.len() > 100, "the kernel takes them, at least");
+    assert!(silent.len() > 100, "the kernel accepts them");
     assert!(server.probe("/livez").starts_with("HTTP/1.1 200"));
-    assert_eq!(client.node_groups().await.len(), groups, "the old connection lives on");
-    assert_eq!(server.client().await.node_groups().await.len(), groups, "a new client gets in");
+    assert_eq!(client.node_groups().await.len(), groups, "the old connection still works");
+    assert_eq!(server.client().await.node_groups().await.len(), groups, "a new client can connect");
 }
 
 #[tokio::test]
-async fn silent_connections_end_and_new_clients_get_in_meanwhile() {
+async fn silent_connections_end_and_new_clients_can_connect_meanwhile() {
     let server = Server::start(&["--demo"]);
     let silent: Vec<_> = (0..600).filter_map(|_| TcpStream::connect(server.grpc()).ok()).collect();
     assert!(!server.client().await.node_groups().await.is_empty());
@@ -76,7 +76,7 @@ async fn silent_connections_end_and_new_clients_get_in_meanwhile() {
 }
 
 #[tokio::test]
-async fn neither_a_silent_client_nor_an_open_watch_delays_the_end() {
+async fn neither_a_silent_client_nor_an_open_watch_delays_shutdown() {
     let config = ConfigFile::new("drainTimeout: 10m\nsources: [{name: demo, simulated: {}}]\n");
     let server = Server::with_config(&config);
     let _groups = server.client().await.node_groups().await;
@@ -161,7 +161,7 @@ async fn responses_that_are_never_read_hold_little_memory() {
         }
     }
     // The client's windows are never opened again, so only the first bytes of each connection arrive.
-    let outcomes = tokio::time::timeout(PATIENCE, join_all(responses)).await.expect("each gets its head, or an end");
+    let outcomes = tokio::time::timeout(PATIENCE, join_all(responses)).await.expect("each gets a head, or ends");
     let is_refused = |outcome: &Result<Response<h2::RecvStream>, h2::Error>| match outcome {
         Ok(response) => code(response.headers()) == Some(Code::ResourceExhausted),
         Err(_) => true,
@@ -182,7 +182,7 @@ async fn a_connection_has_100_calls_at_a_time_at_most() {
 }
 
 #[tokio::test]
-async fn streams_reset_at_once_harm_nobody_else() {
+async fn streams_reset_at_once_do_not_affect_other_clients() {
     let server = Server::start(&["--demo"]);
     let mut well_behaved = server.client().await;
     let groups = well_behaved.node_groups().await.len();

@@ -1,6 +1,6 @@
 //! Attacks that last for a while, for the soak and the benchmark.
 //!
-//! The server has TLS with a client CA. Some attackers are strangers, others are admitted, like a Cluster Autoscaler that went mad.
+//! The server has TLS with a client CA. Some attackers have no certificate; others are admitted, like a defective Cluster Autoscaler.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::certificates::{Authority, Certificate, stream};
 
-/// What is attacked, and what admitted attackers hold.
+/// The server under attack, and what admitted attackers know.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) grpc: SocketAddr,
@@ -35,7 +35,7 @@ pub(crate) enum Attack {
     SilentConnections,
     /// 300 connections that send the beginning of a TLS hello.
     HalfHello,
-    /// Strangers without a certificate, one after another, on 8 connections at a time.
+    /// Clients without a certificate, one after another, on 8 connections at a time.
     RefusedStrangers,
     /// 90 requests on each of 8 connections that never end.
     OpenStreams,
@@ -102,7 +102,7 @@ async fn hold(address: SocketAddr, bytes: &'static [u8]) {
     }
 }
 
-/// Connects with TLS and without a certificate, and asks for what it does not get.
+/// Connects with TLS and without a certificate, and makes a call that is refused.
 async fn be_refused(Target { grpc, authority, .. }: Target) {
     loop {
         if let Ok(socket) = stream(grpc, &authority, None).await
@@ -129,13 +129,13 @@ async fn connect(target: &Target) -> Option<SendRequest<Bytes>> {
 enum Body {
     /// Nothing, without an end.
     Open,
-    /// The beginning of a message of 16 MiB, as far as the server takes it.
+    /// The beginning of a message of 16 MiB, as much as the server accepts.
     Endless,
     /// A whole request for a long list, whose response is not read.
     Ended,
 }
 
-/// Sends this many such requests on one connection, waits until the server has had enough, and begins again.
+/// Sends this many such requests on one connection, waits until the server ends them, and starts over.
 async fn requests(target: Target, number: usize, kind: Body) {
     loop {
         let Some(mut client) = connect(&target).await else {
@@ -158,7 +158,7 @@ async fn requests(target: Target, number: usize, kind: Body) {
                     Body::Endless => send_without_end(&mut body).await,
                 }
                 let head = response.await;
-                // The response's body is kept, and not read.
+                // The body of the response is kept but not read.
                 sleep(Duration::from_secs(10)).await;
                 drop((head, body));
             });

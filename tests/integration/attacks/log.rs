@@ -15,7 +15,7 @@ use crate::peers::headcount::{ConfigFile, Server, command, run};
 /// What a tag value may hold in both clouds: a forged line, a terminal's escape sequence, and text that reads backwards.
 const EVIL: &str = "x\n2026-01-01T00:00:00Z INFO forged\u{9b}31m\u{202e}";
 
-/// A server whose standard error goes there. It logs everything, all the time.
+/// A server that writes its stderr there. It logs everything.
 fn serve_into(stderr: Stdio, config: &ConfigFile) -> Child {
     let mut serve = command(&["serve", "--config", &config.path(), "--log", "trace"]);
     serve.stderr(stderr).spawn().expect("the binary runs")
@@ -33,7 +33,7 @@ fn mk_config() -> (ConfigFile, Vec<std::net::SocketAddr>) {
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_written_stops_nothing() {
+async fn a_log_that_cannot_be_written_does_not_stop_the_server() {
     for stderr in ["full", "closed", "blocked", "absent"] {
         let (config, ports) = mk_config();
         let mut kept = None;
@@ -73,7 +73,7 @@ async fn a_log_that_cannot_be_written_stops_nothing() {
 }
 
 #[tokio::test]
-async fn a_tag_forges_no_line_and_commands_no_terminal() {
+async fn a_tag_cannot_forge_a_line_or_control_a_terminal() {
     let mut plan = GroupPlan::aws("web").sized(0, 5, 1);
     for tag in ["autoscaling-options/scaledownunneededtime", "resources/memory"] {
         plan.tags.insert(format!("k8s.io/cluster-autoscaler/node-template/{tag}"), EVIL.to_owned());

@@ -1,4 +1,4 @@
-//! Attacks on the real binary. Each one is repeated here in a size that shows whether the limit holds.
+//! Attacks on the real binary. Each one is large enough to show whether the limit holds.
 
 mod access;
 mod admin;

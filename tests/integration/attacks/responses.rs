@@ -1,4 +1,4 @@
-//! Responses of a cloud, or of what stands between, that are not what they seem: without their sizes, cut off, without an end.
+//! Defective responses of a cloud or a proxy: without their sizes, cut off, or endless.
 
 use std::sync::Arc;
 
@@ -33,11 +33,11 @@ async fn nothing_has_changed(setup: &mut Setup<Aws>) {
     }
 }
 
-/// Every listing gets this response instead of its own. Returns after some of them.
+/// Makes every listing get this response instead of its own. Returns after some of them.
 async fn answer_listings(setup: &Setup<Aws>, body: String) {
     let before = setup.emulator.requests().len();
     setup.emulator.script("POST", "AutoScalingGroupNames.member.2", 4, HttpResponse::xml(200, body));
-    eventually("listings are answered so", || {
+    eventually("listings get this response", || {
         let since = setup.emulator.requests().into_iter().skip(before);
         since
             .filter(|request| request.body.contains("AutoScalingGroupNames.member.2") && request.status.is_some())
@@ -48,7 +48,7 @@ async fn answer_listings(setup: &Setup<Aws>, body: String) {
 }
 
 #[tokio::test]
-async fn a_size_that_is_missing_is_an_error_of_its_group_and_not_a_zero() {
+async fn a_missing_size_is_an_error_of_its_group_and_not_a_zero() {
     let mut setup = Setup::open(mk_cloud()).await;
     setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
     for (size, value) in [("DesiredCapacity", 3), ("MinSize", 0), ("MaxSize", 5)] {
@@ -64,7 +64,7 @@ async fn a_size_that_is_missing_is_an_error_of_its_group_and_not_a_zero() {
     setup.server().logged("node group cannot be understood");
     setup.client.increase("other", 1).await.expect("the other group, and this one, can grow");
     let written = setup.emulator.requests_with("POST", "Action=SetDesiredCapacity");
-    assert_eq!(written.len(), 1, "no capacity was written unasked: {written:?}");
+    assert_eq!(written.len(), 1, "no capacity was written that was not requested: {written:?}");
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn a_response_of_azure_or_of_the_kubernetes_api_has_a_limit() {
 /// Bytes of one page of a list that never ends. Each page alone is within its limit.
 const PAGE: usize = 30 << 20;
 
-/// Starts Headcount on a source whose list never ends, and that is listed well once it does.
+/// Starts Headcount on a source whose list never ends. Once it ends, the source is listed again.
 fn a_list_without_an_end_is_given_up(emulator: &impl Emulator) {
     let settings = emulator.settings().join(", ");
     let config = ConfigFile::new(&format!(

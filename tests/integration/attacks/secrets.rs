@@ -1,4 +1,4 @@
-//! Our own secrets, as a proxy or a sign-in service sends them back: no text that leaves the process has them.
+//! A proxy or a sign-in service sends our own secrets back: no text that leaves the process contains them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 const TOKEN: &str = "IQoJb3JpZ2luX2VjEXAMPLE//////////session+token==";
 const ENCODED: &str = "IQoJb3JpZ2luX2VjEXAMPLE%2F%2F%2F%2F%2F%2F%2F%2F%2F%2Fsession%2Btoken%3D%3D";
 
-/// None of these texts is anywhere in the log, on the probes or on the status page, and what replaced them is.
+/// None of these texts is in the log, the probes or the status page, but their replacement is.
 fn shows_none_of(server: &Server, secrets: &[&str]) {
     let mut texts = server.lines_with("");
     texts.extend(["/readyz", "/statusz?format=json", "/metrics"].map(|page| server.probe(page)));
@@ -26,7 +26,7 @@ fn shows_none_of(server: &Server, secrets: &[&str]) {
 }
 
 #[test]
-fn a_session_token_of_aws_that_comes_back_shows_nowhere() {
+fn a_session_token_of_aws_that_is_sent_back_is_redacted() {
     let emulator = Aws::start(Arc::new(Simulated::with_groups(1, [GroupPlan::aws("web").sized(0, 5, 1)])));
     let echo = format!("x-amz-security-token: {TOKEN}; form {ENCODED}; key {SECRET}");
     emulator.script("POST", "DescribeAutoScalingGroups", 10_000, aws::error(403, "AccessDenied", &echo));
@@ -45,7 +45,7 @@ fn a_session_token_of_aws_that_comes_back_shows_nowhere() {
 }
 
 #[tokio::test]
-async fn a_token_of_azure_that_comes_back_shows_nowhere() {
+async fn a_token_of_azure_that_is_sent_back_is_redacted() {
     let office = Office::open();
     let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": "secret-of-the-file"});
     let server = office.serve(principal, &[]);
@@ -59,7 +59,7 @@ async fn a_token_of_azure_that_comes_back_shows_nowhere() {
 }
 
 #[test]
-fn a_secret_that_the_sign_in_service_repeats_shows_nowhere() {
+fn a_secret_that_the_sign_in_service_repeats_is_redacted() {
     let office = Office::open();
     let echo = json!({"error": "invalid_client", "error_description": "not client_secret=secret%2Fof%20the%20file"});
     office.arm.script("POST", "/oauth2/v2.0/token", 10_000, HttpResponse::json(401, &echo));

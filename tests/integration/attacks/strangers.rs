@@ -8,7 +8,7 @@ use rcgen::{DnType, ExtendedKeyUsagePurpose};
 use super::certificates::{Authority, Validity, is_served, mk_params, stream_for};
 use crate::peers::headcount::{ConfigFile, Server, eventually};
 
-/// A server with TLS, and an authority that signed for it and signs for its clients.
+/// A server with TLS, and the authority that signs its certificate and those of its clients.
 fn mk_server() -> (Server, Authority, ConfigFile) {
     let authority = Authority::new("ca");
     let certificate = authority.server(Validity::Now);

@@ -1,4 +1,4 @@
-//! A real API server admits what deploy/kubernetes ships, under the pod security level "restricted".
+//! A real API server admits the manifests in deploy/kubernetes under the pod security level "restricted".
 //!
 //! `tests/autoscaler/run --admission` builds every combination with kustomize and names their folder in [`MANIFESTS`].
 
@@ -98,7 +98,7 @@ async fn restrict(cluster: &Cluster) {
     panic!("the level is not enforced: {last:?}");
 }
 
-/// Stubs of the kinds that others define, with any content.
+/// Stubs of the kinds that other projects define, with any content.
 pub(super) async fn define_foreign_kinds(cluster: &Cluster) {
     for (group, kind) in FOREIGN {
         let plural = format!("{}s", kind.to_lowercase());

@@ -53,7 +53,7 @@ impl Autoscaler {
         self.process.kill();
     }
 
-    /// Kills it (SIGKILL) and starts it again. Its log goes on.
+    /// Kills it (SIGKILL) and starts it again. Its log continues.
     pub(super) fn restart(&mut self) {
         self.kill();
         self.process = run(&self.name, &self.program, &self.folder, &self.flags);
@@ -69,7 +69,7 @@ impl Autoscaler {
         self.process.lines().into_iter().filter(is_complaint).collect()
     }
 
-    /// How long its loops took in the mean.
+    /// The mean duration of its loops.
     pub(super) fn mean_loop(&self) -> Duration {
         let page = Server::probe_at(self.address, "/metrics");
         let value = |part: &str| {

@@ -1,4 +1,4 @@
-//! Where the autoscaler finds Headcount, and the certificates for the way there.
+//! The address where the autoscaler finds Headcount, and the certificates of both ends.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::emulators::setup::{Setup, SetupOptions};
 /// The files of Headcount's end, next to its configuration.
 const HEADCOUNT_FILES: [&str; 3] = ["grpc.crt", "grpc.key", "clients.crt"];
 
-/// One end of the way between the autoscaler and Headcount.
+/// The connection between the autoscaler and Headcount.
 pub(super) enum Endpoint {
     Plaintext(Relay),
     MutualTls(Relay),
@@ -88,7 +88,7 @@ impl Endpoint {
         format!("address: {address:?}\ngrpc_timeout: 5s\n{tls}")
     }
 
-    /// Leads to Headcount's new process.
+    /// Points to Headcount's new process.
     pub(super) fn redirect(&self, headcount: SocketAddr) {
         if let Self::Plaintext(relay) | Self::MutualTls(relay) = self {
             relay.redirect(headcount);

@@ -38,7 +38,7 @@ pub(super) struct Fixture<E> {
     folder: Folder,
 }
 
-/// The folder of the programs under test. Without it, scenarios are skipped, and say so.
+/// The folder of the programs under test. Without it, the scenarios are skipped with a message.
 pub(super) fn binaries() -> Option<PathBuf> {
     let folder = std::env::var_os(BINARIES).map(PathBuf::from);
     if folder.is_none() {
@@ -144,7 +144,7 @@ impl<E: Emulator> Fixture<E> {
         self.cluster.api.items("/api/v1/nodes").await.iter().map(name_of).collect()
     }
 
-    /// The capacity of a group, as the cloud has it.
+    /// The capacity of a group in the cloud.
     pub(super) fn capacity(&self, group: &str) -> u32 {
         self.setup.emulator.simulated().world(|world, _| world.group(group).expect("it exists").capacity())
     }
@@ -171,7 +171,7 @@ impl<E: Emulator> Fixture<E> {
         page.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     pub(super) async fn until(&self, what: &str, mut holds: impl AsyncFnMut(&Self) -> bool) {
         let wait = async {
             while !holds(self).await {
@@ -183,10 +183,10 @@ impl<E: Emulator> Fixture<E> {
         }
     }
 
-    /// What holds at the end of every scenario: nothing died that the autoscaler did not name, and it complained of nothing
-    /// but what the scenario expects.
+    /// Checks what must hold at the end of every scenario: no instance was killed that the autoscaler did not name, and the
+    /// autoscaler logged no complaints but the expected ones.
     pub(super) fn finish(self, expected_complaints: &[&str]) {
-        assert_eq!(self.setup.emulator.simulated().killed_unnamed(), [], "nobody named these");
+        assert_eq!(self.setup.emulator.simulated().killed_unnamed(), [], "these were killed, but no call named them");
         let is_expected = |line: &String| expected_complaints.iter().any(|expected| line.contains(expected));
         let unexpected: Vec<_> =
             self.autoscaler.provider_complaints().into_iter().filter(|line| !is_expected(line)).collect();
@@ -201,7 +201,7 @@ fn start_autoscaler(name: &str, binaries: &Path, folder: &Path, cloud_config: &s
     Autoscaler::start(name, binaries, folder, cloud_config, &flags)
 }
 
-/// What a pod may not request without a limit: the resources of device plugins.
+/// The resources that a pod may not request without a limit: those of device plugins.
 fn extended(requests: &Value) -> Value {
     let fields = requests.as_object().expect("an object").iter().filter(|(name, _)| name.contains('/'));
     fields.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into()

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::LOGS;
 
-/// The scenario's files and logs. Where the variable names a folder, they stay there after a failure.
+/// The scenario's files and logs. If the variable [`LOGS`] names a folder, they stay there after a failure.
 pub(super) enum Folder {
     Kept(PathBuf),
     Temporary(TempDir),
@@ -18,7 +18,7 @@ impl Folder {
             return Self::Temporary(tempfile::tempdir().expect("a folder"));
         };
         let folder = Path::new(&logs).join(scenario);
-        // Data of an earlier run would be served again.
+        // Otherwise, data of an earlier run would be served again.
         let _absent = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("a folder");
         Self::Kept(folder)

@@ -1,5 +1,5 @@
-//! In place of kubelets and controllers: nodes register and leave with the instances of the simulated cloud, and pods leave
-//! with their nodes.
+//! Replaces kubelets and controllers: nodes register and leave with the instances of the simulated cloud, and pods leave with their
+//! nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub(super) struct Kubelets {
 }
 
 impl Kubelets {
-    /// Starts them. Each group's nodes look like its template, but for what the scenario says. Instances of a group without
-    /// one never register.
+    /// Starts them. Each group's nodes look like its template, except for what the scenario changes. Instances of a group without one
+    /// never register.
     pub(super) fn start(
         api: Api,
         cloud: Arc<Simulated>,
@@ -61,7 +61,7 @@ struct Look {
     devices_after: Duration,
     /// Memory that they have less than their template, in KiB.
     missing_memory: u64,
-    /// Nodes that have not shown their devices yet: since when they exist, and the devices.
+    /// Nodes that have not shown their devices yet: when they were created, and the devices.
     waiting: BTreeMap<String, (Instant, Value)>,
 }
 

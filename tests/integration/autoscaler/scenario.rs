@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::emulators::setup::SetupOptions;
 
-/// The autoscaler's interval between two looks at the cluster. Its default is 10 s.
+/// The interval between two loops of the autoscaler. Its default is 10 s.
 const SCAN_INTERVAL: &str = "2s";
 
 /// What a scenario has besides a cloud.
@@ -120,7 +120,7 @@ impl Scenario {
         self
     }
 
-    /// The part of Headcount's configuration that this comes to.
+    /// The resulting part of Headcount's configuration.
     pub(super) fn configure(&self, options: &mut SetupOptions, kubeconfig: &str) {
         options.more.push_str(&self.headcount);
         options.refresh = self.refresh.to_owned();

@@ -42,7 +42,7 @@ async fn the_pod_of_the_manifests_serves_the_autoscaler() {
     let container = &pod["spec"]["containers"][0];
     let mut autoscaler = Command::new(binaries.join("cluster-autoscaler"));
     files.run(&mut autoscaler, container, &[]);
-    // What the service account's own files would say.
+    // What the service account's own files would contain.
     autoscaler.arg(format!("--kubeconfig={}", folder.path().join("pod.kubeconfig").display()));
     autoscaler.arg(format!("--address={}", free_address()));
     let autoscaler = Process::start("cluster-autoscaler", folder.path(), &mut autoscaler);
@@ -95,7 +95,7 @@ impl Files<'_> {
         mounts.map(|mount| (mount["mountPath"].as_str().expect("a path").to_owned(), volume(&mount["name"]))).collect()
     }
 
-    /// A text whose paths lead into the folder.
+    /// A text whose paths point into the folder.
     fn local(&self, text: &str) -> String {
         let mut paths: Vec<String> = self.mounts().into_iter().map(|(path, _)| path).collect();
         paths.sort();
@@ -106,7 +106,7 @@ impl Files<'_> {
         paths.iter().fold(text.to_owned(), here)
     }
 
-    /// Gives a program the container's arguments and nothing but its environment. The program itself stands for the image.
+    /// Gives a program the container's arguments and only the container's environment. The program itself replaces the image.
     fn run(&self, command: &mut Command, container: &Value, replaced: &[(&str, &str)]) {
         command.env_clear();
         let texts =

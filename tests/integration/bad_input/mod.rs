@@ -1,5 +1,5 @@
-//! Input that no Cluster Autoscaler would send. The parsers are tested next to their code, in modules named `properties`;
-//! here is what takes the whole server.
+//! Input that no Cluster Autoscaler would send. The parsers are tested next to their code, in modules named `properties`; this module
+//! has the tests that need the whole server.
 
 mod grpc;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
-/// Values of a strategy, as many as are asked for or as `PROPTEST_CASES` says: the same ones on every run.
+/// Values of a strategy: this many, or `PROPTEST_CASES`. They are the same in every run.
 fn samples<S: Strategy>(number: u32, strategy: S) -> Vec<S::Value> {
     let default = Config::default();
     let number = if default.cases == 256 { number } else { default.cases };

@@ -112,7 +112,7 @@ async fn each_difference_is_named_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_running_server_is_asked_and_one_that_does_not_respond_is_a_failure() {
+async fn a_running_server_is_read_and_one_that_does_not_respond_is_a_failure() {
     let fixture = fixture();
     fixture.nodes(&fixture.running());
     let server = Server::with_config(&fixture.config);
@@ -128,7 +128,7 @@ async fn a_running_server_is_asked_and_one_that_does_not_respond_is_a_failure() 
 }
 
 #[tokio::test]
-async fn without_a_cluster_the_cloud_and_headcount_are_compared_all_the_same() {
+async fn without_a_cluster_the_cloud_and_headcount_are_still_compared() {
     let fixture = fixture();
     fixture.api.set_down(true);
     let (found, code, _) = fixture.compare(&[]);

@@ -12,7 +12,7 @@ use crate::emulators::aws::Aws;
 use crate::peers::headcount::{ConfigFile, run};
 use crate::peers::moto::Moto;
 
-/// The table that is written of the source `here`.
+/// The table that is written for the source `here`.
 fn exported(config: &ConfigFile) -> String {
     let output = run(&["instance-types", "export", "--source", "here", "--config", &config.path()]);
     let (table, complaint) = texts(&output);
@@ -68,7 +68,7 @@ async fn all_sizes_of_a_location_are_written_and_read_again_with_the_same_figure
 }
 
 #[tokio::test]
-async fn a_table_that_is_passed_back_says_the_same_and_is_trusted_more() {
+async fn an_exported_table_gives_the_same_figures_with_more_trust() {
     let emulator = Aws::start(Arc::new(Simulated::with_groups(7, [GroupPlan::aws("web")])));
     let template = |config: &ConfigFile| {
         let output = run(&["template", "web", "--config", &config.path()]);
@@ -86,7 +86,7 @@ async fn a_table_that_is_passed_back_says_the_same_and_is_trusted_more() {
 }
 
 #[tokio::test]
-async fn what_moto_offers_agrees_with_the_table_that_ships() {
+async fn the_types_of_moto_agree_with_the_shipped_table() {
     let Some(moto) = Moto::start().await else { return };
     let aws = format!("{{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:1:a\"]}}", moto.url());
     let config = ConfigFile::new(&format!("sources: [{{name: here, aws: {aws}}}]\n"));

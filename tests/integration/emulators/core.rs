@@ -46,7 +46,7 @@ struct Script {
     answer: HttpResponse,
 }
 
-/// Which parts of a group a response contains, and so which read faults can apply to it.
+/// The parts of a group that a response contains, which decide the read faults that can apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadScope {
     /// The group without its instances.

@@ -1,4 +1,4 @@
-//! HTTP emulators of the simulated cloud: what Headcount's real clients talk to in tests.
+//! HTTP emulators of the simulated cloud: the tests let Headcount's real clients call them.
 //!
 //! An emulator implements a cloud's wire protocol over a simulated cloud, which has all the state. The simulated cloud's
 //! faults apply to the emulator's responses too; for anything else, a test scripts a response.

@@ -26,7 +26,7 @@ async fn call(fixture: &Fixture) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_at_rest_is_listed_less_often_whatever_refresh_asks() {
+async fn an_idle_source_is_listed_less_often_even_if_refresh_is_called() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
     let busy = listings_during(&fixture, Duration::from_secs(100)).await;
     sleep(REST).await;
@@ -36,7 +36,7 @@ async fn a_source_at_rest_is_listed_less_often_whatever_refresh_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_launch_in_a_source_at_rest_is_seen_within_15_s() {
+async fn a_failed_launch_in_an_idle_source_is_seen_within_15_s() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
     sleep(REST).await;
     let fails = LaunchOutcome::fails(no_capacity(), seconds(3));
@@ -58,7 +58,7 @@ async fn a_change_by_another_client_makes_a_source_busy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_is_listed_seldom_and_its_first_call_waits_for_a_listing() {
+async fn a_standby_is_listed_rarely_and_its_first_call_waits_for_a_listing() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
     call(&fixture).await;
     sleep(Duration::from_secs(601)).await;
@@ -70,7 +70,7 @@ async fn a_standby_is_listed_seldom_and_its_first_call_waits_for_a_listing() {
     sleep(Duration::from_secs(5)).await;
     fixture.cloud().set_desired_externally("g", 6).expect("exists");
     call(&fixture).await;
-    assert_eq!(fixture.target("g"), 6, "the next listing by itself was 95 s away");
+    assert_eq!(fixture.target("g"), 6, "the next regular listing was 95 s away");
 }
 
 #[tokio::test(start_paused = true)]

@@ -86,7 +86,7 @@ impl Fixture {
         self.cloud().world(|world, _| world.group(group).expect("exists").capacity())
     }
 
-    /// Lets simulated time pass until something holds.
+    /// Lets simulated time pass until a condition holds.
     pub(super) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let wait = async {
             while !holds(self) {
@@ -124,7 +124,7 @@ pub(super) fn seconds(seconds: u64) -> headcount::clouds::simulated::Span {
 pub(super) fn kinds() -> [(&'static str, GroupPlan); 3] {
     [
         ("an Auto Scaling group", GroupPlan::aws("g")),
-        ("a scale set that counts what it deletes", GroupPlan::azure("g").accounting(Accounting::WhenGone)),
+        ("a scale set that counts instances being deleted", GroupPlan::azure("g").accounting(Accounting::WhenGone)),
         ("a scale set that does not", GroupPlan::azure("g").accounting(Accounting::OnAccept)),
     ]
 }

@@ -210,7 +210,7 @@ async fn growth_in_one_batch_with_a_deletion_is_computed_from_a_read_after_the_d
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletions_without_a_response_are_no_room_for_a_scale_up() {
+async fn deletions_without_a_response_make_no_room_for_a_scale_up() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 8, 6)]).await;
         let victims = fixture.instances("g", InstanceState::Running)[..4].to_vec();

@@ -1,4 +1,4 @@
-//! Instances that should be and are not: launches that fail, and capacity that is taken back.
+//! Missing instances: launches that fail, and capacity that is taken back.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ async fn launches_that_fail_are_listed_with_the_reason_until_their_placeholders_
 
         fixture.delete("g", &placeholders).await.expect(kind);
         assert_eq!((fixture.target("g"), fixture.failed("g").len()), (2, 0), "{kind}");
-        fixture.until("the capacity is back at what lives", |fixture| fixture.capacity("g") == 2).await;
-        fixture.delete("g", &placeholders).await.expect("again is fine");
+        fixture.until("the capacity equals the live instances", |fixture| fixture.capacity("g") == 2).await;
+        fixture.delete("g", &placeholders).await.expect("a repeated deletion is a success");
         assert_eq!(fixture.target("g"), 2, "{kind}");
         fixture.no_instance_was_killed();
     }
@@ -54,7 +54,7 @@ async fn placeholders_below_the_minimum_are_cancelled_without_a_write() {
     fixture.delete("g", &placeholders).await.expect("accepted");
     assert_eq!((fixture.target("g"), fixture.capacity("g")), (1, 30));
     let writes = fixture.calls(CallKind::SetCapacity);
-    fixture.delete("g", &placeholders).await.expect("again is fine");
+    fixture.delete("g", &placeholders).await.expect("a repeated deletion is a success");
     assert_eq!(fixture.calls(CallKind::SetCapacity), writes, "and costs no call");
     assert_eq!(fixture.target("g"), 1);
 }
@@ -104,7 +104,12 @@ async fn capacity_that_cannot_be_lowered_while_deletions_are_pending_is_lowered_
         fixture.until("two have failed", |fixture| fixture.failed("g").len() == 2).await;
         let running = fixture.instances("g", InstanceState::Running);
         fixture.delete("g", &running[..4]).await.expect("accepted");
-        assert_eq!((fixture.target("g"), fixture.failed("g").len()), (4, 2), "what failed is still to be taken back");
+        assert_eq!(
+            (fixture.target("g"), fixture.failed("g").len()),
+            (4, 2),
+            "the failed instances are still to be \
+        taken back"
+        );
         fixture.delete("g", &fixture.failed("g")).await.expect("accepted");
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (2, lowered));
         fixture.until("it is lowered", |fixture| fixture.capacity("g") == 2).await;

@@ -1,5 +1,5 @@
-//! A panic in a task, as a defect of Headcount or of a library would cause it: it is counted and shown, the task starts again, and
-//! no other group's responses change.
+//! A panic in a task, as a bug in Headcount or a library would cause it: it is counted and shown, the task starts again, and the
+//! responses for other groups do not change.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -133,7 +133,7 @@ impl Fixture {
         timeout(Duration::from_secs(600), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
     }
 
-    /// The groups that have nothing to do with the defect are served, and can be written.
+    /// Checks that the groups without the defect are served and can be written.
     async fn others_are_well(&self) {
         for group in ["h", "other"] {
             let before = self.target(group).expect("served");
@@ -196,7 +196,7 @@ async fn a_keeper_that_panics_starts_again_and_its_last_status_is_served_meanwhi
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_beside_a_keeper_that_panics_changes_nothing_else() {
+async fn a_panic_in_side_work_of_a_keeper_changes_nothing_else() {
     for call in ["observe", "launch_activity", "launch_spec", "follow"] {
         let fixture = Fixture::start(&[call]);
         fixture.until("it is ready", |fixture| fixture.fleet.is_ready()).await;

@@ -1,4 +1,4 @@
-//! What is believed of a reading, and what is served while there is none.
+//! Which readings are used, and what is served while there is none.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::fixture::{Fixture, kinds, no_capacity, seconds};
 
 #[tokio::test(start_paused = true)]
-async fn a_capacity_read_as_zero_is_neither_published_nor_written_on() {
+async fn a_capacity_read_as_zero_is_neither_published_nor_used_for_a_write() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 200, 90)]).await;
         fixture.cloud().faults(|faults| faults.script_read(None, "g", 1, ReadFault::Capacity(0)));
@@ -48,7 +48,7 @@ async fn a_listing_that_began_before_a_write_does_not_replace_it() {
     fixture.cloud().set_desired_externally("g", 5).expect("exists");
     fixture.increase("g", 1).await.expect("computed from a reading of its own");
     fixture
-        .until("the listing has come", |fixture| !fixture.cloud().faults(|faults| faults.has_scripted_reads()))
+        .until("the listing has arrived", |fixture| !fixture.cloud().faults(|faults| faults.has_scripted_reads()))
         .await;
     for _ in 0..20 {
         assert_eq!(fixture.target("g"), 6);
@@ -63,7 +63,7 @@ async fn while_the_cloud_is_down_reads_continue_and_writes_fail() {
     for _ in 0..5 {
         sleep(Duration::from_secs(10)).await;
         assert_eq!(fixture.target("g"), 4);
-        fixture.fleet.refresh(Instant::now() + Duration::from_secs(4)).await.expect("fresh enough to go on with");
+        fixture.fleet.refresh(Instant::now() + Duration::from_secs(4)).await.expect("fresh enough");
         let error = fixture.increase("g", 1).await.expect_err("the cloud is down");
         assert!(matches!(error, FleetError::Cloud { .. }), "{error}");
     }
@@ -71,7 +71,7 @@ async fn while_the_cloud_is_down_reads_continue_and_writes_fail() {
     let error =
         fixture.fleet.refresh(Instant::now() + Duration::from_secs(4)).await.expect_err("nothing is fresh enough");
     assert!(matches!(error, FleetError::Stale { .. }), "{error}");
-    assert_eq!(fixture.target("g"), 4, "what is known is served all the same");
+    assert_eq!(fixture.target("g"), 4, "the last known size is still served");
     fixture.cloud().faults(|faults| faults.down = false);
     fixture.until("it is read again", |fixture| fixture.fleet.problems().is_empty()).await;
     fixture.fleet.refresh(Instant::now() + Duration::from_secs(4)).await.expect("fresh again");
@@ -169,7 +169,7 @@ async fn new_instances_are_in_the_target_at_once_and_listed_some_seconds_later()
             let (_, view) = snapshot.group("g").expect("served");
             view.listed(Instant::now()).map(|reported| reported.id.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(listed(&fixture).len(), 2, "{kind}: what a process finds at its start is listed at once");
+        assert_eq!(listed(&fixture).len(), 2, "{kind}: instances that exist at the start are listed at once");
         fixture.increase("g", 3).await.expect(kind);
         assert_eq!((fixture.target("g"), listed(&fixture).len()), (5, 2), "{kind}");
         let coming = fixture.instances("g", InstanceState::Creating)[0].clone();

@@ -15,7 +15,12 @@ async fn a_surplus_of_the_clouds_own_neither_grows_the_group_nor_blocks_it() {
         fixture.cloud().launch_surplus("g", 4, Duration::from_secs(300)).expect("exists");
         fixture.until("it is listed", |fixture| fixture.instances("g", InstanceState::Running).len() == 14).await;
         sleep(Duration::from_secs(60)).await;
-        assert_eq!((fixture.target("g"), fixture.capacity("g")), (10, 10), "{kind}: nothing is written unasked");
+        assert_eq!(
+            (fixture.target("g"), fixture.capacity("g")),
+            (10, 10),
+            "{kind}: no write was requested, and none \
+        is sent"
+        );
         assert_eq!(fixture.calls(CallKind::SetCapacity), 0, "{kind}");
 
         fixture.increase("g", 2).await.expect(kind);

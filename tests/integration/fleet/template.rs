@@ -1,4 +1,4 @@
-//! The node a group would grow by, where the cloud cannot say at once what it is made from.
+//! The template of a group whose launch spec cannot be read at first.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::fixture::Fixture;
 
-/// A fleet whose first such call fails with this.
+/// A fleet whose first call of this kind fails with this fault.
 fn fixture(kind: CallKind, call_fault: CallFault) -> Fixture {
     let fixture = Fixture::cold([("sim", Simulated::with_groups(7, [GroupPlan::aws("g").sized(0, 10, 0)]))]);
     fixture.cloud().faults(|faults| faults.script(Some(kind), None, 1, call_fault));

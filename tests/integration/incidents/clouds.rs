@@ -17,7 +17,7 @@ fn source(name: &str, emulator: &impl Emulator, group: &str) -> String {
 }
 
 #[tokio::test]
-async fn one_server_two_clouds_and_the_end_of_one_changes_nothing_for_the_other() {
+async fn an_outage_of_one_cloud_changes_nothing_for_the_other() {
     let quick = Duration::from_millis(100)..=Duration::from_millis(200);
     let aws = Aws::start(Arc::new(Simulated::with_groups(
         1,
@@ -39,7 +39,7 @@ async fn one_server_two_clouds_and_the_end_of_one_changes_nothing_for_the_other(
 
     arm.simulated().faults(|faults| faults.down = true);
     server.logged("cannot be listed");
-    client.increase("asg", 2).await.expect("the other cloud goes on");
+    client.increase("asg", 2).await.expect("the other cloud can still grow");
     client.until("four run", async |client| client.nodes_in("asg", 1).await.len() == 4).await;
     assert_eq!((client.node_groups().await.len(), client.target("vmss").await), (2, 3));
     let (code, _) = refused(client.increase("vmss", 1).await);

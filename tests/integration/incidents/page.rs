@@ -21,7 +21,7 @@ fn tests(source: &str) -> Vec<String> {
     lines.windows(2).filter(|pair| is_test(pair[0])).filter_map(|pair| name(pair[1])).collect()
 }
 
-/// Whether a test replays an incident; the others test what the incidents build on.
+/// Whether a test replays an incident. The other tests check what the incidents rely on.
 fn is_incident(file: &Path, test: &str) -> bool {
     ["vmss_", "asg_", "killed_"].iter().any(|start| test.starts_with(start))
         || file.components().any(|part| part.as_os_str() == "protocol" || part.as_os_str() == "itself")
@@ -53,7 +53,7 @@ fn every_incident_has_a_row_and_every_row_a_test() {
 }
 
 #[test]
-fn tests_and_rows_are_read_as_they_are_written() {
+fn tests_and_rows_are_found() {
     let source = "#[tokio::test(start_paused = true)]\nasync fn one() {}\nfn no_test() {}\n#[test]\nfn two() {}\n";
     assert_eq!(tests(source), ["one", "two"]);
     assert_eq!(documented("| test | elsewhere |\n| --- | --- |\n| `one` | `two` |\ntext\n"), ["one"]);

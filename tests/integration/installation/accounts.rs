@@ -1,5 +1,5 @@
-//! Several accounts: `assumeRole:` and `profile:` of an AWS source, the credentials of each Azure source, and who `check` says that each
-//! source is.
+//! Several accounts: `assumeRole:` and `profile:` of an AWS source, the credentials of each Azure source, and the identity that
+//! `check` prints for each source.
 
 use std::sync::Arc;
 
@@ -66,7 +66,11 @@ async fn a_role_that_may_not_be_assumed_is_an_error_of_its_source() {
     let config = ConfigFile::new(&format!("sources:\n{}", source("own", &emulator, "own", &role)));
     let table = checked(&config, &[]);
     assert!(table.contains("own cannot be read:") && table.contains("sts:AssumeRole"), "{table}");
-    assert!(emulator.requests_with("POST", "Action=DescribeAutoScalingGroups").is_empty(), "a call without the role");
+    assert!(
+        emulator.requests_with("POST", "Action=DescribeAutoScalingGroups").is_empty(),
+        "a call was made without \
+    the role"
+    );
 }
 
 #[tokio::test]

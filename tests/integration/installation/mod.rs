@@ -1,4 +1,4 @@
-//! What installing Headcount and moving to it rest on.
+//! Installation, and migration from an in-tree provider.
 
 mod accounts;
 mod migrate;

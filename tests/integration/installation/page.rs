@@ -1,5 +1,5 @@
-//! The commands of docs/install.md: those that need no cluster, cloud or registry run as written; each other one is named here with
-//! its reason.
+//! The commands of docs/install.md: those that need no cluster, cloud or registry run as written. All others are listed here with the
+//! reason.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -18,12 +18,11 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// How a command of the page is tried, by its beginning.
 enum Trial {
-    /// As written, in a folder with the page's files. Where it builds the static binary, a stand-in is ready: that build takes ten
-    /// minutes.
+    /// As written, in a folder with the page's files. A stand-in replaces the static binary, whose build takes ten minutes.
     Runs,
-    /// In the place of `kubectl exec`, with the configuration of an emulator: what it runs in the container.
+    /// Without `kubectl exec`: the command that it would run in the container, with the configuration of an emulator.
     InContainer,
-    /// Not, for this reason.
+    /// It is not tried, for this reason.
     Not(&'static str),
 }
 
@@ -88,7 +87,7 @@ fn workplace(folder: &Path) -> impl Fn(&str) -> Output {
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("set"));
     let folder = folder.to_owned();
     move |line| {
-        // The page says where the files that were made are downloaded to: anywhere.
+        // The page does not fix the folder for the downloads.
         let place = if line.starts_with("sha256sum") { folder.join("dist") } else { folder.clone() };
         let mut shell = Command::new("sh");
         shell.args(["-ec", line]).current_dir(place).env("PATH", &path).env("CARGO_TARGET_DIR", &target);
@@ -116,7 +115,7 @@ async fn the_commands_of_the_installation_page_work_as_written() {
     let (mut tried, mut left) = (Vec::new(), TRIALS.iter().map(|(beginning, _)| *beginning).collect::<Vec<_>>());
     for line in commands_of(PAGE) {
         let found = TRIALS.iter().find(|(beginning, _)| line.starts_with(beginning));
-        let (beginning, trial) = found.unwrap_or_else(|| panic!("neither tried nor named here with a reason: {line}"));
+        let (beginning, trial) = found.unwrap_or_else(|| panic!("neither tried nor listed here with a reason: {line}"));
         left.retain(|one| one != beginning);
         let output = match trial {
             Trial::Runs => run(&line),
@@ -130,10 +129,10 @@ async fn the_commands_of_the_installation_page_work_as_written() {
         assert!(output.status.success() && !output.stdout.is_empty(), "{line}: {complaint}");
         tried.push(line);
     }
-    assert!(left.is_empty(), "not on the page any more: {left:?}");
+    assert!(left.is_empty(), "no longer on the page: {left:?}");
     assert_eq!(tried.len(), 4, "{tried:?}");
 
-    // What the commands have made, which the page names.
+    // The files that the commands have made, which the page names.
     assert!(folder.path().join("image/index.json").is_file());
     let made: Vec<String> = fs::read_to_string(folder.path().join("dist/SHA256SUMS"))
         .expect("written")

@@ -22,7 +22,7 @@ fn configured(more: &str) -> (TempDir, PathBuf, ConfigFile) {
 }
 
 #[tokio::test]
-async fn clients_are_served_over_a_socket_that_only_this_user_can_open_and_that_is_removed_at_the_end() {
+async fn clients_are_served_over_a_private_socket_that_is_removed_at_the_end() {
     let (_folder, path, config) = configured("");
     let server = Server::on_configured_listener(&config);
     let found = fs::metadata(&path).expect("it exists");

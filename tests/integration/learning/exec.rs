@@ -31,7 +31,7 @@ fn folder(api: &ApiServer) -> TempDir {
     folder
 }
 
-/// What the script prints from now on.
+/// Sets what the script prints.
 fn print(folder: &Path, status: Value) {
     let credential = json!({"apiVersion": API_VERSION, "kind": "ExecCredential", "status": status});
     std::fs::write(folder.join("credential"), credential.to_string()).expect("written");
@@ -62,7 +62,7 @@ async fn a_plugins_token_is_used_until_it_expires_or_is_refused() {
     let error = client.get_config_map().await.expect_err("the token was revoked").to_string();
     assert!(error.contains("401"), "{error}");
     client.get_config_map().await.expect("the plugin ran again");
-    client.get_config_map().await.expect("and again, for what it printed has expired");
+    client.get_config_map().await.expect("the plugin ran again because its token had expired");
     assert_eq!(runs(folder.path()).len(), 3);
 }
 
@@ -77,7 +77,7 @@ async fn a_plugins_client_certificate_is_used() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_fails_or_prints_something_else_is_an_error_that_quotes_no_secret() {
+async fn a_failing_plugin_is_an_error_that_quotes_no_secret() {
     let api = ApiServer::with_token("t");
     let folder = folder(&api);
     let client = client_of(folder.path(), true).expect("allowed");

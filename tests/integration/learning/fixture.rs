@@ -20,9 +20,9 @@ pub(super) const CONFIG_MAP: &str = "headcount-learned";
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait before looking again.
+/// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(10);
-/// How often the fleet lists its source and looks at the nodes.
+/// How often the fleet lists its source and learns from the nodes.
 const EVERY: Duration = Duration::from_millis(20);
 
 /// A client by the kubeconfig of a folder, which may not run exec plugins.
@@ -78,7 +78,7 @@ impl Fixture {
         Self { api, folder, cloud, fleet, _learner: learner }
     }
 
-    /// The fleet and the learner start again, knowing nothing.
+    /// Starts the fleet and the learner again without any state.
     pub(super) async fn restart(&mut self) {
         let (fleet, learner) = start(&self.cloud, self.folder.path());
         fleet.wait_ready(Instant::now() + PATIENCE).await.expect("ready");
@@ -108,7 +108,7 @@ impl Fixture {
         self.value(group, "allocatable.memory").await.0
     }
 
-    /// Waits until the memory of a group's template comes from there, and returns it.
+    /// Waits until the memory of a group's template comes from this node, and returns it.
     pub(super) async fn memory_from(&self, group: &str, source: &str) -> String {
         let waiting = async {
             loop {
@@ -122,7 +122,7 @@ impl Fixture {
         timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never {source}"))
     }
 
-    /// Waits until the watch was sent all that happened to the nodes, and until the fleet and the groups went by it.
+    /// Waits until the watch has sent all events, and the fleet and the groups have processed them.
     pub(super) async fn looked_again(&self) {
         self.until("delivered", || self.api.is_delivered()).await;
         self.passed().await;
@@ -136,7 +136,7 @@ impl Fixture {
         self.passed().await;
     }
 
-    /// Lets the fleet look at the nodes and list its groups a few times.
+    /// Lets the fleet learn from the nodes and list its groups a few times.
     async fn passed(&self) {
         sleep(10 * EVERY).await;
         let listings = || self.fleet.sources().map(|(_, health)| health.listings).sum::<u64>();

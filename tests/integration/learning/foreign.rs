@@ -63,7 +63,7 @@ async fn instances_of_another_cluster_are_not_deleted() {
     assert!(table.contains("HC202") && table.contains("seems to belong to another cluster"), "{table}");
     assert_eq!(check.status.code(), Some(1), "{table}");
 
-    // A new instance may be the other cluster's as well: its autoscaler launches instances in this group, too.
+    // A new instance may belong to the other cluster as well, whose autoscaler also launches instances in this group.
     setup.client.increase("web", 1).await.expect("there is room");
     setup.client.until("launched", async |client| client.nodes_in("web", 1).await.len() == 3).await;
     let all = setup.client.nodes("web").await;
@@ -83,7 +83,7 @@ async fn a_configuration_that_allows_it_deletes_what_is_named() {
 }
 
 #[tokio::test]
-async fn a_group_with_one_node_of_this_cluster_is_its_own() {
+async fn a_group_with_one_node_of_this_cluster_belongs_to_it() {
     let api = ApiServer::plain();
     api.set_nodes([mk_node("ours", OURS, MEMORY)]);
     let emulator = aws();
@@ -94,7 +94,7 @@ async fn a_group_with_one_node_of_this_cluster_is_its_own() {
     api.set_nodes([mk_node("ours", OURS, MEMORY), mk_node("one", &ids[0], MEMORY)]);
     let mut setup = setup(emulator, &api, "").await;
     setup.client.until("nodes were seen", async |_| api.is_delivered()).await;
-    setup.client.delete("web", &[&ids[1]]).await.expect("it may just fail to join");
+    setup.client.delete("web", &[&ids[1]]).await.expect("it may only have failed to join");
     assert_eq!(setup.server().lines_with(REFUSING).len(), 0);
 }
 
@@ -122,7 +122,7 @@ async fn without_nodes_to_compare_nothing_is_refused() {
 }
 
 #[tokio::test]
-async fn machines_of_another_cluster_are_not_deleted_and_young_ones_are() {
+async fn machines_of_another_cluster_are_not_deleted_but_young_ones_are() {
     const NODE: &str = "azure:///subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/\
                         Microsoft.Compute/virtualMachineScaleSets/other/virtualMachines/0";
     let api = ApiServer::plain();

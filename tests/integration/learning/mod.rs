@@ -19,7 +19,7 @@ use fixture::{CONFIG_MAP, Fixture, NAMESPACE, client};
 const LOW: u64 = 7_700_000;
 const HIGH: u64 = 7_900_000;
 
-/// The source of memory that a node says.
+/// The provenance of memory that was learned from a node.
 fn seen(node: &str) -> String {
     format!("learned from node {node}, ")
 }
@@ -36,7 +36,7 @@ async fn a_node_that_appears_changes_its_groups_template_and_no_other() {
 }
 
 #[tokio::test]
-async fn the_lowest_figure_wins_whichever_node_comes_first() {
+async fn the_lowest_figure_wins_in_any_order_of_nodes() {
     let fixture = Fixture::new(ApiServer::plain()).await;
     let (first, second) = (fixture.node("web", 0), fixture.node("web", 1));
     fixture.api.set_nodes([mk_node("high", &first, HIGH)]);
@@ -45,11 +45,11 @@ async fn the_lowest_figure_wins_whichever_node_comes_first() {
     assert_eq!(fixture.memory_from("web", &seen("low")).await, format!("{LOW}Ki"));
     fixture.api.set_nodes([mk_node("high", &first, HIGH)]);
     fixture.looked_again().await;
-    assert_eq!(fixture.memory("web").await.0, format!("{LOW}Ki"), "gone, and not forgotten");
+    assert_eq!(fixture.memory("web").await.0, format!("{LOW}Ki"), "the node is gone, but its figure is kept");
 }
 
 #[tokio::test]
-async fn the_newest_nodes_image_counts_and_an_older_image_comes_back_with_its_own_figures() {
+async fn the_newest_nodes_image_decides_and_each_image_keeps_its_figures() {
     let fixture = Fixture::new(ApiServer::plain()).await;
     let node = |name: &str, number, os: &str, created: &str, memory| MkNode {
         os: os.to_owned(),
@@ -68,7 +68,7 @@ async fn the_newest_nodes_image_counts_and_an_older_image_comes_back_with_its_ow
 }
 
 #[tokio::test]
-async fn nodes_that_are_not_ready_or_of_no_group_are_passed_over() {
+async fn nodes_that_are_not_ready_or_have_no_group_are_ignored() {
     let fixture = Fixture::new(ApiServer::plain()).await;
     let before = fixture.memory("web").await;
     let booting = MkNode { ready: false, ..mk_node("booting", &fixture.node("web", 0), HIGH) };
@@ -151,7 +151,7 @@ async fn what_was_learned_is_served_after_a_restart_without_nodes() {
 }
 
 #[tokio::test]
-async fn a_config_map_of_garbage_is_ignored_and_replaced_but_for_what_is_not_headcounts() {
+async fn an_invalid_config_map_is_replaced_except_for_keys_of_others() {
     let api = ApiServer::plain();
     api.write_config_map(NAMESPACE, CONFIG_MAP, &[("learned.json", "garbage"), ("theirs", "kept")]);
     let fixture = Fixture::new(api).await;
@@ -162,7 +162,7 @@ async fn a_config_map_of_garbage_is_ignored_and_replaced_but_for_what_is_not_hea
 }
 
 #[tokio::test]
-async fn what_another_one_wrote_meanwhile_is_not_lost() {
+async fn figures_that_another_replica_wrote_meanwhile_are_kept() {
     let fixture = Fixture::new(ApiServer::plain()).await;
     fixture.api.set_nodes([mk_node("one", &fixture.node("web", 0), HIGH)]);
     let text = fixture.kept("one").await;
@@ -184,7 +184,7 @@ async fn a_config_map_that_was_deleted_is_created_again() {
 }
 
 #[tokio::test]
-async fn no_call_is_made_but_those_that_the_manifest_allows() {
+async fn only_calls_that_the_manifest_allows_are_made() {
     let mut fixture = Fixture::new(ApiServer::plain()).await;
     fixture.api.set_nodes([mk_node("one", &fixture.node("web", 0), HIGH)]);
     fixture.kept("one").await;

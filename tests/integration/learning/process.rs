@@ -35,7 +35,7 @@ fn row(setup: &Setup<Aws>, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_starts_at_zero_nodes_still_knows_what_they_were_like() {
+async fn a_server_that_starts_without_nodes_uses_the_saved_figures() {
     let api = ApiServer::plain();
     let mut setup = setup(api.kubeconfig_text()).await;
     setup.client.until("listed", async |client| client.nodes("web").await.len() == 1).await;
@@ -62,7 +62,7 @@ async fn a_server_that_starts_at_zero_nodes_still_knows_what_they_were_like() {
     assert!(memory.contains(&format!("{HIGH}Ki")) && memory.contains(&seen("one")), "{memory}");
     assert!(row(&setup, "allocatable.memory").contains(&seen("one")));
 
-    // A command reads, and writes nothing: not even what it could see.
+    // A command only reads. It does not even save what it learned.
     let kept = api.config_map(NAMESPACE, CONFIG_MAP);
     api.set_nodes([mk_node("two", &id, LOW)]);
     row(&setup, "capacity.memory");
@@ -70,7 +70,7 @@ async fn a_server_that_starts_at_zero_nodes_still_knows_what_they_were_like() {
 }
 
 #[tokio::test]
-async fn without_an_api_server_all_is_served_and_a_warning_says_why_nothing_is_learned() {
+async fn without_an_api_server_everything_is_served_with_a_warning() {
     let api = ApiServer::plain();
     let kubeconfig = api.kubeconfig_text();
     drop(api);

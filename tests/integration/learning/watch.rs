@@ -6,7 +6,7 @@ use super::fixture::Fixture;
 use super::{HIGH, LOW, seen};
 use crate::emulators::kubernetes::{ApiServer, mk_node};
 
-/// How many lists of nodes were begun, and how many watches.
+/// How many lists and watches of nodes were started.
 fn begun(api: &ApiServer) -> (usize, usize) {
     let requests = api.requests();
     let nodes: Vec<_> = requests.iter().filter(|request| request.path == "/api/v1/nodes").collect();

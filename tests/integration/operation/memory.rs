@@ -17,8 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// Pages of a listing of 1,000 groups.
 const PAGES: usize = 10;
 
-/// What the process allocated and holds, and the pages of the program and its libraries, in MiB. A debug build has several times as many
-/// of these as a release build.
+/// The memory that the process has allocated, and the pages of the program and its libraries, in MiB. A debug build has several times
+/// as many pages as a release build.
 fn resident_mib(process: u32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let figure = |name: &str| -> u64 {

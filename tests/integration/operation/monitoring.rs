@@ -1,4 +1,4 @@
-//! The alerts and the dashboard in deploy/monitoring: promtool reads them, and they name only what is served and documented.
+//! The alerts and the dashboard in deploy/monitoring: promtool accepts them, and they use only series and pages that exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ fn every_expression_of_the_dashboard_is_valid_and_names_series_that_are_served()
 }
 
 #[test]
-fn anchors_are_made_as_github_makes_them() {
+fn anchors_are_those_of_github() {
     assert_eq!(
         anchors("# What a log line means\n### HC101: it's a `test`\n"),
         ["hc101-its-a-test", "what-a-log-line-means"].map(str::to_owned).into()

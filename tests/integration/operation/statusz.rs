@@ -35,7 +35,7 @@ async fn the_document_shows_sources_groups_and_the_decisions_with_their_reasons(
 }
 
 #[tokio::test]
-async fn programs_get_json_by_accept_and_people_a_page_without_a_script() {
+async fn accept_decides_between_json_and_a_page_without_a_script() {
     let server = Server::start(&["--demo"]);
     server.client().await.node_groups().await;
     let json = server.probe_with("/statusz", "Accept: application/json\r\n");
@@ -49,7 +49,7 @@ async fn programs_get_json_by_accept_and_people_a_page_without_a_script() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_gets_no_status_unless_everybody_does() {
+async fn a_page_of_another_site_gets_no_status_unless_it_is_public() {
     let source = "sources: [{name: demo, simulated: {}}]\n";
     let server = Server::with_config(&ConfigFile::new(source));
     assert!(server.probe_as("/statusz", "localhost").starts_with("HTTP/1.1 200"), "a caller on this host");

@@ -1,4 +1,4 @@
-//! Programs of others that judge what Headcount writes. Where one is missing, its tests say so and are skipped; CI has them.
+//! External programs that check what Headcount writes. If one is missing, its tests are skipped with a message; CI has all of them.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

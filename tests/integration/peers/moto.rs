@@ -103,7 +103,7 @@ impl Moto {
             .expect("a group");
     }
 
-    /// The desired capacity and the instance IDs of a group, as moto has them.
+    /// The desired capacity and the instance IDs of a group in moto.
     pub(crate) async fn view(&self, name: &str) -> (i32, Vec<String>) {
         let answer = self.autoscaling.describe_auto_scaling_groups().auto_scaling_group_names(name).send().await;
         let answer = answer.expect("described");

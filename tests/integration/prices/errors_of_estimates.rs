@@ -1,4 +1,4 @@
-//! How far the estimates by cores, memory and accelerators are from the prices in the shipped tables.
+//! The errors of the estimates from cores, memory and accelerators, compared with the shipped tables.
 
 use headcount::cloud::Family;
 use headcount::prices::{estimates_of_known_types, shipped_regions};

@@ -7,7 +7,7 @@ use prost::Message as _;
 use super::{HOUR, node, node_price, pod_price};
 use crate::peers::headcount::Client;
 
-/// The cores of the node that CA prefers where it has no opinion.
+/// The cores of the node that CA prefers by default.
 const PREFERRED_CORES: f64 = 4.0;
 /// What CA uses as the unfitness of nodes with GPUs.
 const GPU_UNFITNESS: f64 = 1000.0;

@@ -47,8 +47,13 @@ async fn live_prices_of_20_types_of_aws_are_exact() {
     let emulator = aws();
     emulator.behavior(|behavior| behavior.page = 7);
     let mut setup = Setup::open(emulator).await;
-    assert!(setup.emulator.requests_with("POST", GET_PRODUCTS).is_empty(), "nobody has asked for a price");
-    assert_eq!(price(&mut setup.client, "m5.large", (REGION, "us-east-1"), false).await, 0.096, "of the shipped table");
+    assert!(setup.emulator.requests_with("POST", GET_PRODUCTS).is_empty(), "no price has been requested");
+    assert_eq!(
+        price(&mut setup.client, "m5.large", (REGION, "us-east-1"), false).await,
+        0.096,
+        "the price of the \
+    shipped table"
+    );
     setup.server().logged("prices fetched from the cloud");
     for (name, on_demand, in_a, in_b) in aws::PRICES {
         let number = |text: &str| text.parse::<f64>().expect("a number");
@@ -79,7 +84,11 @@ async fn live_prices_of_20_sizes_of_azure_are_exact() {
     emulator.behavior(|behavior| behavior.page = 7);
     let mut setup = Setup::with(emulator, |options| options.source.push("location: West US 2".to_owned())).await;
     let place = (REGION, "westus2");
-    assert_eq!(price(&mut setup.client, "Standard_D2s_v3", place, false).await, 0.096, "of the shipped table");
+    assert_eq!(
+        price(&mut setup.client, "Standard_D2s_v3", place, false).await,
+        0.096,
+        "the price of the shipped table"
+    );
     setup.server().logged("prices fetched from the cloud");
     for (name, on_demand, spot) in arm::PRICES {
         assert_eq!(price(&mut setup.client, name, place, false).await, on_demand, "{name}");
@@ -111,7 +120,7 @@ async fn a_price_never_waits_for_the_cloud() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_logged_once_and_the_other_prices_are_used() {
+async fn a_refused_call_is_logged_once_and_the_other_prices_are_used() {
     let emulator = aws();
     emulator.script("POST", GET_PRODUCTS, 99, denied());
     let mut setup = Setup::open(emulator).await;
@@ -120,7 +129,7 @@ async fn a_refusal_is_logged_once_and_the_other_prices_are_used() {
         .client
         .until("spot prices are in use", async |client| price(client, "m5.large", place, true).await == 0.0341)
         .await;
-    assert_eq!(price(&mut setup.client, "m5.large", place, false).await, 0.096, "of the shipped table");
+    assert_eq!(price(&mut setup.client, "m5.large", place, false).await, 0.096, "the price of the shipped table");
     let lines = setup.server().lines_with("prices cannot be fetched from the cloud");
     assert!(lines.len() == 1 && lines[0].contains("denied: GetProducts"), "{lines:?}");
     assert_eq!(setup.emulator.requests_with("POST", GET_PRODUCTS).len(), 1, "a refusal is not retried");
@@ -141,7 +150,7 @@ async fn nothing_is_fetched_if_the_configuration_forbids_it() {
     assert!([GET_PRODUCTS, SPOT_PRICES].iter().all(|call| emulator.requests_with("POST", call).is_empty()));
 }
 
-/// Two sources, of which one is in China.
+/// Two sources, one of them in China.
 fn mixed(china: &Aws, elsewhere: &Aws) -> ConfigFile {
     let source = |name: &str, region: &str, emulator: &Aws| {
         format!(

@@ -71,7 +71,7 @@ async fn nodes_are_priced_by_their_group_or_else_by_their_labels() {
 }
 
 #[tokio::test]
-async fn whatever_is_asked_gets_a_price_above_zero_or_invalid_argument() {
+async fn every_request_gets_a_price_above_zero_or_invalid_argument() {
     let server = Server::start(&["--demo"]);
     let mut client = server.client().await;
     let odd = [

@@ -31,7 +31,7 @@ struct Pod {
 }
 
 impl Pod {
-    /// Starts one whose first token is accepted, with credentials that live for so long.
+    /// Starts a server whose first token is accepted, with credentials that are valid for this long.
     fn start(way: Way, life: Duration) -> Self {
         let emulator = Aws::start(Arc::new(Simulated::with_groups(1, [GroupPlan::aws("web").sized(0, 10, 2)])));
         let source = "{name: here, aws: {region: us-east-1, nodeGroups: [\"0:10:web\"]}}";
@@ -60,7 +60,7 @@ impl Pod {
         Self { emulator, files, server }
     }
 
-    /// AWS accepts this token alone from now on.
+    /// From now on, AWS accepts only this token.
     fn accept(&self, token: &str) {
         self.emulator.behavior(|behavior| behavior.service_account_token = Some(token.to_owned()));
     }
@@ -89,7 +89,7 @@ impl Pod {
     }
 }
 
-/// The kubelet writes each token after AWS has ceased to accept the one before.
+/// The kubelet writes each token after AWS has stopped accepting the previous one.
 async fn rotates(way: Way) {
     let pod = Pod::start(way, LIFE);
     let mut client = pod.server.client().await;

@@ -57,8 +57,8 @@ fn within<T>(timeout: Duration, message: T) -> Request<T> {
     request
 }
 
-/// Status codes that a write may end with while the cloud fails calls. The client itself ends a call as cancelled when its
-/// timeout is over before the response has come: Headcount responds in time, but on a machine this busy it arrives later.
+/// Status codes that a write may end with while the cloud fails calls. The client itself ends a call as cancelled when its timeout is
+/// over before the response has come: Headcount responds in time, but on such a busy machine the response arrives later.
 fn is_fair(status: &Status) -> bool {
     matches!(
         status.code(),

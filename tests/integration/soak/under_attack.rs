@@ -1,5 +1,4 @@
-//! All attacks, one after another, with well-behaved callers: none of them misses a response, and the memory stays within its
-//! limit.
+//! All attacks, one after another, with well-behaved callers: every call gets a response, and the memory stays within its limit.
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use crate::attacks::behaved::{behave, percentiles};
 use crate::attacks::certificates::{Authority, Validity, channel, groups};
 use crate::attacks::load::{Attack, Target};
 
-/// Whatever attackers do, the process has less memory than this.
+/// The process needs less memory than this under any attack.
 const RESIDENT_MIB_MAX: u64 = 200;
 /// How long it may take until a new client is served.
 const NEWCOMER_PATIENCE: Duration = Duration::from_secs(30);
@@ -57,7 +56,7 @@ async fn no_attack_costs_a_response_or_the_memory() {
         };
         let (back, waits, ()) = tokio::join!(working, behave(connected.clone(), target.group.clone(), end), probing);
         callers = back;
-        // A new client gets in, too. It connects again where its connection was closed to make room before its first call came.
+        // A new client can connect, too. It connects again if its connection was closed to make room before its first call.
         let gets_in = async || match channel(target.grpc, &target.authority, Some(&certificate)).await {
             Ok(newcomer) => groups(&newcomer).await.is_ok_and(|number| number == 500),
             Err(_) => false,

@@ -26,7 +26,7 @@ fn managed(name: &str, types: &[&str]) -> GroupPlan {
     tagged(group(name, types), &[("eks:cluster-name", "prod"), ("eks:nodegroup-name", name)])
 }
 
-/// A group that eksctl made, not managed by EKS.
+/// A group that eksctl created and EKS does not manage.
 fn by_eksctl(name: &str, types: &[&str]) -> GroupPlan {
     let tags = [("alpha.eksctl.io/cluster-name", "prod"), ("alpha.eksctl.io/nodegroup-name", name)];
     tagged(group(name, types), &tags)
@@ -78,7 +78,7 @@ async fn inf2_xlarge_started_by_bootstrap_sh() {
 }
 
 #[tokio::test]
-async fn c5d_large_with_the_memory_that_the_users_table_says() {
+async fn c5d_large_with_the_memory_of_the_users_table() {
     let setup = setup(managed("c5d-large-16gi", &["c5d.large"]), |_| {}).await;
     assert_golden(&setup, "c5d-large-16gi", "yaml");
     assert_golden(&setup, "c5d-large-16gi", "table");
@@ -103,7 +103,7 @@ async fn m5_xlarge_and_m5_large_mixed() {
 }
 
 #[tokio::test]
-async fn whatever_has_two_to_four_processors_and_16_gib() {
+async fn any_type_with_two_to_four_processors_and_16_gib() {
     let setup = setup(managed("attribute-based", &["m5.xlarge"]), |details| {
         let requirements = Some(Requirements { cpus_min: 2, cpus_max: 4, memory_mib_min: 16 * 1024 });
         details.overrides = vec![Override { requirements, ..Override::default() }];
@@ -112,7 +112,7 @@ async fn whatever_has_two_to_four_processors_and_16_gib() {
 }
 
 #[tokio::test]
-async fn m5_2xlarge_with_half_its_processors_in_a_cluster_of_ones_own() {
+async fn m5_2xlarge_with_half_its_processors_in_a_self_managed_cluster() {
     let plan = group("own-cluster", &["m5.2xlarge"]);
     let tags = [
         ("kubernetes.io/cluster/mine", "owned"),
@@ -134,7 +134,7 @@ async fn m5_large_with_windows_in_a_managed_node_group() {
 }
 
 #[tokio::test]
-async fn an_uneven_group_is_warned_of() {
+async fn a_group_of_very_different_types_is_a_warning() {
     let setup = setup(managed("uneven", &["m5.2xlarge", "m5.large"]), |_| {}).await;
     let line = setup.server().logged("node group mixes instance types of very different sizes");
     assert!(line.contains("cpu from 2 (m5.large) to 8 (m5.2xlarge)"), "{line}");

@@ -10,7 +10,7 @@ use crate::emulators::setup::Setup;
 
 const UBUNTU: &str = "AKSUbuntu/images/2204gen2containerd/versions/202509.23.0";
 
-/// A scale set of its own making.
+/// A scale set that AKS did not create.
 fn set(name: &str, types: &[&str]) -> GroupPlan {
     GroupPlan::azure(name).sized(0, 10, 0).instance_types(types)
 }

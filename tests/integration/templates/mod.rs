@@ -12,7 +12,7 @@ use crate::emulators::Emulator;
 use crate::emulators::setup::Setup;
 use crate::peers::headcount::run;
 
-/// Compares what `headcount template` says of a group with the golden file of that name.
+/// Compares the output of `headcount template` for a group with the golden file of that name.
 fn assert_golden<F: Emulator>(setup: &Setup<F>, group: &str, output: &str) {
     let answer = run(&["template", group, "--config", &setup.config(), "--output", output]);
     assert!(answer.status.success(), "{group}: {}", String::from_utf8_lossy(&answer.stderr));
@@ -27,7 +27,7 @@ fn assert_golden<F: Emulator>(setup: &Setup<F>, group: &str, output: &str) {
     settings.bind(|| insta::assert_snapshot!(name, shown));
 }
 
-/// A table without the folder of the configuration in it, and not as wide as that made it.
+/// Removes the folder of the configuration from a table, and the padding that it caused.
 fn unaligned(table: &str, config: &str) -> String {
     let folder = config.strip_suffix("headcount.yaml").expect("a configuration");
     let row = |line: &str| {

@@ -1,4 +1,4 @@
-//! What asking for a template costs.
+//! The number of calls that a template takes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::emulators::setup::Setup;
 const ASKED: usize = 200;
 
 async fn assert_templates_cost_no_request(emulator: impl Emulator) {
-    // Once it has started, nothing is read again by itself before the test is over.
+    // After the start, nothing is read again before the test ends.
     let mut setup = Setup::with(emulator, |options| options.refresh = "10m".to_owned()).await;
     let first = setup.client.template("g").await.expect("built").node_info;
     setup.emulator.forget_requests();
@@ -24,7 +24,7 @@ async fn assert_templates_cost_no_request(emulator: impl Emulator) {
 }
 
 #[tokio::test]
-async fn templates_are_answered_from_memory() {
+async fn templates_are_served_from_memory() {
     let simulated = |plan: GroupPlan| Arc::new(Simulated::with_groups(1, [plan.sized(0, 10, 0)]));
     assert_templates_cost_no_request(Aws::start(simulated(GroupPlan::aws("g")))).await;
     assert_templates_cost_no_request(Arm::start(simulated(GroupPlan::azure("g")))).await;

@@ -1,4 +1,4 @@
-//! Both servers under the real autoscaler at its default interval: cloud calls, loops, and what they see how late.
+//! Both servers under the real autoscaler at its default interval: cloud calls, loops, and how late they see changes.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// After this long without writes and changes, Headcount lists its sources less often.
 const TO_REST: Duration = Duration::from_secs(130);
 
-/// The longest that anything is waited for. Upstream never sees some failures.
+/// The longest wait for anything. Upstream never sees some failures.
 const PATIENCE: Duration = Duration::from_secs(280);
 
 pub(super) async fn measure<E: Shared>(name: &'static str, measured: Measured) {
@@ -81,7 +81,7 @@ pub(super) async fn measure<E: Shared>(name: &'static str, measured: Measured) {
     report(cloud, measured, "backed-off", waited(backed_off, began));
 }
 
-/// What makes the priority expander take the first group before the second one.
+/// Makes the priority expander prefer the first group to the second.
 fn priorities([first, second]: [&str; 2]) -> Value {
     json!({
         "apiVersion": "v1",

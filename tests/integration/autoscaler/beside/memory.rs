@@ -11,7 +11,7 @@ use crate::peers::headcount::{Client, Server};
 
 const GROUPS: u32 = 50;
 
-/// How often each server is asked for everything; the memory has settled by then.
+/// How many rounds of all reads each server gets; by then, its memory has settled.
 const ROUNDS: u32 = 15;
 
 pub(super) async fn measure<E: Shared>() {
@@ -39,7 +39,7 @@ pub(super) async fn measure<E: Shared>() {
     }
 }
 
-/// What the autoscaler asks for in each loop.
+/// The autoscaler's reads in each loop.
 async fn call(client: &mut Client, instances: u32) {
     let mut seen = 0;
     for _ in 0..ROUNDS {

@@ -102,7 +102,7 @@ impl Upstream {
     }
 }
 
-/// The in-tree provider's own way to another endpoint.
+/// How the in-tree provider is configured for another endpoint.
 fn aws(command: &mut Command, url: &str) -> String {
     command.envs([
         ("AWS_ACCESS_KEY_ID", "test"),

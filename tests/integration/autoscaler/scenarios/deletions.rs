@@ -1,5 +1,5 @@
 //! Deletions that Azure accepts and that fail later than Headcount can hold its response. The node keeps the autoscaler's taint,
-//! which the autoscaler takes for a deletion that went well.
+//! which the autoscaler takes for a successful deletion.
 
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ async fn azure_counts_no_phantom_after_a_deletion_that_fails_late() {
     let Some(fixture) = after_a_late_failure(scenario).await else { return };
     fixture.create_pods(5, ONE_PER_NODE).await;
     fixture.until("five pods have nodes", async |fixture| fixture.scheduled().await == 5).await;
-    assert!(!fixture.autoscaler.has_logged(BLOCKED), "the autoscaler counted nodes that do not come");
+    assert!(!fixture.autoscaler.has_logged(BLOCKED), "the autoscaler counted nodes that never register");
     fixture.finish(&["InternalExecutionError", "delete"]);
 }
 
-/// Without access, Headcount cannot see the taint: the count stays right, and nothing unnamed dies.
+/// Without access, Headcount cannot see the taint. The count stays right, and no unnamed instance is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn azure_keeps_the_count_after_a_deletion_that_fails_late() {
     let scenario = Scenario::new("azure_keeps_the_count_after_a_deletion_that_fails_late");

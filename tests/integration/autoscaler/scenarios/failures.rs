@@ -12,7 +12,7 @@ use crate::emulators::Emulator;
 /// Longer than any scenario: failed launches are not retried.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Makes the autoscaler's priority expander take the first group before the second one.
+/// Makes the autoscaler's priority expander prefer the first group to the second.
 async fn prefer(fixture: &Fixture<impl Emulator>, [first, second]: [&str; 2]) {
     let priorities = serde_json::json!({
         "apiVersion": "v1",
@@ -53,7 +53,7 @@ async fn takes_the_other_group(name: &'static str, emulator: impl Emulator) {
     fixture.create_pods(2, ONE_PER_NODE).await;
     fixture.until("two pods have nodes", async |fixture| fixture.scheduled().await == 2).await;
     assert_eq!(fixture.capacity("web"), 2);
-    fixture.until("what failed is given back", async |fixture| fixture.capacity("spot") == 0).await;
+    fixture.until("the failed capacity is given back", async |fixture| fixture.capacity("spot") == 0).await;
     assert!(fixture.autoscaler.has_logged("Disabling scale-up for node group spot"), "backed off");
     fixture.finish(&["InsufficientInstanceCapacity", "AllocationFailed", "spot"]);
 }

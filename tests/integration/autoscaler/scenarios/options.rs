@@ -34,7 +34,7 @@ on_both_clouds!(
     |group: MakeGroup| [group("kept", (0, 10, 2)), group("web", (0, 10, 0))]
 );
 
-/// Whether options reach the autoscaler depends on its release; it complains in none.
+/// Whether options reach the autoscaler depends on its release. No release complains.
 async fn is_served_without_options(name: &'static str, emulator: impl Emulator) {
     let Some(fixture) = Fixture::start(Scenario::new(name).headcount(OPTIONS), emulator).await else { return };
     fixture.create_pods(3, ONE_PER_NODE).await;

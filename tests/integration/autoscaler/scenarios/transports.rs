@@ -1,4 +1,4 @@
-//! The ways between the autoscaler and Headcount: a Unix socket, and certificates on both ends.
+//! Connections between the autoscaler and Headcount: a Unix socket, and certificates on both ends.
 
 use super::super::fixture::Fixture;
 use super::super::scenario::{Scenario, Transport};

@@ -75,7 +75,7 @@ impl Service {
         CloudProviderClient::new(self.channel.clone())
     }
 
-    /// It serves as before, and nobody died unnamed.
+    /// It serves as before, and no unnamed instance was killed.
     async fn is_well(&self) {
         let groups = self.client().node_groups(NodeGroupsRequest {}).await.expect("NodeGroups never fails");
         assert_eq!(groups.into_inner().node_groups.len(), 2);
@@ -87,8 +87,8 @@ impl Service {
     }
 }
 
-/// A response of the server itself, not the end of a connection, with a message that fits into a header.
-fn is_an_answer<T>(outcome: &Result<T, Status>) -> bool {
+/// Whether this is a response of the server itself, not the end of a connection, with a message that fits into a header.
+fn is_a_response<T>(outcome: &Result<T, Status>) -> bool {
     let Err(status) = outcome else { return true };
     status.source().is_none() && status.code() != Code::Unknown && status.message().len() <= MESSAGE_BYTES_MAX
 }
@@ -103,7 +103,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_bytes_for_any_call_are_answered_with_a_status() {
+async fn any_bytes_for_any_call_get_a_status() {
     let service = Service::start().await;
     service.is_well().await;
     let calls = samples(600, (select(&METHODS[..]), message()));
@@ -114,7 +114,7 @@ async fn any_bytes_for_any_call_are_answered_with_a_status() {
             let path = PathAndQuery::try_from(path).expect("a path");
             client.ready().await.expect("still connected");
             let outcome = client.unary(Request::new(bytes.clone()), path, Raw).await.map(drop);
-            assert!(is_an_answer(&outcome), "{method} with {bytes:02x?}: {outcome:?}");
+            assert!(is_a_response(&outcome), "{method} with {bytes:02x?}: {outcome:?}");
         }
     });
     outcomes.buffer_unordered(AT_ONCE).collect::<()>().await;
@@ -122,7 +122,7 @@ async fn any_bytes_for_any_call_are_answered_with_a_status() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_values_in_any_call_are_answered_with_a_status_that_fits_into_a_header() {
+async fn any_values_in_any_call_get_a_status_that_fits_into_a_header() {
     let service = Service::start().await;
     service.is_well().await;
     let outcomes = stream::iter(samples(600, call())).map(|call| {
@@ -130,7 +130,7 @@ async fn any_values_in_any_call_are_answered_with_a_status_that_fits_into_a_head
         async move {
             let outcome = make(client, call.clone()).await;
             let shown = || format!("{call:?}").chars().take(500).collect::<String>();
-            assert!(is_an_answer(&outcome), "{}: {outcome:?}", shown());
+            assert!(is_a_response(&outcome), "{}: {outcome:?}", shown());
         }
     });
     outcomes.buffer_unordered(AT_ONCE).collect::<()>().await;
@@ -138,7 +138,7 @@ async fn any_values_in_any_call_are_answered_with_a_status_that_fits_into_a_head
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_bytes_at_the_port_harm_nobody_else() {
+async fn any_bytes_at_the_port_do_not_affect_other_clients() {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let service = Service::start().await;
     let frame = (vec(any::<u8>(), 0..60), any::<[u8; 6]>()).prop_map(|(payload, head)| {

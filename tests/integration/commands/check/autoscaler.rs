@@ -50,7 +50,7 @@ async fn the_flags_of_the_autoscaler_are_read_from_the_kubernetes_api_where_it_c
 }
 
 #[tokio::test]
-async fn a_running_server_says_when_the_autoscaler_last_called_and_which_release_it_looks_like() {
+async fn a_running_server_shows_the_last_call_and_the_release_of_the_autoscaler() {
     let emulator = aws([plan("web")]);
     let config = config(&emulator, &["0:10:web"], "groups: [{match: web, options: {scaleDownUnneededTime: 20m}}]");
     let server = Server::with_config(&config);

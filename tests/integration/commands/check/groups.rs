@@ -13,7 +13,7 @@ use crate::emulators::aws::{Launch, Override};
 use crate::peers::headcount::{ConfigFile, run};
 
 #[tokio::test]
-async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
+async fn settings_that_conflict_with_the_autoscaler_are_warnings_with_advice() {
     let mut spread = GroupPlan::aws("spread").sized(0, 10, 2);
     spread.removal = Permit::Withheld("suspended".to_owned());
     let mut stuck = plan("stuck");
@@ -50,7 +50,7 @@ async fn what_works_against_the_autoscaler_is_warned_of_with_what_to_do() {
     found.has("warning config", &["nothing is learned without learn.kubernetes: true"]);
     found.has("ok scaled size 2 in 0:10", &[]);
     found.has_no("error");
-    assert_eq!(found.code, Some(0), "nothing of it keeps Headcount from working");
+    assert_eq!(found.code, Some(0), "none of it prevents Headcount from working");
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_group_whose_machines_cannot_be_described_is_an_error_and_comes_first(
 }
 
 #[tokio::test]
-async fn names_that_two_sources_share_and_gpus_in_both_clouds_are_warned_of() {
+async fn shared_names_and_gpus_in_both_clouds_are_warnings() {
     let one = aws([plan("web").instance_types(&["g4dn.xlarge"])]);
     let two = Arm::start(Arc::new(
         Simulated::with_groups(7, [GroupPlan::azure("web").instance_types(&["Standard_NC24ads_A100_v4"])])
@@ -89,7 +89,7 @@ async fn names_that_two_sources_share_and_gpus_in_both_clouds_are_warned_of() {
 }
 
 #[tokio::test]
-async fn a_scale_set_that_azure_monitor_scales_too_is_warned_of() {
+async fn a_scale_set_that_azure_monitor_also_scales_is_a_warning() {
     let cloud = Simulated::with_groups(7, [GroupPlan::azure("pool"), GroupPlan::azure("calm")]);
     let emulator = Arm::start(Arc::new(cloud.of_family(Family::Azure)));
     emulator.group_details("pool", |details| details.autoscale = Some("by-cpu".to_owned()));

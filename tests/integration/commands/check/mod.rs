@@ -13,7 +13,7 @@ use super::texts;
 use crate::emulators::aws::Aws;
 use crate::peers::headcount::{ConfigFile, run};
 
-/// What is found, a line each without its columns' spaces, and the exit code.
+/// The findings, one per line without the padding of columns, and the exit code.
 struct Found {
     lines: Vec<String>,
     summary: String,

@@ -9,7 +9,7 @@ use crate::emulators::aws::error;
 use crate::peers::headcount::run;
 
 #[tokio::test]
-async fn where_all_is_well_every_line_says_so_and_the_exit_code_is_0() {
+async fn if_nothing_is_wrong_every_line_is_ok_and_the_exit_code_is_0() {
     let emulator = aws([plan("web")]);
     let found = check(&config(&emulator, &["0:10:web"], ""));
     found.has("ok here can be read; 1 group", &[]);
@@ -36,7 +36,7 @@ async fn findings_are_printed_as_json_and_yaml_too() {
 }
 
 #[test]
-fn nothing_is_written_and_a_configuration_that_cannot_be_used_is_exit_code_2() {
+fn nothing_is_written_and_an_invalid_configuration_is_exit_code_2() {
     let output = run(&["check", "--config", "nowhere.yaml"]);
     assert_eq!(output.status.code(), Some(2));
     let emulator = aws([plan("web")]);
@@ -48,7 +48,7 @@ fn nothing_is_written_and_a_configuration_that_cannot_be_used_is_exit_code_2() {
 }
 
 #[tokio::test]
-async fn warnings_fail_the_command_only_if_asked_and_the_short_form_leaves_out_what_is_fine() {
+async fn warnings_fail_the_command_only_on_request_and_the_short_form_has_only_problems() {
     let emulator = aws([plan("web")]);
     let config = config(&emulator, &["0:10:web", "0:1:gone"], "");
     let run = |more: &[&str]| run(&[&["check", "--config", &config.path()], more].concat());

@@ -9,7 +9,7 @@ use crate::peers::headcount::{ConfigFile, command};
 use crate::peers::moto::Moto;
 
 #[tokio::test]
-async fn a_source_that_cannot_be_read_is_an_error_and_the_others_are_checked_all_the_same() {
+async fn a_source_that_cannot_be_read_is_an_error_and_the_others_are_still_checked() {
     let emulator = aws([plan("web")]);
     let source = |name: &str, endpoint: &str| {
         format!("{{name: {name}, aws: {{region: us-east-1, endpoint: \"{endpoint}\", nodeGroups: [\"0:10:web\"]}}}}")
@@ -40,7 +40,7 @@ async fn missing_permissions_are_named_with_the_policy_that_grants_them() {
 }
 
 #[tokio::test]
-async fn what_learning_needs_is_tried() {
+async fn the_permissions_for_learning_are_tried() {
     let (emulator, api) = (aws([plan("web")]), ApiServer::plain());
     let learn = "learn: {kubernetes: true, kubeconfig: kubeconfig}";
     let config = config(&emulator, &["0:10:web"], learn).beside("kubeconfig", &api.kubeconfig_text());
@@ -57,7 +57,7 @@ async fn what_learning_needs_is_tried() {
 }
 
 #[tokio::test]
-async fn a_pod_without_an_identity_is_warned_of_with_what_to_do() {
+async fn a_pod_without_an_identity_is_a_warning_with_advice() {
     let emulator = aws([plan("web")]);
     let config = config(&emulator, &["0:10:web"], "");
     let check = |variables: &[(&str, &str)]| {
@@ -74,7 +74,7 @@ async fn a_pod_without_an_identity_is_warned_of_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_source_without_groups_is_warned_of() {
+async fn a_source_without_groups_is_a_warning() {
     let emulator = aws([]);
     let lines: String = emulator.settings().iter().map(|line| format!("      {line}\n")).collect();
     let discovery = "      autoDiscovery: [\"asg:tag=nobody\"]\n";

@@ -38,7 +38,7 @@ async fn bad_input_is_refused_with_a_reason_and_changes_nothing() {
     send_garbage(server.grpc());
     assert_eq!(client.group_of("").await, None);
     assert_eq!(client.group_of("eks-hybrid:///us-west-2/my-cluster/my-node-1").await, None);
-    client.decrease("by-tag", -2).await.expect("there is nothing to take back, and that is fine");
+    client.decrease("by-tag", -2).await.expect("nothing to take back is a success");
     assert_eq!(moto.view("by-tag").await, before);
     assert_eq!(client.target("by-tag").await, 2);
 }
@@ -53,7 +53,7 @@ fn send_garbage(address: SocketAddr) {
 }
 
 #[tokio::test]
-async fn while_aws_is_down_reads_go_on_and_writes_are_unavailable_in_time() {
+async fn while_aws_is_down_reads_continue_and_writes_are_unavailable_in_time() {
     let Some(mut moto) = Moto::start().await else { return };
     moto.group("by-tag", "m5.large", (0, 10, 2), &TAGS).await;
     let config = config(&moto, "");
@@ -63,7 +63,7 @@ async fn while_aws_is_down_reads_go_on_and_writes_are_unavailable_in_time() {
     moto.stop();
     server.logged("cannot be listed");
     for _ in 0..3 {
-        client.refresh().await.expect("fresh enough to go on with");
+        client.refresh().await.expect("fresh enough");
         assert_eq!((client.node_groups().await.len(), client.target("by-tag").await), (1, 2));
         let asked = Instant::now();
         let (code, message) = refused(client.increase("by-tag", 1).await);

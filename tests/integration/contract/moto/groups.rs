@@ -27,7 +27,7 @@ async fn groups_are_found_by_tag_and_by_name_and_scaled_by_the_node() {
     assert_eq!(client.group_of(&victim).await.as_deref(), Some("by-tag"));
     client.delete("by-tag", &[&victim]).await.expect("deleted");
     assert_eq!(client.target("by-tag").await, 4);
-    client.delete("by-tag", &[&victim]).await.expect("again is fine");
+    client.delete("by-tag", &[&victim]).await.expect("a repeated deletion is a success");
     assert_only_these_are_gone(&moto, &mut client, std::slice::from_ref(&victim)).await;
     assert_eq!(client.target("by-tag").await, 4);
 }

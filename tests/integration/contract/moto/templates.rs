@@ -70,7 +70,7 @@ async fn a_template_that_cannot_be_built_is_unimplemented_for_its_group_alone() 
     let (code, message) = refused(client.template("by-name").await);
     assert_eq!(code, Code::Unimplemented, "{message}");
     assert!(message.contains("zz9.plural") && message.contains("instanceTypes"), "{message}");
-    client.template("by-tag").await.expect("the others have theirs");
+    client.template("by-tag").await.expect("other groups have templates");
     assert_eq!(client.node_groups().await.len(), 2);
 }
 
@@ -85,7 +85,7 @@ async fn a_table_of_the_users_corrects_what_aws_says() {
     let amount = |text: &str| text.parse::<headcount::instance_types::Quantity>().expect("a quantity");
     let by_aws = memory(&config(&moto, ""));
     let within = amount(&by_aws) > amount("3Gi") && amount(&by_aws) < amount("4Gi");
-    assert!(within, "4 GiB as AWS says, less what the machine keeps: {by_aws}");
+    assert!(within, "less than the 4 GiB that AWS lists: {by_aws}");
     let corrected =
         config(&moto, "instanceTypes: [my-table.yaml]").beside("my-table.yaml", "aws:\n  c5d.large: {memory: 16Gi}\n");
     assert_eq!(memory(&corrected), "16Gi");

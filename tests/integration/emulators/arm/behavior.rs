@@ -14,7 +14,7 @@ pub(crate) struct Behavior {
     pub(crate) upper_case_in_lists: bool,
     /// Where scale sets have etags.
     pub(crate) etags: Etags,
-    /// What is left of these policies, instead of what [`super::headers`] has.
+    /// What remains of these policies, instead of the figures in [`super::headers`].
     pub(crate) remaining: BTreeMap<String, u64>,
     /// What a deletion does with an instance that does not exist.
     pub(crate) missing_instance: MissingInstance,
@@ -62,7 +62,7 @@ pub(crate) enum Etags {
 /// What a deletion does with an instance that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MissingInstance {
-    /// Nothing; the others are deleted.
+    /// It is ignored, and the others are deleted.
     Tolerated,
     /// It is refused as a whole: 404 ResourceNotFound.
     NotFound,

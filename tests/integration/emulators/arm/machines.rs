@@ -35,7 +35,7 @@ impl ArmApi {
             item["name"] = format!("{}_{}", group.name(), instance.id).into();
             item["instanceId"] = instance.id.as_str().into();
             item["type"] = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines".into();
-            // An item has the etag of its set.
+            // An item has the etag of its scale set.
             if behavior.etags == Etags::Everywhere {
                 item["etag"] = group.etag.as_deref().into();
             }

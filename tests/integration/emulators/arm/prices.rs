@@ -66,7 +66,7 @@ impl ArmApi {
     }
 }
 
-/// Everything that the list has for a size.
+/// All entries of the list for a size.
 fn all_items((size, price, spot): (&str, f64, f64)) -> Vec<Value> {
     let name = size.trim_start_matches("Standard_").replace('_', " ");
     let series = format!("Virtual Machines {} Series", name.split(' ').next().unwrap_or_default());

@@ -227,14 +227,14 @@ async fn faults_of_the_simulated_cloud_change_responses() {
     assert_eq!(
         at(&arm, &machines).await.json()["value"].as_array().map(Vec::len),
         Some(2),
-        "it has no capacity to get wrong"
+        "a list of machines has no capacity that could be wrong"
     );
     assert_eq!(at(&arm, &set).await.json()["sku"]["capacity"], 0);
     assert_eq!(at(&arm, &set).await.json()["sku"]["capacity"], 2);
     let listed = at(&arm, SETS).await.json();
     assert!(listed["value"][0]["sku"]["capacity"].is_number() && listed["value"][1]["sku"]["capacity"].is_string());
 
-    assert!(write(&arm, "PATCH", &set, &[], r#"{"sku":{"capacity":3}}"#).await.is_none(), "the answer is lost");
+    assert!(write(&arm, "PATCH", &set, &[], r#"{"sku":{"capacity":3}}"#).await.is_none(), "the response is lost");
     assert_eq!(at(&arm, &set).await.json()["sku"]["capacity"], 3);
     arm.simulated().faults(|faults| faults.down = true);
     assert!(write(&arm, "GET", &set, &[], "").await.is_none());

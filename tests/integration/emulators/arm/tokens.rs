@@ -18,7 +18,7 @@ pub(crate) struct Issued {
     /// The request for it.
     pub(crate) asked: Request,
     expires: SystemTime,
-    /// Refused from now on, although it has not expired.
+    /// Whether it is refused from now on, although it has not expired.
     pub(super) is_revoked: bool,
 }
 

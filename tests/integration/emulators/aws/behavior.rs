@@ -87,7 +87,7 @@ pub(crate) struct GroupDetails {
     pub(crate) capacity_type: Option<String>,
     /// `Delete in progress`, for instance.
     pub(crate) status: Option<String>,
-    /// It is shown without a desired capacity.
+    /// Whether it is shown without a desired capacity.
     pub(crate) undecodable: bool,
     /// Lifecycle states for phases in place of the usual ones, such as `Terminating:Wait`.
     pub(crate) lifecycles: Vec<(Phase, String)>,
@@ -95,7 +95,7 @@ pub(crate) struct GroupDetails {
     pub(crate) others: Vec<(String, String)>,
     /// Activities that the simulated cloud does not have.
     pub(crate) past: Vec<Past>,
-    /// Failed launches are of Spot Instances.
+    /// Whether failed launches are of Spot Instances.
     pub(crate) spot: bool,
 }
 

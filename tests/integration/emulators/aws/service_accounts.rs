@@ -15,7 +15,7 @@ use super::xml::{element, text};
 #[derive(Clone, Debug)]
 pub(crate) struct IssuedKey {
     pub(crate) key: String,
-    /// The token that it got it for.
+    /// The token that the key was issued for.
     pub(crate) token: String,
     expires: SystemTime,
 }

@@ -70,7 +70,7 @@ async fn groups_are_listed_grown_and_their_nodes_deleted() {
 }
 
 #[tokio::test]
-async fn a_deletion_of_as_many_as_were_just_added_shows_at_once() {
+async fn a_deletion_of_as_many_instances_as_were_just_added_shows_at_once() {
     let mut setup = Setup::open(aws([group("web", 2)])).await;
     let client = &mut setup.client;
     client.increase("web", 2).await.expect("2 → 4");
@@ -82,7 +82,7 @@ async fn a_deletion_of_as_many_as_were_just_added_shows_at_once() {
 }
 
 #[tokio::test]
-async fn a_launch_that_fails_for_want_of_capacity_is_class_1() {
+async fn a_launch_that_fails_for_lack_of_capacity_is_class_1() {
     let failure = PlannedFailure::out_of_resources("InsufficientInstanceCapacity", "There is no capacity available.");
     let without = group("none", 1).launches(Pick::Always, LaunchOutcome::fails(failure, quick()));
     let mut setup = Setup::open(aws([without])).await;
@@ -100,7 +100,7 @@ async fn a_launch_that_fails_for_want_of_capacity_is_class_1() {
 }
 
 #[tokio::test]
-async fn what_a_group_launches_is_found_out() {
+async fn the_launch_settings_of_a_group_are_read() {
     let machines = ["m5.xlarge", "c5.large"];
     let aws = aws([
         group("mixed", 0).instance_types(&machines),
@@ -124,7 +124,7 @@ async fn what_a_group_launches_is_found_out() {
 }
 
 #[tokio::test]
-async fn what_the_simulated_cloud_does_not_know_is_shown() {
+async fn details_that_the_simulated_cloud_lacks_are_shown() {
     let mut managed = group("managed", 1).label("team", "ml").standby(1);
     for (key, value) in [("eks:cluster-name", "prod"), ("eks:nodegroup-name", "ml"), ("found", "by-tag")] {
         managed.tags.insert(key.to_owned(), value.to_owned());

@@ -1,4 +1,4 @@
-//! What the emulator holds: ConfigMaps and Deployments, and its responses about them.
+//! The contents of the emulator: ConfigMaps and Deployments, and the responses about them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::Guard;
 use super::nodes::Nodes;
 use crate::emulators::http_messages::{HttpResponse, Request};
 
-/// What the server holds, and what it has been asked.
+/// The contents of the server, and the requests it received.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     pub(super) nodes: Nodes,

@@ -1,4 +1,4 @@
-//! The kubeconfigs that lead to the emulator.
+//! Kubeconfigs for the emulator.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{ApiServer, Guard};
 
 impl ApiServer {
-    /// Writes a kubeconfig that leads here, and the files it names, into a folder. The token is in the file `token`.
+    /// Writes a kubeconfig for this server, and the files it names, into a folder. The token is in the file `token`.
     pub(crate) fn kubeconfig(&self, folder: &Path) -> PathBuf {
         let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
         write("ca.crt", &self.certificates.authority);
@@ -37,7 +37,7 @@ impl ApiServer {
         (&self.certificates.client.0, &self.certificates.client.1)
     }
 
-    /// A kubeconfig that leads here, with this user.
+    /// A kubeconfig for this server, with this user.
     pub(crate) fn kubeconfig_of(&self, user: Value) -> String {
         let scheme = if self.state.guard == Guard::Open { "http" } else { "https" };
         let cluster = json!({"server": format!("{scheme}://{}", self.address), "certificate-authority": "ca.crt"});

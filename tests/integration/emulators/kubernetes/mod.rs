@@ -1,4 +1,4 @@
-//! An emulator of a Kubernetes API server: nodes and ConfigMaps, as far as Headcount asks for them.
+//! An emulator of a Kubernetes API server: nodes, ConfigMaps and Deployments, as far as Headcount uses them.
 
 mod cluster;
 mod kubeconfig;
@@ -110,7 +110,7 @@ impl ApiServer {
         self.state.changed.send_replace(());
     }
 
-    /// The nodes there are from now on.
+    /// Sets the nodes from now on.
     pub(crate) fn set_nodes(&self, nodes: impl IntoIterator<Item = MkNode>) {
         self.change(|cluster| cluster.nodes.set(nodes));
     }
@@ -131,12 +131,12 @@ impl ApiServer {
         cluster.delivered == cluster.nodes.version()
     }
 
-    /// The token that is accepted from now on.
+    /// Sets the token that is accepted from now on.
     pub(crate) fn expect_token(&self, token: &str) {
         token.clone_into(&mut self.cluster().token);
     }
 
-    /// Whether it responds to everything with 503.
+    /// Sets whether it responds to everything with 503.
     pub(crate) fn set_down(&self, down: bool) {
         self.change(|cluster| {
             cluster.down = down;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::emulators::http_messages::{HttpResponse, Request};
 
-/// A node, in the words of its kubelet.
+/// A node, as its kubelet reports it.
 #[derive(Clone, Debug)]
 pub(crate) struct MkNode {
     pub(crate) name: String,
@@ -20,7 +20,7 @@ pub(crate) struct MkNode {
     pub(crate) allocatable: BTreeMap<&'static str, String>,
 }
 
-/// A ready m5.large with this memory, 1 GiB of which it keeps.
+/// A ready m5.large with this memory, 1 GiB of which it reserves.
 pub(crate) fn mk_node(name: &str, provider_id: &str, memory_kib: u64) -> MkNode {
     let figures = |memory: u64, cpu: &str| {
         BTreeMap::from([("cpu", cpu.to_owned()), ("memory", format!("{memory}Ki")), ("pods", "29".to_owned())])
@@ -69,7 +69,7 @@ impl MkNode {
     }
 }
 
-/// The nodes, and what happened to them.
+/// The nodes, and their events.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     /// By name, with their versions.

@@ -1,4 +1,4 @@
-//! Which instances count as nodes, and how far a group may be shrunk.
+//! Which instances count as nodes, and how far a group can shrink.
 
 use headcount::grpc::proto::Instance;
 
@@ -11,7 +11,7 @@ use crate::peers::headcount::eventually;
 
 #[tokio::test]
 async fn asg_placeholder_race() {
-    // An instance starts after the autoscaler's last look and before its request.
+    // An instance starts after the autoscaler last listed the nodes and before its request.
     let mut setup = open_sleepy([group("web", (0, 20, 6))]).await;
     setup.client.increase("web", 1).await.expect("6 → 7");
     setup.client.until("the placeholder is listed", async |client| client.nodes_in("web", 2).await.len() == 1).await;
@@ -19,7 +19,7 @@ async fn asg_placeholder_race() {
     let live = || setup.emulator.simulated().world(|world, _| world.group("web").map(|group| group.live()));
     eventually("it is launched", || live() == Some(7)).await;
     setup.client.delete("web", &texts(&missing)).await.expect("nothing to do");
-    assert_eq!(desired_written(&setup.emulator, "web"), [7], "never below what lives");
+    assert_eq!(desired_written(&setup.emulator, "web"), [7], "never below the live instances");
     assert_eq!(setup.client.target("web").await, 7);
     setup.client.until("all are listed", async |client| client.nodes("web").await.len() == 7).await;
 
@@ -33,7 +33,7 @@ async fn asg_placeholder_race() {
     assert_eq!(desired_written(&setup.emulator, "web"), [7, 6]);
     setup.emulator.group_details("web", |details| details.others = vec![("i-0late".to_owned(), "Pending".to_owned())]);
     eventually("raised back", || desired_written(&setup.emulator, "web") == [7, 6, 7]).await;
-    setup.client.until("it is kept", async |client| client.target("web").await == 7).await;
+    setup.client.until("the instance is kept", async |client| client.target("web").await == 7).await;
     let is_late = |node: &Instance| node.id.ends_with("/i-0late");
     setup.client.until("it is listed", async |client| client.nodes("web").await.iter().any(is_late)).await;
     assert!(terminations(&setup.emulator).is_empty());
@@ -48,15 +48,15 @@ async fn asg_below_min_no_capacity() {
     client.until("all have failed", async |client| errors(client, "spot").await.len() == 34).await;
     assert_eq!(client.target("spot").await, 35);
     let missing = client.nodes_in("spot", 2).await;
-    client.delete("spot", &texts(&missing)).await.expect("success, although min forbids most of it");
+    client.delete("spot", &texts(&missing)).await.expect("success, although min prevents most of the reduction");
     assert_eq!(desired_written(&setup.emulator, "spot"), [30], "lowered to min, once");
     assert_eq!((client.target("spot").await, client.nodes("spot").await.len()), (1, 1), "no phantom nodes");
 
-    client.delete("spot", &texts(&missing)).await.expect("again is fine");
+    client.delete("spot", &texts(&missing)).await.expect("a repeated deletion is a success");
     client.refresh().await.expect("refreshed");
-    client.increase("web", 2).await.expect("other groups go on");
+    client.increase("web", 2).await.expect("other groups can still grow");
     client.until("it has grown", async |client| client.nodes_in("web", 1).await.len() == 3).await;
-    assert_eq!(desired_written(&setup.emulator, "spot"), [30], "no mutation below min, nor another one");
+    assert_eq!(desired_written(&setup.emulator, "spot"), [30], "no write below min, and no further one");
     assert_eq!(client.nodes("spot").await.len(), 1);
     assert!(terminations(&setup.emulator).is_empty());
 }
@@ -67,14 +67,14 @@ async fn asg_decrease_with_placeholders() {
     setup.emulator.simulated().set_desired_externally("web", 6).expect("it exists");
     let client = &mut setup.client;
     client.until("two are missing", async |client| errors(client, "web").await.len() == 2).await;
-    client.decrease("web", -1).await.expect("one is taken back");
+    client.decrease("web", -1).await.expect("one missing instance is taken back");
     assert_eq!((client.target("web").await, client.nodes("web").await.len()), (5, 5));
     assert_eq!(desired_written(&setup.emulator, "web"), [5]);
     // After a scale-up that timed out, CA 1.36 takes back all of it, even if some instances started.
-    client.decrease("web", -3).await.expect("what is missing is taken back");
+    client.decrease("web", -3).await.expect("all missing instances are taken back");
     assert_eq!((client.target("web").await, client.nodes_in("web", 1).await.len()), (4, 4));
-    client.decrease("web", -1).await.expect("nothing is missing any more");
-    assert_eq!(desired_written(&setup.emulator, "web"), [5, 4], "lowered to what lives, and no further");
+    client.decrease("web", -1).await.expect("a decrease with no missing instance is a success");
+    assert_eq!(desired_written(&setup.emulator, "web"), [5, 4], "lowered to the live instances, and no further");
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
 
@@ -89,7 +89,7 @@ async fn asg_terminating_masks_shortfall() {
         }
     });
     let client = &mut setup.client;
-    client.until("they are going", async |client| client.nodes_in("web", 3).await.len() == 3).await;
+    client.until("they are being terminated", async |client| client.nodes_in("web", 3).await.len() == 3).await;
     assert_eq!(client.nodes_in("web", 3).await, victims);
     assert_eq!(client.target("web").await, 5);
     assert_eq!(client.nodes_in("web", 1).await.len(), 2);
@@ -112,7 +112,7 @@ async fn asg_warm_pool() {
     let stopped = format!("aws:///us-east-1a/{}", pool[0].0);
     assert_eq!(client.group_of(&stopped).await, None);
 
-    client.increase("web", 1).await.expect("computed without the pool");
+    client.increase("web", 1).await.expect("computed without the warm pool");
     assert_eq!(desired_written(&setup.emulator, "web"), [3]);
     setup.emulator.group_details("web", |details| details.others[0].1 = "Pending".to_owned());
     client.until("it is taken out of the pool", async |client| client.nodes_in("web", 2).await == [&*stopped]).await;

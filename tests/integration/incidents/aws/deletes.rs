@@ -26,14 +26,14 @@ async fn asg_double_terminate() {
         calls.spawn(async move { client.delete("web", &[&victim]).await });
     }
     for outcome in calls.join_all().await {
-        outcome.expect("all of them are told that it goes");
+        outcome.expect("every call returns OK");
     }
     for _ in 0..3 {
         setup.client.refresh().await.expect("refreshed");
-        setup.client.delete("web", &[&victim]).await.expect("again is fine");
+        setup.client.delete("web", &[&victim]).await.expect("a repeated deletion is a success");
     }
     setup.restart().await;
-    setup.client.delete("web", &[&victim]).await.expect("after a restart, too");
+    setup.client.delete("web", &[&victim]).await.expect("also after a restart");
     assert_eq!(terminations(&setup.emulator), [[instance_id(&victim)]], "one call");
     assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (3, 3));
     assert_eq!(setup.client.nodes_in("web", 3).await, [victim]);
@@ -50,7 +50,7 @@ async fn asg_gone_during_delete() {
     eventually("the deletion is sent", || !terminations(&setup.emulator).is_empty()).await;
     assert!(setup.emulator.simulated().remove_group("web"));
     setup.emulator.release();
-    call.await.expect("no panic").expect("its instances go with it");
+    call.await.expect("no panic").expect("its instances are deleted with the group");
     setup.client.delete("web", &texts(&victims)).await.expect_err("it is gone");
 
     let victim = setup.client.nodes_in("old", 1).await.remove(0);
@@ -61,10 +61,10 @@ async fn asg_gone_during_delete() {
         (code, message.as_str()),
         (Code::NotFound, "there is no node group \"old\"; NodeGroups lists those that are served")
     );
-    assert!(terminations(&setup.emulator).is_empty(), "nothing is sent to a group that is not there");
+    assert!(terminations(&setup.emulator).is_empty(), "nothing is sent to a group that does not exist");
     let served: Vec<String> = setup.client.node_groups().await.into_iter().map(|group| group.id).collect();
     assert_eq!(served, ["other"]);
-    setup.client.increase("other", 1).await.expect("the others go on");
+    setup.client.increase("other", 1).await.expect("other groups can still grow");
     assert_eq!(setup.client.target("other").await, 2);
 }
 
@@ -75,7 +75,7 @@ async fn asg_partial_terminate() {
     setup.emulator.behavior(|behavior| behavior.batch_terminate = false);
     let running = setup.client.nodes_in("web", 1).await;
 
-    // There are more than are sent at a time. The second is refused permanently.
+    // There are more instances than single terminations at a time. The second is refused permanently.
     setup.emulator.script("POST", &format!("InstanceId={}", instance_id(&running[1])), 1, refusal);
     let (code, message) = refused(setup.client.delete("web", &texts(&running[..12])).await);
     assert_eq!(code, Code::FailedPrecondition);

@@ -78,7 +78,7 @@ async fn asg_failed_terminate_activity() {
 
 #[tokio::test]
 async fn asg_failure_reason() {
-    // AWS's code, its message, and the class: 1 is out of resources, 99 is anything else.
+    // AWS's code, its message, and the class: 1 is out of resources, 99 is any other reason.
     let reasons = [
         ("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.", 1),
         ("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 32 allows.", 1),
@@ -145,12 +145,12 @@ async fn asg_retry_backs_off_again() {
         let asked = client.nodes_in("spot", 2).await;
         for _ in 0..3 {
             client.refresh().await.expect("refreshed");
-            assert_eq!(client.nodes_in("spot", 2).await, asked, "the same within one scale-up");
+            assert_eq!(client.nodes_in("spot", 2).await, asked, "the same IDs within one scale-up");
         }
         client.delete("spot", &texts(&asked)).await.expect("taken back");
         assert_eq!((client.target("spot").await, client.nodes("spot").await.len()), (1, 1));
         seen.extend(asked);
-        assert_eq!(seen.len(), 2 * (round + 1), "others for each scale-up");
+        assert_eq!(seen.len(), 2 * (round + 1), "new IDs for each scale-up");
     }
     assert_eq!(desired_written(&setup.emulator, "spot"), [3, 1, 3, 1, 3, 1]);
 }

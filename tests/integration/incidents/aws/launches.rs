@@ -1,4 +1,4 @@
-//! Launch activity: how far back it is read, what it explains, and what happens where it cannot be read.
+//! Launch activity: how far back it is read, what it explains, and what happens if it cannot be read.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +21,7 @@ fn activity(status: &str, description: &str, message: &str) -> Past {
     Past { at: SystemTime::now(), description, status, message }
 }
 
-/// What a missing instance of each group is listed with once AWS has such an activity: code and class.
+/// The code and class that a missing instance of each group is listed with once AWS has such an activity.
 async fn explained(cases: &[(&str, Past)]) -> Vec<(String, i32)> {
     let name = |number: usize| format!("web-{number}");
     let mut setup = open((0..cases.len()).map(|number| group(&name(number), (0, 10, 2)))).await;
@@ -53,7 +53,7 @@ async fn asg_many_activities() {
     client.increase("web", 30).await.expect("accepted");
     client.until("all have a reason", async |client| errors(client, "web").await.len() == 30).await;
     assert_eq!(client.target("web").await, 31);
-    // Where all of them are explained, no further pages are read.
+    // Once all of them are explained, no further pages are read.
     let errors = errors(client, "web").await;
     assert!(errors.iter().all(|(code, class, _)| code == "InsufficientInstanceCapacity" && *class == 1), "{errors:?}");
 }
@@ -119,7 +119,7 @@ async fn asg_one_zone_fails() {
     });
     both_failed.await;
     assert_eq!(errors(client, "one").await, [], "AWS may still try the other zone");
-    client.until("nothing makes up for it", async |client| errors(client, "one").await.len() == 1).await;
+    client.until("no other launch succeeds", async |client| errors(client, "one").await.len() == 1).await;
     let in_next = client.until("it is launched in the other zone", async |client| {
         assert_eq!(errors(client, "next").await, [], "one zone's failure is not the group's");
         client.nodes_in("next", 1).await.len() == 3
@@ -208,7 +208,7 @@ async fn asg_reservation_and_fleet_quota() {
 
 #[tokio::test]
 async fn asg_contention() {
-    // Until so many attempts were seen, which takes about 2 s, the group is busy, or the account is throttled.
+    // The group is busy, or the account is throttled, until [`ATTEMPTS`] attempts have arrived, which takes about 2 s.
     const ATTEMPTS: usize = 5;
     let names = ["busy", "throttled", "deleted"];
     let mut setup = open(names.map(|name| group(name, (0, 20, 4)))).await;

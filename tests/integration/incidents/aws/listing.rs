@@ -51,7 +51,7 @@ async fn asg_tag_removed() {
             }
         }
         client.until("they are gone", async |client| served(client).await == ["kept"]).await;
-        client.increase("kept", 1).await.expect("it is still ours");
+        client.increase("kept", 1).await.expect("it is still served");
         let written = ["changed", "kept", "removed"].map(|name| desired_written(&setup.emulator, name));
         assert_eq!(written, [vec![], vec![3], vec![]]);
     }
@@ -75,7 +75,7 @@ async fn asg_slow_pages() {
     let aws = &setup.emulator;
     eventually("the page is asked for", || asked(aws) == 1).await;
     passes(aws, Duration::from_secs(11)).await;
-    assert_eq!(asked(aws), 1, "neither given up nor asked for again");
+    assert_eq!(asked(aws), 1, "neither abandoned nor requested again");
     aws.release();
     setup.server().logged("\"ready\"");
     assert_eq!(served(&mut setup.client).await.len(), PAGES);
@@ -91,7 +91,7 @@ async fn asg_slow_pages() {
     }
     let (now, next) = (asked(aws), asked_for(aws, "NextToken=6"));
     aws.hold("POST", "NextToken=6", HoldPoint::BeforeEffect);
-    // A hold that is replaced before the held request has seen that it may go on holds it still.
+    // If a hold is replaced before the held request notices its release, the request stays held.
     eventually("its next page is asked for", || asked_for(aws, "NextToken=6") > next).await;
     aws.hold("POST", "NextToken=5", HoldPoint::BeforeEffect);
     eventually("the next listing is in its middle", || asked(aws) > now).await;
@@ -99,7 +99,7 @@ async fn asg_slow_pages() {
     let client = &mut setup.client;
     client.until("the first page is published", async |client| client.target(&name(0)).await == 5).await;
     assert_eq!(client.target(&name(PAGES - 1)).await, 5);
-    assert_eq!(asked(&setup.emulator), now + 1, "the listing has not ended meanwhile");
+    assert_eq!(asked(&setup.emulator), now + 1, "the listing has not finished meanwhile");
     let ready = setup.server().probe("/readyz");
     assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("here: slow, a listing takes "), "{ready}");
     setup.client.refresh().await.expect("nothing is older than 2 min");

@@ -1,4 +1,4 @@
-//! Writes whose response is late or lost: they are not sent again, and nothing that they cause is missed.
+//! Writes whose response is late or lost: they are not sent again, and their effects are noticed.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn asg_slow_terminate() {
         client.until("they are gone", async |client| client.nodes(group).await.len() == 6 - victims.len()).await;
         assert_eq!(terminated(&setup.emulator, victims).len(), 1, "sent once");
         let left = u32::try_from(6 - victims.len()).expect("small");
-        assert_eq!(capacity(&setup.emulator, group), left, "and counted once");
+        assert_eq!(capacity(&setup.emulator, group), left, "each is counted once");
         assert_eq!(client.target(group).await, i32::try_from(left).expect("small"));
     }
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
@@ -105,7 +105,7 @@ async fn asg_lost_terminate_answer() {
         eventually("it has taken effect once", || capacity(&setup.emulator, group) == left).await;
     }
 
-    // A termination that never took effect: reads show that only once they cannot lag behind it any more.
+    // A termination that never took effect: reads show that only once they are too new to lag behind it.
     assert!(is_unsettled(client.delete("never", &texts(&never)).await));
     assert_eq!((client.target("never").await, client.nodes_in("never", 3).await), (5, never.clone()));
     let runs = async |client: &mut Client| client.nodes_in("never", 1).await.len() == 6;

@@ -36,15 +36,15 @@ async fn asg_broken_template() {
     aws.group_details("broken", |details| details.launch = Launch::MissingTemplate);
     let mut setup = Setup::open(aws).await;
     let client = &mut setup.client;
-    client.refresh().await.expect("that group alone is concerned");
+    client.refresh().await.expect("only that group is affected");
     assert_eq!(client.node_groups().await.len(), 2);
     let (code, message) = refused(client.template("broken").await);
     assert_eq!(code, Code::Unimplemented);
     assert!(message.starts_with("node group broken: no template: "), "{message}");
     assert!(message.contains("launch template") && message.contains("does not exist"), "{message}");
-    assert_eq!(client.target("broken").await, 1, "it is served all the same");
+    assert_eq!(client.target("broken").await, 1, "it is still served");
     allocatable(client, "web").await;
-    client.increase("web", 1).await.expect("the others go on");
+    client.increase("web", 1).await.expect("other groups can still grow");
     assert_eq!((client.target("web").await, desired_written(&setup.emulator, "web")), (2, vec![2]));
 }
 
@@ -55,7 +55,7 @@ async fn asg_unknown_type() {
     let mut setup = open([new, unheard, group("web", (0, 10, 0))]).await;
     let client = &mut setup.client;
     let (cpus, memory) = allocatable(client, "new").await;
-    assert_eq!(cpus, "6", "no table has it: EC2 was asked");
+    assert_eq!(cpus, "6", "no table has it, so EC2 was asked");
     assert!((9 * GIB..12 * GIB).contains(&memory), "{memory}");
     let asked = setup.emulator.requests_with("POST", "Action=DescribeInstanceTypes");
     assert!(asked.iter().any(|request| request.fields("InstanceType") == ["m99.large"]));
@@ -64,8 +64,8 @@ async fn asg_unknown_type() {
     assert_eq!(code, Code::Unimplemented);
     assert!(message.contains("x0.nano"), "{message}");
     allocatable(client, "web").await;
-    client.refresh().await.expect("that group alone is concerned");
-    client.increase("web", 1).await.expect("scaling goes on");
+    client.refresh().await.expect("only that group is affected");
+    client.increase("web", 1).await.expect("scaling continues");
     assert_eq!(client.target("web").await, 1);
 }
 
@@ -114,7 +114,7 @@ async fn asg_c5d_large_16gi() {
     let plans = || [group("c5d", (0, 10, 0)).instance_types(&["c5d.large"])];
     let mut without_table = open(plans()).await;
     let (_, memory) = allocatable(&mut without_table.client, "c5d").await;
-    assert!(memory < 4 * GIB, "what EC2 says: {memory}");
+    assert!(memory < 4 * GIB, "the figure of EC2: {memory}");
     drop(without_table);
 
     let setup = Setup::with(aws(plans()), |options| {
@@ -136,7 +136,7 @@ async fn asg_windows_image() {
     let aws = aws([group("windows", (0, 10, 0)), group("linux", (0, 10, 0))]);
     aws.group_details("windows", |details| {
         details.image = "ami-0windows".to_owned();
-        // What EC2 sends. The SDK knows only `Windows`.
+        // EC2 sends this. The SDK knows only `Windows`.
         details.platform = Some("windows".to_owned());
     });
     let mut setup = Setup::open(aws).await;
@@ -168,7 +168,7 @@ async fn asg_launch_template_default_moves() {
     }
     let calls = |action: &str| setup.emulator.requests_with("POST", &format!("Action={action}&")).len();
     assert_eq!(calls("DescribeLaunchTemplateVersions"), 4, "each version once");
-    assert_ne!(calls("DescribeLaunchTemplates"), 0, "it shows that they moved");
+    assert_ne!(calls("DescribeLaunchTemplates"), 0, "this call shows that the versions moved");
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ async fn asg_launch_suspended() {
     plan.growth = Permit::Withheld("User suspended at 2026-01-01T00:00:00Z".to_owned());
     let mut setup = open([plan]).await;
     let client = &mut setup.client;
-    assert_eq!(bounds(client, "web").await, (1, 3), "no room to offer");
+    assert_eq!(bounds(client, "web").await, (1, 3), "no room to grow");
     let (code, message) = refused(client.increase("web", 1).await);
     assert_eq!(code, Code::FailedPrecondition);
     assert_eq!(
@@ -87,10 +87,15 @@ async fn asg_weighted_capacity() {
     client.delete("heavy", &[&victim]).await.expect("one node");
     assert_eq!((client.target("heavy").await, capacity(&setup.emulator, "heavy")), (4, 4));
     let (code, _) = refused(client.increase("heavy", 7).await);
-    assert_eq!(code, Code::FailedPrecondition, "the maximum is in nodes too");
+    assert_eq!(code, Code::FailedPrecondition, "the maximum is in nodes");
 
-    assert_eq!((client.target("uneven").await, client.nodes("uneven").await.len()), (2, 2), "as many as live");
-    assert_eq!(bounds(client, "uneven").await, (1, 2), "no room to offer");
+    assert_eq!(
+        (client.target("uneven").await, client.nodes("uneven").await.len()),
+        (2, 2),
+        "the number of live \
+    instances"
+    );
+    assert_eq!(bounds(client, "uneven").await, (1, 2), "no room to grow");
     let (code, message) = refused(client.increase("uneven", 1).await);
     assert_eq!(code, Code::FailedPrecondition);
     assert!(message.contains("instances have different weights") && message.contains("the same weight"), "{message}");

@@ -18,7 +18,7 @@ fn surplus(aws: &Aws, name: &str, count: u32) {
     aws.simulated().world(launch).expect("it exists");
 }
 
-/// Waits until Headcount has read its groups several times more.
+/// Waits until Headcount has read its groups several more times.
 async fn read_again(client: &mut Client, aws: &Aws) {
     let reads = || aws.requests_with("POST", "Action=DescribeAutoScalingGroups").len();
     let before = reads();
@@ -45,7 +45,7 @@ async fn asg_refresh_surplus_at_start() {
         setup.restart().await;
     }
     for name in ["web", "other"] {
-        assert!(desired_written(&setup.emulator, name).is_empty(), "nobody asked for a write");
+        assert!(desired_written(&setup.emulator, name).is_empty(), "no write was requested");
     }
     assert!(terminations(&setup.emulator).is_empty());
 }
@@ -82,18 +82,18 @@ async fn asg_scale_up_during_surplus() {
     surplus(&setup.emulator, "web", 4);
     client.until("they show", async |client| live(client, "web").await == 14).await;
     for name in ["web", "start"] {
-        client.increase(name, 1).await.expect("the surplus does not stand in the way");
-        assert_eq!(desired_written(&setup.emulator, name), [11], "the capacity, and what is asked for");
+        client.increase(name, 1).await.expect("the surplus does not block it");
+        assert_eq!(desired_written(&setup.emulator, name), [11], "the capacity plus the requested size");
         assert_eq!(client.target(name).await, 11);
         let victim = client.nodes_in(name, 1).await.remove(0);
-        client.delete(name, &[&victim]).await.expect("nor of a deletion");
+        client.delete(name, &[&victim]).await.expect("the surplus does not block a deletion");
         assert_eq!((client.target(name).await, capacity(&setup.emulator, name)), (10, 10));
     }
     // More than twice the capacity, for no known reason.
     let (code, _) = refused(client.increase("huge", 1).await);
     assert_eq!(code, Code::Aborted);
     assert!(desired_written(&setup.emulator, "huge").is_empty());
-    client.increase("huge", 6).await.expect("this makes room for all that live");
+    client.increase("huge", 6).await.expect("this makes room for all live instances");
     assert_eq!(desired_written(&setup.emulator, "huge"), [10]);
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
@@ -118,7 +118,7 @@ async fn asg_surplus_moves() {
     assert_eq!(client.target("web").await, 30, "served from the second read on");
     for _ in 0..3 {
         let victim = client.nodes_in("web", 1).await.remove(5);
-        client.delete("web", &[&victim]).await.expect("the surplus does not stand in the way");
+        client.delete("web", &[&victim]).await.expect("the surplus does not block it");
         read_again(client, &setup.emulator).await;
     }
     assert_eq!((client.target("web").await, capacity(&setup.emulator, "web")), (27, 27));

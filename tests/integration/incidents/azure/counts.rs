@@ -24,7 +24,7 @@ async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
             assert_eq!(client.target("pool").await, 3);
             client.until("three run", async |client| client.nodes_in("pool", 1).await.len() == 3).await;
             let running = client.nodes_in("pool", 1).await;
-            assert!(running[0].contains("/resourceGroups/demo/"), "the kubelet's form: {}", running[0]);
+            assert!(running[0].contains("/resourceGroups/demo/"), "the form of the kubelet: {}", running[0]);
             assert_eq!(client.group_of(&running[1].to_uppercase()).await.as_deref(), Some("pool"));
             client.delete("pool", &[&running[1]]).await.expect("deleted");
             assert_eq!(client.target("pool").await, 2, "{habit:?}, flexible: {flexible}");
@@ -85,7 +85,7 @@ async fn vmss_gone() {
     assert_eq!(setup.client.node_groups().await.len(), 2);
     setup.emulator.simulated().remove_group("pool");
     setup.client.until("it is gone", async |client| client.node_groups().await.len() == 1).await;
-    setup.client.increase("other", 1).await.expect("the others go on");
+    setup.client.increase("other", 1).await.expect("other groups can still grow");
     assert_eq!(setup.client.target("other").await, 4);
 }
 
@@ -102,7 +102,7 @@ async fn vmss_etag_conflict() {
         emulator.simulated().set_desired_externally("pool", 9).expect("it exists");
     };
     let (outcome, ()) = tokio::join!(client.increase("pool", 2), somebody_else);
-    outcome.expect("read again, computed again");
+    outcome.expect("read again and recomputed");
     assert_eq!(setup.client.target("pool").await, 11);
     assert_eq!(capacities_written(&setup.emulator, "pool"), [6, 11], "the first one met a 412");
 }
@@ -117,7 +117,7 @@ async fn vmss_bad_item() {
     setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
     assert_eq!(setup.client.target("pool").await, 2);
     setup.emulator.group_details("pool", |details| details.undecodable = true);
-    setup.client.increase("other", 1).await.expect("that group alone is concerned");
+    setup.client.increase("other", 1).await.expect("only that group is affected");
     assert_eq!((setup.client.target("other").await, setup.client.target("pool").await), (4, 2));
 }
 
@@ -135,7 +135,7 @@ async fn vmss_machine_without_id() {
     setup.client.increase("pool", 1).await.expect("the capacity is enough");
     assert_eq!(setup.client.target("pool").await, 3);
     setup.server().logged("Azure lists a VM without an ID");
-    setup.client.increase("other", 1).await.expect("that set alone is concerned");
+    setup.client.increase("other", 1).await.expect("only that scale set is affected");
     assert_eq!((setup.client.target("other").await, setup.client.target("pool").await), (4, 3));
     assert_eq!(capacities_written(&setup.emulator, "pool"), [3]);
 }
@@ -145,7 +145,7 @@ async fn vmss_scale_up_from_min() {
     let mut setup = Setup::open(arm([pool("pool", (3, 100, 40))])).await;
     assert_eq!(setup.client.target("pool").await, 40);
 
-    // The size is missing: it is neither 0 nor the minimum.
+    // The size is missing. It must be taken neither as 0 nor as the minimum.
     setup.emulator.group_details("pool", |details| details.undecodable = true);
     setup.server().logged("cannot be understood");
     let (code, message) = refused(setup.client.increase("pool", 1).await);
@@ -170,7 +170,7 @@ async fn vmss_scale_up_from_min() {
         .emulator
         .simulated()
         .faults(|faults| faults.script_read(Some(CallKind::Observe), "pool", 1, ReadFault::Capacity(3)));
-    setup.client.increase("pool", 1).await.expect("after a reading that is right");
+    setup.client.increase("pool", 1).await.expect("after a correct reading");
     assert_eq!(setup.client.target("pool").await, 41);
     assert_eq!(capacities_written(&setup.emulator, "pool"), [41]);
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
@@ -206,7 +206,7 @@ async fn vmss_case_of_ids() {
 }
 
 #[tokio::test]
-async fn sources_of_one_cloud_keep_apart_and_groups_are_found_by_their_tags() {
+async fn sources_of_one_cloud_are_separate_and_groups_are_found_by_their_tags() {
     let tagged = |name: &str, tags: &[(&str, &str)]| {
         let mut plan = pool(name, (0, 10, 2));
         plan.tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();

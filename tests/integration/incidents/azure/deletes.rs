@@ -51,7 +51,7 @@ async fn vmss_delete_already_gone() {
         let arm = arm([pool("pool", (0, 10, 5))]);
         arm.group_details("pool", |details| details.flexible = flexible);
         arm.behavior(|behavior| behavior.missing_instance = habit);
-        // Nobody reads in between.
+        // There is no read in between.
         let mut setup = Setup::with(arm, |options| options.refresh = "10m".to_owned()).await;
         let client = &mut setup.client;
         let before = client.nodes_in("pool", 1).await;
@@ -59,7 +59,7 @@ async fn vmss_delete_already_gone() {
         setup.emulator.repeat_itself(&["/virtualMachineScaleSets/pool"]).await;
         setup.emulator.simulated().evict("pool", 1).expect("it exists");
         setup.emulator.forget_requests();
-        client.delete("pool", &refs(&before)[..4]).await.expect("one is gone, and that is what was wanted");
+        client.delete("pool", &refs(&before)[..4]).await.expect("one is gone already, which is a success");
         client.until("four are gone", async |client| client.nodes("pool").await.len() == 1).await;
         assert_eq!(client.nodes_in("pool", 1).await, before[4..]);
         let named: Vec<usize> = deletions(&setup.emulator).iter().map(Vec::len).collect();
@@ -68,7 +68,7 @@ async fn vmss_delete_already_gone() {
         assert_eq!((client.target("pool").await, capacity(&setup.emulator, "pool")), (1, Some(1)), "{habit:?}");
         assert!(setup.emulator.simulated().killed_unnamed().is_empty());
         let again = deletions(&setup.emulator).len();
-        client.delete("pool", &refs(&before)[..4]).await.expect("deleting what is gone is done at once");
+        client.delete("pool", &refs(&before)[..4]).await.expect("deleting instances that are gone succeeds at once");
         assert_eq!(deletions(&setup.emulator).len(), again);
     }
 }
@@ -80,7 +80,7 @@ async fn vmss_delete_of_unknown_id() {
     setup.emulator.repeat_itself(&["/virtualMachineScaleSets/pool"]).await;
     setup.emulator.simulated().evict("pool", 1).expect("it exists");
     setup.emulator.forget_requests();
-    setup.client.delete("pool", &refs(&nodes)).await.expect("what is gone does not fail the others");
+    setup.client.delete("pool", &refs(&nodes)).await.expect("an instance that is gone does not fail the others");
     let requests = setup.emulator.requests();
     let steps = requests.iter().map(|request| (request.method.as_str(), request.status));
     let steps: Vec<_> = steps.take(4).collect();
@@ -141,7 +141,7 @@ async fn vmss_partial_delete() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_a_newer_operation_preempted_is_sent_once_more() {
+async fn a_deletion_that_a_newer_operation_preempted_is_sent_again_once() {
     let plan = pool("pool", (0, 20, 6)).overlap(Overlap::Preempt).delete_time(endless());
     let mut setup = Setup::open(arm([plan])).await;
     let client = &mut setup.client;

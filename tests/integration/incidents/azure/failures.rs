@@ -26,11 +26,11 @@ async fn vmss_allocation_fails_later() {
         client.delete("pool", &refs(&failed)).await.expect("accepted");
         assert_eq!(client.target("pool").await, 2);
         client
-            .until("the capacity is back at what lives", async |_| capacity(&setup.emulator, "pool") == Some(2))
+            .until("the capacity equals the live instances", async |_| capacity(&setup.emulator, "pool") == Some(2))
             .await;
         assert!(
             capacities_written(&setup.emulator, "pool").iter().all(|written| *written >= 2),
-            "never below what lives"
+            "never below the live instances"
         );
     }
 }
@@ -106,7 +106,7 @@ async fn vmss_failed_nodes_at_min() {
     assert!(left.len() == 1 && healthy.contains(&left[0]) && client.target("pool").await == 3);
     let (code, message) = refused(client.delete("pool", &refs(&left)).await);
     assert_eq!(code, Code::FailedPrecondition, "a healthy one is still refused: {message}");
-    client.delete("pool", &refs(&failed)).await.expect("those that failed can always be removed");
+    client.delete("pool", &refs(&failed)).await.expect("failed nodes can always be removed");
     client.until("they are gone", async |client| client.nodes("pool").await.len() == 1).await;
     assert_eq!(client.nodes_in("pool", 1).await, left);
     assert_eq!((client.target("pool").await, capacity(&setup.emulator, "pool")), (1, Some(1)));

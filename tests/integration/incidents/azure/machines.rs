@@ -1,4 +1,4 @@
-//! What is read of machines: states that say little, and lists that are slow or fail.
+//! Reads of machines: uninformative states, and lists that are slow or fail.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::emulators::arm::Arm;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint, HttpResponse};
 
-/// Has the machines read again: their set gets a new etag.
+/// Makes Headcount read the machines again, by a new etag of their scale set.
 fn touch(arm: &Arm) {
     arm.simulated().replan("pool", |_| {}).expect("it exists");
 }
@@ -40,7 +40,7 @@ async fn vmss_running_machine_reported_failed() {
             (nodes[3..4].into(), 5)
         );
 
-        // A new process has not seen them running, but they are older than the start of any node takes.
+        // A new process has not seen them running, but they are older than any node takes to start.
         setup.emulator.group_details("pool", |details| details.created_ago = Duration::from_secs(21 * 60));
         setup.restart().await;
         assert_eq!(setup.client.nodes_in("pool", 1).await, running, "flexible: {flexible}");
@@ -69,7 +69,7 @@ async fn vmss_instance_view_slow() {
         if hangs {
             setup.emulator.release();
         }
-        // Without the views, the lists without them show what runs.
+        // Without the views, the lists without them show the running machines.
         let four_run = async |client: &mut crate::peers::headcount::Client| {
             client.nodes_in("pool", 1).await.len() == 4 && client.nodes("pool").await.len() == 4
         };

@@ -69,14 +69,14 @@ async fn vmss_preempted_deletes_revived() {
     let nodes = setup.client.nodes_in("pool", 1).await;
     setup.client.delete("pool", &refs(&nodes)[..2]).await.expect("accepted");
     assert_eq!(setup.client.target("pool").await, 4);
-    // The machines live again, but the capacity stays as the deletion left it.
+    // The machines are live again, but the capacity stays as the deletion left it.
     setup.emulator.simulated().faults(|faults| {
         for kind in [CallKind::List, CallKind::Observe] {
             faults.script_read(Some(kind), "pool", 10_000, ReadFault::Capacity(4));
         }
     });
     let raised = async |_: &mut crate::peers::headcount::Client| capacities_written(&setup.emulator, "pool") == [6];
-    setup.client.clone().until("the capacity is raised back to what lives", raised).await;
+    setup.client.clone().until("the capacity is raised back to the live instances", raised).await;
     setup.emulator.simulated().faults(|faults| faults.clear());
     setup.client.until("all run", async |client| client.nodes_in("pool", 1).await == nodes).await;
     setup.client.until("the target is right", async |client| client.target("pool").await == 6).await;

@@ -1,4 +1,4 @@
-//! Writes that meet a set that is not as expected: without an etag, with a surplus, or busy.
+//! Writes to a scale set that is not as expected: without an etag, with a surplus, or busy.
 
 use std::time::Duration;
 

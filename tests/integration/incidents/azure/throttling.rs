@@ -42,7 +42,7 @@ async fn vmss_429_retry_after() {
     assert!(shown.contains("GetVMScaleSetSubscriptionMaximum: 3999"), "what remains is shown: {shown}");
     setup.emulator.forget_requests();
     for _ in 0..3 {
-        setup.client.refresh().await.expect("what was read last is fresh enough");
+        setup.client.refresh().await.expect("the last reading is fresh enough");
         assert_eq!(setup.client.target("pool").await, 2, "warm data is served");
     }
     let (code, message) = refused(setup.client.increase("pool", 1).await);
@@ -53,7 +53,7 @@ async fn vmss_429_retry_after() {
 }
 
 #[tokio::test]
-async fn while_nothing_changes_a_refresh_is_one_call_whatever_the_number_of_sets() {
+async fn while_nothing_changes_a_refresh_is_one_call_for_any_number_of_sets() {
     let plans = ["a", "b", "c"].map(|name| pool(name, (0, 10, 2)));
     let mut setup = Setup::open(arm(plans)).await;
     setup.client.until("all are served", async |client| client.node_groups().await.len() == 3).await;
@@ -61,7 +61,7 @@ async fn while_nothing_changes_a_refresh_is_one_call_whatever_the_number_of_sets
         let paths = emulator.requests().into_iter().map(|request| request.path.to_ascii_lowercase());
         paths.filter(|path| !path.ends_with("/skus")).partition(|path| path.ends_with("/virtualmachinescalesets"))
     };
-    // What was under way when the last set was served may still come.
+    // Reads that were under way when the last set was served may still arrive.
     let (before, _): (Vec<String>, Vec<String>) = lists(&setup.emulator);
     setup.client.until("a whole refresh", async |_| lists(&setup.emulator).0.len() > before.len() + 1).await;
     setup.emulator.forget_requests();
@@ -98,7 +98,7 @@ async fn vmss_list_throttled_writes_free() {
     let listings = || setup.emulator.requests().iter().filter(|request| request.path.ends_with("Sets")).count();
     let before = listings();
     setup.client.clone().until("sources are listed again", async |_| listings() > before + 2).await;
-    assert_eq!(machine_lists(&setup.emulator).len(), 0, "that policy waits");
+    assert_eq!(machine_lists(&setup.emulator).len(), 0, "reads on that policy wait");
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn vmss_start_of_120_sets() {
     setup.client.until("all are served", async |client| client.node_groups().await.len() == SETS).await;
     let times: Vec<Duration> = machine_lists(&setup.emulator).iter().map(|list| list.at).collect();
     assert!(times.len() >= SETS, "{}", times.len());
-    // Lists start 100 ms apart; what arrives may be delayed by a moment.
+    // Lists start 100 ms apart, but may arrive with a short delay.
     let second = times
         .iter()
         .map(|start| times.iter().filter(|time| *start <= **time && **time < *start + Duration::from_secs(1)).count());

@@ -18,7 +18,7 @@ async fn vmss_token_refused() {
     client.increase("pool", 1).await.expect("the token is renewed at once");
     assert_eq!((client.target("pool").await, office.arm.issued().len()), (3, 2));
 
-    // New tokens do not help: they are requested with a pause in between, however many calls are made.
+    // New tokens do not help: they are requested with a pause in between, regardless of the number of calls.
     office.arm.behavior(|behavior| behavior.refuses_tokens = true);
     for _ in 0..5 {
         let (code, message) = refused(client.increase("pool", 1).await);

@@ -1,4 +1,4 @@
-//! What Headcount's own commands must not do, and what they say when nothing works.
+//! Headcount's own commands: they write nothing, and they report what they wait for and what fails.
 
 use std::process::Output;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ async fn groups_command_is_patient_for_long() {
         let output = run(&arguments);
         let (rows, complaint) = output_of(&output);
         assert_eq!((output.status.code(), rows.as_str()), (Some(1), ""));
-        assert!(complaint.contains("headcount: reading eu ("), "it says what it waits for: {complaint}");
+        assert!(complaint.contains("headcount: reading eu ("), "it prints what it waits for: {complaint}");
         assert!(complaint.contains(&format!("gave up after {limit}: ")), "{complaint}");
     }
 }

@@ -1,4 +1,4 @@
-//! Killed while the group grows, or while growth that came to nothing is taken back.
+//! Headcount is killed while the group grows, or while a failed scale-up is taken back.
 
 use headcount::clouds::simulated::Accounting::{OnAccept, WhenGone};
 
@@ -11,7 +11,7 @@ async fn accepted_scale_up(mut test: KillTest<impl Emulator>) {
     test.setup.kill();
     test.start().await;
     assert_eq!((test.setup.client.target("pool").await, test.sent(test.requests.resize)), (9, 1));
-    test.setup.client.increase("pool", 1).await.expect("on top of it");
+    test.setup.client.increase("pool", 1).await.expect("the next scale-up is added to it");
     test.assert_true().await;
     assert_eq!(test.capacity(), 10);
 }
@@ -34,7 +34,7 @@ async fn scale_up_on_its_way(mut test: KillTest<impl Emulator>, moment: HoldPoin
     test.kill_under(call).await;
     test.start().await;
     let seen = if moment == HoldPoint::BeforeResponse { 9 } else { 6 };
-    assert_eq!(test.setup.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
+    assert_eq!(test.setup.client.target("pool").await, seen, "the cloud's own state, regardless of the request");
     test.setup.emulator.release();
     test.setup.client.until("it shows", async |client| client.target("pool").await == 9).await;
     test.assert_true().await;
@@ -61,12 +61,16 @@ async fn decrease_on_its_way(mut test: KillTest<impl Emulator>, moment: HoldPoin
     test.kill_under(call).await;
     test.start().await;
     let seen = if moment == HoldPoint::BeforeResponse { 6 } else { 9 };
-    assert_eq!(test.setup.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
+    assert_eq!(test.setup.client.target("pool").await, seen, "the cloud's own state, regardless of the request");
     test.setup.emulator.release();
     test.setup.client.until("it shows", async |client| client.target("pool").await == 6).await;
-    test.setup.client.decrease("pool", -3).await.expect("nothing is missing any more");
+    test.setup.client.decrease("pool", -3).await.expect("a decrease with no missing instance is a success");
     test.assert_true().await;
-    assert_eq!((test.capacity(), test.sent(test.requests.resize)), (6, 2), "what is asked again is not done twice");
+    assert_eq!(
+        (test.capacity(), test.sent(test.requests.resize)),
+        (6, 2),
+        "a repeated request is not carried out twice"
+    );
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Headcount is killed (SIGKILL) at any point, and starts again without any state: its first responses
-//! match the cloud's own state, repeated calls have no second effect, and no instance died that was not named.
+//! Headcount is killed (SIGKILL) at any point, and starts again without any state: its first responses match the cloud's own state,
+//! repeated calls have no second effect, and no unnamed instance was killed.
 
 mod growth;
 mod removal;
@@ -20,7 +20,7 @@ use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::{Client, eventually};
 
-/// Longer than any of these tests lasts: machines neither come nor go meanwhile.
+/// Longer than any of these tests: no machine starts or ends meanwhile.
 const FOREVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many run at first.
@@ -121,7 +121,7 @@ impl<F: Emulator> KillTest<F> {
         self.setup.emulator.hold(pattern.0, pattern.1, moment);
     }
 
-    /// Makes a call that Headcount is killed under.
+    /// Makes a call during which Headcount is killed.
     fn begin<C>(&self, call: impl FnOnce(Client) -> C) -> JoinHandle<Result<(), Status>>
     where
         C: Future<Output = Result<(), Status>> + Send + 'static,
@@ -129,10 +129,10 @@ impl<F: Emulator> KillTest<F> {
         tokio::spawn(call(self.setup.client.clone()))
     }
 
-    /// Kills Headcount under a call.
+    /// Kills Headcount during a call.
     async fn kill_under(&mut self, call: JoinHandle<Result<(), Status>>) {
         self.setup.kill();
-        call.await.expect("no panic").expect_err("nobody is there to answer it");
+        call.await.expect("no panic").expect_err("the server is gone");
     }
 
     /// Starts Headcount again, and checks its first responses.
@@ -142,7 +142,7 @@ impl<F: Emulator> KillTest<F> {
         self.assert_true().await;
     }
 
-    /// Headcount reports what the cloud has, and no instance died that nobody named.
+    /// Headcount reports the cloud's own state, and no unnamed instance was killed.
     async fn assert_true(&mut self) {
         let counted = |member: &&Member| member.phase == Phase::Deleting && member.counts();
         let going = self.pool(|group| group.members().filter(counted).count());
@@ -158,10 +158,10 @@ impl<F: Emulator> KillTest<F> {
             .await;
         assert!(self.setup.emulator.simulated().killed_unnamed().is_empty());
         let of_first = running.len() + deleting.len();
-        assert_eq!(of_first, self.first.len(), "nobody who ran is gone, as deletions take forever");
+        assert_eq!(of_first, self.first.len(), "no instance that ran is gone, as deletions take forever");
     }
 
-    /// Waits until Headcount reports that so many launches have failed.
+    /// Waits until Headcount reports this many failed launches.
     async fn until_failed(&mut self, number: usize) {
         let failed = |node: &Instance| node.status.as_ref().is_some_and(|status| status.error_info.is_some());
         let told = async |client: &mut Client| client.nodes("pool").await.iter().filter(|node| failed(node)).count();
@@ -173,9 +173,12 @@ impl<F: Emulator> KillTest<F> {
         self.first[1..3].to_vec()
     }
 
-    /// Two of those that ran at first are going, and no others.
+    /// Checks that two of the first instances are being deleted, and no others.
     async fn assert_two_are_going(&mut self) {
-        self.setup.client.until("they are going", async |client| client.nodes_in("pool", 3).await.len() == 2).await;
+        self.setup
+            .client
+            .until("they are being deleted", async |client| client.nodes_in("pool", 3).await.len() == 2)
+            .await;
         self.assert_true().await;
         self.assert_two_are_listed_as_going().await;
     }
@@ -185,7 +188,7 @@ impl<F: Emulator> KillTest<F> {
         assert_eq!(numbers(self.setup.client.nodes_in("pool", 3).await), numbers(self.victims()));
     }
 
-    /// Waits until so many such requests were sent.
+    /// Waits until this many such requests were sent.
     async fn until_sent(&self, pattern: RequestPattern, number: usize) {
         eventually("it is sent", || self.sent(pattern) == number).await;
     }

@@ -1,4 +1,4 @@
-//! Killed while instances are deleted.
+//! Headcount is killed while instances are deleted.
 
 use headcount::clouds::simulated::Accounting::{OnAccept, WhenGone};
 use headcount::clouds::simulated::Phase;
@@ -8,7 +8,7 @@ use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::eventually;
 
 async fn open_batch(mut test: KillTest<impl Emulator>) {
-    // No reading ends before the kill, so that nothing can be sent by then however slow this machine is.
+    // No read ends before the kill, so that nothing can be sent by then, even on a slow machine.
     test.hold(test.requests.read, HoldPoint::BeforeEffect);
     let calls = test.victims().into_iter().map(|victim| test.begin(|client| delete(client, vec![victim])));
     let calls: Vec<_> = calls.collect();
@@ -16,7 +16,7 @@ async fn open_batch(mut test: KillTest<impl Emulator>) {
     assert_eq!(test.setup.client.target("pool").await, 6);
     test.setup.kill();
     for call in calls {
-        call.await.expect("no panic").expect_err("nobody is there to answer it");
+        call.await.expect("no panic").expect_err("the server is gone");
     }
     test.setup.emulator.release();
     test.start().await;
@@ -44,12 +44,12 @@ async fn deletion_on_its_way(mut test: KillTest<impl Emulator>, moment: HoldPoin
     test.kill_under(call).await;
     test.start().await;
     let seen = if moment == HoldPoint::BeforeResponse { 4 } else { 6 };
-    assert_eq!(test.setup.client.target("pool").await, seen, "the cloud's own state, whatever was asked");
+    assert_eq!(test.setup.client.target("pool").await, seen, "the cloud's own state, regardless of the request");
     test.setup.emulator.release();
     test.assert_two_are_going().await;
-    delete(test.setup.client.clone(), test.victims()).await.expect("again is fine");
+    delete(test.setup.client.clone(), test.victims()).await.expect("a repeated deletion is a success");
     test.assert_two_are_going().await;
-    assert_eq!(test.sent(test.requests.delete), 1, "what is asked again is not done twice");
+    assert_eq!(test.sent(test.requests.delete), 1, "a repeated request is not carried out twice");
 }
 
 #[tokio::test]
@@ -68,22 +68,22 @@ async fn accepted_deletion(mut test: KillTest<impl Emulator>) {
         test.setup.kill();
         test.start().await;
         assert_eq!(test.setup.client.target("pool").await, 4);
-        delete(test.setup.client.clone(), test.victims()).await.expect("again is fine");
+        delete(test.setup.client.clone(), test.victims()).await.expect("a repeated deletion is a success");
         test.assert_two_are_going().await;
     }
-    assert_eq!(test.sent(test.requests.delete), 1, "what is asked again is not done twice");
+    assert_eq!(test.sent(test.requests.delete), 1, "a repeated request is not carried out twice");
 }
 
 #[tokio::test]
-async fn killed_while_machines_are_still_going() {
+async fn killed_while_machines_are_being_deleted() {
     accepted_deletion(over_aws(Launches::Slow).await).await;
     for accounting in [WhenGone, OnAccept] {
         accepted_deletion(over_azure(accounting, Launches::Slow).await).await;
     }
 }
 
-/// Two are missing and two are going, which the capacity does not count any more: as long as they are listed, it cannot
-/// be lowered by those missing. `afterwards` is what the next Headcount makes of that.
+/// Two are missing, and two are being deleted, which the capacity no longer counts. While these are listed, it cannot be lowered by
+/// the missing ones. `afterwards` is the target after the restart.
 async fn owed_reduction(mut test: KillTest<impl Emulator>, afterwards: i32) {
     test.setup.client.increase("pool", 2).await.expect("accepted");
     test.until_failed(2).await;
@@ -91,14 +91,14 @@ async fn owed_reduction(mut test: KillTest<impl Emulator>, afterwards: i32) {
     let missing = test.setup.client.nodes_in("pool", 2).await;
     delete(test.setup.client.clone(), missing.clone()).await.expect("taken back");
     assert_eq!(test.setup.client.target("pool").await, 4);
-    assert_eq!(test.sent(test.requests.resize), 1, "owed, not written");
+    assert_eq!(test.sent(test.requests.resize), 1, "deferred, not written");
     test.setup.restart().await;
     assert_eq!(test.setup.client.target("pool").await, afterwards);
     assert_eq!(test.setup.client.nodes_in("pool", 1).await.len(), 4);
     test.assert_two_are_listed_as_going().await;
 
-    delete(test.setup.client.clone(), missing).await.expect("those are gone");
-    delete(test.setup.client.clone(), test.victims()).await.expect("those are going");
+    delete(test.setup.client.clone(), missing).await.expect("they are gone");
+    delete(test.setup.client.clone(), test.victims()).await.expect("they are being deleted");
     test.setup.client.decrease("pool", -2).await.expect("taken back again");
     assert_eq!(test.setup.client.target("pool").await, 4);
     assert_eq!((test.sent(test.requests.resize), test.sent(test.requests.delete)), (1, 1), "still owed");
@@ -106,8 +106,8 @@ async fn owed_reduction(mut test: KillTest<impl Emulator>, afterwards: i32) {
 }
 
 #[tokio::test]
-async fn killed_while_a_reduction_is_owed() {
-    // An Auto Scaling group does not count instances being terminated, so its reductions wait for nothing.
-    // A scale set may count what is going. Nobody saw whether this one does: at most two are missing, so none is claimed.
+async fn killed_while_a_reduction_is_deferred() {
+    // An Auto Scaling group does not count instances being terminated, so its reductions wait for nothing. A scale set may count
+    // instances being deleted. No read has shown whether this one does: at most two are missing, so none is reported.
     owed_reduction(over_azure(OnAccept, Launches::Fail).await, 4).await;
 }

@@ -1,4 +1,4 @@
-//! What goes wrong between an autoscaler and those that serve it, whatever the cloud.
+//! Incidents between an autoscaler and its provider, on any cloud.
 
 mod options;
 mod readiness;

@@ -1,4 +1,4 @@
-//! Autoscaling options, as each release asks for them and reads them.
+//! Autoscaling options, as each release requests and reads them.
 
 use headcount::grpc::proto::{
     KubernetesDuration, NodeGroupAutoscalingOptions as Options, NodeGroupAutoscalingOptionsRequest,
@@ -55,8 +55,8 @@ async fn answer(client: &mut Client, id: &str, release: &str) -> Option<Options>
     answer.into_inner().node_group_autoscaling_options
 }
 
-/// What a release must receive for a group whose utilization threshold is 0.25 and whose nodes may be unneeded for 30
-/// minutes: that, and its own flags for all else, with each duration in both fields.
+/// What a release must receive for a group whose utilization threshold is 0.25 and whose nodes may be unneeded for 30 minutes: these
+/// two, and its own flags for everything else, with each duration in both fields.
 fn merged(release: &str) -> Options {
     let flags = defaults(release);
     Options {
@@ -107,9 +107,9 @@ async fn options_absent_by_default() {
     for group in ["configured", "tagged"] {
         for release in FROM_1_35 {
             let told = answer(&mut usual.client, group, release).await;
-            assert_eq!(told, None, "{release} would take booting nodes for unready");
+            assert_eq!(told, None, "{release} would treat booting nodes as unready");
             let told = answer(&mut opted_in.client, group, release).await;
-            assert_eq!(told, Some(merged(release)), "{group}, {release}, as the configuration says");
+            assert_eq!(told, Some(merged(release)), "{group}, {release}, as configured");
         }
         let warning = usual.server().logged(&format!("\"group\":\"{group}\",\"autoscaler\""));
         assert!(warning.contains("options of the node group are withheld"), "{warning}");

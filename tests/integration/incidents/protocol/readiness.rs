@@ -17,7 +17,7 @@ async fn sticky_readiness() {
     eventually("no source is read any more", || probe("/livez?max-age=1s").starts_with("HTTP/1.1 503")).await;
     let ready = probe("/readyz");
     assert!(ready.starts_with("HTTP/1.1 200") && ready.contains("source here: denied, not read for"), "{ready}");
-    assert!(!ready.contains("123456789012"), "the probes show anyone what the cloud wrote: {ready}");
+    assert!(!ready.contains("123456789012"), "the probes show a text of the cloud to anyone: {ready}");
     assert!(probe("/livez").starts_with("HTTP/1.1 200"));
     assert_eq!(client.node_groups().await.len(), 1);
 }

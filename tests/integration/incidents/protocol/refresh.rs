@@ -45,7 +45,7 @@ async fn node_groups_never_fail() {
     let asking = client.clone();
     let listed = async || -> Vec<NodeGroup> {
         let answer = asking.clone().node_groups(timed(NodeGroupsRequest {})).await;
-        let mut groups = answer.expect("CA would take an error for no groups at all").into_inner().node_groups;
+        let mut groups = answer.expect("CA would treat an error as an empty list of groups").into_inner().node_groups;
         groups.sort_by(|one, other| one.id.cmp(&other.id));
         groups
     };
@@ -61,13 +61,13 @@ async fn node_groups_never_fail() {
             Ok(_) => refreshed += 1,
             Err(status) => break status,
         }
-        assert!(refreshed < 100, "Refresh never tells");
+        assert!(refreshed < 100, "Refresh never fails");
     };
-    assert!(refreshed > 1, "a moment's trouble is no reason to stop scaling");
+    assert!(refreshed > 1, "a short failure does not stop scaling");
     assert_eq!(failure.code(), Code::Unavailable);
     assert!(failure.message().starts_with("no source has been read in the last 2m: sim: "), "{}", failure.message());
     tokio::time::sleep(Duration::from_secs(60 * 60)).await;
-    assert_eq!(listed().await, good, "an hour later, too");
+    assert_eq!(listed().await, good, "the same list an hour later");
     let target = client.node_group_target_size(timed(NodeGroupTargetSizeRequest { id: "web".to_owned() })).await;
     assert_eq!(target.expect("served").into_inner().target_size, 3);
 

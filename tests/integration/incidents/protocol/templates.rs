@@ -33,7 +33,7 @@ async fn template_never_empty() {
     ]));
     aws.group_details("missing", |details| details.launch = Launch::MissingTemplate);
     aws.group_details("neither", |details| details.launch = Launch::Nothing);
-    // The image says how large the root volume is, where the template does not.
+    // The image has the size of the root volume if the launch template does not.
     aws.group_details("image", |details| details.image = "ami-missing".to_owned());
     aws.hold("POST", &format!("LaunchTemplateId={}", template_id("slow")), HoldPoint::BeforeEffect);
     let mut setup = Setup::open(aws).await;
@@ -65,7 +65,7 @@ async fn template_never_empty() {
     }
     setup.emulator.release();
     client.until("it is built", async |client| ask(client, "slow").await.is_ok()).await;
-    client.until("the others were never concerned", async |client| ask(client, "web").await.is_ok()).await;
+    client.until("the other groups were never affected", async |client| ask(client, "web").await.is_ok()).await;
 }
 
 #[tokio::test]
@@ -75,10 +75,10 @@ async fn both_template_fields() {
     for name in ["web", "running", "mixed"] {
         setup.client.until("it is built", async |client| ask(client, name).await.is_ok()).await;
         let (old, new) = ask(&mut setup.client, name).await.expect("built");
-        assert!(!old.is_empty() && old == new, "1.33 and before read the one, 1.35 and later the other");
+        assert!(!old.is_empty() && old == new, "1.33 and earlier read one field, 1.35 and later the other");
         let node = Node::decode(new).expect("a v1.Node");
         let metadata = node.metadata.expect("metadata");
-        assert!(!metadata.labels.is_empty(), "1.31 and before write to the labels");
+        assert!(!metadata.labels.is_empty(), "1.31 and earlier write to the labels");
         assert!(metadata.name.is_some_and(|name| !name.is_empty()));
         let status = node.status.expect("a status");
         assert!(["cpu", "memory", "pods"].iter().all(|resource| status.allocatable.contains_key(*resource)));

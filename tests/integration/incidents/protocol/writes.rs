@@ -1,4 +1,4 @@
-//! Writes, their deadlines, and callers that go away or come all at once.
+//! Writes, their deadlines, and callers that disconnect or call concurrently.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn deadline_kept() {
     setup.emulator.hold("POST", READ, HoldPoint::BeforeEffect);
     let (mut code, mut message) = (Code::Cancelled, String::new());
     for _ in 0..5 {
-        // Cancelled is the client's own word: on a busy machine, its timer may be faster.
+        // Cancelled is the client's own status: on a busy machine, its timer may be faster.
         if code == Code::Cancelled {
             let outcome = increase_within(&mut setup.client, "web", 3, Duration::from_secs(1)).await;
             (code, message) = refused(outcome);
@@ -37,8 +37,8 @@ async fn deadline_kept() {
     assert_eq!(code, Code::DeadlineExceeded);
     assert_eq!(message, "node group web: not sent within the caller's deadline; nothing was done");
     setup.emulator.release();
-    setup.client.decrease("web", -1).await.expect("what comes after it is served");
-    assert!(desired_written(&setup.emulator, "web").is_empty(), "what CA has given up is never sent");
+    setup.client.decrease("web", -1).await.expect("the next call is served");
+    assert!(desired_written(&setup.emulator, "web").is_empty(), "a write that CA no longer waits for is never sent");
     assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (2, 2));
 
     // The write itself takes longer.
@@ -79,7 +79,7 @@ async fn client_gone_mid_write() {
         assert_eq!(setup.client.target("web").await, 5);
         setup.emulator.release();
         setup.client.until("the deletion shows", async |client| client.target("web").await == 4).await;
-        setup.client.delete("web", &[&victim]).await.expect("again is fine");
+        setup.client.delete("web", &[&victim]).await.expect("a repeated deletion is a success");
         assert_eq!(terminations(&setup.emulator), [[instance_id(&victim)]]);
         assert_eq!((desired_written(&setup.emulator, "web"), capacity(&setup.emulator, "web")), (vec![5], 4));
     }
@@ -103,8 +103,13 @@ async fn concurrent_increase() {
             }
         }
     }
-    assert_eq!(accepted, 6, "as many as there is room for");
-    assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (20, 20), "the sum of them");
+    assert_eq!(accepted, 6, "as many as fit below the maximum");
+    assert_eq!(
+        (setup.client.target("web").await, capacity(&setup.emulator, "web")),
+        (20, 20),
+        "the sum of the \
+    accepted calls"
+    );
     let written = desired_written(&setup.emulator, "web");
     assert!(written.is_sorted() && written.last() == Some(&20), "{written:?}");
     setup.client.until("all run", async |client| client.nodes_in("web", 1).await.len() == 20).await;

@@ -83,12 +83,12 @@ impl Client {
         self.stub.node_group_template_node_info(request).await.map(tonic::Response::into_inner)
     }
 
-    /// Refreshes, as the autoscaler does before each loop, until something holds.
+    /// Refreshes, as the autoscaler does before each loop, until a condition holds.
     pub(crate) async fn until(&mut self, what: &str, holds: impl AsyncFnMut(&mut Self) -> bool) {
         self.until_within(PATIENCE, what, holds).await;
     }
 
-    /// The same for what takes longer by its nature.
+    /// The same, with another time limit.
     pub(crate) async fn until_within(
         &mut self,
         limit: Duration,

@@ -16,7 +16,7 @@ pub(crate) use server::Server;
 /// How long a program under test may take for any step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A command line of the real binary, in an environment without anything of this machine's.
+/// A command line of the real binary, with an environment that has nothing from this machine.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headcount"));
     command
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the binary runs")
 }
 
-/// Waits until something holds, without calling Headcount.
+/// Waits until a condition holds, without calling Headcount.
 pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let wait = async {
         while !holds() {

@@ -11,7 +11,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{Client, ConfigFile, PATIENCE, command};
 
-/// The arguments of a server on ports of its own choice.
+/// The arguments of a server on free ports.
 const SERVE: [&str; 7] = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
 
 /// A running server.
@@ -39,7 +39,7 @@ impl Log {
 }
 
 impl Server {
-    /// Starts `serve` with these arguments, on ports of its own choice.
+    /// Starts `serve` with these arguments, on free ports.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         Self::in_environment(arguments, &[])
     }
@@ -178,7 +178,7 @@ impl Server {
         self.log.line_with(part)
     }
 
-    /// The lines of its log so far that hold this.
+    /// The lines of its log so far that contain this text.
     pub(crate) fn lines_with(&self, part: &str) -> Vec<String> {
         let lines = self.log.lines.lock().expect("not poisoned");
         lines.iter().filter(|line| line.contains(part)).cloned().collect()
