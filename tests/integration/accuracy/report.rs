@@ -102,7 +102,7 @@ fn distributions(all: &[Comparison<'_>]) -> String {
         )
     );
     text.push_str(
-        "*Constant 7.5 %* is Karpenter's default (`memoryOverhead: 7.5%`) with the same reserves; *nominal memory* is what the \
+        "*Constant 7.5 %* is Karpenter's default (`memoryOverhead: 7.5%`) with the same reserves; *nominal memory* is what the\n\
          in-tree providers report; they reserve nothing.\n\n",
     );
     text
@@ -187,7 +187,7 @@ fn above(all: &[Comparison<'_>]) -> String {
 
 fn table(all: &[Comparison<'_>]) -> String {
     let mut text = "### Every node\n\nMemory in MiB, estimated / real; CPU and pods are allocatable. Without a profile, the node has \
-                    custom reserves and only its capacity is compared. Sources are in tests/data/real-nodes.jsonl, in \
+                    custom reserves\nand only its capacity is compared. Sources are in tests/data/real-nodes.jsonl, in \
                     the same order.\n\n\
                     | type | class | system | kubelet | profile | capacity | allocatable | error % | cpu | pods |\n\
                     | --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
