@@ -22,7 +22,7 @@ pub(crate) fn config() -> Config {
     Config { rng_seed, failure_persistence: None, ..default }
 }
 
-/// Fewer cases, for a property that asks a server or reads a large text each time.
+/// Fewer cases, for a property that calls a server or reads a large text each time.
 pub(crate) fn costly() -> Config {
     let config = config();
     Config { cases: config.cases.div_ceil(4), ..config }

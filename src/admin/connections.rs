@@ -26,7 +26,7 @@ use crate::tasks::{TaskKind, Tasks};
 const CONNECTIONS_MAX: usize = 128;
 /// The share of the process's file descriptors that connections may take.
 const DESCRIPTORS_SHARE: usize = 8;
-/// The fewest connections, however few descriptors there are.
+/// The fewest connections, even with few file descriptors.
 const CONNECTIONS_MIN: usize = 4;
 /// How long the head of a request may take. It fits into one packet.
 const HEAD_LIMIT: Duration = Duration::from_secs(2);

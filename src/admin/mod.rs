@@ -148,9 +148,9 @@ mod tests {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
         let request = format!("GET {path} HTTP/1.1\r\nHost: headcount\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("an answer");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        let mut received = String::new();
+        stream.read_to_string(&mut received).await.expect("a response");
+        let (head, body) = received.split_once("\r\n\r\n").expect("a head and a body");
         (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
     }
 

@@ -97,8 +97,9 @@ pub(super) fn of_lists(prices: &CollectedPrices) -> Vec<Finding> {
                           prices.azure.com), or set prices: {live: false}; the shipped table and estimates are used instead";
             Finding::warning(Code::PRICES, source, format!("live prices cannot be read: {error}"), advice)
         } else {
-            let what =
-                format!("the credentials do not permit live prices, which is fine without --expander=price ({error})");
+            let what = format!(
+                "the credentials do not permit live prices, which are optional without --expander=price ({error})"
+            );
             Finding::ok(Code::PRICES, source, what, "")
         }
     };

@@ -31,7 +31,7 @@ pub enum CloudError {
     /// The cloud asks for fewer calls. Nothing was done. Retryable after the given time.
     #[error("throttled: {fault}")]
     Throttled {
-        /// How long the cloud asked to wait, where it said so.
+        /// How long the cloud asked to wait, if it did.
         retry_after: Option<Duration>,
         /// The circumstances.
         fault: Box<Fault>,

@@ -11,7 +11,7 @@ use super::taint::Taint;
 /// missing instances one by one, so it rejects a capacity beyond this.
 pub const CAPACITY_MAX: u32 = 100_000;
 
-/// What one read of a node group returned. Sizes are in nodes, whatever units the cloud counts in.
+/// What one read of a node group returned. Sizes are in nodes, even if the cloud counts in other units.
 #[derive(Clone, Debug)]
 pub struct GroupReading {
     /// The group.

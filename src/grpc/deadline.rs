@@ -20,7 +20,7 @@ const TIMEOUT_DIGITS_MAX: usize = 8;
 /// any single cloud call, and short enough that an abandoned call does not hold anything up.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// When the head of a request arrived. Its deadline counts from then, however long its body takes.
+/// When the head of a request arrived. Its deadline counts from then, even if its body takes long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival(pub(super) Instant);
 

@@ -37,7 +37,7 @@ pub(super) struct Service {
     pub(super) warned_of_options: Mutex<HashSet<String>>,
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type Reply<T> = Result<Response<T>, Status>;
 
 impl Service {
     /// Waits for the first good observation of each source, until the caller's deadline.
@@ -78,13 +78,13 @@ impl Service {
 
 #[tonic::async_trait]
 impl CloudProvider for Service {
-    async fn node_groups(&self, request: Request<NodeGroupsRequest>) -> Answer<NodeGroupsResponse> {
+    async fn node_groups(&self, request: Request<NodeGroupsRequest>) -> Reply<NodeGroupsResponse> {
         self.ready(&request).await?;
         let node_groups = self.fleet.snapshot().groups().map(|(id, view)| node_group(id, view)).collect();
         Ok(Response::new(NodeGroupsResponse { node_groups }))
     }
 
-    async fn node_group_for_node(&self, request: Request<NodeGroupForNodeRequest>) -> Answer<NodeGroupForNodeResponse> {
+    async fn node_group_for_node(&self, request: Request<NodeGroupForNodeRequest>) -> Reply<NodeGroupForNodeResponse> {
         self.ready(&request).await?;
         let node = request.into_inner().node.unwrap_or_default();
         let node_group = self.fleet.note_node(&node.provider_id).map(|(id, view)| node_group(&id, &view));
@@ -94,13 +94,13 @@ impl CloudProvider for Service {
     async fn node_group_target_size(
         &self,
         request: Request<NodeGroupTargetSizeRequest>,
-    ) -> Answer<NodeGroupTargetSizeResponse> {
+    ) -> Reply<NodeGroupTargetSizeResponse> {
         self.ready(&request).await?;
         let view = self.view(&request.into_inner().id)?;
         Ok(Response::new(NodeGroupTargetSizeResponse { target_size: int32(view.status.target) }))
     }
 
-    async fn node_group_nodes(&self, request: Request<NodeGroupNodesRequest>) -> Answer<NodeGroupNodesResponse> {
+    async fn node_group_nodes(&self, request: Request<NodeGroupNodesRequest>) -> Reply<NodeGroupNodesResponse> {
         self.ready(&request).await?;
         let id = request.into_inner().id;
         let view = self.view(&id)?;
@@ -111,7 +111,7 @@ impl CloudProvider for Service {
     async fn node_group_template_node_info(
         &self,
         request: Request<NodeGroupTemplateNodeInfoRequest>,
-    ) -> Answer<NodeGroupTemplateNodeInfoResponse> {
+    ) -> Reply<NodeGroupTemplateNodeInfoResponse> {
         let deadline = self.ready(&request).await?;
         let id = request.into_inner().id;
         let template = self.fleet.template(&id, deadline.answer_by).await.map_err(|error| status(&error))?;
@@ -123,7 +123,7 @@ impl CloudProvider for Service {
     async fn node_group_get_options(
         &self,
         request: Request<NodeGroupAutoscalingOptionsRequest>,
-    ) -> Answer<NodeGroupAutoscalingOptionsResponse> {
+    ) -> Reply<NodeGroupAutoscalingOptionsResponse> {
         self.ready(&request).await?;
         let NodeGroupAutoscalingOptionsRequest { id, defaults } = request.into_inner();
         if let Some(dialect) = Dialect::of(defaults.as_ref()) {
@@ -140,7 +140,7 @@ impl CloudProvider for Service {
     async fn node_group_increase_size(
         &self,
         request: Request<NodeGroupIncreaseSizeRequest>,
-    ) -> Answer<NodeGroupIncreaseSizeResponse> {
+    ) -> Reply<NodeGroupIncreaseSizeResponse> {
         let deadline = self.ready(&request).await?;
         let NodeGroupIncreaseSizeRequest { delta, id } = request.into_inner();
         let delta = u32::try_from(delta)
@@ -154,7 +154,7 @@ impl CloudProvider for Service {
     async fn node_group_decrease_target_size(
         &self,
         request: Request<NodeGroupDecreaseTargetSizeRequest>,
-    ) -> Answer<NodeGroupDecreaseTargetSizeResponse> {
+    ) -> Reply<NodeGroupDecreaseTargetSizeResponse> {
         let deadline = self.ready(&request).await?;
         let NodeGroupDecreaseTargetSizeRequest { delta, id } = request.into_inner();
         if delta >= 0 {
@@ -168,7 +168,7 @@ impl CloudProvider for Service {
     async fn node_group_delete_nodes(
         &self,
         request: Request<NodeGroupDeleteNodesRequest>,
-    ) -> Answer<NodeGroupDeleteNodesResponse> {
+    ) -> Reply<NodeGroupDeleteNodesResponse> {
         let deadline = self.ready(&request).await?;
         let NodeGroupDeleteNodesRequest { nodes, id } = request.into_inner();
         if nodes.is_empty() {
@@ -179,27 +179,27 @@ impl CloudProvider for Service {
         Ok(Response::new(NodeGroupDeleteNodesResponse {}))
     }
 
-    async fn refresh(&self, request: Request<RefreshRequest>) -> Answer<RefreshResponse> {
+    async fn refresh(&self, request: Request<RefreshRequest>) -> Reply<RefreshResponse> {
         let deadline = self.ready(&request).await?;
         self.fleet.refresh(deadline.answer_by).await.map_err(|error| status(&error))?;
         Ok(Response::new(RefreshResponse {}))
     }
 
-    async fn gpu_label(&self, _request: Request<GpuLabelRequest>) -> Answer<GpuLabelResponse> {
+    async fn gpu_label(&self, _request: Request<GpuLabelRequest>) -> Reply<GpuLabelResponse> {
         Ok(Response::new(GpuLabelResponse { label: self.gpu.label.clone() }))
     }
 
     async fn get_available_gpu_types(
         &self,
         _request: Request<GetAvailableGpuTypesRequest>,
-    ) -> Answer<GetAvailableGpuTypesResponse> {
+    ) -> Reply<GetAvailableGpuTypesResponse> {
         // CA reads only the keys.
         let gpu_types: HashMap<_, _> =
             self.gpu.types.iter().map(|name| ((*name).to_owned(), prost_types::Any::default())).collect();
         Ok(Response::new(GetAvailableGpuTypesResponse { gpu_types }))
     }
 
-    async fn pricing_node_price(&self, request: Request<PricingNodePriceRequest>) -> Answer<PricingNodePriceResponse> {
+    async fn pricing_node_price(&self, request: Request<PricingNodePriceRequest>) -> Reply<PricingNodePriceResponse> {
         let PricingNodePriceRequest { node, start_time, end_time, start_timestamp, end_timestamp } =
             request.into_inner();
         let hours = hours((start_timestamp, &start_time), (end_timestamp, &end_time)).map_err(|why| invalid(&why))?;
@@ -207,7 +207,7 @@ impl CloudProvider for Service {
         Ok(Response::new(PricingNodePriceResponse { price: self.prices.node(&offer, hours) }))
     }
 
-    async fn pricing_pod_price(&self, request: Request<PricingPodPriceRequest>) -> Answer<PricingPodPriceResponse> {
+    async fn pricing_pod_price(&self, request: Request<PricingPodPriceRequest>) -> Reply<PricingPodPriceResponse> {
         let request = request.into_inner();
         let start = (request.start_timestamp, request.start_time.as_slice());
         let hours = hours(start, (request.end_timestamp, &request.end_time)).map_err(|why| invalid(&why))?;
@@ -220,7 +220,7 @@ impl CloudProvider for Service {
     }
 
     /// CA calls this when it exits, at every restart and change of leader. There is nothing to clean up.
-    async fn cleanup(&self, _request: Request<CleanupRequest>) -> Answer<CleanupResponse> {
+    async fn cleanup(&self, _request: Request<CleanupRequest>) -> Reply<CleanupResponse> {
         Ok(Response::new(CleanupResponse {}))
     }
 }

@@ -1,6 +1,6 @@
 //! Maps errors to gRPC statuses. Nothing else in the crate does.
 //!
-//! The Cluster Autoscaler backs off a group after any failed mutation, whatever the code. The codes are for people who read the
+//! The Cluster Autoscaler backs off a group after any failed mutation, regardless of the code. The codes are for people who read the
 //! log.
 
 use tonic::{Code, Status};

@@ -70,8 +70,8 @@ pub struct TypeCapacity {
     pub architecture: Option<WithProvenance<Architecture>>,
     /// Pods.
     pub pods: Option<WithProvenance<u32>>,
-    /// Pods that the type's network interfaces can serve, from the cloud or the shipped table. User tables do not change it,
-    /// because the reserve of EKS nodes depends on this figure whatever their own limit is.
+    /// Pods that the type's network interfaces can serve, from the cloud or the shipped table. User tables do not change it, because
+    /// the reserve of EKS nodes depends on this figure and not on their own limit.
     pub network_pods: Option<u32>,
     /// The total size of the instance's own disks, in bytes; zero if it has none.
     pub local_disks: Option<WithProvenance<Quantity>>,

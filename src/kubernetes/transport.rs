@@ -212,7 +212,7 @@ impl Drop for Connection {
     }
 }
 
-/// The body of a response: complete, or a watch that goes on.
+/// The body of a response: complete, or an ongoing watch.
 pub(super) struct ResponseBody {
     body: Either<Full<Bytes>, Incoming>,
     _connection: Option<Connection>,

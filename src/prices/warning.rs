@@ -16,7 +16,7 @@ pub(super) enum Warning {
 }
 
 impl Prices {
-    /// Holds the warning back until the clouds' price lists have been asked for.
+    /// Holds the warning back until the clouds' price lists have been requested.
     pub(super) fn hold_warning(&self) {
         *self.warning() = Warning::Held(None);
     }

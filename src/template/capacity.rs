@@ -75,7 +75,7 @@ fn minimum(mut one: Resources, other: &Resources) -> Resources {
 
 pub(super) type Candidates = BTreeMap<String, Vec<(Quantity, Provenance)>>;
 
-/// What the tags and the configuration set for every node of the group, whatever its type; most trusted first.
+/// What the tags and the configuration set for every node of the group, regardless of its type; most trusted first.
 fn explicit(input: &Input<'_>) -> Candidates {
     let mut explicit = Candidates::new();
     for (name, text) in input.hints.resources.iter().chain(&input.launch.resources) {

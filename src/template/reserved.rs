@@ -123,7 +123,7 @@ fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
     match profile {
         ReservedProfile::Eks => {
             settings.kube.insert(CPU.into(), eks_cpu(size.cpu));
-            // nodeadm counts the pods that the network interfaces serve, whatever the kubelet's limit is.
+            // nodeadm counts the pods that the network interfaces serve, regardless of the kubelet's limit.
             settings.kube.insert(MEMORY.into(), mebibytes(255 + 11 * u64::from(size.network_pods)));
             settings.kube.insert(EPHEMERAL.into(), mebibytes(1024));
         }

@@ -35,7 +35,7 @@ async fn health_and_probes_report_readiness_and_sigterm_shuts_it_down() {
     let mut health = HealthClient::new(channel.connect().await.expect("connects"));
     let serving = async {
         loop {
-            let status = health.check(HealthCheckRequest::default()).await.expect("answered").into_inner().status;
+            let status = health.check(HealthCheckRequest::default()).await.expect("a response").into_inner().status;
             if status == ServingStatus::Serving as i32 {
                 return;
             }

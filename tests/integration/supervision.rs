@@ -202,7 +202,7 @@ async fn a_panic_before_the_fleet_is_ready_does_not_keep_it_from_becoming_ready(
     let channel = tonic::transport::Channel::from_shared(format!("http://{}", fixture.grpc)).expect("an address");
     let mut health = HealthClient::new(channel.connect().await.expect("connects"));
     let mut status = async || {
-        let checked = health.check(HealthCheckRequest::default()).await.expect("answered");
+        let checked = health.check(HealthCheckRequest::default()).await.expect("a response");
         checked.into_inner().status()
     };
     for kind in [TaskKind::Readiness, TaskKind::HealthReporter] {

@@ -94,7 +94,7 @@ impl Autoscaler {
         });
     }
 
-    /// Sets the release, whatever the Deployment says.
+    /// Sets the release, which overrides that of the Deployment.
     ///
     /// # Errors
     ///

@@ -147,8 +147,8 @@ fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
     }
 }
 
-// CA deletes VMs that are listed as failed to be created, without a drain. That must not happen to a node whose state is
-// temporarily unknown. A VM that this process has listed as failed stays failed, whatever its age.
+// CA deletes VMs that are listed as failed to be created, without a drain. That must not happen to a node whose state is temporarily
+// unknown. A VM that this process has listed as failed stays failed at any age.
 fn was_node(machine: &VirtualMachine, before: Option<&CachedMachine>, now: SystemTime) -> bool {
     let age = machine.created.and_then(|created| now.duration_since(created).ok());
     let has_failed = before.is_some_and(|before| before.instance.failure.is_some());

@@ -73,7 +73,7 @@ impl Azure {
         Ok(listing)
     }
 
-    /// Reads the capacity and the etag of one scale set: one call, however many VMs it has.
+    /// Reads the capacity and the etag of one scale set: one call for any number of VMs.
     pub(super) async fn capacity_of(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
         let Some(set) = self.api.get_scale_set(name.as_str()).await? else { return Ok(None) };
         let is_recreated = self.cache.set(name).is_some_and(|before| before.orchestration != set.orchestration);

@@ -18,7 +18,7 @@ use crate::cloud::{
     Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
 };
 
-/// How long a caller waits before it asks about an operation again.
+/// How long a caller waits before it polls an operation again.
 const ASK_AFTER: Duration = Duration::from_secs(1);
 
 #[async_trait]

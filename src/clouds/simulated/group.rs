@@ -237,7 +237,7 @@ impl Group {
             .map(|(serial, _)| *serial)
     }
 
-    /// Deletes instances of the cloud's own choice because the capacity is too low, and records that nobody named them.
+    /// Deletes instances of the cloud's own choice because the capacity is too low, and records that no client named them.
     pub(super) fn kill(&mut self, count: u32, at: Duration, operation: Option<u64>) {
         let mut candidates: Vec<u64> =
             self.members.iter().filter(|(_, member)| member.phase.lives()).map(|(serial, _)| *serial).collect();

@@ -195,7 +195,7 @@ impl Group {
         member.phase = member.resumes;
         member.transition = None;
         let taken = (display_name(&member.provider_id), member.activity.take(), member.operation.take());
-        // A scale set counts an instance again if its deletion failed, whichever client asked for it.
+        // A scale set counts an instance again if its deletion failed, regardless of the client that requested it.
         let uncounted = self.plan.style == GroupStyle::ScaleSet
             && self.count(|member| member.counts()).saturating_sub(self.surplus) > self.capacity;
         if accounting == DeletionAccounting::Released || uncounted {

@@ -141,7 +141,7 @@ impl Group {
         }
     }
 
-    /// Stops an operation: its deletions are undone, and instances being created go on without it.
+    /// Stops an operation: its deletions are undone, and instances being created continue without it.
     fn preempt(&mut self, number: u64, at: Duration) {
         if let Some(operation) = self.operations.get_mut(&number) {
             operation.ending = Some((at, Ending::Preempted));

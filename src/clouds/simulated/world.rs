@@ -167,7 +167,7 @@ impl World {
         self.groups().find(|group| group.find(id).is_some())
     }
 
-    /// Every instance that was deleted because of a capacity write of the caller's and that nobody had named.
+    /// Every unnamed instance that was deleted because of a capacity write of the caller.
     pub fn killed_unnamed(&self) -> Vec<Killed> {
         self.kills.iter().filter(|killed| killed.author == Author::Caller).cloned().collect()
     }

@@ -146,7 +146,7 @@ fn config(provider: Provider, given: &[Flag], before: &InTree) -> String {
     text
 }
 
-/// A string that YAML reads as this text, whatever it holds: JSON's form is valid YAML.
+/// A string that YAML reads as this text. JSON's form is valid YAML for any text.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -24,7 +24,7 @@ use crate::grpc::deadline::{Arrival, timeout_of};
 /// The paths of the service whose calls have one request and one response. Others (health checks, reflection) stream.
 const CALLS: &str = "/clusterautoscaler.cloudprovider.";
 
-/// No call takes longer, whatever timeout its caller sets.
+/// No call takes longer, even if its caller sets a longer timeout.
 const CALL_LIMIT: Duration = Duration::from_secs(10 * 60);
 
 /// A connection that is closed frees its bytes at once.

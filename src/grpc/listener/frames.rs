@@ -92,7 +92,7 @@ impl FrameWatch {
         let (taken, rest) = bytes.split_at(bytes.len().min(FRAME_HEAD_BYTES - self.head_bytes));
         self.head[self.head_bytes..self.head_bytes + taken.len()].copy_from_slice(taken);
         self.head_bytes += taken.len();
-        // A block of headers has one limit, however many frames it is spread over.
+        // A block of headers has one limit, even if it is spread over several frames.
         let (_, since) = *self.unfinished.get_or_insert((Unfinished::Head, now));
         if self.head_bytes == FRAME_HEAD_BYTES {
             let [high, middle, low, kind, ..] = self.head;

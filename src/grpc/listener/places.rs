@@ -10,7 +10,7 @@ use super::client::ClientState;
 const CONNECTIONS_MAX: usize = 256;
 /// The share of the process's file descriptors that connections may take. The rest is for the clouds, the admin port and files.
 const DESCRIPTORS_SHARE: usize = 3;
-/// The fewest places, however few descriptors there are.
+/// The fewest places, even with few file descriptors.
 const CONNECTIONS_MIN: usize = 8;
 
 /// All places.

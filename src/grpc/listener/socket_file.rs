@@ -29,7 +29,7 @@ impl SocketFile {
         let socket = UnixSocket::new_stream()?;
         socket.bind(&temporary)?;
         let placed = fs::set_permissions(&temporary, Permissions::from_mode(mode)).and_then(|()| {
-            // Nobody can connect before this call, whatever the permissions were.
+            // No client can connect before this call, even if the permissions allowed it.
             let listener = socket.listen(BACKLOG)?;
             let identity = identity(&temporary)?;
             fs::rename(&temporary, path)?;

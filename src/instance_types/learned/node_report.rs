@@ -10,7 +10,7 @@ use crate::instance_types::quantity::Quantity;
 use crate::instance_types::table::fold;
 
 /// The most resources kept of a node, and the longest names and texts: nodes have a handful of resources with names of a few dozen
-/// letters, and whatever is written into a node's status must not fill the memory.
+/// letters, and a node's status must not be able to fill the memory.
 const RESOURCES_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 128;
 const TEXT_BYTES_MAX: usize = 256;

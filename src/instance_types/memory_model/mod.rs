@@ -7,7 +7,7 @@
 //! - a fixed part: the kernel itself and the firmware's tables;
 //! - above 2 GiB, 64 MiB through which devices reach the memory that lies beyond their addresses (the kernel's `swiotlb`);
 //! - above 2 GiB, for classes of instance types that are known to run such images, the memory that the kernels of RHEL and CentOS set
-//! aside for a crash dump (`crashkernel=auto`, 160 MiB).
+//!   aside for a crash dump (`crashkernel=auto`, 160 MiB).
 //!
 //! How much depends on the class of instance type (`class.rs`). The classes are upper bounds, fitted to 222 nodes whose kubelets'
 //! reports are public. An estimate may be too low but never too high: a template that promises more than the node has makes the

@@ -51,7 +51,7 @@ pub(super) fn used_paths(code: &str, module: &[String]) -> Vec<UsedPath> {
     paths
 }
 
-/// Whether a path begins here: a word followed by `::`, or whatever follows `use`.
+/// Whether a path begins here: a word followed by `::`, or anything that follows `use`.
 fn begins_path(tokens: &[Token<'_>], at: usize, text: &str) -> bool {
     let text_at = |at: usize| tokens.get(at).map(|token| token.text);
     let after_use = at > 0 && text_at(at - 1) == Some("use");

@@ -43,7 +43,7 @@ struct Script {
     method: String,
     part: String,
     times: u32,
-    answer: HttpResponse,
+    response: HttpResponse,
 }
 
 /// The parts of a group that a response contains, which decide the read faults that can apply to it.
@@ -106,9 +106,9 @@ impl EmulatorCore {
         lock(&self.journal).clear();
     }
 
-    pub(super) fn script(&self, method: &str, part: &str, times: u32, answer: HttpResponse) {
+    pub(super) fn script(&self, method: &str, part: &str, times: u32, response: HttpResponse) {
         let (method, part) = (method.to_owned(), part.to_owned());
-        lock(&self.scripts).push(Script { method, part, times, answer });
+        lock(&self.scripts).push(Script { method, part, times, response });
     }
 
     pub(super) fn hold(&self, method: &str, part: &str, moment: HoldPoint) {
@@ -135,7 +135,7 @@ impl EmulatorCore {
         scripts.retain(|script| script.times > 0);
         let script = scripts.iter_mut().find(|script| request.matches(&script.method, &script.part))?;
         script.times -= 1;
-        Some(script.answer.clone())
+        Some(script.response.clone())
     }
 
     /// Makes a call with its delays and faults; `refusal` renders a fault as the cloud does.
@@ -164,7 +164,7 @@ impl EmulatorCore {
         tokio::time::sleep(planned.delay_after).await;
         match call_fault {
             Some(CallFault::LostResponse) => Err(Interruption::ConnectionCut),
-            Some(CallFault::Malformed) => Err(HttpResponse::new(200).body("{\"<half an answer").into()),
+            Some(CallFault::Malformed) => Err(HttpResponse::new(200).body("{\"<half a response").into()),
             _ => Ok(result),
         }
     }

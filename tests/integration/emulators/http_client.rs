@@ -40,10 +40,10 @@ pub(super) async fn send(
     }
     text.push_str(&format!("content-length: {}\r\n\r\n{body}", body.len()));
     stream.write_all(text.as_bytes()).await.expect("written");
-    let mut answer = Vec::new();
-    let _reset = stream.read_to_end(&mut answer).await;
-    let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let mut response = Vec::new();
+    let _reset = stream.read_to_end(&mut response).await;
+    let response = String::from_utf8_lossy(&response);
+    let (head, body) = response.split_once("\r\n\r\n")?;
     let mut lines = head.lines();
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
     let headers = lines.filter_map(|line| line.split_once(": "));

@@ -37,7 +37,7 @@ pub(super) trait RequestHandler: Send + Sync + 'static {
     fn core(&self) -> &EmulatorCore;
 
     /// Handles a request that has no scripted response.
-    async fn answer(&self, request: &Request) -> HandlerResult;
+    async fn response(&self, request: &Request) -> HandlerResult;
 }
 
 /// A running server. It stops when this is dropped.
@@ -125,16 +125,16 @@ async fn serve(
     let carried_out = tokio::spawn(async move {
         behind.core().wait(&request, HoldPoint::BeforeEffect).await;
         let outcome = match behind.core().scripted(&request) {
-            Some(answer) => Ok(answer),
-            None => behind.answer(&request).await,
+            Some(response) => Ok(response),
+            None => behind.response(&request).await,
         };
         behind.core().wait(&request, HoldPoint::BeforeResponse).await;
         outcome
     });
     match carried_out.await.expect("an emulator does not panic") {
-        Ok(answer) | Err(Interruption::Response(answer)) => {
-            core.note_answer(entry, answer.status);
-            answer.into_http()
+        Ok(response) | Err(Interruption::Response(response)) => {
+            core.note_answer(entry, response.status);
+            response.into_http()
         }
         Err(Interruption::ConnectionCut) => {
             cutter.0.store(true, Ordering::Relaxed);

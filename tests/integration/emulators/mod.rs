@@ -62,8 +62,8 @@ pub(crate) trait Emulator {
     }
 
     /// The next `times` requests of this method with this text in path, query or body get this response and have no effect.
-    fn script(&self, method: &str, part: &str, times: u32, answer: HttpResponse) {
-        self.core().script(method, part, times, answer);
+    fn script(&self, method: &str, part: &str, times: u32, response: HttpResponse) {
+        self.core().script(method, part, times, response);
     }
 
     /// Holds requests of this method with this text in path, query or body at this point. It replaces an earlier hold.

@@ -220,10 +220,10 @@ async fn deletions_without_a_response_make_no_room_for_a_scale_up() {
         let error = fixture.delete("g", &victims).await.expect_err("no response");
         assert!(matches!(error, FleetError::OutcomeUnknown { .. }), "{kind}: {error}");
         assert_eq!(fixture.target("g"), 2, "{kind}: they count as being deleted");
-        let error = fixture.increase("g", 4).await.expect_err("they may live on");
+        let error = fixture.increase("g", 4).await.expect_err("they may still be live");
         assert!(matches!(error, FleetError::OutcomeUnknown { .. }), "{kind}: {error}");
-        fixture.increase("g", 2).await.expect("room for them and for all others");
-        fixture.until("a read shows that they live on", |fixture| fixture.target("g") == 8).await;
+        fixture.increase("g", 2).await.expect("room for them and all other instances");
+        fixture.until("a read shows that they are live", |fixture| fixture.target("g") == 8).await;
         assert_eq!(fixture.capacity("g"), 8, "{kind}");
         fixture.no_instance_was_killed();
     }

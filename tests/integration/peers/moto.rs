@@ -105,9 +105,9 @@ impl Moto {
 
     /// The desired capacity and the instance IDs of a group in moto.
     pub(crate) async fn view(&self, name: &str) -> (i32, Vec<String>) {
-        let answer = self.autoscaling.describe_auto_scaling_groups().auto_scaling_group_names(name).send().await;
-        let answer = answer.expect("described");
-        let group = answer.auto_scaling_groups().first().expect("it exists");
+        let response = self.autoscaling.describe_auto_scaling_groups().auto_scaling_group_names(name).send().await;
+        let response = response.expect("described");
+        let group = response.auto_scaling_groups().first().expect("it exists");
         let mut ids: Vec<String> =
             group.instances().iter().filter_map(|instance| instance.instance_id()).map(str::to_owned).collect();
         ids.sort();

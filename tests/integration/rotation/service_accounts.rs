@@ -105,7 +105,7 @@ async fn rotates(way: Way) {
     assert_ne!(counted(&pod.server, &format!("{RENEWALS}\"success\"}}")), "0");
     client.increase("web", 1).await.expect("signed anew");
 
-    // SIGHUP asks at once, however long the credentials are valid.
+    // SIGHUP reloads the credentials at once, even if they stay valid for long.
     pod.emulator.behavior(|behavior| behavior.credential_life = Duration::from_secs(3600));
     pod.accept("third.of.kubelet");
     pod.write("third.of.kubelet");

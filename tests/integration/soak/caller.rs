@@ -211,24 +211,25 @@ impl Caller {
     }
 
     async fn node_groups(&mut self) -> Vec<NodeGroup> {
-        let answer = self.stub.node_groups(patient(NodeGroupsRequest {})).await;
+        let response = self.stub.node_groups(patient(NodeGroupsRequest {})).await;
         self.done.reads += 1;
-        answer.expect("NodeGroups never fails").into_inner().node_groups
+        response.expect("NodeGroups never fails").into_inner().node_groups
     }
 
     async fn target(&mut self, id: &str) -> i32 {
-        let answer = self.stub.node_group_target_size(patient(NodeGroupTargetSizeRequest { id: id.to_owned() })).await;
-        answer.expect("served").into_inner().target_size
+        let response =
+            self.stub.node_group_target_size(patient(NodeGroupTargetSizeRequest { id: id.to_owned() })).await;
+        response.expect("served").into_inner().target_size
     }
 
     async fn nodes(&mut self, id: &str) -> Vec<Instance> {
-        let answer = self.stub.node_group_nodes(patient(NodeGroupNodesRequest { id: id.to_owned() })).await;
-        answer.expect("served").into_inner().instances
+        let response = self.stub.node_group_nodes(patient(NodeGroupNodesRequest { id: id.to_owned() })).await;
+        response.expect("served").into_inner().instances
     }
 
     async fn group_of(&mut self, provider_id: &str) -> String {
         let node = ExternalGrpcNode { provider_id: provider_id.to_owned(), ..Default::default() };
-        let answer = self.stub.node_group_for_node(patient(NodeGroupForNodeRequest { node: Some(node) })).await;
-        answer.expect("answered").into_inner().node_group.map(|group| group.id).unwrap_or_default()
+        let response = self.stub.node_group_for_node(patient(NodeGroupForNodeRequest { node: Some(node) })).await;
+        response.expect("a response").into_inner().node_group.map(|group| group.id).unwrap_or_default()
     }
 }

@@ -14,9 +14,9 @@ use crate::peers::headcount::run;
 
 /// Compares the output of `headcount template` for a group with the golden file of that name.
 fn assert_golden<F: Emulator>(setup: &Setup<F>, group: &str, output: &str) {
-    let answer = run(&["template", group, "--config", &setup.config(), "--output", output]);
-    assert!(answer.status.success(), "{group}: {}", String::from_utf8_lossy(&answer.stderr));
-    let shown = String::from_utf8(answer.stdout).expect("text");
+    let response = run(&["template", group, "--config", &setup.config(), "--output", output]);
+    assert!(response.status.success(), "{group}: {}", String::from_utf8_lossy(&response.stderr));
+    let shown = String::from_utf8(response.stdout).expect("text");
     let (name, shown) = match output {
         "table" => (format!("{group}-provenance"), unaligned(&shown, &setup.config())),
         _ => (group.to_owned(), shown),

@@ -98,9 +98,9 @@ impl Groups {
                 sent.spawn(terminate_one(Arc::clone(&self.scaling), target));
             }
             let Some(joined) = sent.join_next().await else { break };
-            let (target, answer) =
+            let (target, response) =
                 joined.map_err(|error| CloudError::unintelligible(OPERATION, "a task", error.to_string()))?;
-            match answer {
+            match response {
                 Ok(()) => deletion.accepted.push(target.id),
                 Err(CloudError::NotFound(_)) => deletion.already_gone.push(target.id),
                 Err(error) if stops(&error) => {
@@ -170,11 +170,11 @@ async fn terminate_one(scaling: Arc<dyn AutoScalingApi>, target: Target) -> (Tar
                 tracing::debug!(instance = %target.instance, %fault, "Auto Scaling group is busy; retrying the termination");
                 tokio::time::sleep(wait).await;
             }
-            answer => return (target, answer),
+            response => return (target, response),
         }
     }
-    let answer = scaling.terminate_instance(&target.instance).await;
-    (target, answer)
+    let response = scaling.terminate_instance(&target.instance).await;
+    (target, response)
 }
 
 // AWS returns one activity per instance, "Terminating EC2 instance: i-…". If no activity names an instance, all are taken as

@@ -74,7 +74,7 @@ impl Launches {
         if known.len() < names.len() {
             match self.describe_types(&known).await {
                 Err(CloudError::NotFound(_) | CloudError::Refused(_)) => {}
-                answer => return answer,
+                result => return result,
             }
         }
         let mut found = Vec::new();

@@ -172,9 +172,9 @@ impl Launches {
                 requirements,
                 token,
             );
-            let answer = asked.await?;
-            names.extend(answer.instance_types().iter().filter_map(|info| info.instance_type.clone()));
-            token = answer.next_token.filter(|token| !token.is_empty());
+            let response = asked.await?;
+            names.extend(response.instance_types().iter().filter_map(|info| info.instance_type.clone()));
+            token = response.next_token.filter(|token| !token.is_empty());
             if token.is_none() {
                 break;
             }

@@ -45,7 +45,7 @@ struct State {
     provider: Option<SharedCredentialsProvider>,
     known: Option<Credentials>,
     files: Vec<FileStamp>,
-    /// When they were last asked for.
+    /// When they were last requested.
     asked: Instant,
     /// Whether they are being replaced in the background. There is one replacement at a time, because STS may take longer than
     /// [`RELOAD_PAUSE`].

@@ -104,7 +104,7 @@ async fn a_placeholder_is_recognised_and_never_terminated() {
     let placeholder = aws.placeholder(&basis, "3-0");
     assert_eq!(placeholder.as_str(), "aws:///us-east-1a/i-placeholder-asg-3-0");
     assert_eq!(aws.recognise(placeholder.as_str()), crate::cloud::Recognition::Ours);
-    let deletion = aws.delete_instances(&basis, &[placeholder]).await.expect("answered");
+    let deletion = aws.delete_instances(&basis, &[placeholder]).await.expect("a response");
     assert_eq!((deletion.accepted.len(), deletion.refused.len()), (0, 1));
     assert!(fake.calls("TerminateInstance").is_empty());
 }

@@ -40,11 +40,11 @@ type Next = Arc<Mutex<(StatusCode, Written)>>;
 async fn server(next: Next) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
-    let answer = async |State(next): State<Next>| {
+    let served = async |State(next): State<Next>| {
         let (status, Written(body)) = next.lock().expect("not poisoned").clone();
         (status, body)
     };
-    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer).with_state(next)).await });
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(served).with_state(next)).await });
     format!("http://{address}")
 }
 
@@ -99,10 +99,10 @@ fn a_malformed_listing_is_an_error_or_groups_with_ordered_bounds() {
         4 => slipped(GROUPS).prop_map(|body| (StatusCode::OK, body)),
         1 => slipped(ERROR).prop_map(|body| (StatusCode::BAD_REQUEST, body)),
     ];
-    let outcome = TestRunner::new(costly()).run(&bodies, |answer| {
-        *next.lock().expect("not poisoned") = answer.clone();
+    let outcome = TestRunner::new(costly()).run(&bodies, |served| {
+        *next.lock().expect("not poisoned") = served.clone();
         match listing() {
-            Ok(_) if answer.0 != StatusCode::OK => prop_assert!(false, "an error taken for a listing"),
+            Ok(_) if served.0 != StatusCode::OK => prop_assert!(false, "an error taken for a listing"),
             Ok(listing) => {
                 for group in listing.groups {
                     prop_assert!(group.min <= group.max && !group.name.as_str().is_empty(), "{:?}", group);

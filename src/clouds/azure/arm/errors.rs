@@ -185,7 +185,7 @@ pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &H
             fault: fault(),
         };
     }
-    // With these statuses it is unknown whether a write took effect, whatever the body says.
+    // With these statuses, it is unknown whether a write took effect, regardless of the body.
     if matches!(status, 408 | 500..) {
         return CloudError::Unreachable(fault());
     }

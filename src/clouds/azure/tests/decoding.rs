@@ -1,4 +1,4 @@
-//! Properties of decoding: whatever Azure sends, no VM is invented and none is lost.
+//! Properties of decoding: no response of Azure makes Headcount invent or lose a VM.
 
 use std::collections::HashSet;
 use std::time::SystemTime;

@@ -128,7 +128,7 @@ async fn deleting_machines_that_are_gone_or_being_deleted_makes_no_call() {
     let azure = fake.azure(named(&["pool"]));
     delete(&azure, "pool", &[id("pool", 1)]).await.expect("accepted");
     let again = [id("pool", 1), id("pool", 77), vm("never")];
-    let deletion = delete(&azure, "pool", &again).await.expect("answered");
+    let deletion = delete(&azure, "pool", &again).await.expect("a response");
     assert_eq!((deletion.already_gone.len(), deletion.accepted.len(), deletion.handle), (3, 0, None));
     assert_eq!(fake.calls("delete").len(), 1);
 }
@@ -160,7 +160,7 @@ async fn a_placeholder_is_never_named_to_azure() {
     for group in ["pool", "flex"] {
         let basis = observed(&azure, group).await;
         let placeholder = azure.placeholder(&basis, "1-1");
-        let deletion = azure.delete_instances(&basis, &[placeholder]).await.expect("answered");
+        let deletion = azure.delete_instances(&basis, &[placeholder]).await.expect("a response");
         assert!(deletion.accepted.is_empty());
     }
     assert!(fake.calls("delete").is_empty());
@@ -186,7 +186,7 @@ async fn a_batch_of_machines_that_are_all_gone_needs_no_second_call() {
     let azure = fake.azure(named(&["pool"]));
     let basis = observed(&azure, "pool").await;
     fake.state(|state| state.machines.get_mut("pool").expect("there").clear());
-    let deletion = azure.delete_instances(&basis, &[id("pool", 0), id("pool", 1)]).await.expect("answered");
+    let deletion = azure.delete_instances(&basis, &[id("pool", 0), id("pool", 1)]).await.expect("a response");
     assert_eq!((deletion.already_gone.len(), deletion.handle, fake.calls("delete").len()), (2, None, 1));
 }
 
@@ -259,7 +259,7 @@ async fn operations_are_polled_by_their_handles() {
     let handle = azure.set_capacity(&basis, 3).await.expect("accepted").handle.expect("followed");
     assert!(matches!(azure.follow(&handle).await, Ok(Progress::Running { .. })));
     fake.state(|state| state.progress.insert(handle.0.clone(), Progress::Preempted));
-    assert_eq!(azure.follow(&handle).await.expect("answered"), Progress::Preempted);
+    assert_eq!(azure.follow(&handle).await.expect("a response"), Progress::Preempted);
 }
 
 #[tokio::test]
@@ -269,7 +269,7 @@ async fn after_a_restart_machines_being_deleted_are_listed_as_such() {
     let azure = fake.azure(named(&["pool"]));
     let states = states(&azure, "pool").await;
     assert_eq!(states, [InstanceState::Running, InstanceState::Running, InstanceState::Deleting]);
-    let deletion = delete(&azure, "pool", &[id("pool", 2)]).await.expect("answered");
+    let deletion = delete(&azure, "pool", &[id("pool", 2)]).await.expect("a response");
     assert_eq!((deletion.already_gone.len(), fake.calls("delete").len()), (1, 1));
 }
 

@@ -25,7 +25,7 @@ impl Simulated {
         lock(&self.faults).calls().cloned().collect()
     }
 
-    /// Every instance that was deleted because of a capacity write of the caller's and that nobody had named.
+    /// Every unnamed instance that was deleted because of a capacity write of the caller.
     pub fn killed_unnamed(&self) -> Vec<Killed> {
         self.world(|world, _| world.killed_unnamed())
     }

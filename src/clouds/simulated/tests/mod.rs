@@ -14,7 +14,7 @@ use crate::cloud::{
     Cloud, Deletion, GroupReading, Instance, InstanceState, OperationHandle, ProviderId, Shortfall, WritableCloud,
 };
 
-/// The simulated cloud shows all launch activity, whatever the shortfall.
+/// The simulated cloud shows all launch activity, regardless of the shortfall.
 const ANY: Shortfall = Shortfall { missing: 1, since: std::time::SystemTime::UNIX_EPOCH };
 
 /// A source with one group, and calls to it.

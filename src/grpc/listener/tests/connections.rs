@@ -79,8 +79,8 @@ async fn the_server_serves_plaintext_and_closes_the_port_when_it_stops() {
     let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{address}")).expect("an address");
     let channel = endpoint.connect().await.expect("a connection");
     let mut client = tonic_health::pb::health_client::HealthClient::new(channel);
-    let answer = client.check(tonic_health::pb::HealthCheckRequest::default()).await.expect("an answer");
-    assert_eq!(answer.into_inner().status(), tonic_health::pb::health_check_response::ServingStatus::Serving);
+    let response = client.check(tonic_health::pb::HealthCheckRequest::default()).await.expect("a response");
+    assert_eq!(response.into_inner().status(), tonic_health::pb::health_check_response::ServingStatus::Serving);
 
     drop(client);
     server.stop.send(()).expect("a server");

@@ -154,9 +154,9 @@ async fn any_bytes_at_the_port_do_not_affect_other_clients() {
         let mut stream = TcpStream::connect(service.address).await.expect("it still listens");
         let _may_be_cut_short = stream.write_all(&bytes).await;
         let _may_be_cut_short = stream.shutdown().await;
-        let mut answer = Vec::new();
-        let _may_be_cut_short = stream.read_to_end(&mut answer).await;
-        assert!(answer.len() < 100_000, "{} bytes for {bytes:02x?}", answer.len());
+        let mut response = Vec::new();
+        let _may_be_cut_short = stream.read_to_end(&mut response).await;
+        assert!(response.len() < 100_000, "{} bytes for {bytes:02x?}", response.len());
     });
     tokio::time::timeout(Duration::from_secs(60), visits.buffer_unordered(AT_ONCE).collect::<()>())
         .await

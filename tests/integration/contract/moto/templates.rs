@@ -16,9 +16,9 @@ async fn a_template_is_a_node_in_both_fields_and_on_the_command_line() {
     moto.group("by-tag", "m5.large", (0, 10, 0), &tags).await;
     let config = config(&moto, "");
     let server = Server::with_config(&config);
-    let answer = server.client().await.template("by-tag").await.expect("built");
-    assert_eq!(answer.node_info, answer.node_bytes);
-    for field in [answer.node_info, answer.node_bytes] {
+    let response = server.client().await.template("by-tag").await.expect("built");
+    assert_eq!(response.node_info, response.node_bytes);
+    for field in [response.node_info, response.node_bytes] {
         assert_is_m5_large(&Node::decode(field).expect("a v1.Node, as Kubernetes defines it"));
     }
 

@@ -9,9 +9,9 @@ use super::super::http_messages::HttpResponse;
 
 /// An error of ARM's.
 pub(crate) fn error(status: u16, code: &str, message: &str) -> HttpResponse {
-    let answer = HttpResponse::json(status, &json!({"error": {"code": code, "message": message}}));
+    let response = HttpResponse::json(status, &json!({"error": {"code": code, "message": message}}));
     let is_of_the_gateway = ["ResourceNotFound", "ResourceGroupNotFound", "AuthorizationFailed"].contains(&code);
-    if is_of_the_gateway { answer.header("x-ms-failure-cause", "gateway") } else { answer }
+    if is_of_the_gateway { response.header("x-ms-failure-cause", "gateway") } else { response }
 }
 
 /// The refusal of a call that the role does not allow.
@@ -37,12 +37,12 @@ pub(crate) fn throttled(retry_after: Option<Duration>) -> HttpResponse {
         "message": "The server rejected the request: too many requests have been received for this subscription.",
         "details": [{"code": "TooManyRequests", "target": policy, "message": measured.to_string()}],
     }});
-    let answer = HttpResponse::json(429, &body)
+    let response = HttpResponse::json(429, &body)
         .header("x-ms-ratelimit-remaining-resource", format!("Microsoft.Compute/{policy};0"))
         .header("x-ms-failure-cause", "service");
     match retry_after {
-        Some(wait) => answer.header("retry-after", wait.as_secs().max(1)),
-        None => answer,
+        Some(wait) => response.header("retry-after", wait.as_secs().max(1)),
+        None => response,
     }
 }
 

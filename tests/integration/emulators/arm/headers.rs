@@ -19,24 +19,28 @@ pub(super) fn signature() -> String {
 }
 
 /// The policies that a call is charged to, with what is left of them, and Resource Manager's own budget.
-pub(super) fn with_budgets(request: &Request, answer: HttpResponse, remaining: &BTreeMap<String, u64>) -> HttpResponse {
+pub(super) fn with_budgets(
+    request: &Request,
+    response: HttpResponse,
+    remaining: &BTreeMap<String, u64>,
+) -> HttpResponse {
     const RESOURCE: &str = "x-ms-ratelimit-remaining-resource";
     let is_write = request.method != "GET";
-    let answer = match (request.method.as_str(), is_write) {
-        (_, true) => answer.header("x-ms-ratelimit-remaining-subscription-global-writes", 2_999),
-        _ => answer.header(
+    let response = match (request.method.as_str(), is_write) {
+        (_, true) => response.header("x-ms-ratelimit-remaining-subscription-global-writes", 2_999),
+        _ => response.header(
             "x-ms-ratelimit-remaining-subscription-global-reads",
             left("subscription-global-reads", 16_499, remaining),
         ),
     };
-    if answer.headers.iter().any(|(name, _)| name == RESOURCE) {
-        return answer;
+    if response.headers.iter().any(|(name, _)| name == RESOURCE) {
+        return response;
     }
     let policies = policies(request)
         .iter()
         .map(|(policy, most)| format!("Microsoft.Compute/{policy};{}", left(policy, *most, remaining)));
     let policies: Vec<String> = policies.collect();
-    if policies.is_empty() { answer } else { answer.header(RESOURCE, policies.join(",")) }
+    if policies.is_empty() { response } else { response.header(RESOURCE, policies.join(",")) }
 }
 
 fn left(policy: &str, most: u64, remaining: &BTreeMap<String, u64>) -> u64 {

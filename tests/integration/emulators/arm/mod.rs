@@ -99,7 +99,7 @@ impl Arm {
             }
         }
         for (part, target) in old {
-            let reply = send(self.address(), "GET", &target, &[], "").await.expect("answered");
+            let reply = send(self.address(), "GET", &target, &[], "").await.expect("a response");
             self.script("GET", &part, 1, HttpResponse::json(reply.status, &reply.json()));
         }
     }

@@ -23,7 +23,7 @@ impl ArmApi {
     pub(super) fn tracked(
         &self,
         request: &Request,
-        answer: HttpResponse,
+        response: HttpResponse,
         location: &str,
         operation: TrackedOperation,
     ) -> HttpResponse {
@@ -34,14 +34,14 @@ impl ArmApi {
         let address = format!("{}/{place}/operations/{id}", request.origin());
         let polling = format!("{address}?p=0&api-version=2024-07-01&{}", signature());
         let located = format!("{address}?p=0&monitor=true&api-version=2024-07-01&{}", signature());
-        let answer = match behavior.tracking {
-            Tracking::AsyncOperation => answer.header("azure-asyncoperation", polling).header("location", located),
-            Tracking::Location => answer.header("location", located),
-            Tracking::None => answer,
+        let response = match behavior.tracking {
+            Tracking::AsyncOperation => response.header("azure-asyncoperation", polling).header("location", located),
+            Tracking::Location => response.header("location", located),
+            Tracking::None => response,
         };
         match behavior.retry_after {
-            Some(seconds) if behavior.tracking != Tracking::None => answer.header("retry-after", seconds),
-            _ => answer,
+            Some(seconds) if behavior.tracking != Tracking::None => response.header("retry-after", seconds),
+            _ => response,
         }
     }
 
@@ -82,14 +82,14 @@ impl ArmApi {
         if let Some(failure) = failure {
             body["error"] = failure;
         }
-        let answer = HttpResponse::json(200, &body);
-        Ok(if ending.is_none() { self.patiently(answer) } else { answer })
+        let response = HttpResponse::json(200, &body);
+        Ok(if ending.is_none() { self.patiently(response) } else { response })
     }
 
-    fn patiently(&self, answer: HttpResponse) -> HttpResponse {
+    fn patiently(&self, response: HttpResponse) -> HttpResponse {
         match self.behavior().retry_after {
-            Some(seconds) => answer.header("retry-after", seconds),
-            None => answer,
+            Some(seconds) => response.header("retry-after", seconds),
+            None => response,
         }
     }
 }

@@ -90,8 +90,8 @@ impl ArmApi {
         let path: Vec<&str> = request.path.split('/').filter(|segment| !segment.is_empty()).collect();
         match path.as_slice() {
             [a, subscription, rest @ ..] if a.eq_ignore_ascii_case("subscriptions") => {
-                if let Some(answer) = self.reject_unauthorized(request) {
-                    return Ok(answer);
+                if let Some(response) = self.reject_unauthorized(request) {
+                    return Ok(response);
                 }
                 if request.parameter("api-version").is_none() {
                     let message = "The api-version query parameter (?api-version=) is required for all requests.";
@@ -118,15 +118,15 @@ impl RequestHandler for ArmApi {
         &self.core
     }
 
-    async fn answer(&self, request: &Request) -> HandlerResult {
+    async fn response(&self, request: &Request) -> HandlerResult {
         let request_id = format!("00000000-0000-4000-9000-{:012x}", self.number());
         let remaining = self.behavior().remaining;
-        let tagged = |answer: HttpResponse| {
-            headers::with_budgets(request, answer, &remaining).header("x-ms-request-id", &request_id)
+        let tagged = |response: HttpResponse| {
+            headers::with_budgets(request, response, &remaining).header("x-ms-request-id", &request_id)
         };
         match self.route(request).await {
-            Ok(answer) => Ok(tagged(answer)),
-            Err(super::super::http_messages::Interruption::Response(answer)) => Ok(tagged(answer)),
+            Ok(response) => Ok(tagged(response)),
+            Err(super::super::http_messages::Interruption::Response(response)) => Ok(tagged(response)),
             Err(silence) => Err(silence),
         }
     }

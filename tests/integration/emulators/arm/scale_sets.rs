@@ -64,10 +64,10 @@ impl ArmApi {
         let with_etag = self.behavior().etags != Etags::Nowhere;
         Ok(match self.core.apply_read_fault(kind, ReadScope::Size, instance.clone(), group) {
             Ok(Some(group)) => {
-                let answer = HttpResponse::json(200, &scale_set(&group, &details, false, with_etag));
+                let response = HttpResponse::json(200, &scale_set(&group, &details, false, with_etag));
                 match group.etag.filter(|_| with_etag) {
-                    Some(etag) => answer.header("etag", etag),
-                    None => answer,
+                    Some(etag) => response.header("etag", etag),
+                    None => response,
                 }
             }
             Ok(None) => errors::no_scale_set(name),

@@ -29,7 +29,7 @@ fn arm(plans: impl IntoIterator<Item = GroupPlan>) -> Arm {
 }
 
 async fn get(arm: &Arm, target: &str) -> Reply {
-    send(arm.address(), "GET", target, &[], "").await.expect("answered")
+    send(arm.address(), "GET", target, &[], "").await.expect("a response")
 }
 
 async fn at(arm: &Arm, rest: &str) -> Reply {
@@ -102,13 +102,13 @@ async fn a_capacity_is_written_under_its_etag_and_can_be_followed() {
     let etag = at(&arm, &format!("{SETS}/p")).await.header("etag").to_owned();
     let grow = |to: u32| format!(r#"{{"sku":{{"capacity":{to}}}}}"#);
     let set = format!("{SETS}/p");
-    let accepted = write(&arm, "PATCH", &set, &[("if-match", &etag)], &grow(4)).await.expect("answered");
+    let accepted = write(&arm, "PATCH", &set, &[("if-match", &etag)], &grow(4)).await.expect("a response");
     assert_eq!((accepted.status, accepted.header("retry-after")), (200, ""));
     for address in [accepted.header("azure-asyncoperation"), accepted.header("location")] {
         assert!((3_000..4_500).contains(&address.len()), "{}", address.len());
     }
     assert_eq!(accepted.json()["properties"]["provisioningState"], "Updating");
-    let outdated = write(&arm, "PATCH", &set, &[("if-match", &etag)], &grow(5)).await.expect("answered");
+    let outdated = write(&arm, "PATCH", &set, &[("if-match", &etag)], &grow(5)).await.expect("a response");
     assert_eq!((outdated.status, &outdated.json()["error"]["code"]), (412, &"PreconditionFailed".into()));
     assert_eq!(ended(&arm, &accepted).await["status"], "Succeeded");
     assert_eq!(at(&arm, &format!("{SETS}/p/virtualMachines")).await.json()["value"].as_array().map(Vec::len), Some(4));
@@ -116,7 +116,7 @@ async fn a_capacity_is_written_under_its_etag_and_can_be_followed() {
     let outcome = LaunchOutcome::rolls_back(failure, quick());
     arm.simulated().replan("p", |plan| plan.launches_now(Pick::Always, outcome)).expect("there is one");
     arm.behavior(|behavior| behavior.write_answer = WriteAnswer::Accepted);
-    let accepted = write(&arm, "PUT", &set, &[("if-match", "*")], &grow(5)).await.expect("answered");
+    let accepted = write(&arm, "PUT", &set, &[("if-match", "*")], &grow(5)).await.expect("a response");
     assert_eq!((accepted.status, accepted.body.as_str()), (202, ""));
     let end = ended(&arm, &accepted).await;
     assert_eq!((&end["status"], &end["error"]["code"]), (&"Failed".into(), &"AllocationFailed".into()));
@@ -125,7 +125,7 @@ async fn a_capacity_is_written_under_its_etag_and_can_be_followed() {
     assert_eq!(at(&arm, &set).await.json()["sku"]["capacity"], 4);
 
     arm.behavior(|behavior| behavior.tracking = Tracking::Location);
-    let accepted = write(&arm, "PATCH", &set, &[], &grow(4)).await.expect("answered");
+    let accepted = write(&arm, "PATCH", &set, &[], &grow(4)).await.expect("a response");
     assert_eq!((accepted.header("azure-asyncoperation"), accepted.header("location").is_empty()), ("", false));
     assert!(arm.simulated().killed_unnamed().is_empty());
     let writes = arm.requests_with("PATCH", &set);
@@ -139,7 +139,7 @@ async fn named_machines_are_deleted_and_their_states_shown() {
     arm.behavior(|behavior| behavior.missing_instance = MissingInstance::Tolerated);
     let machines = format!("{SETS}/p/virtualMachines?$expand=instanceView");
     let delete = format!("{SETS}/p/delete?forceDeletion=false");
-    let accepted = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["1","77"]}"#).await.expect("answered");
+    let accepted = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["1","77"]}"#).await.expect("a response");
     assert_eq!(accepted.status, 202);
     let listed = at(&arm, &machines).await.json();
     let states: Vec<_> = (0..3).map(|at| listed["value"][at]["properties"]["provisioningState"].as_str()).collect();
@@ -154,17 +154,17 @@ async fn named_machines_are_deleted_and_their_states_shown() {
     assert_eq!(at(&arm, &format!("{SETS}/p")).await.json()["sku"]["capacity"], 2);
 
     arm.behavior(|behavior| behavior.missing_instance = MissingInstance::NotFound);
-    let refused = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["0","1"]}"#).await.expect("answered");
+    let refused = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["0","1"]}"#).await.expect("a response");
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (404, &"ResourceNotFound".into()));
     arm.group_details("p", |details| details.force_refused = true);
     let forced = delete.replace("false", "true");
-    let refused = write(&arm, "POST", &forced, &[], r#"{"instanceIds":["0"]}"#).await.expect("answered");
+    let refused = write(&arm, "POST", &forced, &[], r#"{"instanceIds":["0"]}"#).await.expect("a response");
     assert_eq!((refused.status, &refused.json()["error"]["code"]), (409, &"OperationNotAllowed".into()));
 
     let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "x");
     let outcome = DeleteOutcome::FailsLater(failure);
     arm.simulated().replan("p", |plan| plan.deletions_now(Pick::Always, outcome)).expect("there is one");
-    let accepted = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["0"]}"#).await.expect("answered");
+    let accepted = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["0"]}"#).await.expect("a response");
     assert_eq!(ended(&arm, &accepted).await["error"]["code"], "CannotAllocateRemainingVMsInAvailabilitySet");
     assert_eq!(at(&arm, &machines).await.json()["value"][0]["properties"]["provisioningState"], "Succeeded");
 }
@@ -176,7 +176,7 @@ async fn machines_of_a_flexible_set_have_names_and_are_beside_it() {
     let arm = arm([broken, pool("uniform", 2)]);
     arm.group_details("flex", |details| details.flexible = true);
     let body = r#"{"sku":{"capacity":1}}"#;
-    let accepted = write(&arm, "PATCH", &format!("{SETS}/flex"), &[], body).await.expect("answered");
+    let accepted = write(&arm, "PATCH", &format!("{SETS}/flex"), &[], body).await.expect("a response");
     assert_eq!(ended(&arm, &accepted).await["status"], "Failed");
     let of = |set: &str| {
         let id = format!("{COMPUTE}{SETS}/{set}");
@@ -200,7 +200,7 @@ async fn machines_of_a_flexible_set_have_names_and_are_beside_it() {
     assert_eq!(at(&arm, &format!("{SETS}/flex/virtualMachines")).await.status, 409);
 
     let body = format!(r#"{{"instanceIds":["{name}"]}}"#);
-    let accepted = write(&arm, "POST", &format!("{SETS}/flex/delete"), &[], &body).await.expect("answered");
+    let accepted = write(&arm, "POST", &format!("{SETS}/flex/delete"), &[], &body).await.expect("a response");
     assert_eq!(ended(&arm, &accepted).await["status"], "Succeeded");
     assert_eq!(at(&arm, &of("flex")).await.json()["value"], serde_json::json!([]));
 }
@@ -264,12 +264,12 @@ async fn sizes_and_tokens_are_served() {
     assert_eq!(capability("Standard_NC24ads_A100_v4", "GPUs").as_deref(), Some("1"));
 
     let form = "grant_type=client_credentials&client_id=me&client_assertion=eyJ.x";
-    let token = send(arm.address(), "POST", "/tenant/oauth2/v2.0/token", &[], form).await.expect("answered");
+    let token = send(arm.address(), "POST", "/tenant/oauth2/v2.0/token", &[], form).await.expect("a response");
     assert_eq!((token.status, &token.json()["token_type"]), (200, &"Bearer".into()));
     let asked = arm.requests_with("POST", "/tenant/oauth2").remove(0);
     assert_eq!(asked.field("client_assertion").as_deref(), Some("eyJ.x"));
     let machine = "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fmanagement.azure.com";
     assert_eq!(get(&arm, machine).await.status, 400);
-    let token = send(arm.address(), "GET", machine, &[("Metadata", "true")], "").await.expect("answered").json();
+    let token = send(arm.address(), "GET", machine, &[("Metadata", "true")], "").await.expect("a response").json();
     assert_eq!(token["resource"], "https://management.azure.com");
 }

@@ -31,14 +31,14 @@ impl ArmApi {
             Ok((_, None)) => return Ok(errors::no_scale_set(name)),
             Err(refusal) => return Ok(errors::refused(&refusal)),
         };
-        let answer = match self.behavior().write_answer {
+        let response = match self.behavior().write_answer {
             WriteAnswer::Ok => {
                 let with_etag = self.behavior().etags != Etags::Nowhere;
                 HttpResponse::json(200, &scale_set(&shown, &self.group_details(&group), false, with_etag))
             }
             WriteAnswer::Accepted => HttpResponse::new(202),
         };
-        Ok(self.tracked(request, answer, location(&shown), TrackedOperation { group, number: operation }))
+        Ok(self.tracked(request, response, location(&shown), TrackedOperation { group, number: operation }))
     }
 
     /// `POST …/delete`.
@@ -69,7 +69,7 @@ impl ArmApi {
                 let operation = TrackedOperation { group: group.clone(), number };
                 self.tracked(request, HttpResponse::new(202), location(&shown), operation)
             }
-            Err(answer) => answer,
+            Err(response) => response,
         })
     }
 

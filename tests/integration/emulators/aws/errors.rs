@@ -70,14 +70,14 @@ pub(super) fn call_fault(service: Service, busy: Busy, call_fault: &CallFault) -
 }
 
 fn throttled(service: Service, retry_after: Option<Duration>) -> HttpResponse {
-    let answer = match service {
+    let response = match service {
         Service::AutoScaling => error(400, "Throttling", "Rate exceeded"),
         Service::Ec2 => ec2_error(503, "RequestLimitExceeded", "Request limit exceeded."),
         Service::Eks => eks_error(429, "ThrottlingException", "Rate exceeded"),
     };
     match retry_after {
-        Some(wait) => answer.header("retry-after", wait.as_secs().max(1)),
-        None => answer,
+        Some(wait) => response.header("retry-after", wait.as_secs().max(1)),
+        None => response,
     }
 }
 

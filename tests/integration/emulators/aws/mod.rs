@@ -62,7 +62,7 @@ impl Aws {
 
     /// The body of the response to this request, as it is now.
     pub(crate) async fn body_of(&self, request: &Request) -> String {
-        send(self.port.address(), "POST", "/", &[], &request.body).await.expect("answered").body
+        send(self.port.address(), "POST", "/", &[], &request.body).await.expect("a response").body
     }
 
     /// Changes details of a group that the simulated cloud does not have.

@@ -61,7 +61,7 @@ impl AwsApi {
         HttpResponse::json(200, &body).header("content-type", "application/x-amz-json-1.1")
     }
 
-    /// The newest prices at the time asked for, with the ones before them where those end at that time.
+    /// The newest prices at the requested time, and the previous ones if these end at that time.
     pub(super) fn describe_spot_prices(&self, request: &Request) -> HttpResponse {
         if request.field("StartTime").is_none() {
             return ec2_error(400, "InvalidParameterValue", "The emulator has current prices only; send a StartTime.");

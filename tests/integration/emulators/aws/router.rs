@@ -83,7 +83,7 @@ impl RequestHandler for AwsApi {
         &self.core
     }
 
-    async fn answer(&self, request: &Request) -> HandlerResult {
+    async fn response(&self, request: &Request) -> HandlerResult {
         let Behavior { access_key, clock_behind, .. } = self.behavior();
         let signed_by = request.header("authorization").unwrap_or_default();
         if access_key.is_some_and(|key| !signed_by.contains(&format!("Credential={key}/"))) {
@@ -94,11 +94,11 @@ impl RequestHandler for AwsApi {
             let message = "The security token included in the request is expired";
             return Ok(error(403, "ExpiredToken", message));
         }
-        let answer = self.answer_to(request).await?;
+        let response = self.answer_to(request).await?;
         if clock_behind.is_zero() {
-            return Ok(answer);
+            return Ok(response);
         }
-        Ok(answer.header("date", http_date(SystemTime::now() - clock_behind)))
+        Ok(response.header("date", http_date(SystemTime::now() - clock_behind)))
     }
 }
 

@@ -8,7 +8,7 @@ use super::super::core::lock;
 use super::super::http_messages::{HttpResponse, Request};
 use super::errors::error;
 use super::router::AwsApi;
-use super::sts::answer;
+use super::sts::response;
 use super::xml::{element, text};
 
 /// A key that a service account got.
@@ -42,7 +42,7 @@ impl AwsApi {
             + &text("SecretAccessKey", "secret")
             + &text("SessionToken", format!("session-of-{}", issued.key))
             + &text("Expiration", issued.expiration());
-        answer("AssumeRoleWithWebIdentity", element("Credentials", credentials))
+        response("AssumeRoleWithWebIdentity", element("Credentials", credentials))
     }
 
     /// `GET /v1/credentials`, as the agent on each node serves it.

@@ -26,14 +26,14 @@ impl AwsApi {
             + &text("SecretAccessKey", "secret")
             + &text("SessionToken", reversed(&format!("{assumed}/{session}")))
             + &text("Expiration", "2099-01-01T00:00:00Z");
-        answer("AssumeRole", element("AssumedRoleUser", user) + &element("Credentials", credentials))
+        response("AssumeRole", element("AssumedRoleUser", user) + &element("Credentials", credentials))
     }
 
     /// The session token says who has assumed which role, in a form that no response repeats.
     pub(super) fn caller_identity(&self, request: &Request) -> HttpResponse {
         let user = || "arn:aws:iam::000000000000:user/test".to_owned();
         let arn = request.header("x-amz-security-token").map_or_else(user, reversed);
-        answer("GetCallerIdentity", text("Arn", arn) + &text("UserId", "AIDA") + &text("Account", "000000000000"))
+        response("GetCallerIdentity", text("Arn", arn) + &text("UserId", "AIDA") + &text("Account", "000000000000"))
     }
 }
 
@@ -41,7 +41,7 @@ fn reversed(text: &str) -> String {
     text.chars().rev().collect()
 }
 
-pub(super) fn answer(action: &str, result: String) -> HttpResponse {
+pub(super) fn response(action: &str, result: String) -> HttpResponse {
     let result = element(&format!("{action}Result"), result);
     let metadata = element("ResponseMetadata", text("RequestId", "00000000-0000-4000-9000-000000000001"));
     let body = format!(

@@ -1,4 +1,4 @@
-//! The AWS emulator, asked by the real Headcount through the real SDK.
+//! The AWS emulator, called by the real Headcount through the real SDK.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -67,7 +67,7 @@ impl AwsApi {
                 let shown = accepted.iter().map(|(activity, zones)| self.activity(&name, activity, zones, &details));
                 HttpResponse::xml(200, scaling_answer(TERMINATE, members("Activities", shown)))
             }
-            Err(answer) => answer,
+            Err(response) => response,
         })
     }
 
@@ -92,7 +92,7 @@ impl AwsApi {
                 let shown = shown.map(|shown| element("Activity", shown)).unwrap_or_default();
                 HttpResponse::xml(200, scaling_answer(TERMINATE, shown))
             }
-            Err(answer) => answer,
+            Err(response) => response,
         })
     }
 }

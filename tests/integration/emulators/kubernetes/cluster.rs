@@ -39,7 +39,7 @@ impl Cluster {
     }
 
     /// The response to any other request but a watch.
-    pub(super) fn answer(&mut self, request: &Request) -> HttpResponse {
+    pub(super) fn response(&mut self, request: &Request) -> HttpResponse {
         let segments: Vec<&str> = request.path.trim_start_matches('/').split('/').collect();
         match (request.method.as_str(), segments.as_slice()) {
             ("GET", ["api", "v1", "nodes"]) => self.nodes.list(request),

@@ -213,10 +213,10 @@ async fn serve(State(served): State<Served>, request: axum::extract::Request) ->
         drop(cluster);
         return Response::new(watch_nodes(served, version, ended));
     }
-    let answer = refusal.unwrap_or_else(|| cluster.answer(&request));
-    request.status = Some(answer.status);
+    let response = refusal.unwrap_or_else(|| cluster.response(&request));
+    request.status = Some(response.status);
     cluster.requests.push(request);
-    answer.into_http()
+    response.into_http()
 }
 
 /// The events after a version, for as long as watches are not ended.

@@ -1,4 +1,4 @@
-//! The emulator's certificates, and a listener that speaks TLS where it has to.
+//! The emulator's certificates, and a listener with or without TLS.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

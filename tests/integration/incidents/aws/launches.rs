@@ -89,7 +89,7 @@ async fn asg_slow_activities() {
                 client.nodes_in("web", 2).await.len() == usize::try_from(round).expect("small")
             })
             .await;
-        eventually("the activities are asked for", || activities_read(&setup.emulator, "web") > 0).await;
+        eventually("the activities are requested", || activities_read(&setup.emulator, "web") > 0).await;
     }
     assert_eq!(desired_written(&setup.emulator, "web"), [3, 4, 5, 6]);
     assert_eq!(errors(client, "web").await, []);

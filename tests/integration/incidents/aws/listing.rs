@@ -73,7 +73,7 @@ async fn asg_slow_pages() {
         eventually("time passes", || aws.simulated().elapsed() > since + time).await;
     };
     let aws = &setup.emulator;
-    eventually("the page is asked for", || asked(aws) == 1).await;
+    eventually("the page is requested", || asked(aws) == 1).await;
     passes(aws, Duration::from_secs(11)).await;
     assert_eq!(asked(aws), 1, "neither abandoned nor requested again");
     aws.release();
@@ -92,7 +92,7 @@ async fn asg_slow_pages() {
     let (now, next) = (asked(aws), asked_for(aws, "NextToken=6"));
     aws.hold("POST", "NextToken=6", HoldPoint::BeforeEffect);
     // If a hold is replaced before the held request notices its release, the request stays held.
-    eventually("its next page is asked for", || asked_for(aws, "NextToken=6") > next).await;
+    eventually("its next page is requested", || asked_for(aws, "NextToken=6") > next).await;
     aws.hold("POST", "NextToken=5", HoldPoint::BeforeEffect);
     eventually("the next listing is in its middle", || asked(aws) > now).await;
     // Its first pages are published. The last page of the listing before it had the new size too.

@@ -21,7 +21,7 @@ async fn open_batch(mut test: KillTest<impl Emulator>) {
     test.setup.emulator.release();
     test.start().await;
     assert_eq!((test.setup.client.target("pool").await, test.sent(test.requests.delete)), (6, 0));
-    delete(test.setup.client.clone(), test.victims()).await.expect("asked again");
+    delete(test.setup.client.clone(), test.victims()).await.expect("a repeated call is a success");
     test.assert_two_are_going().await;
     assert_eq!(test.sent(test.requests.delete), 1);
 }

@@ -49,10 +49,10 @@ const TO_1_28: [&str; 3] = ["1.25", "1.27", "1.28"];
 const FROM_1_29_TO_1_34: [&str; 4] = ["1.29", "1.32", "1.33", "1.34"];
 const FROM_1_35: [&str; 2] = ["1.35", "1.37"];
 
-async fn answer(client: &mut Client, id: &str, release: &str) -> Option<Options> {
+async fn response(client: &mut Client, id: &str, release: &str) -> Option<Options> {
     let request = NodeGroupAutoscalingOptionsRequest { id: id.to_owned(), defaults: Some(defaults(release)) };
-    let answer = client.stub().node_group_get_options(request).await.expect("never an error, which CA would act on");
-    answer.into_inner().node_group_autoscaling_options
+    let response = client.stub().node_group_get_options(request).await.expect("never an error, which CA would act on");
+    response.into_inner().node_group_autoscaling_options
 }
 
 /// What a release must receive for a group whose utilization threshold is 0.25 and whose nodes may be unneeded for 30 minutes: these
@@ -93,22 +93,22 @@ async fn options_absent_by_default() {
     for setup in [&mut usual, &mut opted_in] {
         let client = &mut setup.client;
         for release in TO_1_28.iter().chain(&FROM_1_29_TO_1_34).chain(&FROM_1_35) {
-            assert_eq!(answer(client, "plain", release).await, None, "{release}: use your own flags");
+            assert_eq!(response(client, "plain", release).await, None, "{release}: use your own flags");
         }
         for group in ["configured", "tagged"] {
             for release in TO_1_28 {
-                assert_eq!(answer(client, group, release).await, None, "{release} would delete new nodes at once");
+                assert_eq!(response(client, group, release).await, None, "{release} would delete new nodes at once");
             }
             for release in FROM_1_29_TO_1_34 {
-                assert_eq!(answer(client, group, release).await, Some(merged(release)), "{group}, {release}");
+                assert_eq!(response(client, group, release).await, Some(merged(release)), "{group}, {release}");
             }
         }
     }
     for group in ["configured", "tagged"] {
         for release in FROM_1_35 {
-            let told = answer(&mut usual.client, group, release).await;
+            let told = response(&mut usual.client, group, release).await;
             assert_eq!(told, None, "{release} would treat booting nodes as unready");
-            let told = answer(&mut opted_in.client, group, release).await;
+            let told = response(&mut opted_in.client, group, release).await;
             assert_eq!(told, Some(merged(release)), "{group}, {release}, as configured");
         }
         let warning = usual.server().logged(&format!("\"group\":\"{group}\",\"autoscaler\""));

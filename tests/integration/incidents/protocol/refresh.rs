@@ -44,8 +44,8 @@ async fn node_groups_never_fail() {
     let mut client = CloudProviderClient::new(grpc::service(settings).0);
     let asking = client.clone();
     let listed = async || -> Vec<NodeGroup> {
-        let answer = asking.clone().node_groups(timed(NodeGroupsRequest {})).await;
-        let mut groups = answer.expect("CA would treat an error as an empty list of groups").into_inner().node_groups;
+        let response = asking.clone().node_groups(timed(NodeGroupsRequest {})).await;
+        let mut groups = response.expect("CA would treat an error as an empty list of groups").into_inner().node_groups;
         groups.sort_by(|one, other| one.id.cmp(&other.id));
         groups
     };

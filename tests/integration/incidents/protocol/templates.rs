@@ -15,8 +15,8 @@ use crate::peers::headcount::{Client, refused};
 async fn ask(client: &mut Client, id: &str) -> Result<(prost::bytes::Bytes, prost::bytes::Bytes), tonic::Status> {
     let mut request = Request::new(NodeGroupTemplateNodeInfoRequest { id: id.to_owned() });
     request.set_timeout(std::time::Duration::from_secs(1));
-    let answer = client.stub().node_group_template_node_info(request).await?.into_inner();
-    Ok((answer.node_info, answer.node_bytes))
+    let response = client.stub().node_group_template_node_info(request).await?.into_inner();
+    Ok((response.node_info, response.node_bytes))
 }
 
 #[tokio::test]

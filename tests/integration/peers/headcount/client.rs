@@ -27,8 +27,8 @@ impl Client {
     }
 
     pub(crate) async fn node_groups(&mut self) -> Vec<NodeGroup> {
-        let answer = self.stub.node_groups(timed(NodeGroupsRequest {})).await;
-        answer.expect("NodeGroups never fails").into_inner().node_groups
+        let response = self.stub.node_groups(timed(NodeGroupsRequest {})).await;
+        response.expect("NodeGroups never fails").into_inner().node_groups
     }
 
     pub(crate) async fn refresh(&mut self) -> Result<(), Status> {
@@ -36,13 +36,13 @@ impl Client {
     }
 
     pub(crate) async fn target(&mut self, id: &str) -> i32 {
-        let answer = self.stub.node_group_target_size(timed(NodeGroupTargetSizeRequest { id: id.into() })).await;
-        answer.expect("served").into_inner().target_size
+        let response = self.stub.node_group_target_size(timed(NodeGroupTargetSizeRequest { id: id.into() })).await;
+        response.expect("served").into_inner().target_size
     }
 
     pub(crate) async fn nodes(&mut self, id: &str) -> Vec<Instance> {
-        let answer = self.stub.node_group_nodes(timed(NodeGroupNodesRequest { id: id.into() })).await;
-        answer.expect("served").into_inner().instances
+        let response = self.stub.node_group_nodes(timed(NodeGroupNodesRequest { id: id.into() })).await;
+        response.expect("served").into_inner().instances
     }
 
     /// The IDs of the nodes in this state: 1 running, 2 creating, 3 deleting.
@@ -74,8 +74,8 @@ impl Client {
 
     pub(crate) async fn group_of(&mut self, provider_id: &str) -> Option<String> {
         let node = ExternalGrpcNode { provider_id: provider_id.into(), ..Default::default() };
-        let answer = self.stub.node_group_for_node(timed(NodeGroupForNodeRequest { node: Some(node) })).await;
-        answer.expect("answered").into_inner().node_group.map(|group| group.id)
+        let response = self.stub.node_group_for_node(timed(NodeGroupForNodeRequest { node: Some(node) })).await;
+        response.expect("a response").into_inner().node_group.map(|group| group.id)
     }
 
     pub(crate) async fn template(&mut self, id: &str) -> Result<NodeGroupTemplateNodeInfoResponse, Status> {

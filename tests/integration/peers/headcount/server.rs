@@ -162,15 +162,15 @@ impl Server {
     }
 
     fn ask(address: SocketAddr, path: &str, host: &str, headers: &str) -> String {
-        Self::try_ask(address, path, host, headers).expect("answered")
+        Self::try_ask(address, path, host, headers).expect("a response")
     }
 
     fn try_ask(address: SocketAddr, path: &str, host: &str, headers: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(address)?;
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
+        let mut response = String::new();
+        stream.read_to_string(&mut response)?;
+        Ok(response)
     }
 
     /// Waits for a line of its log that contains this text.

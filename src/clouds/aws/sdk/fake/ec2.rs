@@ -17,7 +17,7 @@ impl Ec2Api for Fake {
         let known = |state: &State, name: &String| state.types.contains(name);
         let unknown: Vec<_> =
             self.state(|state| names.iter().filter(|name| !known(state, name)).cloned().collect::<Vec<_>>());
-        let answer = self.call("DescribeInstanceTypes", &names.join(","), |state| {
+        let response = self.call("DescribeInstanceTypes", &names.join(","), |state| {
             let asked = if names.is_empty() { state.types.clone() } else { names.to_vec() };
             let (names, next) = page(&asked, token, state.page);
             let info = |name: &String| {
@@ -31,7 +31,7 @@ impl Ec2Api for Fake {
             DescribeInstanceTypesOutput::builder().set_instance_types(Some(infos)).set_next_token(next).build()
         })?;
         if unknown.is_empty() {
-            return Ok(answer);
+            return Ok(response);
         }
         let message = format!("The following supplied instance types do not exist: [{}]", unknown.join(", "));
         Err(fault("DescribeInstanceTypes", "types", "InvalidInstanceType", &message, 400))

@@ -90,7 +90,7 @@ impl Fake {
         &self,
         operation: &'static str,
         subject: &str,
-        answer: impl FnOnce(&mut State) -> R,
+        response: impl FnOnce(&mut State) -> R,
     ) -> Result<R, CloudError> {
         self.state(|state| {
             state.calls.push(format!("{operation} {subject}"));
@@ -98,7 +98,7 @@ impl Fake {
                 .iter()
                 .find_map(|call| state.failures.get_mut(call).and_then(VecDeque::pop_front));
             match failure {
-                None => Ok(answer(state)),
+                None => Ok(response(state)),
                 Some((code, message, status)) => Err(fault(operation, subject, code, message, status)),
             }
         })

@@ -153,13 +153,13 @@ impl FakeApi {
         &self,
         operation: &'static str,
         subject: &str,
-        answer: impl FnOnce(&mut State) -> Result<R, CloudError>,
+        response: impl FnOnce(&mut State) -> Result<R, CloudError>,
     ) -> Result<R, CloudError> {
         self.state(|state| {
             state.calls.push(format!("{operation} {subject}"));
             match state.failures.get_mut(operation).and_then(VecDeque::pop_front) {
                 Some(error) => Err(error),
-                None => answer(state),
+                None => response(state),
             }
         })
     }

@@ -4,8 +4,8 @@ use super::*;
 
 fn is_classified(class: FailureClass, cases: &[(&str, &str)]) {
     for (message, code) in cases {
-        let answer = shown(&[activity("Failed", "Launching a new EC2 instance", message, 1)], &[], 60);
-        let failure = answer.failures.first().expect(message);
+        let seen = shown(&[activity("Failed", "Launching a new EC2 instance", message, 1)], &[], 60);
+        let failure = seen.failures.first().expect(message);
         assert_eq!((failure.class, failure.code.as_str()), (class, *code), "{message}");
     }
 }

@@ -119,7 +119,7 @@ fn pages_are_read_until_the_shortfall_is_explained_or_its_start_is_passed() {
 fn only_launches_count_and_the_newest_failure_is_first() {
     let long = "x".repeat(1000);
     let launching = "Launching a new EC2 instance";
-    let answer = shown(
+    let seen = shown(
         &[
             activity("InProgress", "Launching a new EC2 instance: i-1", "", 9),
             activity("PreInService", launching, "", 8),
@@ -140,11 +140,11 @@ fn only_launches_count_and_the_newest_failure_is_first() {
         &[],
         60,
     );
-    assert_eq!(answer.under_way, 3);
-    assert_eq!(answer.failures.iter().map(|failure| failure.at).collect::<Vec<_>>(), [at(6), at(5)]);
-    assert_eq!(answer.failures[0].message.chars().count(), 200);
-    assert_eq!(answer.failures[1].code, "InvalidAMIID.NotFound");
-    assert_eq!(answer.failures[1].message, "The image id 'ami-1' does not exist");
+    assert_eq!(seen.under_way, 3);
+    assert_eq!(seen.failures.iter().map(|failure| failure.at).collect::<Vec<_>>(), [at(6), at(5)]);
+    assert_eq!(seen.failures[0].message.chars().count(), 200);
+    assert_eq!(seen.failures[1].code, "InvalidAMIID.NotFound");
+    assert_eq!(seen.failures[1].message, "The image id 'ami-1' does not exist");
 }
 
 #[test]

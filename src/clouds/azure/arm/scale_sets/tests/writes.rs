@@ -28,7 +28,7 @@ async fn without_an_etag_a_capacity_is_set_without_a_precondition() {
 
 #[tokio::test]
 async fn a_write_is_sent_once_with_any_response() {
-    let answers = [
+    let responses = [
         (202, ""),
         (200, "{}"),
         (201, r#"{"properties":{"provisioningState":"Updating"}}"#),
@@ -36,7 +36,7 @@ async fn a_write_is_sent_once_with_any_response() {
         (503, ""),
         (429, ""),
     ];
-    for (status, body) in answers {
+    for (status, body) in responses {
         let server = Loopback::start([Reply::new(status, body), Reply::new(200, "{}"), Reply::new(200, "{}")]).await;
         let result = server.arm().set_capacity("one", Some("\"7\""), 5).await;
         assert_eq!(result.is_ok(), status < 300, "{status}: {result:?}");
