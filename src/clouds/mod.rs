@@ -9,6 +9,8 @@ mod bounds;
 #[cfg(any(feature = "aws", feature = "azure"))]
 mod listing_size;
 #[cfg(any(feature = "aws", feature = "azure"))]
+mod node_tag;
+#[cfg(any(feature = "aws", feature = "azure"))]
 mod roots;
 pub mod simulated;
 #[cfg(any(feature = "aws", feature = "azure"))]

@@ -18,6 +18,7 @@ mod document;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod emulators;
 mod fleet;
+mod in_process;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod incidents;
 #[cfg(all(feature = "aws", feature = "azure"))]

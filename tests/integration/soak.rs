@@ -15,16 +15,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::{Family, SharedCloud};
+use headcount::cloud::SharedCloud;
 use headcount::clouds::simulated::{Faults, Settings, Simulated};
-use headcount::fleet::{self, Cadence, Fleet, Policies};
-use headcount::grpc::dialect::SendPolicy;
-use headcount::grpc::{self, Gpu};
-use headcount::instance_types::Catalog;
+use headcount::fleet::{Fleet, TemplateState};
+use headcount::grpc;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::in_process;
 use crate::peers::headcount::{ConfigFile, Server};
 use caller::{Caller, Work};
 
@@ -79,24 +78,11 @@ impl Within {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         let cloud = Arc::new(Simulated::configured(&CLOUD));
         let (fleet, address) = runtime.block_on(async {
-            let fleet = Arc::new(Fleet::start(fleet::Settings {
-                sources: vec![(Arc::from("sim"), Arc::clone(&cloud) as SharedCloud)],
-                cadence: Cadence::new(Duration::from_secs(1), None),
-                catalog: Arc::new(Catalog::new(Vec::new())),
-                policies: Arc::new(Policies::default()),
-                read_only: false,
-            }));
+            let fleet =
+                in_process::fleet(vec![("sim".into(), Arc::clone(&cloud) as SharedCloud)], Duration::from_secs(1));
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
             let address = listener.local_addr().expect("bound");
-            let settings = grpc::Settings {
-                fleet: Arc::clone(&fleet),
-                gpu: Gpu::new(None, &[Family::Aws]),
-                prices: Arc::new(headcount::prices::Prices::new(Arc::default(), &[])),
-                options_since_135: SendPolicy::Suppress,
-                tls: None,
-                refusals: Arc::default(),
-                metrics: headcount::grpc::GrpcMetrics::default(),
-            };
+            let settings = in_process::service(Arc::clone(&fleet));
             let listener = listener.try_into().expect("a listener");
             tokio::spawn(grpc::serve(listener, settings, std::future::pending()));
             fleet.wait_ready(Instant::now() + Duration::from_secs(60)).await.expect("ready");
@@ -130,7 +116,7 @@ fn load_breaks_no_law_and_leaves_no_task_behind() {
     outside.block_on(async {
         let built = async || {
             let snapshot = server.fleet.snapshot();
-            !snapshot.groups().any(|(_, view)| matches!(view.template, fleet::TemplateState::Pending))
+            !snapshot.groups().any(|(_, view)| matches!(view.template, TemplateState::Pending))
         };
         until("every template is built or unavailable", CALM, built).await;
         let idle = server.tasks();

@@ -7,15 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::admin::{self, Metrics, Pages, Readiness, ReadinessCheck};
-use headcount::cloud::{Family, SharedCloud};
+use headcount::cloud::SharedCloud;
 use headcount::clouds::simulated::{Faults, GroupPlan, Simulated};
-use headcount::fleet::{self, Cadence, Fleet, Learner, NodeUse, Policies};
-use headcount::grpc::dialect::SendPolicy;
+use headcount::fleet::{Fleet, Learner, NodeUse};
+use headcount::grpc;
 use headcount::grpc::tls::{LiveTls, TlsSettings};
-use headcount::grpc::{self, Gpu};
-use headcount::instance_types::Catalog;
 use headcount::kubernetes::{self, Client as KubernetesClient, EventWriter, OwnPod};
-use headcount::prices::Prices;
 use headcount::tasks::TaskKind;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -24,6 +21,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::emulators::kubernetes::ApiServer;
+use crate::in_process;
 use crate::peers::headcount::{Client, ConfigFile, Server, command, eventually};
 
 /// The kinds of tasks that run as long as the process and are started by a library call. The others: `side task` is in
@@ -60,13 +58,8 @@ impl Fixture {
             .map(|plan| Arc::new(Simulated::with_groups(1, [plan])));
         clouds.iter().for_each(|cloud| cloud.faults(&prepare));
         let names = ["one", "two"].map(Arc::from);
-        let fleet = Arc::new(Fleet::start(fleet::Settings {
-            sources: names.into_iter().zip(clouds.clone().map(|cloud| cloud as SharedCloud)).collect(),
-            cadence: Cadence::new(Duration::from_secs(1), None),
-            catalog: Arc::new(Catalog::new(Vec::new())),
-            policies: Arc::new(Policies::default()),
-            read_only: false,
-        }));
+        let sources = names.into_iter().zip(clouds.clone().map(|cloud| cloud as SharedCloud)).collect();
+        let fleet = in_process::fleet(sources, Duration::from_secs(1));
         let api = ApiServer::plain();
         let files = ConfigFile::new("").beside("kubeconfig", &api.kubeconfig_text());
         let learner = fleet.learn(
@@ -78,15 +71,7 @@ impl Fixture {
         fleet.write_events(EventWriter::new(mk_client(&files), pod));
         let tls = mk_tls(&files);
         fleet.tasks().spawn(TaskKind::TlsFiles, "", move || Arc::clone(&tls).watch());
-        let settings = grpc::Settings {
-            fleet: Arc::clone(&fleet),
-            gpu: Gpu::new(None, &[Family::Aws]),
-            prices: Arc::new(Prices::new(Arc::default(), &[])),
-            options_since_135: SendPolicy::Suppress,
-            tls: None,
-            refusals: Arc::default(),
-            metrics: grpc::GrpcMetrics::default(),
-        };
+        let settings = in_process::service(Arc::clone(&fleet));
         let (listener, grpc) = bound().await;
         tokio::spawn(grpc::serve(listener.try_into().expect("a listener"), settings, std::future::pending()));
         let watched = Arc::clone(&fleet);

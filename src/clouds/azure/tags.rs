@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::cloud::{GroupHints, Taint, is_label_key, is_label_value};
+use crate::cloud::GroupHints;
+use crate::clouds::node_tag::NodeTag;
 
 // Tag names cannot contain a slash, so these are the tag names of other clouds with underscores.
 const NODE_TEMPLATE: &str = "k8s.io_cluster-autoscaler_node-template_";
-/// The advice about a key that no node can have.
-const NOT_A_KEY: &str = "Kubernetes does not accept this key; use letters, digits, '-', '_', '.' and a '/'";
-/// The advice about a value that no node can have.
-const VALUES: &str = "Kubernetes accepts up to 63 letters, digits, '-', '_' and '.'";
 /// Tags of AKS; the first is the newer one.
 const AKS_POOL: [&str; 2] = ["aks-managed-poolName", "poolName"];
 const AKS: [&str; 2] = ["aks-managed-", "kubernetes.azure.com"];
@@ -64,48 +61,19 @@ pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) 
         let Some((kind, name)) = strip_prefix(key, NODE_TEMPLATE).and_then(|rest| rest.split_once('_')) else {
             continue;
         };
-        if name.is_empty() {
-            remarks.push(format!("tag {key} is ignored: it has no name after the prefix"));
-            continue;
-        }
-        match kind.to_ascii_lowercase().as_str() {
-            "label" | "taint" if !is_label_key(&decode(name, "_")) => {
-                remarks.push(format!("tag {key:?} is ignored: {NOT_A_KEY}"));
-            }
-            "label" if !is_label_value(value) => {
-                remarks.push(format!("tag {key} is ignored: {value:?} is not a valid label value; {VALUES}"));
-            }
-            "label" => {
-                hints.labels.insert(decode(name, "_"), value.clone());
-            }
+        let kind = &*kind.to_ascii_lowercase();
+        let name = &*match kind {
+            "autoscaling-options" => name.to_owned(),
             // The in-tree provider decodes this escape differently in resource names.
-            "resources" => {
-                hints.resources.insert(decode(name, "/"), value.clone());
-            }
-            "autoscaling-options" => {
-                hints.options.insert(name.to_ascii_lowercase(), value.clone());
-            }
-            "taint" => taints(key, &decode(name, "_"), value, &mut hints, remarks),
-            _ => remarks.push(format!("tag {key} is ignored: node-template_{kind} is unknown")),
-        }
+            "resources" => decode(name, "/"),
+            _ => decode(name, "_"),
+        };
+        // A scale set cannot have two tags of one name, so one tag holds all taints of a key: `a:NoSchedule,b:NoExecute` (#4946).
+        let taints = value.split(',').map(str::trim).collect();
+        NodeTag { key, kind, name, value, taints }.add_to(&mut hints, remarks);
     }
     hints.taints.sort();
     hints
-}
-
-// `a:NoSchedule,b:NoExecute`: a scale set cannot have two tags of one name, so one tag holds all taints of a key (#4946).
-fn taints(tag: &str, key: &str, value: &str, hints: &mut GroupHints, remarks: &mut Vec<String>) {
-    for part in value.split(',') {
-        match Taint::from_tag(key, part.trim()).filter(|taint| !taint.value.contains(':')) {
-            Some(taint) if !is_label_value(&taint.value) => {
-                remarks.push(format!("tag {tag} is ignored: {:?} is not a valid taint value; {VALUES}", taint.value));
-            }
-            Some(taint) => hints.taints.push(taint),
-            None => remarks.push(format!(
-                "tag {tag} is ignored: {part:?} is not value:NoSchedule, value:PreferNoSchedule or value:NoExecute"
-            )),
-        }
-    }
 }
 
 /// `_` stands for a slash, and `~2` for `escaped`.
@@ -123,7 +91,7 @@ mod properties;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloud::TaintEffect;
+    use crate::cloud::{Taint, TaintEffect};
 
     fn read(tags: &[(&str, &str)]) -> (GroupHints, Vec<String>) {
         let mut remarks = Vec::new();

@@ -2,17 +2,14 @@
 
 use aws_sdk_autoscaling::types::TagDescription;
 
-use crate::cloud::{GroupHints, Taint, is_label_key, is_label_value};
+use crate::cloud::GroupHints;
+use crate::clouds::node_tag::NodeTag;
 
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
 /// The prefixes of tags that name a cluster.
 const CLUSTERS: [&str; 2] = ["k8s.io/cluster-autoscaler/", "kubernetes.io/cluster/"];
 /// Names under these prefixes that do not name a cluster.
 const NO_CLUSTERS: [&str; 2] = ["enabled", "disabled"];
-/// The advice about a key that no node can have.
-const NOT_A_KEY: &str = "Kubernetes does not accept this key; use letters, digits, '-', '_', '.' and a '/'";
-/// The advice about a value that no node can have.
-const VALUES: &str = "Kubernetes accepts up to 63 letters, digits, '-', '_' and '.'";
 /// The prefix of the tags that eksctl sets on its groups.
 pub(super) const EKSCTL: &str = "alpha.eksctl.io/";
 
@@ -39,36 +36,7 @@ pub(in crate::clouds::aws) fn hints<'a>(
         let Some((kind, name)) = key.strip_prefix(NODE_TEMPLATE).and_then(|rest| rest.split_once('/')) else {
             continue;
         };
-        if name.is_empty() {
-            warnings.push(format!("tag {key} is ignored: it lacks a name after the last slash"));
-            continue;
-        }
-        match kind {
-            "label" | "taint" if !is_label_key(name) => warnings.push(format!("tag {key:?} is ignored: {NOT_A_KEY}")),
-            "label" if !is_label_value(value) => {
-                warnings.push(format!("tag {key} is ignored: {value:?} is not a valid label value; {VALUES}"));
-            }
-            "label" => {
-                hints.labels.insert(name.to_owned(), value.to_owned());
-            }
-            "resources" => {
-                hints.resources.insert(name.to_owned(), value.to_owned());
-            }
-            "autoscaling-options" => {
-                hints.options.insert(name.to_ascii_lowercase(), value.to_owned());
-            }
-            "taint" => match Taint::from_tag(name, value) {
-                Some(taint) if !is_label_value(&taint.value) => {
-                    warnings
-                        .push(format!("tag {key} is ignored: {:?} is not a valid taint value; {VALUES}", taint.value));
-                }
-                Some(taint) => hints.taints.push(taint),
-                None => warnings.push(format!(
-                    "tag {key} is ignored: {value:?} is not value:NoSchedule, value:PreferNoSchedule or value:NoExecute"
-                )),
-            },
-            _ => warnings.push(format!("tag {key} is ignored: node-template/{kind} is unknown")),
-        }
+        NodeTag { key, kind, name, value, taints: vec![value] }.add_to(&mut hints, warnings);
     }
     hints.taints.sort();
     hints
@@ -85,7 +53,7 @@ mod properties;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloud::TaintEffect;
+    use crate::cloud::{Taint, TaintEffect};
 
     fn read(tags: &[(&str, &str)]) -> (GroupHints, Vec<String>) {
         let mut warnings = Vec::new();

@@ -2,7 +2,7 @@ use proptest::collection::btree_map;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cloud::TaintEffect;
+use crate::cloud::{Taint, TaintEffect};
 use crate::properties::{config, pieces};
 
 const KEY: [&str; 10] =

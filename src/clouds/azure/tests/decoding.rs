@@ -12,7 +12,7 @@ use crate::clouds::azure::arm::decode::{RawMachine, RawSet, item};
 use crate::clouds::azure::arm::{MachineList, ScaleSet, VirtualMachine};
 use crate::clouds::azure::{groups, instances};
 use crate::clouds::bounds::Bounds;
-use crate::config::settings::azure::{AzureCloud, Settings};
+use crate::config::settings::azure::Settings;
 use crate::properties::{config, json, spoiled};
 
 const SET_ID: &str = "/subscriptions/s/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/pool";
@@ -49,19 +49,7 @@ fn machine(number: usize) -> Value {
 }
 
 fn settings(detailed: bool) -> Settings {
-    Settings {
-        cloud: AzureCloud::Public,
-        endpoint: None,
-        location: None,
-        subscription_id: None,
-        resource_group: "RG".to_owned(),
-        credential: None,
-        node_groups: Vec::new(),
-        auto_discovery: Vec::new(),
-        enable_force_delete: false,
-        detailed_extension_messages: detailed,
-        label_predictions: true,
-    }
+    Settings { detailed_extension_messages: detailed, ..super::settings() }
 }
 
 proptest! {

@@ -9,14 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use headcount::cloud::{Family, SharedCloud};
+use headcount::cloud::SharedCloud;
 use headcount::clouds::simulated::{GroupPlan, Simulated};
-use headcount::fleet::{Cadence, Fleet, Policies, Settings};
 use headcount::grpc::dialect::SendPolicy;
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::*;
-use headcount::grpc::{self, Gpu, METHODS};
-use headcount::instance_types::Catalog;
+use headcount::grpc::{self, METHODS};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -27,6 +25,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::samples;
+use crate::in_process;
 use call::{call, make};
 use raw::Raw;
 
@@ -47,22 +46,9 @@ impl Service {
     async fn start() -> Self {
         let plans = [GroupPlan::aws("asg").sized(1, 8, 4), GroupPlan::azure("vmss").sized(0, 8, 4)];
         let cloud = Arc::new(Simulated::with_groups(5, plans));
-        let fleet = Arc::new(Fleet::start(Settings {
-            sources: vec![(Arc::from("sim"), Arc::clone(&cloud) as SharedCloud)],
-            cadence: Cadence::new(Duration::from_secs(1), None),
-            catalog: Arc::new(Catalog::new(Vec::new())),
-            policies: Arc::new(Policies::default()),
-            read_only: false,
-        }));
-        let settings = grpc::Settings {
-            fleet,
-            gpu: Gpu::new(None, &[Family::Aws]),
-            prices: Arc::new(headcount::prices::Prices::new(Arc::default(), &[])),
-            options_since_135: SendPolicy::Send,
-            tls: None,
-            refusals: Arc::default(),
-            metrics: headcount::grpc::GrpcMetrics::default(),
-        };
+        let sources = vec![("sim".into(), Arc::clone(&cloud) as SharedCloud)];
+        let fleet = in_process::fleet(sources, Duration::from_secs(1));
+        let settings = grpc::Settings { options_since_135: SendPolicy::Send, ..in_process::service(fleet) };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let listener = listener.try_into().expect("a listener");

@@ -4,15 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::{Family, SharedCloud};
+use headcount::cloud::SharedCloud;
 use headcount::clouds::simulated::{GroupPlan, Simulated};
-use headcount::fleet::{Cadence, Fleet, Policies, Settings};
-use headcount::grpc::dialect::SendPolicy;
+use headcount::grpc;
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::{NodeGroup, NodeGroupTargetSizeRequest, NodeGroupsRequest, RefreshRequest};
-use headcount::grpc::{self, Gpu};
-use headcount::instance_types::Catalog;
 use tonic::{Code, Request};
+
+use crate::in_process;
 
 fn timed<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
@@ -25,23 +24,8 @@ async fn node_groups_never_fail() {
     let plans = [GroupPlan::aws("web").sized(1, 9, 3), GroupPlan::aws("gpu").sized(0, 4, 0)];
     let cloud = Arc::new(Simulated::with_groups(1, plans));
     let interval = Duration::from_secs(15);
-    let fleet = Fleet::start(Settings {
-        sources: vec![("sim".into(), Arc::clone(&cloud) as SharedCloud)],
-        cadence: Cadence::new(interval, None),
-        catalog: Arc::new(Catalog::new(Vec::new())),
-        policies: Arc::new(Policies::default()),
-        read_only: false,
-    });
-    let settings = grpc::Settings {
-        fleet: Arc::new(fleet),
-        gpu: Gpu::new(None, &[Family::Aws]),
-        prices: Arc::new(headcount::prices::Prices::new(Arc::default(), &[])),
-        options_since_135: SendPolicy::Suppress,
-        tls: None,
-        refusals: Arc::default(),
-        metrics: headcount::grpc::GrpcMetrics::default(),
-    };
-    let mut client = CloudProviderClient::new(grpc::service(settings).0);
+    let fleet = in_process::fleet(vec![("sim".into(), Arc::clone(&cloud) as SharedCloud)], interval);
+    let mut client = CloudProviderClient::new(grpc::service(in_process::service(fleet)).0);
     let asking = client.clone();
     let listed = async || -> Vec<NodeGroup> {
         let response = asking.clone().node_groups(timed(NodeGroupsRequest {})).await;

@@ -6,17 +6,11 @@ use crate::config::settings::azure::{Credential, Secret};
 
 fn settings(endpoint: Option<&str>, credential: Option<Credential>) -> Settings {
     Settings {
-        cloud: AzureCloud::Public,
         endpoint: endpoint.map(str::to_owned),
-        location: None,
         subscription_id: Some("sub".to_owned()),
         resource_group: "rg".to_owned(),
         credential,
-        node_groups: Vec::new(),
-        auto_discovery: Vec::new(),
-        enable_force_delete: false,
-        detailed_extension_messages: false,
-        label_predictions: true,
+        ..crate::clouds::azure::tests::settings()
     }
 }
 

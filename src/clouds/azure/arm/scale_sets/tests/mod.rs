@@ -7,22 +7,15 @@ use super::*;
 use crate::cloud::CallMeter;
 use crate::clouds::azure::arm::ReadPurpose;
 use crate::clouds::azure::http::{Loopback, Reply};
-use crate::config::settings::azure::{AzureCloud, Settings};
+use crate::config::settings::azure::Settings;
 
 impl Loopback {
     fn settings(&self) -> Settings {
         Settings {
-            cloud: AzureCloud::Public,
             endpoint: Some(self.base()),
-            location: None,
             subscription_id: Some("sub".to_owned()),
             resource_group: "rg".to_owned(),
-            credential: None,
-            node_groups: Vec::new(),
-            auto_discovery: Vec::new(),
-            enable_force_delete: false,
-            detailed_extension_messages: false,
-            label_predictions: true,
+            ..crate::clouds::azure::tests::settings()
         }
     }
 
