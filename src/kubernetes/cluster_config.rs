@@ -90,7 +90,7 @@ pub enum ClusterConfig {
     },
 }
 
-/// What the files say.
+/// The content of the files.
 pub(super) struct ConnectionSettings {
     pub(super) server: String,
     /// The name in the API server's certificate, where it is not the host's.

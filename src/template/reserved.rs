@@ -201,7 +201,7 @@ fn memory_brackets(unit: u64) -> [(u64, u64); 5] {
     [(4, 2500), (8, 2000), (16, 1000), (128, 600), (1 << 30, 200)].map(|(gib, share)| (gib * unit, share))
 }
 
-/// The brackets in whole MiB, of the memory the size is sold with, not of what the kubelet reports: 28 of 28 nodes seen.
+/// The brackets in whole MiB of the memory as sold, not of what the kubelet reports: 28 of 28 known nodes agree.
 fn aks_legacy_memory(nominal: Quantity) -> Quantity {
     // In hundredths of a MiB, so that only the sum is rounded.
     let hundredths = (nominal.whole() / MIB).min(1 << 40) * 100;
@@ -218,7 +218,7 @@ fn reported_most(size: &NodeSize) -> Quantity {
 }
 
 /// OpenShift reserves 1 GiB, or (`autoSizingReserved`, as in managed OpenShift) the brackets of the whole GiB that the kubelet
-/// reports. The API does not show which of them applies, so this is the greater one; `systemReserved: {memory: 1Gi}` sets the
+/// reports. The API does not show which of them applies, so this returns the higher one; `systemReserved: {memory: 1Gi}` selects the
 /// first.
 fn openshift_memory(reported: Quantity) -> Quantity {
     let gib = reported.whole() / (1024 * MIB);

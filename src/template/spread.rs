@@ -1,5 +1,5 @@
-//! How much the instance types of a group differ. Its template has the least of each resource, so the Cluster Autoscaler sees what
-//! larger types have beyond that only when their nodes exist.
+//! How much the instance types of a group differ. Its template has the minimum of each resource, so the Cluster Autoscaler sees the
+//! rest of larger types only when their nodes exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +10,24 @@ use crate::instance_types::Quantity;
 /// nodes as are needed.
 const WIDE: f64 = 2.0;
 
-/// The least and the most of a resource among the instance types of a group.
+/// The lowest and the highest amount of a resource among the instance types of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// What the template promises.
+    /// The amount in the template.
     pub least: Quantity,
     /// A type that has this amount.
     pub least_type: String,
-    /// The most that a node may have.
+    /// The highest amount that a node can have.
     pub most: Quantity,
     /// A type that has this amount.
     pub most_type: String,
 }
 
-/// The spreads of the resources that the types have different amounts of.
+/// The spreads of the resources whose amounts differ between the types.
 pub type Spreads = BTreeMap<String, Spread>;
 
 impl Spread {
-    /// The most divided by the least: more than 1, infinite if a type has none of the resource.
+    /// The highest amount divided by the lowest: more than 1; infinite if a type lacks the resource.
     pub fn ratio(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let [least, most] = [self.least, self.most].map(|quantity| quantity.whole_millis() as f64);
@@ -51,8 +51,8 @@ pub fn complaint(spreads: &Spreads) -> Option<String> {
         .collect();
     (!wide.is_empty()).then(|| {
         format!(
-            "the instance types have {}; the template promises the least of each, so a scale-up may add more nodes than \
-             are needed: give the group types that are alike",
+            "the instance types have {}; the template has the minimum of each, so a scale-up may add more nodes than \
+             needed: use instance types of similar size",
             wide.join(" and ")
         )
     })

@@ -1,4 +1,4 @@
-//! From a group and its instance types to the node, on made-up groups.
+//! The pipeline from a group and its instance types to the node, on invented groups.
 
 mod capacity;
 mod labels;

@@ -194,7 +194,7 @@ async fn aws_credentials_that_change_in_the_shared_file_are_used_and_bad_ones_ar
     std::fs::write(&file, keys("THIRDKEY")).expect("written");
     server.signal("HUP");
     eventually("the newest key signs", || signed_by("THIRDKEY") > 0).await;
-    client.increase("web", 1).await.expect("signed anew");
+    client.increase("web", 1).await.expect("signed again");
     let failures = counted(&server, "headcount_cloud_credential_renewals_total{source=\"here\",result=\"failure\"}");
     assert_eq!(failures, "1");
 }

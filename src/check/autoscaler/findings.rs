@@ -110,7 +110,7 @@ fn ignored_flags(autoscaler: &Autoscaler) -> Option<Finding> {
     let ignored: Vec<&str> = IN_TREE_FLAGS.into_iter().filter(|flag| autoscaler.has(flag)).collect();
     (!ignored.is_empty()).then(|| {
         let what = format!("ignores these flags with external gRPC: --{}", ignored.join(", --"));
-        let advice = "remove them; headcount.yaml says which node groups there are";
+        let advice = "remove them; headcount.yaml defines the node groups";
         Finding::warning(Code::CA_IGNORED, SUBJECT, what, advice)
     })
 }

@@ -18,7 +18,7 @@ pub(super) fn backs_off(
         return None;
     }
     let code = match scale_up.backoff_info.error_code.as_str() {
-        "" => "instances did not become nodes in time, or the release does not say",
+        "" => "instances did not become nodes in time, or this release does not report the reason",
         code => code,
     };
     let since = scale_up.last_transition_time.as_deref().and_then(|since| parse_rfc3339_weak(since).ok());

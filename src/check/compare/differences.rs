@@ -20,10 +20,10 @@ pub(super) fn headcount_differs(cloud: &GroupEntry, served: &GroupEntry) -> Vec<
     }
     if served.target != cloud.desired && served.operations.is_empty() {
         differences.push(if served.deleting > 0 {
-            format!("{} being deleted that the cloud still counts", counted(served.deleting, "instance"))
+            format!("the cloud still counts {} being deleted", counted(served.deleting, "instance"))
         } else {
             format!(
-                "Headcount returns {}, read {} s ago; the cloud says {}",
+                "Headcount returns {}, read {} s ago; the cloud reports {}",
                 served.target, served.age_seconds, cloud.desired
             )
         });

@@ -47,7 +47,7 @@ fn each_difference_names_the_sides_and_their_values() {
     assert_eq!(
         comparison.groups[0].differences,
         [
-            "Headcount returns 6, read 0 s ago; the cloud says 7",
+            "Headcount returns 6, read 0 s ago; the cloud reports 7",
             "the Cluster Autoscaler last saw a target of 5; its status is written once per loop",
             "1 instance without a node",
             "the Cluster Autoscaler backs off until 2026-11-22T12:08:00Z at the earliest: InsufficientInstanceCapacity",
@@ -70,7 +70,7 @@ fn a_backoff_that_outlasts_its_first_end_has_doubled() {
     assert!(until("2026-11-22 12:25:00 +0000 UTC", since).contains("until 2026-11-22T12:30:00Z"));
     assert!(
         until("2026-11-22 12:04:00 +0000 UTC", "soon")
-            .ends_with("backs off: instances did not become nodes in time, or the release does not say")
+            .ends_with("backs off: instances did not become nodes in time, or this release does not report the reason")
     );
 }
 

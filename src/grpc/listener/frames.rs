@@ -187,7 +187,11 @@ mod tests {
 
         /// How the bytes are split into packets changes nothing.
         #[test]
-        fn the_split_into_packets_does_not_matter(bytes in vec(any::<u8>(), 0..300), sizes in vec(1..40_usize, 1..60), whole in any::<bool>()) {
+        fn the_split_into_packets_does_not_matter(
+            bytes in vec(any::<u8>(), 0..300),
+            sizes in vec(1..40_usize, 1..60),
+            whole in any::<bool>(),
+        ) {
             let bytes = if whole { [PREFACE.to_vec(), bytes].concat() } else { bytes };
             let now = tokio::runtime::Runtime::new().expect("a runtime").block_on(async { Instant::now() });
             let (mut at_once, mut split) = (FrameWatch::new(now), FrameWatch::new(now));

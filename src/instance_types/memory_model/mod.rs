@@ -39,7 +39,7 @@ pub struct Host<'a> {
     pub architecture: Option<Architecture>,
     /// Its operating system.
     pub operating_system: OperatingSystem,
-    /// The share that the user says is kept; replaces the estimate.
+    /// The configured share that is kept, which replaces the estimate.
     pub overhead: Option<Overhead>,
 }
 

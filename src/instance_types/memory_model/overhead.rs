@@ -1,4 +1,4 @@
-//! `memoryOverhead:`, a share of nominal memory that a user says is kept.
+//! `memoryOverhead:`, the configured share of nominal memory that is kept.
 
 use std::fmt;
 use std::str::FromStr;

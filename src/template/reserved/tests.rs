@@ -73,7 +73,7 @@ fn eks_reserves_by_the_pods_of_the_interfaces_and_not_by_the_limit() {
 
 #[test]
 fn openshift_reserves_the_higher_of_its_two_rules() {
-    // 2660 and 3622.56 MiB are what auto-sized nodes that report 15 and 30 GiB and a little more keep.
+    // Auto-sized nodes that report slightly more than 15 and 30 GiB reserve 2660 and 3622.56 MiB.
     for (reported_mib, kept_mib) in [(2048, 1124), (15 * 1024, 2660), (31 * 1024 - 1, 3622), (16 * 1024 - 1, 2660)] {
         assert_eq!(memory_mib(ReservedProfile::OpenShift, &size(4, reported_mib, 250)), kept_mib, "{reported_mib}");
     }

@@ -1,4 +1,4 @@
-//! What a node holds, and what of it is left for pods.
+//! The capacity of a node, and what is left for pods.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn a_users_table_is_used_unchanged() {
     assert_eq!(provenance.to_string(), "shipped table 2026-11-21");
     assert!(value.parse::<Quantity>().unwrap() < "4Gi".parse().unwrap(), "{value}");
     assert_eq!(group.get("capacity.cpu"), some("2"));
-    // 16 GiB less what EKS keeps: 255 + 11 · 29 pods, and 100 for eviction.
+    // 16 GiB less the reserve of EKS: 255 + 11 · 29 pods, and 100 for eviction.
     assert_eq!(group.get("allocatable.memory"), some("15710Mi"));
     assert_eq!(group.get("allocatable.cpu"), some("1930m"));
     assert_eq!(group.get("capacity.pods"), some("29"));
@@ -56,7 +56,7 @@ fn a_configured_overhead_replaces_the_estimate() {
     let memory = group.value("capacity.memory").unwrap();
     assert_eq!((memory.value.as_str(), memory.provenance.to_string()), ("7518Mi", "group override".to_owned()));
     assert_eq!(memory.runner_up.unwrap().0, estimate);
-    // What a kubelet reports, it reports.
+    // A figure that the kubelet reports is not changed.
     let mut given = mk_group(Family::Aws, &["m6g.large"]).table("aws: {m6g.large: {memory: 7900Mi}}");
     given.overrides.memory_overhead = group.overrides.memory_overhead;
     assert_eq!(given.get("capacity.memory"), some("7900Mi"));
@@ -116,7 +116,7 @@ fn a_heterogeneous_group_promises_the_least_of_its_types() {
     let mixed = mk_group(Family::Aws, &["g4dn.xlarge", "m6g.large", "m5.large"]);
     assert_eq!(mixed.get("labels.kubernetes.io/arch"), None);
     assert_eq!(mixed.get("capacity.nvidia.com/gpu"), None);
-    // The types with more pods keep more memory: the least allocatable is not that of the least capacity.
+    // The types with more pods reserve more memory: the lowest allocatable is not that of the lowest capacity.
     let group = mk_group(Family::Aws, &["a.large", "b.large"])
         .table("aws: {a.large: {cpu: 2, memory: 8000Mi, pods: 10}, b.large: {cpu: 2, memory: 8100Mi, pods: 100}}");
     assert_eq!(group.get("capacity.memory"), some("8000Mi"));

@@ -1,4 +1,4 @@
-//! What a launch makes of an instance type.
+//! How launch settings change an instance type.
 
 use super::*;
 use crate::cloud::OperatingSystem;
@@ -26,7 +26,7 @@ fn the_kubelets_pod_limit_comes_before_that_of_the_network() {
     assert_eq!(group.get("capacity.pods"), some("300"));
     group.launch.caps_pods = true;
     assert_eq!(group.get("capacity.pods"), some("110"), "m5.large, the smaller one");
-    // Prefix delegation: the limit is the kubelet's, the reserve the network's.
+    // With prefix delegation, the limit is the kubelet's, and the reserve follows from the network.
     let mut delegated = mk_group(Family::Aws, &["m5.large"]);
     let before = delegated.get("allocatable.memory");
     delegated.overrides.reserved.max_pods = Some(110);

@@ -60,7 +60,7 @@ fn a_node_is_printed_as_by_kubectl() {
     assert_eq!(json["spec"]["taints"][0], serde_json::json!({"key": "gpu", "value": "true", "effect": "NoSchedule"}));
     let yaml = show::to_yaml(&template.node).unwrap();
     assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), json, "{yaml}");
-    // Every string is to stay one for readers that guess types.
+    // Every string must stay a string, even for parsers that guess types.
     assert!(yaml.contains("odd: \"true\"") && yaml.contains("cpu: \"2\""), "{yaml}");
     let rows = show::rows(&template);
     let memory = rows.iter().find(|row| row[0] == "capacity.memory").unwrap();

@@ -103,7 +103,7 @@ async fn rotates(way: Way) {
     pod.write("second.of.kubelet");
     pod.signs_with("second.of.kubelet").await;
     assert_ne!(counted(&pod.server, &format!("{RENEWALS}\"success\"}}")), "0");
-    client.increase("web", 1).await.expect("signed anew");
+    client.increase("web", 1).await.expect("signed again");
 
     // SIGHUP reloads the credentials at once, even if they stay valid for long.
     pod.emulator.behavior(|behavior| behavior.credential_life = Duration::from_secs(3600));
@@ -111,7 +111,7 @@ async fn rotates(way: Way) {
     pod.write("third.of.kubelet");
     pod.server.signal("HUP");
     pod.signs_with("third.of.kubelet").await;
-    client.increase("web", 1).await.expect("signed anew");
+    client.increase("web", 1).await.expect("signed again");
     assert_eq!(client.target("web").await, 5);
     assert_eq!(pod.refusals(), Vec::<String>::new(), "no call was refused meanwhile");
 }

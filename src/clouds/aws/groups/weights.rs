@@ -17,8 +17,8 @@ impl CapacityUnit {
     pub(super) fn of(group: &AutoScalingGroup) -> Self {
         if let Some(kind) = group.desired_capacity_type.as_deref().filter(|kind| !matches!(*kind, "" | "units")) {
             return Self::NotInNodes(format!(
-                "the group's capacity is counted in {kind}, which does not say how many nodes that is: \
-                 set its desired capacity type to units"
+                "the group's capacity is counted in {kind}, which does not convert to nodes: set its desired capacity \
+                 type to units"
             ));
         }
         let overrides = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
@@ -33,8 +33,8 @@ impl CapacityUnit {
             };
             if *common.get_or_insert(weight) != weight {
                 return Self::NotInNodes(
-                    "the group's instances have different weights, so its capacity does not say how many nodes that \
-                     is: give its instance types the same weight, or none"
+                    "the group's instances have different weights, so its capacity does not convert to nodes: give \
+                     its instance types the same weight, or none"
                         .to_owned(),
                 );
             }

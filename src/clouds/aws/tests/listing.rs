@@ -49,7 +49,7 @@ async fn explicit_groups_win_over_discovery_and_the_first_entry_over_the_second(
     assert_eq!(listing.groups.len(), 1);
     assert_eq!((listing.groups[0].min, listing.groups[0].max), (2, 5));
     let reading = observed(&aws, "asg").await;
-    assert_eq!((reading.min, reading.max), (2, 5), "one read alone says the same");
+    assert_eq!((reading.min, reading.max), (2, 5), "a single read shows the same");
 }
 
 #[tokio::test]

@@ -27,7 +27,12 @@ async fn sizes_are_looked_up_once_a_day_and_rarely_after_a_miss() {
     fake.state(|state| state.sizes = vec![size("Standard_D4s_v3"), size("Standard_DS2_v2")]);
     let azure = fake.azure(named(&["pool"]));
     azure.list().await.expect("listed");
-    assert_eq!(found(&azure, &["standard_d4S_v3", "Standard_New"]).await, ["standard_d4S_v3"], "as it was asked for");
+    assert_eq!(
+        found(&azure, &["standard_d4S_v3", "Standard_New"]).await,
+        ["standard_d4S_v3"],
+        "under the requested \
+    name"
+    );
     assert_eq!(found(&azure, &["Standard_DS2_v2_Promo"]).await, ["Standard_DS2_v2_Promo"]);
     after(9 * MINUTE).await;
     assert!(found(&azure, &["Standard_New"]).await.is_empty());

@@ -93,5 +93,5 @@ async fn eks_limits_the_pods_of_managed_node_groups_unless_the_image_is_the_user
     }
     fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
     let unread = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
-    assert!(unread.caps_pods, "the lower figure, where EKS cannot be asked");
+    assert!(unread.caps_pods, "the lower figure, if EKS cannot be read");
 }

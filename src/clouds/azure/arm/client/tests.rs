@@ -58,7 +58,7 @@ async fn over_tls_the_token_is_sent() {
 #[tokio::test]
 async fn over_plain_http_no_token_is_sent_or_even_asked_for() {
     let server = Loopback::start([Reply::new(200, "{}")]).await;
-    let client = client(Transport::plain().expect("a transport"), &server.base(), Err("never asked"));
+    let client = client(Transport::plain().expect("a transport"), &server.base(), Err("never called"));
     get(&client, "/one").await.expect("a response");
     assert!(!server.received()[0].headers.contains_key("authorization"));
 }

@@ -180,7 +180,7 @@ async fn a_closed_port_is_unreachable() {
     let settings = server.settings();
     drop(server);
     let arm = ArmScaleSets::connect(&settings, CallMeter::default()).expect("settings");
-    let error = arm.set_capacity("one", Some("1"), 1).await.expect_err("nobody there");
+    let error = arm.set_capacity("one", Some("1"), 1).await.expect_err("nothing listens there");
     assert!(error.outcome_unknown(), "{error}");
 }
 
