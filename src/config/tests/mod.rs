@@ -2,6 +2,7 @@
 
 mod azure;
 mod bad_values;
+mod example;
 mod flags;
 mod good;
 mod properties;

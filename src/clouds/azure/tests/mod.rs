@@ -1,12 +1,13 @@
 //! The whole cloud over a fake of the API.
 
+mod capacities;
 mod decoding;
+mod deletions;
 mod fake;
 mod listing;
 mod machines;
 mod reading;
 mod types;
-mod writes;
 
 use self::fake::{FakeApi, RESOURCE_GROUP, SUBSCRIPTION, fault, set, status};
 use super::{Azure, LabelQuery, Settings};
