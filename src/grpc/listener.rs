@@ -125,7 +125,7 @@ impl Port {
         let address = socket.peer();
         let client = ClientState::new(address, &self.requests, &self.responses);
         let Some((place, replaced_another)) = self.places.take(Arc::clone(&client)) else {
-            self.refusals.note(address, "no place for a new connection: all of them have calls under way");
+            self.refusals.note(address, "no place for a new connection: every open one has a call under way");
             return;
         };
         if replaced_another {

@@ -3,7 +3,7 @@
 //! The crate only builds requests. Headcount keeps everything else away from it:
 //!
 //! - It never sees a token. azure_core 0.21 writes the Authorization header into its debug log (`Headers`' Debug redacts
-//! all headers but that one), and its paging sends the token to any host that a `nextLink` names. It gets an empty
+//!   all headers but that one), and its paging sends the token to any host that a `nextLink` names. It gets an empty
 //!   credential; [`ArmClient`] adds the token last, and only for the endpoint.
 //! - It never sees an item. Its models reject a whole page because of one date that cannot be parsed. Pages are kept here as
 //!   received, and the crate gets emptied pages to follow their links.
