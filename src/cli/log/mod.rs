@@ -1,4 +1,4 @@
-//! The log. No task ever waits for stderr: lines go through a bounded [`queue::Queue`] to a thread of their own.
+//! The log. No task ever waits for stderr: lines go through a bounded queue to a thread of their own.
 
 mod queue;
 
