@@ -9,6 +9,8 @@
 mod behaved;
 #[path = "../tests/integration/attacks/certificates.rs"]
 mod certificates;
+#[path = "../tests/integration/delivery.rs"]
+mod delivery;
 #[path = "../tests/integration/peers/headcount/mod.rs"]
 mod headcount_process;
 #[path = "../tests/integration/attacks/load.rs"]

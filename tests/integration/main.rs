@@ -14,6 +14,7 @@ mod bad_input;
 mod commands;
 #[cfg(feature = "aws")]
 mod contract;
+mod delivery;
 mod document;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod emulators;

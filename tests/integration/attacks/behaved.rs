@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::*;
 use tokio::time::{Instant, sleep_until};
+use tonic::Status;
 use tonic::transport::Channel;
+
+use crate::delivery::{Client, delivered};
+
+/// The Cluster Autoscaler's default.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Calls until this time and returns how long each response took. The calls are the Cluster Autoscaler's, with its deadline of 5 s.
 ///
@@ -13,36 +18,34 @@ use tonic::transport::Channel;
 ///
 /// If a response is missing.
 pub(crate) async fn behave(channel: Channel, group: String, until: Instant) -> Vec<Duration> {
-    let mut stub = CloudProviderClient::new(channel);
+    let client = Client::new(channel);
     let (mut waits, mut node) = (Vec::new(), String::new());
     while Instant::now() < until {
         let next = Instant::now() + Duration::from_millis(10);
-        waits.push(timed(stub.node_groups(limited(NodeGroupsRequest {}))).await);
+        let list = async |mut client: Client, request| client.node_groups(request).await;
+        timed(&mut waits, delivered(&client, TIMEOUT, NodeGroupsRequest {}, list)).await;
         let target = NodeGroupTargetSizeRequest { id: group.clone() };
-        waits.push(timed(stub.node_group_target_size(limited(target))).await);
-        let begun = Instant::now();
-        let nodes = stub.node_group_nodes(limited(NodeGroupNodesRequest { id: group.clone() })).await;
-        waits.push(begun.elapsed());
-        if let Some(first) = nodes.expect("every call gets a response").into_inner().instances.into_iter().next() {
+        let read = async |mut client: Client, request| client.node_group_target_size(request).await;
+        timed(&mut waits, delivered(&client, TIMEOUT, target, read)).await;
+        let nodes = NodeGroupNodesRequest { id: group.clone() };
+        let read = async |mut client: Client, request| client.node_group_nodes(request).await;
+        let nodes = timed(&mut waits, delivered(&client, TIMEOUT, nodes, read)).await;
+        if let Some(first) = nodes.instances.into_iter().next() {
             node = first.id;
         }
         let node = Some(ExternalGrpcNode { provider_id: node.clone(), ..Default::default() });
-        waits.push(timed(stub.node_group_for_node(limited(NodeGroupForNodeRequest { node }))).await);
+        let find = async |mut client: Client, request| client.node_group_for_node(request).await;
+        timed(&mut waits, delivered(&client, TIMEOUT, NodeGroupForNodeRequest { node }, find)).await;
         sleep_until(next).await;
     }
     waits
 }
 
-fn limited<T>(message: T) -> tonic::Request<T> {
-    let mut request = tonic::Request::new(message);
-    request.set_timeout(Duration::from_secs(5));
-    request
-}
-
-async fn timed<T>(call: impl Future<Output = Result<T, tonic::Status>>) -> Duration {
+async fn timed<T>(waits: &mut Vec<Duration>, call: impl Future<Output = Result<T, Status>>) -> T {
     let begun = Instant::now();
-    call.await.expect("every call gets a response");
-    begun.elapsed()
+    let response = call.await.expect("every call gets a response");
+    waits.push(begun.elapsed());
+    response
 }
 
 /// The 50th and the 99th percentile, and the maximum, in milliseconds.

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::future::join_all;
-use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::*;
 use tokio::time::Instant;
 use tonic::transport::Channel;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
+
+use crate::delivery::{Client, delivered};
 
 /// The Cluster Autoscaler's default.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,7 +22,7 @@ const DELETING: i32 = 3;
 
 /// Groups whose size only this caller changes.
 pub(super) struct Caller {
-    stub: CloudProviderClient<Channel>,
+    client: Client,
     groups: Vec<NodeGroup>,
     rng: Rng,
     done: Work,
@@ -41,20 +42,6 @@ impl AddAssign for Work {
         self.writes += other.writes;
         self.refusals += other.refusals;
     }
-}
-
-fn timed<T>(message: T) -> Request<T> {
-    within(TIMEOUT, message)
-}
-
-fn patient<T>(message: T) -> Request<T> {
-    within(PATIENCE, message)
-}
-
-fn within<T>(timeout: Duration, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(timeout);
-    request
 }
 
 /// Status codes that a write may end with while the cloud fails calls. The client itself ends a call as cancelled when its timeout is
@@ -91,9 +78,9 @@ impl Caller {
     pub(super) async fn over(channels: Vec<Channel>) -> Vec<Self> {
         let (mut callers, number) = (Vec::new(), channels.len());
         for (seed, channel) in channels.into_iter().enumerate() {
-            let stub = CloudProviderClient::new(channel);
+            let client = Client::new(channel);
             let rng = Rng::with_seed(u64::try_from(seed).expect("small"));
-            let mut caller = Self { stub, groups: Vec::new(), rng, done: Work::default() };
+            let mut caller = Self { client, groups: Vec::new(), rng, done: Work::default() };
             let every = caller.node_groups().await.into_iter().enumerate();
             caller.groups = every.filter(|(at, _)| at % number == seed).map(|(_, group)| group).collect();
             callers.push(caller);
@@ -104,7 +91,7 @@ impl Caller {
     /// Runs until then.
     pub(super) async fn work(mut self, until: Instant) -> Self {
         while Instant::now() < until {
-            let _stale_is_fine = self.stub.refresh(timed(RefreshRequest {})).await;
+            self.refresh().await;
             self.node_groups().await;
             let number = self.groups.len().min(20);
             for group in self.rng.choose_multiple(self.groups.clone(), number) {
@@ -129,10 +116,12 @@ impl Caller {
         let (target, nodes) = (self.target(&group.id).await, self.nodes(&group.id).await);
         let defaults = Some(NodeGroupAutoscalingOptions::default());
         let options = NodeGroupAutoscalingOptionsRequest { id: group.id.clone(), defaults };
-        self.stub.node_group_get_options(patient(options)).await.expect("served");
+        let get = async |mut client: Client, request| client.node_group_get_options(request).await;
+        delivered(&self.client, PATIENCE, options, get).await.expect("served");
         let template = NodeGroupTemplateNodeInfoRequest { id: group.id.clone() };
         // A group whose launch spec could not be read has no template.
-        let template = self.stub.node_group_template_node_info(patient(template)).await;
+        let build = async |mut client: Client, request| client.node_group_template_node_info(request).await;
+        let template = delivered(&self.client, PATIENCE, template, build).await;
         assert!(template.as_ref().err().is_none_or(|status| status.code() == Code::Unimplemented), "{template:?}");
         if let Some(node) = nodes.first() {
             assert_eq!(self.group_of(&node.id).await, group.id);
@@ -150,7 +139,8 @@ impl Caller {
     async fn grow(&mut self, group: &NodeGroup, target: i32) {
         let delta = self.rng.i32(1..5).min(group.max_size - target).max(1);
         let request = NodeGroupIncreaseSizeRequest { id: group.id.clone(), delta };
-        let outcome = self.stub.node_group_increase_size(timed(request)).await.map(drop);
+        let increase = async |mut client: Client, request| client.node_group_increase_size(request).await;
+        let outcome = delivered(&self.client, TIMEOUT, request, increase).await.map(drop);
         if self.is_done(&group.id, outcome) {
             assert!(self.target(&group.id).await >= delta, "{} grew by {delta}", group.id);
         }
@@ -164,8 +154,9 @@ impl Caller {
         let calls = victims.iter().map(|victim| {
             let node = ExternalGrpcNode { provider_id: (*victim).to_owned(), ..Default::default() };
             let request = NodeGroupDeleteNodesRequest { id: id.to_owned(), nodes: vec![node] };
-            let mut stub = self.stub.clone();
-            async move { stub.node_group_delete_nodes(timed(request)).await.map(drop) }
+            let delete = async |mut client: Client, request| client.node_group_delete_nodes(request).await;
+            let client = self.client.clone();
+            async move { delivered(&client, TIMEOUT, request, delete).await.map(drop) }
         });
         let outcomes = join_all(calls).await;
         let now = self.nodes(id).await;
@@ -183,13 +174,14 @@ impl Caller {
     /// With a delta that is far too large, as after a scale-up that timed out.
     async fn decrease(&mut self, id: &str) {
         let request = NodeGroupDecreaseTargetSizeRequest { id: id.to_owned(), delta: -100 };
-        let outcome = self.stub.node_group_decrease_target_size(timed(request)).await.map(drop);
+        let decrease = async |mut client: Client, request| client.node_group_decrease_target_size(request).await;
+        let outcome = delivered(&self.client, TIMEOUT, request, decrease).await.map(drop);
         self.is_done(id, outcome);
     }
 
     /// Gives up the missing instances, as the Cluster Autoscaler does after its provision timeout.
     pub(super) async fn tidy_up(&mut self) {
-        let _stale_is_fine = self.stub.refresh(timed(RefreshRequest {})).await;
+        self.refresh().await;
         for group in self.groups.clone() {
             let nodes = self.nodes(&group.id).await;
             let settled = in_state(&nodes, RUNNING).len() + in_state(&nodes, DELETING).len() == nodes.len();
@@ -210,26 +202,36 @@ impl Caller {
         outcome.is_ok()
     }
 
+    /// A refresh that fails leaves the last readings in place.
+    async fn refresh(&self) {
+        let refresh = async |mut client: Client, request| client.refresh(request).await;
+        let _stale_is_fine = delivered(&self.client, TIMEOUT, RefreshRequest {}, refresh).await;
+    }
+
     async fn node_groups(&mut self) -> Vec<NodeGroup> {
-        let response = self.stub.node_groups(patient(NodeGroupsRequest {})).await;
+        let list = async |mut client: Client, request| client.node_groups(request).await;
         self.done.reads += 1;
-        response.expect("NodeGroups never fails").into_inner().node_groups
+        let listed = delivered(&self.client, PATIENCE, NodeGroupsRequest {}, list).await;
+        listed.expect("NodeGroups never fails").node_groups
     }
 
-    async fn target(&mut self, id: &str) -> i32 {
-        let response =
-            self.stub.node_group_target_size(patient(NodeGroupTargetSizeRequest { id: id.to_owned() })).await;
-        response.expect("served").into_inner().target_size
+    async fn target(&self, id: &str) -> i32 {
+        let request = NodeGroupTargetSizeRequest { id: id.to_owned() };
+        let read = async |mut client: Client, request| client.node_group_target_size(request).await;
+        delivered(&self.client, PATIENCE, request, read).await.expect("served").target_size
     }
 
-    async fn nodes(&mut self, id: &str) -> Vec<Instance> {
-        let response = self.stub.node_group_nodes(patient(NodeGroupNodesRequest { id: id.to_owned() })).await;
-        response.expect("served").into_inner().instances
+    async fn nodes(&self, id: &str) -> Vec<Instance> {
+        let request = NodeGroupNodesRequest { id: id.to_owned() };
+        let read = async |mut client: Client, request| client.node_group_nodes(request).await;
+        delivered(&self.client, PATIENCE, request, read).await.expect("served").instances
     }
 
-    async fn group_of(&mut self, provider_id: &str) -> String {
+    async fn group_of(&self, provider_id: &str) -> String {
         let node = ExternalGrpcNode { provider_id: provider_id.to_owned(), ..Default::default() };
-        let response = self.stub.node_group_for_node(patient(NodeGroupForNodeRequest { node: Some(node) })).await;
-        response.expect("a response").into_inner().node_group.map(|group| group.id).unwrap_or_default()
+        let request = NodeGroupForNodeRequest { node: Some(node) };
+        let find = async |mut client: Client, request| client.node_group_for_node(request).await;
+        let found = delivered(&self.client, PATIENCE, request, find).await;
+        found.expect("a response").node_group.map(|group| group.id).unwrap_or_default()
     }
 }
