@@ -14,6 +14,7 @@ mod bad_input;
 mod commands;
 #[cfg(feature = "aws")]
 mod contract;
+#[cfg(feature = "aws")]
 mod delivery;
 mod document;
 #[cfg(all(feature = "aws", feature = "azure"))]

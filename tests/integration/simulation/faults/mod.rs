@@ -1,113 +1,24 @@
 //! The groups of the cloud, and its faults.
 
+mod draws;
+mod kind;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fastrand::Rng;
-use headcount::clouds::simulated::{
-    Accounting, CallFault, CallKind, DeleteOutcome, Faults, GroupPlan, GroupStyle, LaunchOutcome, Overlap, Pick,
-    PlannedFailure, ReadFault,
-};
+use headcount::clouds::simulated::{CallFault, CallKind, Faults, GroupPlan, GroupStyle, Pick, ReadFault};
 use tokio::time::Instant;
 
 use super::world::World;
+use draws::{call_fault, degrade, deletion, group, launch, read_fault, side, side_fault};
+pub(super) use kind::FaultKind;
 
 /// Two wrong readings in a row that agree are believed (law 5), so wrong readings are at least this far apart.
 const WRONG_READINGS_APART: Duration = Duration::from_secs(30);
 
 /// How long a capacity that another client raised from 0 may not have been read: a wrong reading of 0 contradicts nothing then.
 const RAISE_UNREAD: Duration = Duration::from_secs(45);
-
-/// A kind of fault or change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum FaultKind {
-    /// Running instances are evicted.
-    Evict,
-    /// Somebody else changes the capacity.
-    Resize,
-    /// The next calls meet a fault.
-    Call,
-    /// The next read is wrong, stale or cannot be decoded.
-    Read,
-    /// Launches fail from now on.
-    Launches,
-    /// Deletions fail from now on.
-    Deletions,
-    /// Launches and deletions succeed from now on.
-    Recover,
-    /// Calls are slow, lose their responses, are throttled or meet conflicts.
-    Degraded,
-    /// A group is hidden, or shown again.
-    Vanish,
-    /// The process crashes.
-    Crash,
-    /// Of two processes, the other one becomes the leader's.
-    Handover,
-    /// The cloud launches instances of its own beyond the capacity, and removes them later.
-    Surplus,
-    /// A write takes effect after its client gave up.
-    Late,
-    /// After a write without a response, reads show the group as it was before.
-    Lag,
-    /// Instances of a scale set cannot be listed, or slowly.
-    View,
-    /// Polls, launch activity or templates are refused or hang.
-    Side,
-    /// Instances are listed without an ID.
-    Nameless,
-}
-
-impl FaultKind {
-    pub(super) const ALL: [Self; 17] = [
-        Self::Evict,
-        Self::Resize,
-        Self::Call,
-        Self::Read,
-        Self::Launches,
-        Self::Deletions,
-        Self::Recover,
-        Self::Degraded,
-        Self::Vanish,
-        Self::Crash,
-        Self::Handover,
-        Self::Surplus,
-        Self::Late,
-        Self::Lag,
-        Self::View,
-        Self::Side,
-        Self::Nameless,
-    ];
-
-    /// Those that only runs with one process meet; docs/simulation.md says why.
-    pub(super) const OF_ONE_PROCESS: [Self; 6] =
-        [Self::Surplus, Self::Late, Self::Lag, Self::View, Self::Side, Self::Nameless];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Evict => "evict",
-            Self::Resize => "resize",
-            Self::Call => "call",
-            Self::Read => "read",
-            Self::Launches => "launches",
-            Self::Deletions => "deletions",
-            Self::Recover => "recover",
-            Self::Degraded => "degraded",
-            Self::Vanish => "vanish",
-            Self::Crash => "crash",
-            Self::Handover => "handover",
-            Self::Surplus => "surplus",
-            Self::Late => "late",
-            Self::Lag => "lag",
-            Self::View => "view",
-            Self::Side => "side",
-            Self::Nameless => "nameless",
-        }
-    }
-
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
 
 /// The faults of one run.
 pub(super) struct FaultPlan {
@@ -299,105 +210,4 @@ fn all_succeed(world: &World, name: &str) {
         plan.launches_fine();
         plan.deletions_fine();
     });
-}
-
-fn group(rng: &mut Rng, name: &str) -> GroupPlan {
-    // A cloud that takes deleted instances out of its capacity at once, and then restores them because a capacity write
-    // preempted the deletion, allows no safe write: the capacity that was read is too low by them. No group has both.
-    let (plan, overlaps) = match rng.u32(..3) {
-        // The weight is drawn from a copy of the generator: the rest of a seed's schedule does not depend on it.
-        0 => (GroupPlan::aws(name).weighted(rng.clone().fork().u32(1..4)), vec![Overlap::Together]),
-        1 => {
-            let plan = GroupPlan::azure(name).accounting(Accounting::WhenGone);
-            (plan, vec![Overlap::Together, Overlap::Conflict, Overlap::Preempt])
-        }
-        _ => {
-            let plan = GroupPlan::azure(name).accounting(Accounting::OnAccept);
-            (plan, vec![Overlap::Together, Overlap::Conflict])
-        }
-    };
-    let min = rng.u32(..4);
-    let max = min + rng.u32(5..40);
-    plan.sized(min, max, rng.u32(min..=max)).overlap(overlaps[rng.usize(..overlaps.len())])
-}
-
-/// Calls that are no part of a write are refused for good, or fail or hang for a while.
-fn side(world: &World, rng: &mut Rng) {
-    let kinds = [CallKind::Follow, CallKind::LaunchActivity, CallKind::LaunchSpec, CallKind::InstanceTypes];
-    let kind = kinds[rng.usize(..kinds.len())];
-    let (is_denied, times, fault) = (rng.u32(..4) == 0, rng.u32(1..8), side_fault(rng));
-    world.cloud.faults(|faults| {
-        if is_denied {
-            faults.denied.insert(kind);
-        } else {
-            faults.denied.remove(&kind);
-            faults.script(Some(kind), None, times, fault);
-        }
-    });
-}
-
-fn side_fault(rng: &mut Rng) -> CallFault {
-    match rng.u32(..5) {
-        0 => CallFault::Throttled { retry_after: Some(Duration::from_secs(rng.u64(1..60))) },
-        1 => CallFault::Unreachable,
-        2 => CallFault::Malformed,
-        3 => CallFault::Slow(Duration::from_secs(rng.u64(1..20))),
-        // It hangs.
-        _ => CallFault::Slow(Duration::from_secs(3600)),
-    }
-}
-
-fn degrade(faults: &mut Faults, rng: &mut Rng) {
-    faults.rates.latency = Duration::ZERO..=Duration::from_millis(rng.u64(..1500));
-    faults.rates.lost_response = f64::from(rng.u32(..2)) * 0.1;
-    faults.rates.throttled = f64::from(rng.u32(..2)) * 0.1;
-    faults.rates.conflict = f64::from(rng.u32(..2)) * 0.1;
-    if rng.u32(..3) == 0 {
-        faults.clear();
-    }
-}
-
-fn call_fault(rng: &mut Rng) -> CallFault {
-    match rng.u32(..8) {
-        0 => CallFault::Throttled { retry_after: Some(Duration::from_secs(rng.u64(1..30))) },
-        1 => CallFault::Unreachable,
-        2 => CallFault::LostResponse,
-        3 => CallFault::Malformed,
-        4 => CallFault::Conflict,
-        5 => CallFault::Denied,
-        6 => CallFault::OutOfResources,
-        _ => CallFault::Slow(Duration::from_secs(rng.u64(1..20))),
-    }
-}
-
-fn read_fault(rng: &mut Rng) -> ReadFault {
-    match rng.u32(..5) {
-        0 => ReadFault::Capacity(0),
-        1 => ReadFault::NoInstances,
-        2 => ReadFault::Missing,
-        3 => ReadFault::Stale(Duration::from_secs(rng.u64(1..15))),
-        _ => ReadFault::Broken,
-    }
-}
-
-/// SetDesiredCapacity is never refused for lack of capacity, and an Auto Scaling group does not lower its capacity for it.
-fn launch(rng: &mut Rng, style: GroupStyle) -> LaunchOutcome {
-    let failure = PlannedFailure::out_of_resources("NoCapacity", "none left");
-    let after = Duration::from_secs(1)..=Duration::from_secs(20);
-    match (rng.u32(..4), style) {
-        (0, _) => LaunchOutcome::fails(failure, after),
-        (1, GroupStyle::AutoScaling) => LaunchOutcome::FailsInZone { failure, after },
-        (1, GroupStyle::ScaleSet) => LaunchOutcome::rolls_back(failure, after),
-        (2, GroupStyle::ScaleSet) => LaunchOutcome::Refused(failure),
-        _ => LaunchOutcome::Breaks { failure, after },
-    }
-}
-
-/// A termination that an Auto Scaling group accepts does not fail later.
-fn deletion(rng: &mut Rng, style: GroupStyle) -> DeleteOutcome {
-    let failure = PlannedFailure::other("CannotDelete", "not now");
-    match (rng.bool(), style) {
-        (true, GroupStyle::ScaleSet) => DeleteOutcome::FailsLater(failure),
-        _ => DeleteOutcome::Refused(failure),
-    }
 }

@@ -1,0 +1,112 @@
+//! What a seed draws: the groups of the cloud, and each single fault.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use headcount::clouds::simulated::{
+    Accounting, CallFault, CallKind, DeleteOutcome, Faults, GroupPlan, GroupStyle, LaunchOutcome, Overlap,
+    PlannedFailure, ReadFault,
+};
+
+use crate::simulation::world::World;
+
+pub(super) fn group(rng: &mut Rng, name: &str) -> GroupPlan {
+    // A cloud that takes deleted instances out of its capacity at once, and then restores them because a capacity write
+    // preempted the deletion, allows no safe write: the capacity that was read is too low by them. No group has both.
+    let (plan, overlaps) = match rng.u32(..3) {
+        // The weight is drawn from a copy of the generator: the rest of a seed's schedule does not depend on it.
+        0 => (GroupPlan::aws(name).weighted(rng.clone().fork().u32(1..4)), vec![Overlap::Together]),
+        1 => {
+            let plan = GroupPlan::azure(name).accounting(Accounting::WhenGone);
+            (plan, vec![Overlap::Together, Overlap::Conflict, Overlap::Preempt])
+        }
+        _ => {
+            let plan = GroupPlan::azure(name).accounting(Accounting::OnAccept);
+            (plan, vec![Overlap::Together, Overlap::Conflict])
+        }
+    };
+    let min = rng.u32(..4);
+    let max = min + rng.u32(5..40);
+    plan.sized(min, max, rng.u32(min..=max)).overlap(overlaps[rng.usize(..overlaps.len())])
+}
+
+/// Calls that are no part of a write are refused for good, or fail or hang for a while.
+pub(super) fn side(world: &World, rng: &mut Rng) {
+    let kinds = [CallKind::Follow, CallKind::LaunchActivity, CallKind::LaunchSpec, CallKind::InstanceTypes];
+    let kind = kinds[rng.usize(..kinds.len())];
+    let (is_denied, times, fault) = (rng.u32(..4) == 0, rng.u32(1..8), side_fault(rng));
+    world.cloud.faults(|faults| {
+        if is_denied {
+            faults.denied.insert(kind);
+        } else {
+            faults.denied.remove(&kind);
+            faults.script(Some(kind), None, times, fault);
+        }
+    });
+}
+
+pub(super) fn side_fault(rng: &mut Rng) -> CallFault {
+    match rng.u32(..5) {
+        0 => CallFault::Throttled { retry_after: Some(Duration::from_secs(rng.u64(1..60))) },
+        1 => CallFault::Unreachable,
+        2 => CallFault::Malformed,
+        3 => CallFault::Slow(Duration::from_secs(rng.u64(1..20))),
+        // It hangs.
+        _ => CallFault::Slow(Duration::from_secs(3600)),
+    }
+}
+
+pub(super) fn degrade(faults: &mut Faults, rng: &mut Rng) {
+    faults.rates.latency = Duration::ZERO..=Duration::from_millis(rng.u64(..1500));
+    faults.rates.lost_response = f64::from(rng.u32(..2)) * 0.1;
+    faults.rates.throttled = f64::from(rng.u32(..2)) * 0.1;
+    faults.rates.conflict = f64::from(rng.u32(..2)) * 0.1;
+    if rng.u32(..3) == 0 {
+        faults.clear();
+    }
+}
+
+pub(super) fn call_fault(rng: &mut Rng) -> CallFault {
+    match rng.u32(..8) {
+        0 => CallFault::Throttled { retry_after: Some(Duration::from_secs(rng.u64(1..30))) },
+        1 => CallFault::Unreachable,
+        2 => CallFault::LostResponse,
+        3 => CallFault::Malformed,
+        4 => CallFault::Conflict,
+        5 => CallFault::Denied,
+        6 => CallFault::OutOfResources,
+        _ => CallFault::Slow(Duration::from_secs(rng.u64(1..20))),
+    }
+}
+
+pub(super) fn read_fault(rng: &mut Rng) -> ReadFault {
+    match rng.u32(..5) {
+        0 => ReadFault::Capacity(0),
+        1 => ReadFault::NoInstances,
+        2 => ReadFault::Missing,
+        3 => ReadFault::Stale(Duration::from_secs(rng.u64(1..15))),
+        _ => ReadFault::Broken,
+    }
+}
+
+/// SetDesiredCapacity is never refused for lack of capacity, and an Auto Scaling group does not lower its capacity for it.
+pub(super) fn launch(rng: &mut Rng, style: GroupStyle) -> LaunchOutcome {
+    let failure = PlannedFailure::out_of_resources("NoCapacity", "none left");
+    let after = Duration::from_secs(1)..=Duration::from_secs(20);
+    match (rng.u32(..4), style) {
+        (0, _) => LaunchOutcome::fails(failure, after),
+        (1, GroupStyle::AutoScaling) => LaunchOutcome::FailsInZone { failure, after },
+        (1, GroupStyle::ScaleSet) => LaunchOutcome::rolls_back(failure, after),
+        (2, GroupStyle::ScaleSet) => LaunchOutcome::Refused(failure),
+        _ => LaunchOutcome::Breaks { failure, after },
+    }
+}
+
+/// A termination that an Auto Scaling group accepts does not fail later.
+pub(super) fn deletion(rng: &mut Rng, style: GroupStyle) -> DeleteOutcome {
+    let failure = PlannedFailure::other("CannotDelete", "not now");
+    match (rng.bool(), style) {
+        (true, GroupStyle::ScaleSet) => DeleteOutcome::FailsLater(failure),
+        _ => DeleteOutcome::Refused(failure),
+    }
+}

@@ -1,0 +1,140 @@
+//! The laws that the cloud and a process are checked against, and the exceptions that docs/simulation.md names.
+
+use std::time::Duration;
+
+use headcount::clouds::simulated::{CallFault, CallKind, Faults};
+use tokio::time::{Instant, sleep};
+
+use super::World;
+use crate::simulation::Violation;
+
+/// How long everything may take to settle, in simulated time.
+const SETTLE_LIMIT: Duration = Duration::from_secs(40 * 60);
+/// How long after a crash a write of the crashed process may still cost instances: an Auto Scaling group tolerates a surplus
+/// for some twenty seconds, so a process that crashes before it raises the capacity back may leave the next one too little
+/// time. Headcount cannot prevent that; see `docs/simulation.md`.
+pub(super) const AFTER_CRASH: Duration = Duration::from_secs(45);
+/// How long an Auto Scaling group tolerates a surplus, and how long a call about it may take.
+const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
+/// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may lag, and
+/// the reads themselves.
+pub(super) const UNSETTLED: Duration = Duration::from_secs(75);
+
+impl World {
+    /// Law 11: no capacity is above what was requested. Exact only where no other client changes anything, and the cloud launches
+    /// nothing by itself; docs/simulation.md says how close it comes otherwise.
+    pub(in crate::simulation) fn check_nothing_unrequested(&self) -> Result<(), Violation> {
+        let ledger = self.ledger.borrow();
+        let above = self.cloud.world(|world, _| {
+            let mut groups = world.groups();
+            groups.find_map(|group| {
+                // Such a write sets its capacity again, over what was deleted in the meantime.
+                if self.had_late_write(group.name()) || self.has_had_surplus(group.name()) {
+                    return None;
+                }
+                let requested = ledger.requested.get(group.name()).copied().unwrap_or_default();
+                let most = requested.saturating_sub(group.removed());
+                (group.capacity() > most.max(group.plan().min)).then(|| {
+                    let (name, capacity) = (group.name(), group.capacity());
+                    format!("{name} has a capacity of {capacity}, and only {most} were requested")
+                })
+            })
+        });
+        above.map_or(Ok(()), |above| Err(Violation::of("law 11", above)))
+    }
+
+    /// Whether a write to a group got no response. A termination that begins late is undone by a scale-up that was computed before.
+    fn had_late_write(&self, group: &str) -> bool {
+        self.cloud.faults(|faults| {
+            faults.calls().any(|call| {
+                let is_write = matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
+                let is_lost = call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict));
+                is_write && is_lost && call.group.as_deref() == Some(group)
+            })
+        })
+    }
+
+    /// Checks the laws that can be checked at any time.
+    pub(in crate::simulation) fn check(&self) -> Result<(), Violation> {
+        self.check_kills()
+    }
+
+    /// Law 1: no capacity write of Headcount's deleted an instance that nobody named.
+    fn check_kills(&self) -> Result<(), Violation> {
+        let after_crash =
+            |at: Duration| self.crashes.borrow().iter().any(|crash| *crash <= at && at <= *crash + AFTER_CRASH);
+        let mut killed = self.cloud.killed_unnamed();
+        killed.retain(|killed| {
+            let excused = after_crash(killed.at)
+                || self.was_blocked(&killed.group, killed.at)
+                || self.was_named_by_both(&killed.group, killed.at)
+                || self.was_set_by_both(&killed.group, killed.at);
+            !(killed.id.as_str().starts_with("aws:") && excused)
+        });
+        match killed.first() {
+            None => Ok(()),
+            Some(killed) => Err(Violation::of("law 1", format!("{killed:?} was deleted, and nobody had named it"))),
+        }
+    }
+
+    /// Whether the cloud failed a call that would have shown the surplus or raised the capacity back in time.
+    fn was_blocked(&self, group: &str, at: Duration) -> bool {
+        let kinds = [CallKind::Observe, CallKind::SetCapacity];
+        self.cloud.faults(|faults| {
+            let mut calls =
+                faults.calls().filter(|call| call.group.as_deref() == Some(group) && kinds.contains(&call.kind));
+            calls.any(|call| call.call_fault.is_some() && call.at <= at && at <= call.at + SURPLUS_TOLERATED)
+        })
+    }
+
+    /// Law 2: before each write to a group there is a read of it, later than the write before.
+    pub(in crate::simulation) fn check_reads_before_writes(&self) -> Result<(), Violation> {
+        self.seen.iter().try_for_each(|seen| seen.check_reads_before_writes())
+    }
+
+    /// After everything has settled, target, instances and cloud agree exactly.
+    pub(in crate::simulation) async fn check_agreement(&self) -> Result<(), Violation> {
+        self.cloud.faults(Faults::clear);
+        let until = Instant::now() + SETTLE_LIMIT;
+        while let Some(disagreement) = self.disagreement() {
+            if Instant::now() >= until {
+                return Err(Violation::of("law 3", format!("not settled: {disagreement}")));
+            }
+            sleep(Duration::from_secs(10)).await;
+        }
+        Ok(())
+    }
+
+    /// A group whose published status differs from the cloud.
+    pub(in crate::simulation) fn disagreement(&self) -> Option<String> {
+        let snapshot = self.fleet.snapshot();
+        self.cloud.world(|world, _| {
+            world.groups().find_map(|group| {
+                let Some((_, view)) = snapshot.group(group.name()) else {
+                    return Some(format!("{} is not served", group.name()));
+                };
+                let (target, capacity, live) = (view.status.target, group.capacity(), group.live());
+                let listed: Vec<&str> = view.status.instances.iter().map(|reported| reported.id.as_str()).collect();
+                let unlisted = group.members().filter(|member| !listed.contains(&member.provider_id.as_str())).count();
+                // A shortfall that the minimum prevents lowering is not in the target until instances arrive.
+                let agrees = target == live && unlisted == 0 && (capacity == live || capacity <= group.plan().min);
+                (!agrees).then(|| format!("{}: target {target}, capacity {capacity}, live {live}", group.name()))
+            })
+        })
+    }
+
+    /// Whether all that the capacity has room for may just have been deleted: a deletion got no response (what it named counts
+    /// as being deleted, law 7), or the cloud has a surplus of its own, and only the next read shows what a deletion took.
+    pub(in crate::simulation) fn has_unsettled_deletion(&self, group: &str) -> bool {
+        let (has_surplus, since) = (self.has_had_surplus(group), self.cloud.elapsed().saturating_sub(UNSETTLED));
+        self.cloud.faults(|faults| {
+            faults.calls().any(|call| {
+                let is_lost = call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict));
+                call.kind == CallKind::DeleteInstances
+                    && call.group.as_deref() == Some(group)
+                    && (is_lost || has_surplus)
+                    && call.at >= since
+            })
+        })
+    }
+}
