@@ -1,4 +1,4 @@
-//! The heart: which groups there are, how big they are, and every decision about changing that.
+//! The core: which groups there are, how big they are, and every decision about changing that.
 //!
 //! ```text
 //!   source ──listing──▶ keeper (one per group) ──status──▶ snapshot ◀── every read
@@ -38,6 +38,7 @@ mod request;
 mod request_id;
 mod snapshot;
 mod source;
+mod start;
 mod state;
 mod status;
 mod store;
@@ -48,7 +49,6 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -70,37 +70,22 @@ pub use request::Mutation;
 pub use request_id::RequestId;
 pub use snapshot::{GroupKey, GroupView, Newcomers, Snapshot, TemplateState};
 pub use source::Health;
+pub use start::Settings;
 pub use status::{GroupStatus, ReportedInstance};
 pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
-use crate::cloud::{Budget, ReadOnlyCloud, SharedCloud};
+use crate::cloud::{Budget, ReadOnlyCloud};
 use crate::instance_types::{Catalog, Table};
 use crate::kubernetes::KubernetesApi;
 use crate::tasks::Tasks;
 use crate::template::NodeTemplate;
-use cadence::Pulse;
 use contact::Contact;
 use foreign::{Judge, LiveCluster};
 use journal::RequestRecord;
-use keeper::KeeperContext;
 use mailbox::{Mailbox, Undelivered};
 use request::Request;
 use source::Source;
 use store::Store;
-
-/// What a fleet is made of.
-pub struct Settings<C = SharedCloud> {
-    /// The sources, by name.
-    pub sources: Vec<(Arc<str>, C)>,
-    /// How often each is listed.
-    pub cadence: Cadence,
-    /// Instance types.
-    pub catalog: Arc<Catalog>,
-    /// The configuration's say on groups.
-    pub policies: Arc<Policies>,
-    /// Whether everything that needs a write is refused.
-    pub read_only: bool,
-}
 
 /// All sources and their groups.
 pub struct Fleet {
@@ -120,72 +105,6 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Starts watching all sources.
-    pub fn start(settings: Settings) -> Self {
-        Self::watch(settings, |cloud| (Arc::clone(cloud) as ReadOnlyCloud, Some(Arc::clone(cloud))))
-    }
-
-    /// Starts watching all sources without a way to write to them: for commands that only read.
-    pub fn start_reading(settings: Settings<ReadOnlyCloud>) -> Self {
-        Self::watch(settings, |cloud| (Arc::clone(cloud), None))
-    }
-
-    fn watch<C>(settings: Settings<C>, access: impl Fn(&C) -> (ReadOnlyCloud, Option<SharedCloud>)) -> Self {
-        let store = Arc::new(Store::default());
-        let operation_ids = Arc::new(AtomicU64::new(1));
-        let journal = Arc::new(Journal::default());
-        let policies = Arc::new(LivePolicies::new(settings.policies));
-        let tasks = Tasks::default();
-        let contact = Arc::new(Contact::new());
-        let cluster = Arc::new(LiveCluster::default());
-        let sources: Vec<Source> = settings
-            .sources
-            .iter()
-            .map(|(name, cloud)| {
-                let (cloud, writer) = access(cloud);
-                let builder = TemplateBuilder {
-                    source: Arc::clone(name),
-                    cloud: Arc::clone(&cloud),
-                    catalog: Arc::clone(&settings.catalog),
-                    policies: Arc::clone(&policies),
-                    is_lookup_failing: Arc::default(),
-                };
-                let read_only = settings.read_only || writer.is_none();
-                let context = KeeperContext {
-                    cloud,
-                    writer,
-                    store: Arc::clone(&store),
-                    policies: Arc::clone(&policies),
-                    tasks: tasks.clone(),
-                    operation_ids: Arc::clone(&operation_ids),
-                    journal: Arc::clone(&journal),
-                    templates: builder.start(&tasks),
-                    pulse: Arc::new(Pulse::new()),
-                    catalog: Arc::clone(&settings.catalog),
-                    cluster: Arc::clone(&cluster),
-                    read_only,
-                };
-                Source::start(Arc::clone(name), context, settings.cadence, Arc::clone(&contact))
-            })
-            .collect();
-        let ready = health::watch_readiness(sources.iter().map(|source| source.watched.clone()).collect(), &tasks);
-        Self {
-            store,
-            sources,
-            clouds: settings.sources.iter().map(|(name, cloud)| (Arc::clone(name), access(cloud).0)).collect(),
-            catalog: settings.catalog,
-            policies,
-            tasks,
-            started: Instant::now(),
-            cadence: settings.cadence,
-            read_only: settings.read_only,
-            ready,
-            journal,
-            contact,
-            cluster,
-        }
-    }
-
     /// The snapshot that reads are served from.
     pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
         self.store.load()
@@ -264,8 +183,8 @@ impl Fleet {
     }
 
     /// Watches the cluster's nodes until the value returned is dropped: to learn what instance types hold, to see which node groups
-    /// belong to another cluster, and to see which nodes CA has marked for deletion. Whatever goes wrong with that costs a warning and nothing else. A fleet that is read-only does not write
-    /// the ConfigMap either.
+    /// belong to another cluster, and to see which nodes CA has marked for deletion. Whatever goes wrong with that costs a warning
+    /// and nothing else. A fleet that is read-only does not write the ConfigMap either.
     pub fn learn(&self, api: Arc<dyn KubernetesApi>, uses: NodeUse, every: Duration) -> Learner {
         let judge = Judge::new(self.clouds.clone(), Arc::clone(&self.cluster));
         let learned = LearnedState { catalog: Arc::clone(&self.catalog), is_saved: !self.read_only, judge };

@@ -5,21 +5,16 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures_util::future::join_all;
 use headcount::cloud::{CloudError, InstanceState, ProviderId};
-use headcount::clouds::simulated::{Call, CallKind, Overlap};
+use headcount::clouds::simulated::Call;
 use headcount::fleet::{Deadline, FleetError, Mutation, NamedNode, NodeKind, Refusal};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Violation;
+use super::shown::{are_polls_failing, deletions, failed, is_preempted, kept, listed, lives, was_handed_over};
 use super::world::World;
 
 /// How late a response may be.
 const LATE: Duration = Duration::from_millis(20);
-
-/// For how long the failure of an operation may not show after a poll of it failed.
-const POLLS_MISSED: Duration = Duration::from_secs(60);
-
-/// For how long a process may be silent that need not list its groups again when it is called.
-const NOT_LISTED_AGAIN: Duration = Duration::from_secs(40);
 
 /// The caller.
 pub(super) struct Autoscaler {
@@ -242,74 +237,4 @@ fn check_trouble_is_own(world: &World, group: &str, began: Duration, error: &Fle
         return Ok(());
     }
     Err(Violation::of("law 8", format!("{group}: {error}, and no call for it met anything")))
-}
-
-/// Whether another process deleted instances of this group within the time in which a new leader may not list it again.
-fn was_handed_over(world: &World, group: &str) -> bool {
-    let since = world.cloud.elapsed().saturating_sub(NOT_LISTED_AGAIN);
-    world.cloud.faults(|faults| {
-        let is_deletion = |call: &&Call| {
-            call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group) && call.at >= since
-        };
-        faults.calls().filter(is_deletion).any(|call| !world.has_sent(call))
-    })
-}
-
-/// The capacity of a group in the cloud itself, without the instances being deleted.
-fn kept(world: &World, group: &str) -> u32 {
-    world.cloud.world(|world, _| {
-        world.group(group).map_or(0, |group| {
-            let going = group.members().filter(|member| member.counts() && !member.phase.lives()).count();
-            group.capacity().saturating_sub(u32::try_from(going).unwrap_or(u32::MAX))
-        })
-    })
-}
-
-/// Whether an instance is live in the cloud itself.
-fn lives(world: &World, group: &str, id: &ProviderId) -> bool {
-    world.cloud.world(|world, _| {
-        let mut members = world.group(group).into_iter().flat_map(|group| group.members());
-        members.any(|member| member.provider_id == *id && member.phase.lives())
-    })
-}
-
-/// Whether one write preempts another in this group: an instance being deleted is then live again, and is deleted again.
-fn is_preempted(world: &World, group: &str) -> bool {
-    world.cloud.world(|world, _| world.group(group).is_some_and(|group| group.plan().overlap == Overlap::Preempt))
-}
-
-/// How many calls asked the cloud to delete any of these. A deletion of others, whose caller's deadline has passed, may
-/// still be in progress.
-fn deletions(world: &World, group: &str, ids: &[ProviderId]) -> usize {
-    let last_parts: Vec<&str> = ids.iter().filter_map(|id| id.as_str().rsplit('/').next()).collect();
-    let of_group = |call: &&Call| call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group);
-    let names_one = |call: &&Call| call.detail.split(' ').any(|named| last_parts.contains(&named));
-    world.cloud.faults(|faults| faults.calls().filter(of_group).filter(names_one).count())
-}
-
-/// The group's minimum, and its listed instances in this state without a failure.
-fn listed(world: &World, group: &str, state: InstanceState) -> Option<(u32, Vec<ProviderId>)> {
-    let snapshot = world.fleet.snapshot();
-    let (_, view) = snapshot.group(group)?;
-    let in_state =
-        view.status.instances.iter().filter(|reported| reported.state == state && reported.failure.is_none());
-    Some((view.min, in_state.map(|reported| reported.id.clone()).collect()))
-}
-
-/// Whether a poll has failed lately.
-fn are_polls_failing(world: &World) -> bool {
-    let since = world.cloud.elapsed().saturating_sub(POLLS_MISSED);
-    world.cloud.faults(|faults| {
-        faults.calls().any(|call| call.kind == CallKind::Follow && call.call_fault.is_some() && call.at >= since)
-    })
-}
-
-/// The instances that failed to be created.
-fn failed(world: &World, group: &str) -> Option<Vec<NamedNode>> {
-    let snapshot = world.fleet.snapshot();
-    let (_, view) = snapshot.group(group)?;
-    let failed = view.status.instances.iter().filter(|reported| reported.failure.is_some());
-    let nodes: Vec<_> =
-        failed.map(|reported| NamedNode { id: reported.id.clone(), kind: NodeKind::CreateError }).collect();
-    (!nodes.is_empty()).then_some(nodes)
 }

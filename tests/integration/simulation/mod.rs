@@ -11,6 +11,7 @@ mod connection;
 mod faults;
 mod oracle;
 mod schedule;
+mod shown;
 mod two_fleets;
 mod witness;
 mod world;

@@ -1,0 +1,103 @@
+//! Starts a fleet: one watcher for each source, and what they share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tokio::time::Instant;
+
+use super::Fleet;
+use super::cadence::{Cadence, Pulse};
+use super::contact::Contact;
+use super::foreign::LiveCluster;
+use super::health;
+use super::journal::Journal;
+use super::keeper::KeeperContext;
+use super::policy::{LivePolicies, Policies};
+use super::source::Source;
+use super::store::Store;
+use super::template_builder::TemplateBuilder;
+use crate::cloud::{ReadOnlyCloud, SharedCloud};
+use crate::instance_types::Catalog;
+use crate::tasks::Tasks;
+
+/// What a fleet is made of.
+pub struct Settings<C = SharedCloud> {
+    /// The sources, by name.
+    pub sources: Vec<(Arc<str>, C)>,
+    /// How often each is listed.
+    pub cadence: Cadence,
+    /// Instance types.
+    pub catalog: Arc<Catalog>,
+    /// The configuration's say on groups.
+    pub policies: Arc<Policies>,
+    /// Whether everything that needs a write is refused.
+    pub read_only: bool,
+}
+
+impl Fleet {
+    /// Starts watching all sources.
+    pub fn start(settings: Settings) -> Self {
+        Self::watch(settings, |cloud| (Arc::clone(cloud) as ReadOnlyCloud, Some(Arc::clone(cloud))))
+    }
+
+    /// Starts watching all sources without a way to write to them: for commands that only read.
+    pub fn start_reading(settings: Settings<ReadOnlyCloud>) -> Self {
+        Self::watch(settings, |cloud| (Arc::clone(cloud), None))
+    }
+
+    fn watch<C>(settings: Settings<C>, access: impl Fn(&C) -> (ReadOnlyCloud, Option<SharedCloud>)) -> Self {
+        let store = Arc::new(Store::default());
+        let operation_ids = Arc::new(AtomicU64::new(1));
+        let journal = Arc::new(Journal::default());
+        let policies = Arc::new(LivePolicies::new(settings.policies));
+        let tasks = Tasks::default();
+        let contact = Arc::new(Contact::new());
+        let cluster = Arc::new(LiveCluster::default());
+        let sources: Vec<Source> = settings
+            .sources
+            .iter()
+            .map(|(name, cloud)| {
+                let (cloud, writer) = access(cloud);
+                let builder = TemplateBuilder {
+                    source: Arc::clone(name),
+                    cloud: Arc::clone(&cloud),
+                    catalog: Arc::clone(&settings.catalog),
+                    policies: Arc::clone(&policies),
+                    is_lookup_failing: Arc::default(),
+                };
+                let read_only = settings.read_only || writer.is_none();
+                let context = KeeperContext {
+                    cloud,
+                    writer,
+                    store: Arc::clone(&store),
+                    policies: Arc::clone(&policies),
+                    tasks: tasks.clone(),
+                    operation_ids: Arc::clone(&operation_ids),
+                    journal: Arc::clone(&journal),
+                    templates: builder.start(&tasks),
+                    pulse: Arc::new(Pulse::new()),
+                    catalog: Arc::clone(&settings.catalog),
+                    cluster: Arc::clone(&cluster),
+                    read_only,
+                };
+                Source::start(Arc::clone(name), context, settings.cadence, Arc::clone(&contact))
+            })
+            .collect();
+        let ready = health::watch_readiness(sources.iter().map(|source| source.watched.clone()).collect(), &tasks);
+        Self {
+            store,
+            sources,
+            clouds: settings.sources.iter().map(|(name, cloud)| (Arc::clone(name), access(cloud).0)).collect(),
+            catalog: settings.catalog,
+            policies,
+            tasks,
+            started: Instant::now(),
+            cadence: settings.cadence,
+            read_only: settings.read_only,
+            ready,
+            journal,
+            contact,
+            cluster,
+        }
+    }
+}
