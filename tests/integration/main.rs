@@ -42,3 +42,4 @@ mod soak;
 mod supervision;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod templates;
+mod wire;

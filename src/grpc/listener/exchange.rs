@@ -68,8 +68,13 @@ async fn held(port: &Port, client: &Arc<ClientState>, response: Response<Body>) 
         return Status::resource_exhausted(message).into_http();
     };
     let bytes = Bytes::from_owner(Held { bytes, _unread: unread });
-    let body = Full::new(bytes).with_trailers(async { trailers.map(Ok) });
-    Response::from_parts(head, Body::new(body))
+    // An error has no message: its status is in the head, which must then be the end of the stream. An empty message after it is
+    // no gRPC, and clients report that in place of the error.
+    let body = match trailers {
+        Some(trailers) => Body::new(Full::new(bytes).with_trailers(async { Some(Ok(trailers)) })),
+        None => Body::new(Full::new(bytes)),
+    };
+    Response::from_parts(head, body)
 }
 
 /// Makes room for a response. If necessary, closes the connection of the client with the most unread bytes.
