@@ -130,9 +130,8 @@ impl Launches {
 
     // An image only makes the template more precise, so a template is built even if its image cannot be read.
     async fn image(&self, id: &str) -> Option<Arc<ImageDetails>> {
-        // `resolve:ssm:…` is an alias that only a launch resolves.
         if !id.starts_with("ami-") {
-            return None;
+            return ImageDetails::from_alias(id).map(Arc::new);
         }
         let key = id.to_owned();
         if let Some(facts) = self.images.get(&key) {

@@ -50,6 +50,24 @@ impl From<&Image> for ImageDetails {
     }
 }
 
+impl ImageDetails {
+    /// What the alias of a public parameter says about its image, which only a launch resolves:
+    /// `resolve:ssm:/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id`. `None` where it does not
+    /// name the architecture.
+    pub(super) fn from_alias(alias: &str) -> Option<Self> {
+        let path = alias.strip_prefix("resolve:ssm:/aws/service/")?.to_ascii_lowercase();
+        let windows = path.contains("windows");
+        let architecture = match path.contains("arm64") {
+            true => ArchitectureType::Arm64,
+            false if windows || path.contains("x86_64") => ArchitectureType::X8664,
+            false => return None,
+        };
+        let (bottlerocket, eks) = (is_bottlerocket(&path), is_of_eks(&path));
+        let virtualization = VirtualizationType::Hvm;
+        Some(Self { architecture, virtualization, windows, bottlerocket, eks, root: None, volumes: Vec::new() })
+    }
+}
+
 /// Whether an image's name, alias or type is Bottlerocket's.
 pub(super) fn is_bottlerocket(name: &str) -> bool {
     name.to_ascii_lowercase().contains("bottlerocket")
@@ -103,6 +121,23 @@ mod tests {
 
     fn volumes(sizes: &[(&str, u64)]) -> Vec<Volume> {
         sizes.iter().map(|(device, gib)| Volume { device: (*device).to_owned(), gib: Some(*gib) }).collect()
+    }
+
+    #[test]
+    fn an_alias_names_the_system_and_the_architecture_of_its_image() {
+        let read = |path: &str| ImageDetails::from_alias(&format!("resolve:ssm:/aws/service/{path}"));
+        let windows =
+            read("ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.33/image_id").expect("an image");
+        assert!(windows.windows && windows.eks && windows.architecture == ArchitectureType::X8664);
+        let arm =
+            read("eks/optimized-ami/1.33/amazon-linux-2023/arm64/standard/recommended/image_id").expect("an image");
+        assert!(!arm.windows && arm.eks && arm.architecture == ArchitectureType::Arm64);
+        let disks = volumes(&[("/dev/xvda", 20), ("/dev/xvdb", 500)]);
+        assert_eq!(ephemeral_bytes(&disks, Some(&arm), false), Some(20 << 30), "not Bottlerocket");
+        let bottlerocket = read("bottlerocket/aws-k8s-1.33/x86_64/latest/image_id").expect("an image");
+        assert_eq!(ephemeral_bytes(&disks, Some(&bottlerocket), false), Some(500 << 30));
+        assert!(read("eks/optimized-ami/1.30/amazon-linux-2/recommended/image_id").is_none(), "no architecture");
+        assert!(ImageDetails::from_alias("resolve:ssm:/ours/image/x86_64").is_none(), "it may be anything");
     }
 
     fn image(root: &str, bottlerocket: bool, sizes: &[(&str, u64)]) -> ImageDetails {

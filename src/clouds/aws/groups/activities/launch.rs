@@ -11,19 +11,27 @@ use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 
 pub(super) const LAUNCHING: &str = "Launching a new EC2 instance";
 const TERMINATING: &str = "Terminating EC2 instance";
+/// What follows where the instance goes into the group's warm pool, which the capacity does not count.
+const INTO_WARM_POOL: &str = " into warm pool";
+/// What follows where the instance comes from there: "Launching a new EC2 instance from warm pool: i-0ea", "Terminating EC2 instance
+/// from warm pool: i-0ea".
+const FROM_WARM_POOL: &str = " from warm pool";
 
 /// Texts that appear only in the causes of launches and terminations that AWS decided on by itself: "At … an instance was launched in
 /// response to an instance refresh", "… to aid in balancing the group's zones", "… instances were launched to balance instances in
 /// zones us-east-1a with other zones resulting in more than desired number of instances in the group", "… in response to an unhealthy
-/// instance needing to be replaced", "… was taken out of service in response to an EC2 health check". If a client requested the
-/// launch, the cause is "… a difference between desired and actual capacity, increasing the capacity from 10 to 15".
-const OWN: [&str; 6] = [
+/// instance needing to be replaced", "… was taken out of service in response to an EC2 health check", "… in response to a user
+/// health-check", "… in response to an EC2 instance status checks failure". If a client requested the launch, the cause is "… a difference
+/// between desired and actual capacity, increasing the capacity from 10 to 15".
+const OWN: [&str; 8] = [
     "instance refresh",
     "rebalance recommendation",
     "to aid in balancing",
     "more than desired number of instances",
     "unhealthy instance",
     "health check",
+    "health-check",
+    "status check",
 ];
 
 /// The zone of a launch: `{"Subnet ID":"subnet-1","Availability Zone":"us-east-1a"}`.
@@ -45,8 +53,15 @@ pub(super) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
+/// Whether it is a launch that the capacity counts.
 pub(super) fn is_launch(activity: &Activity) -> bool {
-    activity.description().is_some_and(|description| description.starts_with(LAUNCHING))
+    launched(activity).is_some()
+}
+
+/// The text after that of a launch: nothing, a reason, or the instance.
+fn launched(activity: &Activity) -> Option<&str> {
+    let rest = activity.description()?.strip_prefix(LAUNCHING)?;
+    if rest.starts_with(INTO_WARM_POOL) { None } else { Some(rest.strip_prefix(FROM_WARM_POOL).unwrap_or(rest)) }
 }
 
 pub(super) fn is_finished(status: &ScalingActivityStatusCode) -> bool {
@@ -55,17 +70,19 @@ pub(super) fn is_finished(status: &ScalingActivityStatusCode) -> bool {
 }
 
 pub(super) fn names_instance(launch: &Activity) -> bool {
-    launch.description().and_then(|text| text.strip_prefix(LAUNCHING)).is_some_and(|rest| rest.starts_with(": i-"))
+    instance(launch).is_some()
 }
 
 /// The ID of the launched instance, if the activity names it.
 pub(super) fn instance(launch: &Activity) -> Option<String> {
-    let rest = launch.description()?.strip_prefix(LAUNCHING)?.strip_prefix(": ")?;
+    let rest = launched(launch)?.strip_prefix(": ")?;
     rest.split([' ', '.']).next().filter(|id| id.starts_with("i-")).map(str::to_owned)
 }
 
+/// Whether it is a termination of an instance that the capacity counts.
 pub(super) fn is_termination(activity: &Activity) -> bool {
-    activity.description().is_some_and(|description| description.starts_with(TERMINATING))
+    let rest = activity.description().and_then(|description| description.strip_prefix(TERMINATING));
+    rest.is_some_and(|rest| !rest.starts_with(FROM_WARM_POOL))
 }
 
 /// Whether AWS decided on this launch or termination by itself. An unknown cause counts as a client's request, because an

@@ -99,6 +99,23 @@ fn a_failure_in_one_of_several_zones_is_final_after_10_s_without_another_launch(
 }
 
 #[test]
+fn launches_from_a_warm_pool_count_and_those_into_it_do_not() {
+    let from = activity("InProgress", "Launching a new EC2 instance from warm pool: i-0ea", "", 5);
+    let into = activity("InProgress", "Launching a new EC2 instance into warm pool: i-018", "", 5);
+    let failed = activity("Failed", "Launching a new EC2 instance", "no capacity", 6);
+    let seen = shown(&[from, into.clone(), failed.clone()], &[], 60);
+    assert_eq!((seen.under_way, seen.failures.len()), (0, 1), "the instance from the pool is listed with the group");
+    let refill = activity("Failed", "Launching a new EC2 instance into warm pool.  Status Reason: no capacity", "", 5);
+    assert!(shown(&[refill], &[], 60).failures.is_empty(), "the pool lacks an instance, and the group does not");
+    const ZONES: [&str; 2] = ["us-east-1a", "us-east-1b"];
+    assert_eq!(
+        shown(&[into, in_zone("us-east-1a", failed, 7)], &ZONES, 60).failures.len(),
+        1,
+        "a refill delays nothing"
+    );
+}
+
+#[test]
 fn pages_are_read_until_the_shortfall_is_explained_or_its_start_is_passed() {
     let launching = "Launching a new EC2 instance";
     let shortfall = Shortfall { missing: 2, since: at(100) };
@@ -186,4 +203,14 @@ fn launches_of_awss_own_are_distinguished_from_requested_ones() {
                     difference between desired and actual capacity, shrinking the capacity from 3 to 2.";
     activities.push(caused("Terminating EC2 instance: i-older", balanced, 7));
     assert!(shown(&activities, &[], 60).own.is_empty(), "and so did the other one");
+    for (number, cause) in ["a user health-check.", "an EC2 instance status checks failure."].into_iter().enumerate() {
+        let launched = format!("Launching a new EC2 instance: i-replacement{number}");
+        let cause = format!("At … an instance was taken out of service in response to {cause}");
+        let unhealthy = "At … an instance was started in response to an unhealthy instance needing to be replaced.";
+        let replacement = [caused(&launched, unhealthy, 8), caused("Terminating EC2 instance: i-ill", &cause, 7)];
+        assert!(shown(&replacement, &[], 60).own.is_empty(), "{cause}");
+    }
+    let drained = caused("Terminating EC2 instance from warm pool: i-warm", replaced, 8);
+    let launched = caused("Launching a new EC2 instance from warm pool: i-refresh", refresh, 8);
+    assert_eq!(shown(&[launched, drained], &[], 60).own, ["i-refresh"], "the pool's instances are not the group's");
 }
