@@ -7,19 +7,25 @@ use std::time::SystemTime;
 use super::Azure;
 use super::instances::{UNEXPLAINED, UNEXPLAINED_MESSAGE};
 use crate::cloud::{
-    CloudError, DeniedCall, Failure, FailureClass, GroupName, LaunchActivity, OperationHandle, Progress, Shortfall,
+    CloudError, DeniedCall, Failure, FailureClass, Fault, GroupName, LaunchActivity, OperationHandle, Progress,
+    Shortfall,
 };
 
 impl Azure {
-    /// Polls an operation, and notes whether that is permitted.
+    /// Polls an operation, and notes whether that is permitted. A token that is refused or cannot be had says nothing about that: its
+    /// operation is polled again.
     pub(super) async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
-        let polled = self.api.poll(handle).await;
-        match &polled {
-            Err(CloudError::Denied(_)) => self.are_polls_denied.store(true, Ordering::Relaxed),
-            Ok(_) => self.are_polls_denied.store(false, Ordering::Relaxed),
-            Err(_) => {}
+        match self.api.poll(handle).await {
+            Err(CloudError::Denied(fault)) if !lacks_permission(&fault) => Err(CloudError::Unreachable(fault)),
+            polled => {
+                match &polled {
+                    Err(CloudError::Denied(_)) => self.are_polls_denied.store(true, Ordering::Relaxed),
+                    Ok(_) => self.are_polls_denied.store(false, Ordering::Relaxed),
+                    Err(_) => {}
+                }
+                polled
+            }
         }
-        polled
     }
 
     /// A scale set that lacks VMs and whose last operation failed has failed to launch them.
@@ -58,4 +64,10 @@ impl Azure {
         }
         denied
     }
+}
+
+/// Whether a call was denied for lack of a permission, and not for its token.
+fn lacks_permission(fault: &Fault) -> bool {
+    const CODES: [&str; 2] = ["AuthorizationFailed", "LinkedAuthorizationFailed"];
+    fault.code.as_deref().is_some_and(|code| CODES.contains(&code)) || fault.message.starts_with("HTTP 403")
 }

@@ -18,6 +18,9 @@ use crate::clouds::bounds::Bounds;
 const READS_AT_ONCE: usize = 8;
 /// The time limit of a list with instance view. A read may take 20 s; the list without it has the rest of them.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(12);
+/// The same for a write, which has 4 s for both lists, or 2 s if it is a reduction. It needs to know which VMs exist, and not how each
+/// one is.
+const VIEW_TIMEOUT_FOR_WRITE: Duration = Duration::from_millis(1_200);
 /// Attempts to read a scale set that is recreated meanwhile.
 const READS_MAX: usize = 2;
 
@@ -156,14 +159,20 @@ impl Azure {
             Some(pace) => pace.turn().await,
             None => None,
         };
+        let view_timeout = match purpose {
+            ReadPurpose::Refresh => VIEW_TIMEOUT,
+            ReadPurpose::Write => VIEW_TIMEOUT_FOR_WRITE,
+        };
         let with_view = self.machines_by(set, MachineQuery { with_view: true, purpose });
-        let error = match tokio::time::timeout(VIEW_TIMEOUT, with_view).await {
+        let error = match tokio::time::timeout(view_timeout, with_view).await {
             Ok(Err(error @ CloudError::Unreachable(_))) => error,
             Ok(listed) => return listed,
             Err(_elapsed) => CloudError::unreachable(GET_SCALE_SET, &set.name, "the instance views took too long"),
         };
-        let warning = "the instance views of its VMs cannot be read; the VMs keep their last known states";
-        self.warnings.log_new(&set.name.as_str().into(), vec![warning.to_owned()]);
+        if purpose == ReadPurpose::Refresh {
+            let warning = "the instance views of its VMs cannot be read; the VMs keep their last known states";
+            self.warnings.log_new(&set.name.as_str().into(), vec![warning.to_owned()]);
+        }
         tracing::debug!(scale_set = set.name, %error, "VMs cannot be listed with their instance views; listing them without");
         self.machines_by(set, MachineQuery { with_view: false, purpose }).await
     }

@@ -9,9 +9,7 @@ use super::arm::{ReadPurpose, ScaleSet};
 use super::ids::{self, MachineName, provider_id};
 use super::scale_set_cache::CachedMachines;
 use super::{Azure, sizes};
-use crate::cloud::{
-    Acceptance, CloudError, Deletion, Fault, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
-};
+use crate::cloud::{Acceptance, CloudError, Deletion, Fault, GroupName, GroupReading, OperationHandle, ProviderId};
 
 /// A VM to delete: the ID that the caller uses, and the name that Azure uses.
 #[derive(Clone, Debug)]
@@ -82,8 +80,8 @@ impl Azure {
         self.cache.machines(group).ok_or_else(gone)
     }
 
-    // A VM that is being deleted is not deleted again: each deletion is charged to a small budget. A VM that the scale set does
-    // not list is not named at all. VMs that are protected from scale-in are deleted as well: the protection is from deletions
+    // A VM that the scale set does not list is not named. One that it lists as being deleted is: the caller names such VMs only where
+    // this deletion would otherwise cancel theirs. VMs that are protected from scale-in are deleted as well: the protection is from deletions
     // that the scale set chooses itself.
     fn targets(
         &self,
@@ -101,9 +99,6 @@ impl Azure {
             }
             match machines.get(id) {
                 None => deletion.already_gone.push(id.clone()),
-                Some(known) if known.instance.state == InstanceState::Deleting => {
-                    deletion.already_gone.push(id.clone());
-                }
                 Some(known) if targets.iter().any(|target| target.name == known.delete_by) => {}
                 Some(known) => targets.push(MachineToDelete { id: id.clone(), name: known.delete_by.clone() }),
             }

@@ -48,14 +48,24 @@ async fn a_batch_is_one_call_in_both_kinds_of_sets_with_force_or_without() {
 }
 
 #[tokio::test]
-async fn deleting_machines_that_are_gone_or_being_deleted_makes_no_call() {
+async fn deleting_machines_that_are_gone_makes_no_call() {
+    let fake = FakeApi::with(vec![set("pool", 3)]);
+    let azure = fake.azure(named(&["pool"]));
+    let deletion = delete(&azure, "pool", &[id("pool", 77), vm("never")]).await.expect("a response");
+    assert_eq!((deletion.already_gone.len(), deletion.accepted.len(), deletion.handle), (2, 0, None));
+    assert!(fake.calls("delete").is_empty());
+}
+
+/// The fleet never names a machine that is being deleted, except where this deletion cancels the one under way.
+#[tokio::test]
+async fn a_machine_that_is_being_deleted_is_named_again_with_others() {
     let fake = FakeApi::with(vec![set("pool", 3)]);
     let azure = fake.azure(named(&["pool"]));
     delete(&azure, "pool", &[id("pool", 1)]).await.expect("accepted");
-    let again = [id("pool", 1), id("pool", 77), vm("never")];
-    let deletion = delete(&azure, "pool", &again).await.expect("a response");
-    assert_eq!((deletion.already_gone.len(), deletion.accepted.len(), deletion.handle), (3, 0, None));
-    assert_eq!(fake.calls("delete").len(), 1);
+    let both = [id("pool", 0), id("pool", 1)];
+    let deletion = delete(&azure, "pool", &both).await.expect("accepted");
+    assert_eq!(deletion.accepted, both);
+    assert_eq!(fake.calls("delete"), ["pool: 1 force=false", "pool: 0,1 force=false"]);
 }
 
 #[tokio::test]
@@ -183,8 +193,6 @@ async fn after_a_restart_machines_being_deleted_are_listed_as_such() {
     let azure = fake.azure(named(&["pool"]));
     let states = states(&azure, "pool").await;
     assert_eq!(states, [InstanceState::Running, InstanceState::Running, InstanceState::Deleting]);
-    let deletion = delete(&azure, "pool", &[id("pool", 2)]).await.expect("a response");
-    assert_eq!((deletion.already_gone.len(), fake.calls("delete").len()), (1, 1));
 }
 
 #[tokio::test]

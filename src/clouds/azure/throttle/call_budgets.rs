@@ -130,6 +130,7 @@ impl CallBudgets {
                 self.charged.entry(bucket).or_default().insert(policy.clone());
                 vec![Scope::Bucket(bucket), Scope::Policy(policy)]
             }
+            None if pause.is_of_target => vec![Scope::Set(bucket, target.to_owned())],
             None if pause.whole_subscription => vec![Scope::AllCalls { write: bucket.is_write() }],
             None => vec![Scope::Bucket(bucket)],
         };

@@ -90,6 +90,8 @@ pub(in crate::clouds::azure) struct Pause {
     pub(in crate::clouds::azure) policy: Option<String>,
     /// Resource Manager itself throttled the call, so all calls in the subscription are affected.
     pub(in crate::clouds::azure) whole_subscription: bool,
+    /// The service is unavailable, which says nothing about the calls for other scale sets.
+    pub(in crate::clouds::azure) is_of_target: bool,
 }
 
 impl ThrottleInfo {
@@ -111,22 +113,34 @@ impl ThrottleInfo {
             remaining.extend(response.header(header).and_then(count).map(|left| (name.to_owned(), left)));
         }
         let wait = retry_after(&response.headers, now);
-        // A 503 with Retry-After applies to all such calls, not only to this one.
-        let is_unavailable = status == 503 && wait.is_some();
         let error = (status >= 400).then(|| ErrorBody::read(&response.body)).flatten();
-        let pause = (is_unavailable || is_throttling(status, error.as_ref())).then(|| {
-            let mut named = error.iter().flat_map(ErrorBody::all).filter(|error| error.target.is_some());
-            let policy = named.next_back().and_then(|error| error.target.as_deref()).map(short_name);
-            let spent = || remaining.iter().find(|(name, left)| *left == 0 && !is_subscription(name));
-            let policy = policy.or_else(|| spent().map(|(name, _)| name.clone()));
-            let gateway = response.header("x-ms-failure-cause").is_some_and(|cause| cause.contains("gateway"));
-            let code = error.as_ref().and_then(|error| error.code.as_deref()).unwrap_or_default();
-            let spent_all = remaining.iter().any(|(name, left)| *left == 0 && is_subscription(name));
-            let whole_subscription =
-                policy.is_none() && (gateway || spent_all || code.starts_with("SubscriptionRequests"));
-            Pause { wait, policy, whole_subscription }
-        });
+        let pause = if is_throttling(status, error.as_ref()) {
+            Some(Pause::of_throttling(response, error.as_ref(), &remaining, wait))
+        } else {
+            let is_unavailable = status == 503 && wait.is_some();
+            is_unavailable.then_some(Pause { wait, policy: None, whole_subscription: false, is_of_target: true })
+        };
         Self { remaining, pause }
+    }
+}
+
+impl Pause {
+    /// What a throttled call says: the policy, if it names one, or that all calls are affected.
+    fn of_throttling(
+        response: &HttpResponse,
+        error: Option<&ErrorBody>,
+        remaining: &[(String, u64)],
+        wait: Option<Duration>,
+    ) -> Self {
+        let mut named = error.into_iter().flat_map(ErrorBody::all).filter(|error| error.target.is_some());
+        let policy = named.next_back().and_then(|error| error.target.as_deref()).map(short_name);
+        let spent = || remaining.iter().find(|(name, left)| *left == 0 && !is_subscription(name));
+        let policy = policy.or_else(|| spent().map(|(name, _)| name.clone()));
+        let gateway = response.header("x-ms-failure-cause").is_some_and(|cause| cause.contains("gateway"));
+        let code = error.and_then(|error| error.code.as_deref()).unwrap_or_default();
+        let spent_all = remaining.iter().any(|(name, left)| *left == 0 && is_subscription(name));
+        let whole_subscription = policy.is_none() && (gateway || spent_all || code.starts_with("SubscriptionRequests"));
+        Self { wait, policy, whole_subscription, is_of_target: false }
     }
 }
 

@@ -131,6 +131,7 @@ struct RawImage {
 struct RawOsDisk {
     #[serde(rename = "diskSizeGB")]
     disk_size_gb: Option<u32>,
+    os_type: Option<String>,
     diff_disk_settings: Option<RawDiffDisk>,
     managed_disk: Option<RawManagedDisk>,
 }
@@ -185,7 +186,9 @@ impl TryFrom<RawSet> for ScaleSet {
             has_host_group: properties.host_group.is_some_and(|group| !group.is_null()),
             overprovision: properties.overprovision.unwrap_or_default(),
             spot: is(&profile.priority, "Spot") || is(&profile.priority, "Low"),
-            windows: profile.os_profile.and_then(|os| os.windows_configuration).is_some_and(|it| !it.is_null()),
+            // A set of a specialized image has no OS profile.
+            windows: is(&disk.os_type, "Windows")
+                || profile.os_profile.and_then(|os| os.windows_configuration).is_some_and(|it| !it.is_null()),
             os_disk_gb: disk.disk_size_gb,
             ephemeral_os_disk: disk.diff_disk_settings.is_some_and(|settings| is(&settings.option, "Local")),
             storage_account_type: disk.managed_disk.and_then(|disk| disk.storage_account_type),

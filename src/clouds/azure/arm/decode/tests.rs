@@ -50,6 +50,16 @@ fn a_scale_set_is_read_in_full() {
 }
 
 #[test]
+fn a_set_of_a_specialized_windows_image_is_windows_without_an_os_profile() {
+    let of = |os: &str| {
+        let profile = json!({ "storageProfile": { "osDisk": { "osType": os } } });
+        set(json!({ "id": "/x/one", "location": "w", "properties": { "virtualMachineProfile": profile } }))
+            .expect("a set")
+    };
+    assert_eq!((of("Windows").windows, of("Linux").windows), (true, false));
+}
+
+#[test]
 fn a_missing_value_is_unknown_and_never_zero() {
     let bare = set(json!({ "id": "/x/one", "location": "westus", "properties": null, "tags": null })).expect("a set");
     assert_eq!(

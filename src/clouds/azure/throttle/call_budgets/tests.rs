@@ -7,7 +7,10 @@ fn left(remaining: u64) -> ThrottleInfo {
 
 fn refusal(seconds: u64) -> ThrottleInfo {
     let wait = Some(Duration::from_secs(seconds));
-    ThrottleInfo { remaining: Vec::new(), pause: Some(Pause { wait, policy: None, whole_subscription: false }) }
+    ThrottleInfo {
+        remaining: Vec::new(),
+        pause: Some(Pause { wait, policy: None, whole_subscription: false, is_of_target: false }),
+    }
 }
 
 #[test]

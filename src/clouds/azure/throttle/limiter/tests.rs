@@ -136,6 +136,16 @@ async fn a_503_with_retry_after_suspends_calls() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_503_for_one_scale_set_suspends_no_call_for_another() {
+    let limiter = CallLimiter::default();
+    let gateway = info(503, &[("retry-after", "60"), ("x-ms-failure-cause", "gateway")], &json!({}));
+    limiter.record(Bucket::MachineList, "one", gateway);
+    assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(60 * SECOND));
+    assert_eq!(limiter.admit(Bucket::MachineList, "two"), Ok(()));
+    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_subscription_and_location_has_its_own_limiter() {
     let one = CallLimiter::shared("https://test.invalid/", "sub", "westus");
     one.record(Bucket::SetList, "rg", refusal(&[("retry-after", "9")], None));
