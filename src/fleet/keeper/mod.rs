@@ -77,6 +77,8 @@ pub(super) struct Keeper {
     tagged: Option<(Arc<GroupHints>, Options)>,
     template: TemplateState,
     template_request: Option<TemplateRequest>,
+    /// The launch fingerprint of the group when the served template was requested.
+    template_fingerprint: Option<u64>,
     is_gone: bool,
 }
 
@@ -135,6 +137,7 @@ impl Keeper {
             tagged: None,
             template: TemplateState::Pending,
             template_request: None,
+            template_fingerprint: None,
             is_gone: false,
         }
     }

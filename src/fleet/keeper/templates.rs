@@ -21,6 +21,8 @@ pub(super) struct TemplateRequest {
     revision: u64,
     learned: Option<Arc<LearnedTypes>>,
     at: Instant,
+    /// Whether the last build failed.
+    has_failed: bool,
     /// Whether the cloud could not be read at that time.
     retry_soon: bool,
     /// Whether what the group launches can change without the group changing.
@@ -34,8 +36,8 @@ impl Keeper {
         let due = self.template_request.as_ref().is_none_or(|last| {
             let life = match (&self.template, last.retry_soon) {
                 (TemplateState::Ready(_), false) if last.is_floating => FLOATING_TEMPLATE_LIFE,
-                (TemplateState::Ready(_), false) => TEMPLATE_LIFE,
-                (TemplateState::Ready(_), true) | (_, false) => TEMPLATE_RETRY,
+                (TemplateState::Ready(_), false) if !last.has_failed => TEMPLATE_LIFE,
+                (TemplateState::Ready(_), _) | (_, false) => TEMPLATE_RETRY,
                 (_, true) => TEMPLATE_RETRY_SOON,
             };
             last.launch_fingerprint != reading.launch_fingerprint
@@ -52,8 +54,16 @@ impl Keeper {
             let launch_fingerprint = reading.launch_fingerprint;
             let is_floating = self.template_request.as_ref().is_some_and(|last| last.is_floating);
             let at = Instant::now();
-            self.template_request =
-                Some(TemplateRequest { launch_fingerprint, revision, learned, at, retry_soon: false, is_floating });
+            let (has_failed, retry_soon) = (false, false);
+            self.template_request = Some(TemplateRequest {
+                launch_fingerprint,
+                revision,
+                learned,
+                at,
+                has_failed,
+                retry_soon,
+                is_floating,
+            });
             self.side.await_template(built);
         }
     }
@@ -64,13 +74,16 @@ impl Keeper {
     }
 
     pub(super) fn adopt_template(&mut self, built: BuiltTemplate) {
+        let launch_fingerprint = self.template_request.as_ref().map(|last| last.launch_fingerprint);
         if let Some(last) = &mut self.template_request {
+            last.has_failed = built.template.is_err();
             last.retry_soon = built.retry_soon;
-            last.is_floating = built.is_floating;
+            last.is_floating = built.is_floating || (last.is_floating && last.has_failed);
         }
         self.template = match built.template {
             Ok(template) => {
                 self.warn_of_spread(&template);
+                self.template_fingerprint = launch_fingerprint;
                 TemplateState::Ready(Arc::new(template))
             }
             Err(reason) => {
@@ -78,8 +91,10 @@ impl Keeper {
                 if !matches!(&self.template, TemplateState::Unavailable(known) if **known == *reason) {
                     tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "the node template cannot be built");
                 }
-                // The last good one still describes the nodes better than none would.
-                if matches!(self.template, TemplateState::Ready(_)) {
+                // The last good one still describes the nodes better than none would, unless the group launches something else now:
+                // nodes that are smaller than their template make CA add nodes endlessly.
+                let is_of_these_settings = built.retry_soon || self.template_fingerprint == launch_fingerprint;
+                if matches!(self.template, TemplateState::Ready(_)) && is_of_these_settings {
                     return;
                 }
                 TemplateState::Unavailable(reason.into())

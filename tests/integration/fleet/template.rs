@@ -49,3 +49,26 @@ async fn a_template_from_the_tables_alone_is_rebuilt_once_the_cloud_can_be_read(
     fixture.until("it is looked up", |fixture| fixture.calls(CallKind::InstanceTypes) == 2).await;
     assert!(since.elapsed() < Duration::from_secs(2 * 60), "{:?}", since.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_template_is_withdrawn_once_the_group_launches_something_that_cannot_be_described() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 0)]).await;
+    until_template(&fixture, "it is built", |state| matches!(state, TemplateState::Ready(_))).await;
+    let replan = |types: &[&str]| {
+        let types = types.iter().map(|name| (*name).to_owned()).collect();
+        fixture.cloud().replan("g", |plan| plan.instance_types = types).expect("it exists");
+    };
+    replan(&["x9.unknown"]);
+    until_template(&fixture, "it is withdrawn", |state| matches!(state, TemplateState::Unavailable(_))).await;
+    replan(&["m5.large"]);
+    until_template(&fixture, "it is built again", |state| matches!(state, TemplateState::Ready(_))).await;
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::LaunchSpec), None, 3, CallFault::Denied));
+    let built = fixture.calls(CallKind::LaunchSpec);
+    tokio::time::sleep(Duration::from_secs(15 * 60)).await;
+    assert!(
+        fixture.calls(CallKind::LaunchSpec) >= built + 3,
+        "it is built again every 10 minutes, and every minute after a failure"
+    );
+    let (snapshot, is_ready) = (fixture.fleet.snapshot(), |state: &_| matches!(state, TemplateState::Ready(_)));
+    assert!(snapshot.group("g").is_some_and(|(_, view)| is_ready(&view.template)), "it is still right");
+}
