@@ -24,7 +24,17 @@ impl Keeper {
         // Ties the cloud calls, and what they log, to the calls of the Cluster Autoscaler.
         let ids: Vec<String> = batch.iter().filter_map(|request| request.id).map(|id| id.to_string()).collect();
         let span = tracing::info_span!("write", group = %self.group_id(), request_id = ids.join(","));
-        self.carry_out(batch).instrument(span).await;
+        // What names unknown instances needs a list of all of them, which may take longer than the rest can wait.
+        let (unknown, known): (Vec<_>, Vec<_>) = batch.into_iter().partition(|one| self.names_unknown_instances(one));
+        async {
+            for batch in [known, unknown] {
+                if !batch.is_empty() {
+                    self.carry_out(batch).await;
+                }
+            }
+        }
+        .instrument(span)
+        .await;
     }
 
     async fn carry_out(&mut self, batch: Vec<Request>) {
@@ -46,23 +56,22 @@ impl Keeper {
 
     /// Reads what the batch needs. A named instance that is not known may be new: only fresh instances show that it is gone.
     async fn read_for(&mut self, batch: &[Request], attempts: &mut Attempts) -> Result<Fresh, FleetError> {
-        if self.names_unknown_instances(batch) {
+        if batch.iter().any(|request| self.names_unknown_instances(request)) {
             return Ok(self.fresh_instances(attempts).await?.into());
         }
         self.fresh(attempts).await
     }
 
-    fn names_unknown_instances(&self, batch: &[Request]) -> bool {
+    fn names_unknown_instances(&self, request: &Request) -> bool {
         let is_known = |id: &ProviderId| {
             self.state.observation().instances.iter().any(|instance| instance.id == *id)
                 || self.state.placeholders().iter().any(|placeholder| placeholder.id == *id)
                 || self.state.in_flight().deletes(id)
         };
-        let nodes = batch.iter().filter_map(|request| match &request.mutation {
-            Mutation::Delete(nodes) => Some(nodes),
-            Mutation::Increase(_) | Mutation::Decrease(_) => None,
-        });
-        nodes.flatten().any(|node| !is_known(&node.id))
+        match &request.mutation {
+            Mutation::Delete(nodes) => nodes.iter().any(|node| !is_known(&node.id)),
+            Mutation::Increase(_) | Mutation::Decrease(_) => false,
+        }
     }
 
     /// Deletions wait a little for each other; everything that waits already is taken along.

@@ -50,16 +50,17 @@ impl Keeper {
         self.look_soon();
     }
 
-    /// The cloud preferred another operation. A deletion is sent once more.
+    /// The cloud preferred another operation. A deletion is sent once more. A new capacity is part of the group, and the other operation
+    /// carries it out: no launch has failed.
     fn preempted(&mut self, operation: OperationId) {
         tracing::warn!(group = %self.group_id(), %operation, "the cloud dropped the operation in favour of another one");
         let operations = self.state.in_flight().operations();
-        let resubmit = operations.iter().find(|candidate| candidate.id == operation).and_then(|preempted| {
-            match &preempted.request {
-                OperationRequest::Deletion { ids, is_resubmitted: false, .. } => Some(ids.clone()),
-                _ => None,
-            }
-        });
+        let request = operations.iter().find(|candidate| candidate.id == operation).map(|preempted| &preempted.request);
+        let resubmit = match request {
+            Some(OperationRequest::Capacity { .. }) => return self.state.succeed(operation, Instant::now()),
+            Some(OperationRequest::Deletion { ids, is_resubmitted: false, .. }) => ids.clone(),
+            _ => BTreeSet::new(),
+        };
         let failure = Failure {
             class: FailureClass::Other,
             code: "OperationPreempted".to_owned(),
@@ -67,7 +68,7 @@ impl Keeper {
             at: self.context.cloud.now(),
             is_explained: true,
         };
-        self.report_failed(operation, failure, resubmit.unwrap_or_default());
+        self.report_failed(operation, failure, resubmit);
     }
 
     fn report_failed(&mut self, operation: OperationId, failure: Failure, resubmit: BTreeSet<ProviderId>) {

@@ -181,12 +181,15 @@ async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId,
     while Instant::now() < give_up {
         sleep(pause).await;
         pause = match timeout(POLL_LIMIT, cloud.follow(handle)).await {
-            Ok(Ok(Progress::Running { ask_after })) => ask_after.unwrap_or_else(usual).max(POLL_MIN),
+            Ok(Ok(Progress::Running { ask_after })) => {
+                denied = 0;
+                ask_after.unwrap_or_else(usual).max(POLL_MIN)
+            }
             Ok(Ok(Progress::Succeeded) | Err(CloudError::NotFound(_))) => return PollEnd::Succeeded,
             Ok(Ok(Progress::Failed(failure))) => return PollEnd::Failed(failure),
             Ok(Ok(Progress::Preempted)) => return PollEnd::Preempted,
             Ok(Err(error)) => {
-                denied += u32::from(matches!(error, CloudError::Denied(_)));
+                denied = if matches!(error, CloudError::Denied(_)) { denied + 1 } else { 0 };
                 if denied >= POLLS_DENIED_MAX {
                     tracing::warn!(
                         group, %operation, %error,

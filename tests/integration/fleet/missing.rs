@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::cloud::InstanceState;
-use headcount::clouds::simulated::{Accounting, CallFault, CallKind, GroupPlan, LaunchOutcome, Pick};
+use headcount::clouds::simulated::{Accounting, CallFault, CallKind, GroupPlan, LaunchOutcome, Overlap, Pick};
 use headcount::fleet::FleetError;
 use tokio::time::sleep;
 
@@ -42,6 +42,21 @@ async fn a_launch_that_fails_soon_is_listed_before_the_next_listing() {
     assert!(waited < Duration::from_secs(8), "after {waited:?}");
     sleep(Duration::from_secs(30)).await;
     assert!(fixture.calls(CallKind::Observe) - reads < 6, "the group is not read on and on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_up_that_another_one_replaces_has_not_failed() {
+    let plan = GroupPlan::azure("g").sized(0, 10, 0).overlap(Overlap::Preempt).launch_time(seconds(120));
+    let fixture = Fixture::with([plan]).await;
+    fixture.increase("g", 2).await.expect("accepted");
+    // Their placeholders stand for them until they are listed.
+    fixture.cloud().hide_ids("g", 2, Duration::from_secs(60)).expect("exists");
+    fixture.increase("g", 1).await.expect("accepted");
+    for _ in 0..40 {
+        assert_eq!((fixture.target("g"), fixture.failed("g")), (3, Vec::new()));
+        sleep(Duration::from_secs(1)).await;
+    }
+    fixture.until("all run", |fixture| fixture.instances("g", InstanceState::Running).len() == 3).await;
 }
 
 #[tokio::test(start_paused = true)]
