@@ -56,9 +56,6 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(30);
 /// How long an Auto Scaling group may take from a new capacity to the first launch that it tells of. Until then what it is
 /// about to launch is not known, and nothing is lowered.
 pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
-/// How long after a scale-up that cannot be polled the group is read every [`LAUNCH_BEGINS`] while instances are missing. Auto Scaling
-/// reports a launch that fails for lack of capacity within seconds. After that, the listings of a busy source show it.
-pub(crate) const LAUNCHES_FAIL: Duration = Duration::from_secs(10);
 /// How long after a reduction an instance may still appear that the cloud had already begun to launch. AWS was seen to
 /// take 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
 pub(crate) const HEAL_WINDOW: Duration = Duration::from_secs(30);

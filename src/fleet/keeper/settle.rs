@@ -154,7 +154,7 @@ impl Keeper {
             self.unsettled_until.is_some_and(|until| now < until) || self.state.in_flight().has_unsettled();
         let pause: Duration = if is_unsettled || self.state.is_watched(now) {
             HEAL_READ_EVERY
-        } else if self.owes_for_a_moment() || self.state.may_have_failed_launches(now) {
+        } else if self.owes_for_a_moment() {
             LAUNCH_BEGINS
         } else {
             return;

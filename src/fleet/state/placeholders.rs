@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use super::{GroupState, NamePlaceholder, size};
 use crate::cloud::{LaunchActivity, ProviderId, Shortfall};
-use crate::fleet::limits::LAUNCHES_FAIL;
 use crate::fleet::observation::count;
 use crate::fleet::placeholder::{self, Placeholder, PlaceholderState};
 
@@ -47,15 +46,6 @@ impl GroupState {
             missing: count(unexplained.clone().count()),
             since: unexplained.map(|placeholder| placeholder.since).min().unwrap_or(self.observation.at),
         }
-    }
-
-    /// Whether a launch may just have failed that only a read shows: a recent scale-up cannot be polled, and instances are missing that
-    /// no known failure explains.
-    pub(in crate::fleet) fn may_have_failed_launches(&self, now: Instant) -> bool {
-        let is_recent = |since: Instant| now.saturating_duration_since(since) < LAUNCHES_FAIL;
-        let operations = self.in_flight.operations().iter();
-        self.unexplained_shortfall().missing > 0
-            && operations.filter(|operation| operation.is_unpolled_growth()).any(|one| is_recent(one.accepted))
     }
 
     pub(super) fn add_placeholders(&mut self, number: usize, since: SystemTime, name: NamePlaceholder<'_>) {

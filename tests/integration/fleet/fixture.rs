@@ -23,23 +23,11 @@ impl Fixture {
         fixture
     }
 
-    /// The same with listings this far apart, in seconds.
-    pub(super) async fn listed_every(seconds: u64, plans: impl IntoIterator<Item = GroupPlan>) -> Self {
-        let cadence = Cadence::new(Duration::from_secs(seconds), None);
-        let fixture = Self::start(cadence, [("sim", Simulated::with_groups(7, plans))]);
-        fixture.ready().await;
-        fixture
-    }
-
     pub(super) fn cold(sources: impl IntoIterator<Item = (&'static str, Simulated)>) -> Self {
-        Self::start(Cadence::new(Duration::from_secs(5), None), sources)
-    }
-
-    fn start(cadence: Cadence, sources: impl IntoIterator<Item = (&'static str, Simulated)>) -> Self {
         let sources: Vec<_> = sources.into_iter().map(|(name, cloud)| (name, Arc::new(cloud))).collect();
         let settings = Settings {
             sources: sources.iter().map(|(name, cloud)| (Arc::from(*name), Arc::clone(cloud) as SharedCloud)).collect(),
-            cadence,
+            cadence: Cadence::new(Duration::from_secs(5), None),
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
             read_only: false,

@@ -31,20 +31,6 @@ async fn launches_that_fail_are_listed_with_the_reason_until_their_placeholders_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_launch_that_fails_soon_is_listed_before_the_next_listing() {
-    let plan =
-        GroupPlan::aws("g").sized(0, 10, 2).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(2)));
-    let fixture = Fixture::listed_every(60, [plan]).await;
-    let (requested, reads) = (fixture.cloud().elapsed(), fixture.calls(CallKind::Observe));
-    fixture.increase("g", 1).await.expect("accepted");
-    fixture.until("it has failed", |fixture| fixture.failed("g").len() == 1).await;
-    let waited = fixture.cloud().elapsed() - requested;
-    assert!(waited < Duration::from_secs(8), "after {waited:?}");
-    sleep(Duration::from_secs(30)).await;
-    assert!(fixture.calls(CallKind::Observe) - reads < 6, "the group is not read on and on");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_scale_up_that_another_one_replaces_has_not_failed() {
     let plan = GroupPlan::azure("g").sized(0, 10, 0).overlap(Overlap::Preempt).launch_time(seconds(120));
     let fixture = Fixture::with([plan]).await;
