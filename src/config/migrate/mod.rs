@@ -17,8 +17,8 @@ const AWS_POLICY: &str = include_str!("../../../deploy/aws-iam-policy.json");
 /// The permissions that Headcount needs on Azure.
 const AZURE_ROLE: &str = include_str!("../../../deploy/azure-role.json");
 
-/// How the new Cluster Autoscaler calls Headcount.
-const CLOUD_CONFIG: &str = "address: unix:///run/headcount/grpc.sock\ngrpc_timeout: 10s\n";
+/// Where Headcount listens, and the Cluster Autoscaler calls it. Their containers share the folder.
+const SOCKET: &str = "unix:///run/headcount/grpc.sock";
 
 /// A Cluster Autoscaler with an in-tree provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,7 +134,7 @@ fn config(provider: Provider, given: &[Flag], before: &InTree) -> String {
             settings.extend(specs.into_iter().map(|spec| format!("  - {}", quoted(spec))));
         }
     }
-    let mut text = format!("sources:\n  - name: {name}\n    {name}:");
+    let mut text = format!("grpc: {{listen: \"{SOCKET}\"}}\nsources:\n  - name: {name}\n    {name}:");
     if settings.is_empty() {
         text.push_str(" {}");
     }
@@ -160,7 +160,7 @@ impl fmt::Display for Migration {
         }
         writeln!(
             formatter,
-            "\n# /etc/headcount/cloud-config.yaml, which the Cluster Autoscaler reads\n{CLOUD_CONFIG}"
+            "\n# /etc/headcount/cloud-config.yaml, which the Cluster Autoscaler reads\naddress: {SOCKET}\ngrpc_timeout: 10s\n"
         )?;
         let permissions = match self.provider {
             Provider::Aws => ("# The IAM policy for the role of Headcount", AWS_POLICY),

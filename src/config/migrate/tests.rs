@@ -88,9 +88,20 @@ fn azure_flags_and_environment_become_a_source() {
     before.environment.extend(variables.map(|(name, value)| (name.to_owned(), Some(value.to_owned()))));
     before.environment.insert("ARM_CLIENT_SECRET".to_owned(), None);
     let migration = migrate(&before).expect("migrated");
-    let expected = "sources:\n  - name: azure\n    azure:\n      cloudConfig: \"/etc/kubernetes/azure.json\"\n      subscriptionId: \
-                    \"0000-1111\"\n      resourceGroup: \"rg\"\n      useFederatedWorkloadIdentityExtension: true\n      nodeGroups:\n        \
-                    - \"1:5:pool\"\n";
+    let expected = [
+        "grpc: {listen: \"unix:///run/headcount/grpc.sock\"}",
+        "sources:",
+        "  - name: azure",
+        "    azure:",
+        "      cloudConfig: \"/etc/kubernetes/azure.json\"",
+        "      subscriptionId: \"0000-1111\"",
+        "      resourceGroup: \"rg\"",
+        "      useFederatedWorkloadIdentityExtension: true",
+        "      nodeGroups:",
+        "        - \"1:5:pool\"",
+        "",
+    ];
+    let expected = expected.join("\n");
     assert_eq!(migration.config, expected);
     assert_eq!(migration.flags[2..], ["--v=4"]);
     assert!(migration.notes.iter().any(|note| note.contains("mount it into Headcount's container")));
