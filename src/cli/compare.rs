@@ -15,7 +15,8 @@ use crate::kubernetes::{self, AUTOSCALER_STATUS_DEFAULT, AutoscalerStatus, Kuber
 /// Compare what the cloud, Headcount, the Cluster Autoscaler and Kubernetes each believe of every node group.
 ///
 /// Reads the clouds, a running server if --server names one, the Cluster Autoscaler's status ConfigMap and the nodes; nothing is
-/// written. Exits with 1 if they differ, or if the server cannot be read.
+/// written. Exits with 1 if they differ, or if the server cannot be read. Operations under way and groups that cannot grow or shrink
+/// are notes, and no difference.
 #[derive(Debug, clap::Args)]
 pub(super) struct Compare {
     #[command(flatten)]
@@ -107,15 +108,18 @@ fn table(comparison: &Comparison) -> String {
             size(row.headcount_target),
             shown(row.autoscaler_target.map(|target| target.to_string())),
             size(row.nodes),
-            row.differences.first().cloned().unwrap_or_default(),
         ]
     };
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     for group in &comparison.groups {
-        rows.push(row(group));
-        for difference in group.differences.iter().skip(1) {
+        let notes = group.notes.iter().map(|note| format!("note: {note}"));
+        let mut texts = group.differences.iter().cloned().chain(notes);
+        let mut first = row(group);
+        first.extend(texts.next().or_else(|| Some(String::new())));
+        rows.push(first);
+        for text in texts {
             let mut more = vec![String::new(); COLUMNS.len() - 1];
-            more.push(difference.clone());
+            more.push(text);
             rows.push(more);
         }
     }

@@ -4,20 +4,25 @@ use super::counted;
 use crate::admin::statusz::GroupEntry;
 use crate::kubernetes::AutoscalerGroup;
 
-/// Where Headcount's target is not the cloud's capacity.
+/// What Headcount is doing with the group, and what it cannot do.
+pub(super) fn notes(served: &GroupEntry) -> Vec<String> {
+    let mut notes = Vec::new();
+    for operation in &served.operations {
+        notes.push(format!("{} under way for {} s: {}", operation.id, operation.age_seconds, operation.what));
+    }
+    for (what, reason) in [("cannot grow", &served.cannot_grow), ("cannot shrink", &served.cannot_shrink)] {
+        notes.extend(reason.as_ref().map(|reason| format!("{what}: {reason}")));
+    }
+    notes
+}
+
+/// Where Headcount's target is not the cloud's capacity, or the capacity has no instances. An operation under way explains that.
 pub(super) fn headcount_differs(cloud: &GroupEntry, served: &GroupEntry) -> Vec<String> {
     let mut differences = Vec::new();
     for failure in &served.failures {
         differences.push(format!("{} failed to launch: {}", counted(failure.count, "instance"), failure.code));
     }
-    for operation in &served.operations {
-        differences.push(format!("{} under way for {} s: {}", operation.id, operation.age_seconds, operation.what));
-    }
-    let withheld =
-        [("cannot grow", &served.cannot_grow), ("cannot shrink", &served.cannot_shrink), ("in doubt", &served.doubt)];
-    for (what, reason) in withheld {
-        differences.extend(reason.as_ref().map(|reason| format!("{what}: {reason}")));
-    }
+    differences.extend(served.doubt.as_ref().map(|doubt| format!("in doubt: {doubt}")));
     if served.target != cloud.desired && served.operations.is_empty() {
         differences.push(if served.deleting > 0 {
             format!("the cloud still counts {} being deleted", counted(served.deleting, "instance"))

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use self::backoff::backs_off;
-use self::differences::{autoscaler_differs, headcount_differs};
+use self::differences::{autoscaler_differs, headcount_differs, notes};
 use crate::admin::statusz::{Document, GroupEntry};
 use crate::kubernetes::{AutoscalerGroup, AutoscalerStatus};
 
@@ -50,6 +50,8 @@ pub struct Row {
     pub nodes: Option<u32>,
     /// Where they differ, and why.
     pub differences: Vec<String>,
+    /// Operations under way, and why the group cannot grow or shrink: no differences.
+    pub notes: Vec<String>,
 }
 
 /// The comparison.
@@ -178,6 +180,7 @@ fn row(
         autoscaler_nodes: autoscaler.map(|group| group.health.node_counts.registered.total),
         nodes,
         differences,
+        notes: served.map(notes).unwrap_or_default(),
     }
 }
 

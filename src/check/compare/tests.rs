@@ -1,4 +1,5 @@
 use super::*;
+use crate::admin::statusz::OperationEntry;
 use crate::kubernetes::{BackoffInfo, GroupHealth, ScaleUp};
 
 fn group(id: &str, size: u32) -> GroupEntry {
@@ -53,6 +54,18 @@ fn each_difference_names_the_sides_and_their_values() {
             "the Cluster Autoscaler backs off until 2026-11-22T12:08:00Z at the earliest: InsufficientInstanceCapacity",
         ]
     );
+}
+
+#[test]
+fn what_is_under_way_or_cannot_be_done_is_a_note_and_no_difference() {
+    let mut busy = group("web", 6);
+    let what = "deletion of 1 instance".to_owned();
+    busy.operations = vec![OperationEntry { id: "op-2".to_owned(), what, age_seconds: 8, ..OperationEntry::default() }];
+    busy.cannot_grow = Some("its image is gone".to_owned());
+    let comparison = compare(&sides(Some(busy), seen("web", 6), 7));
+    assert!(comparison.agrees(), "{comparison:?}");
+    let notes = ["op-2 under way for 8 s: deletion of 1 instance", "cannot grow: its image is gone"];
+    assert_eq!(comparison.groups[0].notes, notes);
 }
 
 #[test]
