@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::autoscaler::AutoscalerArguments;
 use super::output::{Output, columns, print};
-use super::{CommandError, clouds};
+use super::{CommandError, clouds, serve};
 use crate::check::{Code, Finding, Severity, summary};
 use crate::cloud::text::shell_word;
 use crate::config::{self, Config};
@@ -73,13 +73,10 @@ impl FailOn {
 impl Check {
     pub(super) async fn run(self) -> Result<(), CommandError> {
         if self.list {
-            let rows: Vec<_> = Code::ALL
-                .iter()
-                .map(|(code, title)| vec![code.to_string(), (*title).to_owned(), code.link()])
-                .collect();
-            return print(&columns(&rows));
+            return self.print_codes();
         }
         let config = Config::load(&self.configuration)?;
+        let _also_loaded_by_the_server = serve::load_tls(config.grpc.tls.as_ref())?;
         let until = Instant::now() + self.wait.unwrap_or_default();
         let findings = loop {
             // Connects again each time, because the credentials may have changed.
@@ -105,6 +102,27 @@ impl Check {
         }
         Ok(())
     }
+    /// All codes that findings can have.
+    fn print_codes(&self) -> Result<(), CommandError> {
+        let codes: Vec<_> = Code::ALL
+            .iter()
+            .map(|(code, title)| ListedCode { code: code.to_string(), title, link: code.link() })
+            .collect();
+        let row = |listed: &ListedCode| vec![listed.code.clone(), listed.title.to_owned(), listed.link.clone()];
+        match self.output {
+            Format::Table | Format::Short => print(&columns(&codes.iter().map(row).collect::<Vec<_>>())),
+            Format::Json => Output::Json.print(&codes, String::new),
+            Format::Yaml => Output::Yaml.print(&codes, String::new),
+        }
+    }
+}
+
+/// A code of findings, as `--list` prints it.
+#[derive(serde::Serialize)]
+struct ListedCode {
+    code: String,
+    title: &'static str,
+    link: String,
 }
 
 fn table(findings: &[Finding], is_shown: impl Fn(&Finding) -> bool) -> String {

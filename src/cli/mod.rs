@@ -42,34 +42,32 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
     /// What to log: error, warn, info, debug, trace, or per module, as in `info,headcount::fleet=debug`.
-    #[arg(long, global = true, env = "HEADCOUNT_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        env = "HEADCOUNT_LOG",
+        default_value = "info",
+        value_name = "FILTER",
+        help_heading = "Logging"
+    )]
     log: String,
     /// The log format: text for people, JSON for programs.
-    #[arg(long, global = true, env = "HEADCOUNT_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    #[arg(long, global = true, env = "HEADCOUNT_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text, help_heading = "Logging")]
     log_format: LogFormat,
 }
 
+/// Each command's struct has its help text.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the node groups to the Cluster Autoscaler.
     Serve(serve::Serve),
-    /// Check credentials, permissions, node groups and templates, and say how to fix what is wrong.
     Check(check::Check),
-    /// Compare what the cloud, Headcount, the Cluster Autoscaler and Kubernetes each believe of every node group.
     Compare(compare::Compare),
-    /// List the node groups and their sizes as the Cluster Autoscaler would see them.
     Groups(groups::Groups),
-    /// Show the node that the Cluster Autoscaler will expect from a scale-up of a group.
     Template(template::Template),
-    /// Show what to use instead of an in-tree provider.
     Migrate(migrate::Migrate),
-    /// Show what a node of each group costs per hour, and where the price comes from.
     Prices(prices::PricesOfGroups),
-    /// Work with tables of instance types.
     InstanceTypes(instance_types::InstanceTypes),
-    /// Print the completions for a shell.
     Completions(shell::Completions),
-    /// Print the manual page in roff.
     Man(shell::Man),
 }
 

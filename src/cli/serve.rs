@@ -21,13 +21,19 @@ use crate::grpc::tls::{LiveTls, TLS_RELOAD_FAILURES, TlsSettings};
 use crate::grpc::{self, Gpu, GrpcMetrics, Listen, Listener, ServiceTotals};
 use crate::tasks::{TaskKind, Tasks};
 
+/// Loads the certificates that the configuration names. Without them, the server does not start.
+pub(super) fn load_tls(settings: Option<&TlsSettings>) -> Result<Option<Arc<LiveTls>>, CommandError> {
+    let load = |settings: &TlsSettings| LiveTls::load(settings.clone()).map(Arc::new);
+    settings.map(load).transpose().map_err(|error| CommandError::Usage(error.to_string()))
+}
+
 /// Serve the node groups to the Cluster Autoscaler.
 #[derive(Debug, clap::Args)]
 pub(super) struct Serve {
     #[command(flatten)]
     configuration: config::Arguments,
     /// Serve a simulated cloud and print its events to stderr. Needs no account and no configuration.
-    #[arg(long, conflicts_with_all = ["config", "cloud_provider"])]
+    #[arg(long, conflicts_with_all = ["config", "cloud_provider", "nodes", "node_group_auto_discovery", "cloud_config"])]
     demo: bool,
     /// The address of the gRPC port, or unix:///path of a socket [default: 127.0.0.1:8086].
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -56,13 +62,7 @@ impl Serve {
         let admin_listen = admin_listen.unwrap_or(config.admin.listen);
         let switches = Switches { insecure_plaintext, insecure_no_client_auth };
         check_access(config.grpc.tls.as_ref(), &listen, switches)?;
-        let tls = match &config.grpc.tls {
-            None => None,
-            Some(settings) => {
-                let live = LiveTls::load(settings.clone()).map_err(|error| CommandError::Usage(error.to_string()))?;
-                Some(Arc::new(live))
-            }
-        };
+        let tls = load_tls(config.grpc.tls.as_ref())?;
         let shutdown =
             Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let mut reload = Reload::on_hangup((!demo).then_some(configuration), config.clone())

@@ -65,7 +65,7 @@ pub enum Refusal {
 #[derive(Clone, Debug, Error)]
 pub enum FleetError {
     /// No group has this ID.
-    #[error("there is no node group {id:?}; NodeGroups lists those that are served")]
+    #[error("there is no node group {id:?}; `headcount groups` lists those that are served")]
     UnknownGroup {
         /// The requested ID.
         id: String,

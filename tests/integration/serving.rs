@@ -97,6 +97,38 @@ fn a_missing_configuration_and_an_open_port_in_plaintext_are_refused() {
     assert!(String::from_utf8_lossy(&open.stderr).contains("--insecure-plaintext"));
 }
 
+#[test]
+fn arguments_that_would_have_no_effect_are_refused() {
+    for (arguments, part) in [
+        (&["serve", "--demo", "--log", "warning"][..], "\"warning\" is not a level; use error, warn"),
+        (&["serve", "--demo", "--nodes=1:2:a"], "cannot be used with"),
+        (&["serve", "--demo", "--cloud-config=x"], "cannot be used with"),
+    ] {
+        let output = run(arguments);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(part), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn check_refuses_certificates_that_serve_would_refuse() {
+    let config = "grpc: {tls: {cert: no.crt, key: no.key}}\nsources: [{name: demo, simulated: {}}]\n";
+    let config = ConfigFile::new(config).beside("no.crt", "{}").beside("no.key", "{}");
+    for command in ["check", "serve"] {
+        let output = run(&[command, "--config", &config.path()]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains("no.crt"), "{command}: {message}");
+    }
+}
+
+#[test]
+fn the_codes_of_findings_are_listed_in_any_format() {
+    let output = run(&["check", "--list", "-o", "json"]);
+    let codes: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let first = &codes.as_array().expect("a list")[0];
+    assert!(first["code"].as_str().is_some_and(|code| code.starts_with("HC")) && first["link"].is_string(), "{first}");
+}
+
 #[tokio::test]
 async fn a_process_that_stood_still_serves_as_before() {
     let server = Server::with_config(&ConfigFile::new("refreshInterval: 1s\nsources: [{name: demo, simulated: {}}]\n"));

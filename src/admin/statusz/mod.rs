@@ -61,8 +61,9 @@ async fn respond(
         return (StatusCode::FORBIDDEN, advice).into_response();
     }
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let is_json = match query.as_deref() {
-        Some(query) => query.split('&').any(|pair| pair == "format=json"),
+    let mut pairs = query.as_deref().unwrap_or_default().split('&');
+    let is_json = match pairs.find_map(|pair| pair.strip_prefix("format=")) {
+        Some(format) => format == "json",
         None => text(ACCEPT).split(',').any(|media| media.trim().starts_with("application/json")),
     };
     let document = Document::of(&fleet);

@@ -53,6 +53,10 @@ pub(super) fn print(line: &str) {
 /// Starts logging to stderr.
 pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError> {
     let bad = |error| CommandError::Usage(format!("--log {filter:?} is not a valid filter: {error}; try --log info"));
+    if let Some(word) = filter.split(',').map(str::trim).find(|word| is_no_level(word)) {
+        let message = format!("--log {filter:?}: {word:?} is not a level; use error, warn, info, debug, trace or off");
+        return Err(CommandError::Usage(message));
+    }
     // kube logs every failed request. src/fleet/learning.rs logs each outage once, so kube's own messages are off.
     let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
     let queue = Queue::start(io::stderr(), Arc::default())?;
@@ -74,6 +78,13 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
         tracing::error!(place, panic = panic.payload_as_str(), "Headcount panicked; this is a bug, please report it");
     }));
     Ok(())
+}
+
+/// Whether a part of a filter is a bare word that is no level. The library takes it for the name of a module, and logs nothing else.
+fn is_no_level(part: &str) -> bool {
+    const WORDS: [&str; 7] = ["error", "warn", "info", "debug", "trace", "off", "headcount"];
+    let is_word = !part.is_empty() && part.chars().all(|letter| letter.is_ascii_alphanumeric());
+    is_word && part.parse::<u8>().is_err() && !WORDS.iter().any(|word| part.eq_ignore_ascii_case(word))
 }
 
 /// Waits until all lines are written, but not for long: stderr may be blocked.

@@ -116,10 +116,17 @@ impl Watcher {
             Err((problem, why, wait)) => {
                 self.failures = self.failures.saturating_add(1);
                 let pause = wait.unwrap_or_else(|| self.backoff());
-                tracing::warn!(
-                    source = %self.name, error = %problem, retry_in_seconds = pause.as_secs_f64(),
-                    "source cannot be listed; serving the last readings"
-                );
+                if self.page_ages.is_empty() {
+                    tracing::warn!(
+                        source = %self.name, error = %problem, retry_in_seconds = pause.as_secs_f64(),
+                        "source cannot be listed; none of its node groups is served yet"
+                    );
+                } else {
+                    tracing::warn!(
+                        source = %self.name, error = %problem, retry_in_seconds = pause.as_secs_f64(),
+                        "source cannot be listed; serving the last readings"
+                    );
+                }
                 if self.failures == 1 {
                     self.context.journal.notify("SourcePaused", || {
                         format!("source {}: not called for {} s: {problem}", self.name, pause.as_secs())

@@ -59,7 +59,7 @@ async fn asg_gone_during_delete() {
     let (code, message) = refused(setup.client.delete("old", &[&victim]).await);
     assert_eq!(
         (code, message.as_str()),
-        (Code::NotFound, "there is no node group \"old\"; NodeGroups lists those that are served")
+        (Code::NotFound, "there is no node group \"old\"; `headcount groups` lists those that are served")
     );
     assert!(terminations(&setup.emulator).is_empty(), "nothing is sent to a group that does not exist");
     let served: Vec<String> = setup.client.node_groups().await.into_iter().map(|group| group.id).collect();
