@@ -100,6 +100,8 @@ pub struct Failure {
     pub at: SystemTime,
     /// Whether the cloud gave a reason. If not, code and message are generic until the failed operation reports its own.
     pub is_explained: bool,
+    /// Whether it was a node, and the cloud has taken it away. It is listed as failed even if the Kubernetes API still has the node.
+    pub is_eviction: bool,
 }
 
 /// CA's classes of instance errors.

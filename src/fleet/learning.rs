@@ -10,11 +10,12 @@ use std::time::{Duration, SystemTime};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::cluster_nodes::{ClusterNodes, WatchedNodes};
 use super::complaint::Complaint;
 use super::foreign::Judge;
-use super::limits::{MARKS_EVERY, NODES_LIMIT, RECALL_LIMIT};
+use super::limits::{NODES_EVERY, NODES_LIMIT, RECALL_LIMIT};
 use super::snapshot::Snapshot;
 use super::store::Store;
 use crate::cloud::ProviderId;
@@ -72,6 +73,7 @@ impl Learner {
         (uses, every): (NodeUse, Duration),
         tasks: &Tasks,
     ) -> Self {
+        store.set_cluster_nodes(ClusterNodes::Awaited);
         let mut learning = Learning {
             api,
             store,
@@ -158,25 +160,38 @@ impl Learning {
             if self.uses.learns {
                 self.save().await;
             }
-            self.follow_taints(&mut nodes, Instant::now() + every).await;
+            self.follow(&mut nodes, Instant::now() + every).await;
         }
     }
 
-    /// Follows CA's taints until then. Where nodes cannot be watched, the last that is known stays.
-    async fn follow_taints(&self, nodes: &mut NodeWatch, until: Instant) {
-        if !self.uses.follows_taints {
-            return sleep_until(until).await;
-        }
+    /// Notes until then which nodes there are, and which of them CA has marked. Where nodes cannot be watched, the last that is
+    /// known stays.
+    async fn follow(&self, nodes: &mut NodeWatch, until: Instant) {
         loop {
-            if let Ok(nodes) = nodes.nodes() {
-                let marked = nodes.iter().filter(|node| node.is_to_be_deleted);
-                self.store.set_marked(marked.map(|node| ProviderId::from(node.provider_id.as_str())).collect());
-            }
+            self.note(nodes);
             if timeout_at(until, nodes.changed()).await.is_err() {
                 return;
             }
-            sleep(MARKS_EVERY).await;
+            sleep(NODES_EVERY).await;
         }
+    }
+
+    fn note(&self, nodes: &NodeWatch) {
+        match nodes.nodes() {
+            Ok(nodes) => self.store.set_cluster_nodes(self.cluster_nodes(&nodes)),
+            Err(_) if **self.store.cluster_nodes() == ClusterNodes::Awaited => {
+                self.store.set_cluster_nodes(ClusterNodes::Unwatched);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn cluster_nodes(&self, nodes: &[Arc<Node>]) -> ClusterNodes {
+        let id = |node: &Arc<Node>| ProviderId::from(node.provider_id.as_str());
+        let is_marked = |node: &&Arc<Node>| self.uses.follows_taints && node.is_to_be_deleted;
+        let registered = nodes.iter().filter(|node| !node.provider_id.is_empty());
+        let all = registered.clone().map(id).collect();
+        ClusterNodes::Watched(WatchedNodes { all, marked: registered.filter(is_marked).map(id).collect() })
     }
 
     /// Reads the ConfigMap, unless that was done.
@@ -200,6 +215,7 @@ impl Learning {
     async fn look(&mut self, nodes: &mut NodeWatch) {
         let settled = timeout(NODES_LIMIT, nodes.settled()).await;
         let settled = settled.map_err(|_elapsed| LearningError::Timeout(NODES_LIMIT));
+        self.note(nodes);
         let watched = settled.and_then(|()| Ok(nodes.nodes()?));
         let watched = self.nodes.unless(watched);
         let snapshot = Arc::clone(&self.store.load());

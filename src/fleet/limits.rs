@@ -106,8 +106,8 @@ pub(crate) const TEMPLATE_QUEUE: usize = 4096;
 /// How often the fleet learns from the watched nodes: a group has to have been empty for ten minutes before anybody asks what
 /// a node of it was like.
 pub const LEARN_EVERY: Duration = Duration::from_secs(60);
-/// How often at most the nodes that CA has marked for deletion are looked at: kubelets change their nodes all the time.
-pub(crate) const MARKS_EVERY: Duration = Duration::from_secs(1);
+/// How often at most the cluster's nodes are looked at: kubelets change them all the time.
+pub(crate) const NODES_EVERY: Duration = Duration::from_secs(1);
 /// How long the first list of all nodes may take.
 pub(crate) const NODES_LIMIT: Duration = Duration::from_secs(2 * 60);
 /// A command that only wants to know what was learned waits this long for it.

@@ -14,6 +14,7 @@ mod admission;
 mod cadence;
 mod calls;
 mod census;
+mod cluster_nodes;
 mod complaint;
 mod contact;
 mod deadline;

@@ -68,6 +68,17 @@ pub(super) fn status(observation: &Observation, in_flight: &InFlight, placeholde
 }
 
 impl GroupStatus {
+    /// The same, with these instances reported as running although the cloud lists them as failed. Evicted ones stay failed.
+    pub(super) fn with_running(mut self, is_node: impl Fn(&ProviderId) -> bool) -> Self {
+        for reported in self.instances.iter_mut().filter(|reported| reported.exists) {
+            let has_failed = reported.failure.as_ref().is_some_and(|failure| !failure.is_eviction);
+            if has_failed && is_node(&reported.id) {
+                (reported.state, reported.failure) = (InstanceState::Running, None);
+            }
+        }
+        self
+    }
+
     /// The same, with these running instances reported as being deleted and left out of the target.
     pub(super) fn with_deleting(mut self, is_deleting: impl Fn(&ProviderId) -> bool) -> Self {
         let running = self.instances.iter_mut().filter(|reported| reported.state == InstanceState::Running);

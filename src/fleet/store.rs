@@ -1,13 +1,14 @@
 //! The one place that the snapshot is written from. Publishing one group copies nothing of the others: both maps share their structure
 //! with the snapshot before.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::cluster_nodes::ClusterNodes;
 use super::limits::{GONE_NODE_LIFE, UNLISTED};
 use super::snapshot::{GroupKey, GroupView, Listed, Newcomers, Snapshot};
 use super::status::{GroupStatus, ReportedInstance};
@@ -18,8 +19,7 @@ use crate::cloud::{GroupName, ProviderId};
 pub(super) struct Store {
     current: ArcSwap<Snapshot>,
     draft: Mutex<Draft>,
-    /// Nodes that CA has marked for deletion.
-    marked: ArcSwap<BTreeSet<ProviderId>>,
+    cluster_nodes: ArcSwap<ClusterNodes>,
     published: watch::Sender<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Default for Store {
         Self {
             current: ArcSwap::default(),
             draft: Mutex::default(),
-            marked: ArcSwap::default(),
+            cluster_nodes: ArcSwap::default(),
             published: watch::Sender::new(0),
         }
     }
@@ -67,20 +67,23 @@ impl Store {
         self.draft.lock().unwrap_or_else(PoisonError::into_inner).served_id(key)
     }
 
-    /// Nodes that CA has marked for deletion, as far as the Kubernetes API may be read.
-    pub(super) fn marked(&self) -> arc_swap::Guard<Arc<BTreeSet<ProviderId>>> {
-        self.marked.load()
+    /// What the Kubernetes API says of the cluster's nodes, as far as it may be read.
+    pub(super) fn cluster_nodes(&self) -> arc_swap::Guard<Arc<ClusterNodes>> {
+        self.cluster_nodes.load()
     }
 
-    /// Notes which nodes CA has marked for deletion. The groups of those that changed are published again.
-    pub(super) fn set_marked(&self, marked: BTreeSet<ProviderId>) {
-        let before = self.marked.swap(Arc::new(marked.clone()));
+    /// Notes what the Kubernetes API says of the cluster's nodes. The groups of those that changed are published again; after
+    /// the first list, all groups are.
+    pub(super) fn set_cluster_nodes(&self, nodes: ClusterNodes) {
+        let nodes = Arc::new(nodes);
+        let before = self.cluster_nodes.swap(Arc::clone(&nodes));
         let snapshot = self.load();
-        for id in before.symmetric_difference(&marked) {
-            if let Some((_, view)) = snapshot.group_of(id.as_str()) {
-                view.mailbox.publish_again();
-            }
+        if *before == ClusterNodes::Awaited {
+            return snapshot.groups().for_each(|(_, view)| view.mailbox.publish_again());
         }
+        let changed = nodes.changed_since(&before).into_iter().filter_map(|id| snapshot.group_of(id.as_str()));
+        let groups: BTreeMap<_, _> = changed.map(|(id, view)| (id, &view.mailbox)).collect();
+        groups.values().for_each(|mailbox| mailbox.publish_again());
     }
 
     /// Publishes a group.

@@ -129,7 +129,9 @@ impl MachineReader<'_> {
             // Without an instance view, the state of extensions is unknown, too.
             (_, PowerState::NotRead) if failed_by_extension(before) => kept(before),
             // It was evicted, and its deallocation or its start failed: listed as failed, as in-tree.
-            ("failed", PowerState::Deallocated) => (InstanceState::Creating, Some(failure(machine, now))),
+            ("failed", PowerState::Deallocated) => {
+                (InstanceState::Creating, Some(Failure { is_eviction: true, ..failure(machine, now) }))
+            }
             ("failed", PowerState::Stopped | PowerState::Unknown) if !was_node => {
                 (InstanceState::Creating, Some(failure(machine, now)))
             }
@@ -189,6 +191,7 @@ fn failure(machine: &VirtualMachine, now: SystemTime) -> Failure {
             message: short(message),
             at: now,
             is_explained: true,
+            is_eviction: false,
         };
     }
     if let Some(extension) = machine.failed_extensions.first() {
@@ -199,6 +202,7 @@ fn failure(machine: &VirtualMachine, now: SystemTime) -> Failure {
             message: short(&format!("{}: {said}", extension.code)),
             at: now,
             is_explained: true,
+            is_eviction: false,
         };
     }
     Failure {
@@ -207,6 +211,7 @@ fn failure(machine: &VirtualMachine, now: SystemTime) -> Failure {
         message: short(message.unwrap_or(UNEXPLAINED_MESSAGE)),
         at: now,
         is_explained: false,
+        is_eviction: false,
     }
 }
 
@@ -223,6 +228,7 @@ fn node_extension_failure(machine: &VirtualMachine, now: SystemTime) -> Option<F
         message: short(&format!("{name}: [{}]", messages.join(", "))),
         at: now,
         is_explained: true,
+        is_eviction: false,
     })
 }
 

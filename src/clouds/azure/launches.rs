@@ -47,6 +47,7 @@ impl Azure {
             message: UNEXPLAINED_MESSAGE.to_owned(),
             at,
             is_explained: false,
+            is_eviction: false,
         };
         let failures = if has_failed { vec![failure] } else { Vec::new() };
         Ok(LaunchActivity { failures, ..LaunchActivity::default() })

@@ -35,6 +35,7 @@ impl PlannedFailure {
             message: self.message.clone(),
             at: super::world::wall_clock(at),
             is_explained: true,
+            is_eviction: false,
         }
     }
 }

@@ -67,6 +67,7 @@ impl Keeper {
             message: "the cloud preferred another operation".to_owned(),
             at: self.context.cloud.now(),
             is_explained: true,
+            is_eviction: false,
         };
         self.report_failed(operation, failure, resubmit);
     }

@@ -19,8 +19,8 @@ impl Keeper {
     }
 
     pub(super) fn publish(&self) {
-        let (observation, marked) = (self.state.observation(), self.context.store.marked());
-        let status = self.state.status_with_marked(&marked);
+        let (observation, nodes) = (self.state.observation(), self.context.store.cluster_nodes());
+        let status = self.state.status_in(&nodes);
         let reading = &observation.reading;
         let max = match reading.growth {
             Permit::Granted => reading.max,

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 use super::census::{Census, census};
+use super::cluster_nodes::ClusterNodes;
 use super::in_flight::InFlight;
 use super::observation::{Observation, count};
 use super::placeholder::Placeholder;
@@ -104,14 +105,17 @@ impl GroupState {
         status(&self.observation, &self.in_flight, &self.placeholders)
     }
 
-    /// What is reported where CA has marked these nodes for deletion.
+    /// What is reported where the cluster has these nodes.
+    ///
+    /// An instance that is a node is not reported as failed to be created: CA would delete it without draining it.
     ///
     /// CA takes its mark for the proof that an instance is gone, since the externalgrpc client cannot tell it otherwise. Such a
     /// node is neither ready nor upcoming for CA, and while the target includes it, CA takes the group for unhealthy and does
     /// not scale it up. So a marked node whose deletion failed is left out of the target until CA takes the mark away, or names
     /// the node again.
-    pub(super) fn status_with_marked(&self, marked: &BTreeSet<ProviderId>) -> GroupStatus {
-        self.status().with_deleting(|id| self.survivors.contains(id) && marked.contains(id))
+    pub(super) fn status_in(&self, nodes: &ClusterNodes) -> GroupStatus {
+        let status = self.status().with_running(|id| nodes.may_have(id));
+        status.with_deleting(|id| self.survivors.contains(id) && nodes.has_marked(id))
     }
 
     /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall. Returns how

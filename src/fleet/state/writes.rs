@@ -143,10 +143,10 @@ impl GroupState {
         count(ids.len().saturating_sub(listed))
     }
 
-    /// A failed instance that the cloud gave no reason for failed for the operation's reason.
+    /// A failed instance that the cloud gave no reason for failed for the operation's reason; an evicted one did not.
     fn explain_instances(&mut self, failure: &Failure, share: u32) {
         let failures = self.observation.instances.iter_mut().filter_map(|instance| instance.failure.as_mut());
-        for unexplained in failures.filter(|own| !own.is_explained).take(size(share)) {
+        for unexplained in failures.filter(|own| !own.is_explained && !own.is_eviction).take(size(share)) {
             *unexplained = failure.clone();
         }
     }

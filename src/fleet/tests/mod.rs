@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::census::census;
+use super::cluster_nodes::{ClusterNodes, WatchedNodes};
 use super::observation::Observation;
 use super::operation::OperationId;
 use super::plan::{self, DeletePlan};
@@ -62,7 +63,14 @@ fn name(label: &str) -> ProviderId {
 
 fn shortage(at: SystemTime) -> Failure {
     let code = "InsufficientInstanceCapacity".to_owned();
-    Failure { class: FailureClass::OutOfResources, code, message: "none left".to_owned(), at, is_explained: true }
+    Failure {
+        class: FailureClass::OutOfResources,
+        code,
+        message: "none left".to_owned(),
+        at,
+        is_explained: true,
+        is_eviction: false,
+    }
 }
 
 fn all(parts: &[Vec<Instance>]) -> Vec<Instance> {

@@ -71,11 +71,43 @@ fn an_observation_after_a_failure_counts_even_if_the_operation_has_settled() {
 }
 
 #[test]
+fn a_failed_instance_that_is_a_node_is_reported_running_unless_it_was_evicted() {
+    let failed = |number, is_eviction| Instance {
+        failure: Some(Failure { is_eviction, ..shortage(wall(0)) }),
+        ..instance(number, InstanceState::Creating, Counts::UntilDeleted)
+    };
+    let group = Group::new(
+        4,
+        vec![
+            failed(0, false),
+            failed(1, false),
+            failed(2, true),
+            instance(3, InstanceState::Creating, Counts::UntilDeleted),
+        ],
+    );
+    let failures = |nodes: ClusterNodes| {
+        let status = group.state.status_in(&nodes);
+        assert_eq!(status.target, 4, "a state changes no count");
+        let failed = status.instances.into_iter().filter(|reported| reported.failure.is_some());
+        failed.map(|reported| reported.id).collect::<Vec<_>>()
+    };
+    let of = |nodes: std::ops::Range<u32>| {
+        ClusterNodes::Watched(WatchedNodes { all: ids(nodes).into_iter().collect(), ..WatchedNodes::default() })
+    };
+    assert_eq!(failures(ClusterNodes::Unwatched), ids(0..3));
+    assert_eq!(failures(ClusterNodes::Awaited), ids(2..3), "nobody knows yet which of them are nodes");
+    assert_eq!(failures(of(0..0)), ids(0..3));
+    assert_eq!(failures(of(0..1)), ids(1..3));
+    assert_eq!(failures(of(0..4)), ids(2..3));
+}
+
+#[test]
 fn a_marked_node_whose_deletion_failed_is_left_out_until_the_mark_goes_or_it_is_named_again() {
     let mut group = Group::new(5, running(0..5));
     let marked: BTreeSet<ProviderId> = ids(0..2).into_iter().collect();
     let shown = |group: &Group, marked: &BTreeSet<ProviderId>| {
-        let status = group.state.status_with_marked(marked);
+        let nodes = WatchedNodes { all: ids(0..5).into_iter().collect(), marked: marked.clone() };
+        let status = group.state.status_in(&ClusterNodes::Watched(nodes));
         (status.target, status.in_state(InstanceState::Deleting))
     };
     assert_eq!(shown(&group, &marked), (5, 0), "a mark alone says nothing: CA may be about to delete it");

@@ -1,6 +1,7 @@
 //! Learning from real nodes: the real fleet and the real binary before an emulator of the Kubernetes API.
 
 mod exec;
+mod failed;
 mod fixture;
 mod foreign;
 mod process;

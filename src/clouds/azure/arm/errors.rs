@@ -85,7 +85,7 @@ impl ErrorBody {
         // CA drops an error without a code.
         let code = reason.code.clone().filter(|code| !code.is_empty()).unwrap_or_else(|| status.to_owned());
         let message = shorten(reason.message.as_deref().unwrap_or_default(), MESSAGE_CHARS_MAX);
-        Failure { class: failure_class(&code, &message), code, message, at, is_explained: true }
+        Failure { class: failure_class(&code, &message), code, message, at, is_explained: true, is_eviction: false }
     }
 }
 

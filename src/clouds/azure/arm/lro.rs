@@ -145,7 +145,14 @@ fn refusal(method: PollMethod, error: CloudError, now: SystemTime) -> Result<Pro
         return Ok(Progress::Preempted);
     }
     let code = fault.code.clone().unwrap_or_else(|| "Failed".to_owned());
-    Ok(Progress::Failed(Failure { class, code, message: fault.message.clone(), at: now, is_explained: true }))
+    Ok(Progress::Failed(Failure {
+        class,
+        code,
+        message: fault.message.clone(),
+        at: now,
+        is_explained: true,
+        is_eviction: false,
+    }))
 }
 
 fn is_terminal(state: &str) -> bool {

@@ -105,5 +105,12 @@ pub(super) fn failure(launch: &Activity) -> Option<Failure> {
     };
     let text = text.unwrap_or("the launch failed and AWS gives no reason");
     let code = termination_reason(text).map_or_else(|| code_of(text), str::to_owned);
-    Some(Failure { class: class_of(&code), code, message: shorten(text, MESSAGE_CHARS_MAX), at, is_explained: true })
+    Some(Failure {
+        class: class_of(&code),
+        code,
+        message: shorten(text, MESSAGE_CHARS_MAX),
+        at,
+        is_explained: true,
+        is_eviction: false,
+    })
 }

@@ -1,0 +1,57 @@
+//! What the Kubernetes API says of the cluster's nodes, as far as it decides what is reported of a node group.
+
+use std::collections::BTreeSet;
+
+use crate::cloud::ProviderId;
+
+/// What the Kubernetes API says of the cluster's nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum ClusterNodes {
+    /// They are not watched, or cannot be.
+    #[default]
+    Unwatched,
+    /// They are being listed for the first time.
+    Awaited,
+    /// As last seen.
+    Watched(WatchedNodes),
+}
+
+/// The cluster's nodes as last seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WatchedNodes {
+    /// All of them.
+    pub all: BTreeSet<ProviderId>,
+    /// Those that CA has marked for deletion, where that is followed.
+    pub marked: BTreeSet<ProviderId>,
+}
+
+impl ClusterNodes {
+    /// Whether an instance is a node, or nobody knows yet.
+    pub(super) fn may_have(&self, id: &ProviderId) -> bool {
+        match self {
+            Self::Unwatched => false,
+            Self::Awaited => true,
+            Self::Watched(nodes) => nodes.all.contains(id),
+        }
+    }
+
+    /// Whether CA has marked an instance's node for deletion.
+    pub(super) fn has_marked(&self, id: &ProviderId) -> bool {
+        matches!(self, Self::Watched(nodes) if nodes.marked.contains(id))
+    }
+
+    /// The instances that these nodes and the earlier ones say different things of.
+    pub(super) fn changed_since<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a ProviderId> {
+        let (now, before) = (self.watched(), before.watched());
+        let sets = [(&now.all, &before.all), (&now.marked, &before.marked)];
+        sets.into_iter().flat_map(|(now, before)| now.symmetric_difference(before)).collect()
+    }
+
+    fn watched(&self) -> &WatchedNodes {
+        static NONE: WatchedNodes = WatchedNodes { all: BTreeSet::new(), marked: BTreeSet::new() };
+        match self {
+            Self::Watched(nodes) => nodes,
+            Self::Unwatched | Self::Awaited => &NONE,
+        }
+    }
+}
