@@ -54,7 +54,15 @@ impl Keeper {
                         // The response below says what this read shows.
                         let _seen = self.see_deleted(&ids, error, attempts).await;
                     }
-                    return self.respond_deleted(deletions, &deletion, outcome.as_ref());
+                    let (busy, rest): (Vec<_>, Vec<_>) =
+                        deletions.into_iter().partition(|removal| outcome.is_none() && removal.is_busy(&deletion));
+                    self.respond_deleted(rest, &deletion, outcome.as_ref());
+                    let Some(error) = busy.iter().find_map(|removal| removal.refused(&deletion).next()) else { return };
+                    if !attempts.again_after(error).await {
+                        return self.respond_deleted(busy, &deletion, None);
+                    }
+                    // What was accepted is being deleted by now, and is not deleted again.
+                    deletions = self.judge_removals(requests(busy));
                 }
                 Err(error) if error.outcome_unknown() => {
                     let outcome = self.see_deleted(&ids, &error, attempts).await;

@@ -8,7 +8,7 @@ use super::Keeper;
 use super::attempts::Attempts;
 use super::batch::respond_all;
 use super::fresh::Fresh;
-use crate::cloud::ProviderId;
+use crate::cloud::{CloudError, Deletion, ProviderId};
 use crate::fleet::error::{FleetError, Refusal};
 use crate::fleet::limits::LOWER_LIMIT;
 use crate::fleet::plan::{self, DeletePlan};
@@ -19,6 +19,20 @@ use crate::fleet::request::{Mutation, Request};
 pub(super) struct Removal {
     pub request: Request,
     pub plan: DeletePlan,
+}
+
+impl Removal {
+    /// Why the cloud refused the instances of this call that it refused.
+    pub(super) fn refused<'a>(&'a self, deletion: &'a Deletion) -> impl Iterator<Item = &'a CloudError> {
+        let named = |(id, _): &&(ProviderId, CloudError)| self.plan.instances.contains(id);
+        deletion.refused.iter().filter(named).map(|(_, error)| error)
+    }
+
+    /// Whether the cloud refused some, and all of those only for the moment.
+    pub(super) fn is_busy(&self, deletion: &Deletion) -> bool {
+        let is_passing = |error: &CloudError| matches!(error, CloudError::Conflict(_) | CloudError::Throttled { .. });
+        self.refused(deletion).next().is_some() && self.refused(deletion).all(is_passing)
+    }
 }
 
 impl Keeper {

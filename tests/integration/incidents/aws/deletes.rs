@@ -95,6 +95,17 @@ async fn asg_partial_terminate() {
     assert_eq!(terminations(&setup.emulator).len(), 1 + 12 + 3 + 2);
     assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (6, 6));
 
+    // The account is throttled for a moment, after some terminations were accepted.
+    setup.emulator.forget_requests();
+    let throttled = |faults: &mut Faults| {
+        let throttled = CallFault::Throttled { retry_after: None };
+        faults.script(Some(CallKind::DeleteInstances), Some("web"), 1, throttled);
+    };
+    setup.emulator.simulated().faults(throttled);
+    setup.client.delete("web", &texts(&running[14..17])).await.expect("tried again");
+    assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (3, 3));
+    assert_eq!(terminations(&setup.emulator).len(), 3 + 1);
+
     // In one call for all, AWS starts an activity for each instance that it accepts.
     let mut setup = open([group("batch", (0, 10, 4))]).await;
     let failure = PlannedFailure::other("ScalingActivityInProgress", "busy");
