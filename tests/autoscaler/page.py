@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the results of tests/autoscaler/run into a page, between two comments: a row per scenario and a column per release and
-cloud, or a row per release and cloud with its latency; or what tests/autoscaler/beside measured."""
+cloud, or a row per release and cloud with its latency; or what tests/autoscaler/beside measured. Releases that were not run keep
+their last results."""
 
 import sys
 from pathlib import Path
@@ -16,8 +17,20 @@ def outcomes(results):
         yield release, cloud, scenario.replace("_", " "), outcome
 
 
-def scenarios(results):
+def earlier(table, released):
+    """Yields what a table of outcomes has of other releases, in the form of `outcomes`."""
+    names = {name: cloud for cloud, name in CLOUDS.items()}
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
+    for scenario, *cells in lines[2:]:
+        for column, outcome in zip(lines[0][1:], cells):
+            release, cloud = column.split(" ")
+            if release not in released and outcome != "–":
+                yield release, names[cloud], scenario, outcome
+
+
+def scenarios(results, table):
     rows = list(outcomes(results))
+    rows += earlier(table, {release for release, *_ in rows})
     columns = sorted({(release, cloud) for release, cloud, _, _ in rows})
     cells_of = {(scenario, release, cloud): outcome for release, cloud, scenario, outcome in rows}
     lines = ["| scenario | " + " | ".join(f"{release} {CLOUDS[cloud]}" for release, cloud in columns) + " |"]
@@ -28,15 +41,20 @@ def scenarios(results):
     return "\n".join(lines)
 
 
-def latency(results):
-    lines = ["| release | cloud | median | five pods |", "| --- | --- | --- | --- |"]
+def latency(results, table):
+    lines = {}
+    for line in table.strip().splitlines()[2:]:
+        release, cloud = [cell.strip() for cell in line.split("|")[1:3]]
+        lines[release, cloud] = line
     for line in Path(results).read_text().splitlines():
         release, cloud, _, median, _, _, rest = line.split(" ", 6)
-        lines.append(f"| {release} | {CLOUDS[cloud]} | {median} s | {rest} |")
-    return "\n".join(lines)
+        lines[release, CLOUDS[cloud]] = f"| {release} | {CLOUDS[cloud]} | {median} s | {rest} |"
+    head = ["| release | cloud | median | five pods |", "| --- | --- | --- | --- |"]
+    return "\n".join(head + [lines[key] for key in sorted(lines)])
 
 
 FIGURES = {
+    "failed-launch-listed": "a launch that failed is listed as failed, s",
     "backed-off": "CA backs off after a launch that failed, s",
     "outside-change-seen": "change from outside seen, s",
     "calls-per-idle-minute": "cloud calls per idle minute",
@@ -47,7 +65,7 @@ FIGURES = {
 }
 
 
-def beside(results):
+def beside(results, _table):
     measured = {}
     for line in Path(results).read_text().splitlines():
         _, cloud, server, what, figure = line.split(" ")
@@ -66,8 +84,8 @@ def main(kind, results, page):
     begin, end = f"<!-- {kind} -->", f"<!-- end of {kind} -->"
     text = Path(page).read_text()
     before, rest = text.split(begin)
-    after = rest.split(end)[1]
-    made = {"scenarios": scenarios, "latency": latency, "beside": beside}[kind](results)
+    table, after = rest.split(end)
+    made = {"scenarios": scenarios, "latency": latency, "beside": beside}[kind](results, table)
     Path(page).write_text(f"{before}{begin}\n{made}\n{end}{after}")
 
 

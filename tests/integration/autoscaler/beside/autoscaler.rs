@@ -73,11 +73,16 @@ pub(super) async fn measure<E: Shared>(name: &'static str, measured: Measured) {
     fixture.create_pods(2, ONE_PER_NODE).await;
     fixture.until("the group without capacity was chosen", async |fixture| fixture.capacity("spot") > 0).await;
     let began = Instant::now();
-    let mut backed_off = false;
+    let (mut listed, mut backed_off) = (None, false);
     while !backed_off && began.elapsed() < PATIENCE {
         tokio::time::sleep(Duration::from_millis(100)).await;
+        if listed.is_none() {
+            let mut states = client.nodes("spot").await.into_iter().filter_map(|node| node.status);
+            listed = states.any(|state| state.error_info.is_some()).then(|| waited(true, began));
+        }
         backed_off = fixture.autoscaler.has_logged("Disabling scale-up for node group spot");
     }
+    report(cloud, measured, "failed-launch-listed", listed.unwrap_or_else(|| waited(false, began)));
     report(cloud, measured, "backed-off", waited(backed_off, began));
 }
 
