@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the results of tests/autoscaler/run into a page, between two comments: a row per scenario and a column per release and
-cloud, or a row per release and cloud with its latency; or what tests/autoscaler/beside measured. Releases that were not run keep
-their last results."""
+cloud, or a row per release and cloud with its latency; or what tests/autoscaler/beside measured. What was not run keeps its last
+result."""
 
 import sys
 from pathlib import Path
@@ -17,20 +17,19 @@ def outcomes(results):
         yield release, cloud, scenario.replace("_", " "), outcome
 
 
-def earlier(table, released):
-    """Yields what a table of outcomes has of other releases, in the form of `outcomes`."""
+def earlier(table):
+    """Yields what a table of outcomes has, in the form of `outcomes`."""
     names = {name: cloud for cloud, name in CLOUDS.items()}
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.strip().splitlines()]
     for scenario, *cells in lines[2:]:
         for column, outcome in zip(lines[0][1:], cells):
             release, cloud = column.split(" ")
-            if release not in released and outcome != "–":
+            if outcome != "–":
                 yield release, names[cloud], scenario, outcome
 
 
 def scenarios(results, table):
-    rows = list(outcomes(results))
-    rows += earlier(table, {release for release, *_ in rows})
+    rows = [*earlier(table), *outcomes(results)]
     columns = sorted({(release, cloud) for release, cloud, _, _ in rows})
     cells_of = {(scenario, release, cloud): outcome for release, cloud, scenario, outcome in rows}
     lines = ["| scenario | " + " | ".join(f"{release} {CLOUDS[cloud]}" for release, cloud in columns) + " |"]
