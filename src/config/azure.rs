@@ -102,7 +102,8 @@ pub(super) fn settings(
             .push(format!("{}: {:?} is ignored; Headcount serves only scale sets", vm_type.place, vm_type.value));
     }
     let Some(resource_group) = keys.text("resourceGroup") else {
-        let message = "resourceGroup is missing; set it here, in the cloud-config file or in ARM_RESOURCE_GROUP";
+        let message =
+            "resourceGroup is missing; set it in headcount.yaml, in the cloud-config file or in ARM_RESOURCE_GROUP";
         return Err(ConfigError::at(&input.place, message));
     };
     let endpoint = keys.read("resourceManagerEndpoint", scalar::endpoint)?;
