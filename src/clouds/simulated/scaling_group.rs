@@ -74,8 +74,6 @@ impl Group {
         if let Permit::Withheld(reason) = &self.plan.removal {
             return Err(Refusal::new(RefusalKind::Refused, "ValidationError", reason.clone()));
         }
-        // Standby instances are not part of the desired capacity.
-        let decrement = decrement && phase != Phase::Standby;
         if decrement && self.capacity <= self.plan.min {
             let message = format!(
                 "Currently, desiredSize equals minSize ({}). Terminating instance without replacement will violate \

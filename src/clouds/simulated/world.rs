@@ -12,6 +12,7 @@ use super::faults::PastReadings;
 use super::group::Group;
 use super::late_write::LateWrite;
 use super::lifecycle::instances;
+use super::member::{Member, Phase};
 use super::plan::{GroupPlan, GroupStyle};
 use super::record::{Author, DeletionResult, Event, Killed, Operation, Refusal, RefusalKind};
 use crate::cloud::ProviderId;
@@ -119,14 +120,17 @@ impl World {
         })?
     }
 
-    /// Deletes instances through the API, by the cloud's IDs, and lowers the capacity by their number.
+    /// Deletes instances through the API, by the cloud's IDs, and lowers the capacity by the number of those that it counts.
     pub fn delete_instances(&mut self, now: Duration, group: &str, ids: &[&str]) -> Result<DeletionResult, Refusal> {
         self.edit(now, group, |group, at| match group.plan.style {
             GroupStyle::ScaleSet => group.delete(at, ids),
             GroupStyle::AutoScaling => {
                 let mut result = DeletionResult::default();
                 for id in ids {
-                    match group.terminate(at, id, true) {
+                    let is_standby = |member: &Member| member.id == **id && member.phase == Phase::Standby;
+                    // AWS lowers the capacity for an instance in standby, too, if it is told to.
+                    let decrement = !group.members().any(is_standby);
+                    match group.terminate(at, id, decrement) {
                         Ok(true) => result.accepted.push((*id).to_owned()),
                         Ok(false) => result.already_gone.push((*id).to_owned()),
                         Err(refusal) => result.refused.push(((*id).to_owned(), refusal)),

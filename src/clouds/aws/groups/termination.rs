@@ -1,4 +1,4 @@
-//! Terminates the named instances, and lowers the desired capacity by one for each.
+//! Terminates the named instances, and lowers the desired capacity by one for each that it counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::super::sdk::cache::UNKNOWN_FORM_TTL;
 use super::super::sdk::errors::is_unknown_form;
 use super::Groups;
 use super::ids::instance_of;
-use crate::cloud::{CloudError, Deletion, GroupReading, InstanceState, ProviderId};
+use crate::cloud::{CloudError, Counts, Deletion, GroupReading, InstanceState, ProviderId};
 
 const OPERATION: &str = "TerminateInstanceInAutoScalingGroup";
 /// The most single terminations at a time. EC2 Auto Scaling throttles the whole account, not one group.
@@ -24,6 +24,9 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_milli
 struct Target {
     id: ProviderId,
     instance: String,
+    /// Whether the desired capacity counts it. AWS would lower it for an instance in standby, too, which it does not count, and
+    /// would then terminate one of its own choice.
+    is_counted: bool,
 }
 
 impl Groups {
@@ -35,7 +38,8 @@ impl Groups {
     ) -> Result<Deletion, CloudError> {
         let mut deletion = Deletion::default();
         let targets = targets(basis, ids, &mut deletion);
-        let mut batches = targets.chunks(BATCH);
+        let (counted, standby): (Vec<Target>, Vec<Target>) = targets.into_iter().partition(|target| target.is_counted);
+        let mut batches = counted.chunks(BATCH).chain(standby.chunks(BATCH));
         for batch in batches.by_ref() {
             let Err(error) = self.terminate_batch(basis, batch, &mut deletion).await else { continue };
             if deletion.accepted.is_empty() {
@@ -67,7 +71,8 @@ impl Groups {
             return self.terminate_singly(batch, deletion).await;
         }
         let instances: Vec<String> = batch.iter().map(|target| target.instance.clone()).collect();
-        let error = match self.scaling.terminate_instances(group, &instances).await {
+        let decrements = batch.iter().all(|target| target.is_counted);
+        let error = match self.scaling.terminate_instances(group, &instances, decrements).await {
             Ok(activities) => {
                 accept(group, batch, &activities, deletion);
                 return Ok(());
@@ -75,8 +80,7 @@ impl Groups {
             Err(error) => error,
         };
         if is_unknown_form(&error) {
-            tracing::info!(%group, %error, "AWS does not know batch termination here; terminating instances one by \
-            one for 10 minutes");
+            tracing::info!(%group, %error, "batch termination failed; terminating instances one by one for 10 minutes");
             self.no_batch_form.put((), (), UNKNOWN_FORM_TTL);
         }
         match error {
@@ -153,11 +157,14 @@ fn targets(basis: &GroupReading, ids: &[ProviderId], deletion: &mut Deletion) ->
         let listed = basis
             .instances
             .as_ref()
-            .map(|instances| instances.iter().find(|listed| listed.id == *id).map(|found| found.state));
+            .map(|instances| instances.iter().find(|listed| listed.id == *id).map(|found| (found.state, found.counts)));
         match listed {
-            Some(None | Some(InstanceState::Deleting)) => deletion.already_gone.push(id.clone()),
+            Some(None | Some((InstanceState::Deleting, _))) => deletion.already_gone.push(id.clone()),
             _ if targets.iter().any(|target| target.instance == instance) => {}
-            _ => targets.push(Target { id: id.clone(), instance }),
+            listed => {
+                let is_counted = !matches!(listed, Some(Some((_, Counts::No))));
+                targets.push(Target { id: id.clone(), instance, is_counted });
+            }
         }
     }
     targets
@@ -165,7 +172,7 @@ fn targets(basis: &GroupReading, ids: &[ProviderId], deletion: &mut Deletion) ->
 
 async fn terminate_one(scaling: Arc<dyn AutoScalingApi>, target: Target) -> (Target, Result<(), CloudError>) {
     for wait in BACKOFF {
-        match scaling.terminate_instance(&target.instance).await {
+        match scaling.terminate_instance(&target.instance, target.is_counted).await {
             Err(CloudError::Conflict(fault)) => {
                 tracing::debug!(instance = %target.instance, %fault, "Auto Scaling group is busy; retrying the termination");
                 tokio::time::sleep(wait).await;
@@ -173,7 +180,7 @@ async fn terminate_one(scaling: Arc<dyn AutoScalingApi>, target: Target) -> (Tar
             response => return (target, response),
         }
     }
-    let response = scaling.terminate_instance(&target.instance).await;
+    let response = scaling.terminate_instance(&target.instance, target.is_counted).await;
     (target, response)
 }
 

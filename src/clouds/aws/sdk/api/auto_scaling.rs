@@ -59,12 +59,17 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
     /// Sets the desired capacity. Never retried.
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError>;
 
-    /// Terminates one instance and decrements the desired capacity. Never retried.
-    async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError>;
+    /// Terminates one instance. Where `decrements`, lowers the desired capacity by one. Never retried.
+    async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError>;
 
-    /// Terminates several instances of one group and lowers its desired capacity by their number. Never retried. Not
-    /// every region and partition has this form.
-    async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError>;
+    /// Terminates several instances of one group. Where `decrements`, lowers its desired capacity by their number. Never
+    /// retried. Not every region and partition has this form.
+    async fn terminate_instances(
+        &self,
+        group: &str,
+        instances: &[String],
+        decrements: bool,
+    ) -> Result<Vec<Activity>, CloudError>;
 }
 
 /// EC2 Auto Scaling through the SDK. Several clients, because the SDK may retry a read and must never retry a write, and because
@@ -131,15 +136,20 @@ impl AutoScalingApi for AutoScaling {
         call.send().await.map(drop).map_err(|error| cloud_error("SetDesiredCapacity", group, error))
     }
 
-    async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError> {
+    async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError> {
         let call = self.writes.terminate_instance_in_auto_scaling_group().instance_id(instance);
-        let sent = call.should_decrement_desired_capacity(true).send().await;
+        let sent = call.should_decrement_desired_capacity(decrements).send().await;
         sent.map(drop).map_err(|error| cloud_error("TerminateInstanceInAutoScalingGroup", instance, error))
     }
 
-    async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError> {
+    async fn terminate_instances(
+        &self,
+        group: &str,
+        instances: &[String],
+        decrements: bool,
+    ) -> Result<Vec<Activity>, CloudError> {
         let call = self.writes.terminate_instance_in_auto_scaling_group().auto_scaling_group_name(group);
-        let call = call.set_instance_ids(Some(instances.to_vec())).should_decrement_desired_capacity(true);
+        let call = call.set_instance_ids(Some(instances.to_vec())).should_decrement_desired_capacity(decrements);
         let output =
             call.send().await.map_err(|error| cloud_error("TerminateInstanceInAutoScalingGroup", group, error))?;
         Ok(output.activities.unwrap_or_default())

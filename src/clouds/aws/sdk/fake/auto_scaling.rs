@@ -71,16 +71,26 @@ impl AutoScalingApi for Fake {
         self.call("SetDesiredCapacity", &format!("{group}={units}"), |_| ())
     }
 
-    async fn terminate_instance(&self, instance: &str) -> Result<(), CloudError> {
-        self.call("TerminateInstance", instance, |_| ())
+    async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError> {
+        self.call("TerminateInstance", &format!("{instance}{}", how(decrements)), |_| ())
     }
 
-    async fn terminate_instances(&self, group: &str, instances: &[String]) -> Result<Vec<Activity>, CloudError> {
-        let subject = format!("{group}: {}", instances.join(","));
+    async fn terminate_instances(
+        &self,
+        group: &str,
+        instances: &[String],
+        decrements: bool,
+    ) -> Result<Vec<Activity>, CloudError> {
+        let subject = format!("{group}: {}{}", instances.join(","), how(decrements));
         let activity = |instance: &String| {
             let description = format!("Terminating EC2 instance: {instance}");
             Activity::builder().activity_id("a").description(description).build()
         };
         self.call("TerminateInstances", &subject, |_| instances.iter().map(activity).collect())
     }
+}
+
+/// How a recorded termination differs from the usual one.
+fn how(decrements: bool) -> &'static str {
+    if decrements { "" } else { ", same capacity" }
 }
