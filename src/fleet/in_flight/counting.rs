@@ -6,8 +6,9 @@ use super::InFlight;
 use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
 use crate::fleet::accounting::{Accounting, Baseline};
 use crate::fleet::census::census;
+use crate::fleet::limits::SETTLE;
 use crate::fleet::observation::{Observation, count};
-use crate::fleet::operation::Operation;
+use crate::fleet::operation::{Operation, OperationRequest, Phase};
 
 impl InFlight {
     /// A cloud that removes its own surplus deletes instances that its capacity does not count.
@@ -26,6 +27,10 @@ impl InFlight {
         if !self.operations.iter().any(|operation| operation.id == baseline.operation) {
             return;
         }
+        // A read that is older than the deletion would show that the capacity still counts them.
+        if !self.unread.is_disjoint(&baseline.named) {
+            return;
+        }
         let shown = baseline.accounting(observation);
         // A later read that does not show it takes nothing back.
         if shown == Accounting::Unknown {
@@ -36,6 +41,23 @@ impl InFlight {
                 self.accounting.insert(id.clone(), shown);
             }
         }
+    }
+
+    /// The instances of accepted deletions that an observation is too old to show. A cloud that documents which instances its
+    /// capacity counts lowers it when it accepts a deletion, and shows the instance as being deleted from then on. So a read that shows
+    /// neither is older than the deletion: AWS's reads lag by seconds.
+    pub(super) fn not_shown_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
+        let is_recent = |one: &&Operation| {
+            one.phase == Phase::Unpolled && observation.begun.saturating_duration_since(one.accepted) <= SETTLE
+        };
+        let deletions = self.operations.iter().filter(is_recent).filter_map(|one| match &one.request {
+            OperationRequest::Deletion { ids, before, .. } if observation.reading.desired >= *before => Some(ids),
+            _ => None,
+        });
+        let named: BTreeSet<&ProviderId> = deletions.flatten().collect();
+        let lives = |one: &&Instance| one.counts == Counts::Yes && one.state != InstanceState::Deleting;
+        let listed = observation.instances.iter().filter(lives).map(|one| &one.id);
+        listed.filter(|id| named.contains(id)).cloned().collect()
     }
 
     /// Keeps the accounting of instances that are still being deleted, and of no others.
@@ -65,7 +87,8 @@ impl InFlight {
         let leaving = || observation.instances.iter().filter(|one| self.is_leaving(one));
         let (unread, read): (Vec<_>, Vec<_>) = leaving().partition(|one| self.is_unread(&one.id));
         let has = |accounting: Accounting| move |one: &&&Instance| self.accounting(&one.id) == accounting;
-        let mut counted: Vec<&Instance> = read.iter().filter(has(Accounting::Counted)).copied().collect();
+        let counted = read.iter().filter(has(Accounting::Counted)).filter(|one| one.counts != Counts::No);
+        let mut counted: Vec<&Instance> = counted.copied().collect();
         let unknown = read.iter().filter(has(Accounting::Unknown)).filter(|one| one.counts != Counts::No);
         let taken = census(observation, self).live.saturating_sub(self.surplus) + count(unread.len() + counted.len());
         let desired = observation.reading.desired;

@@ -24,7 +24,7 @@ pub(super) struct InFlight {
     accounting: BTreeMap<ProviderId, Accounting>,
     /// What the last deletion was computed on, until an observation shows how the cloud counts it.
     baseline: Option<Baseline>,
-    /// Instances whose deletion was sent after the last observation.
+    /// Instances whose deletion was sent after the last observation, or that it is too old to show as being deleted.
     unread: BTreeSet<ProviderId>,
     /// Live instances beyond the capacity, as the last observation showed them.
     surplus: u32,
@@ -58,6 +58,11 @@ impl InFlight {
         self.unread.contains(id)
     }
 
+    /// Whether the last observation is older than a deletion that the cloud had accepted before.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
     /// Whether this instance is being deleted: by the cloud's own word, or by an accepted deletion.
     pub(super) fn is_leaving(&self, instance: &Instance) -> bool {
         instance.state == InstanceState::Deleting || self.deletes(&instance.id)
@@ -76,14 +81,15 @@ impl InFlight {
     /// What is in flight once this observation is adopted.
     pub(super) fn after(&self, observation: &Observation) -> Self {
         let mut next = self.clone();
-        next.unread.clear();
+        next.unread = next.not_shown_by(observation);
         next.mark_visible(observation.reading.desired);
         next.settle_unknown(observation);
         next.drop_settled(observation.begun);
         if let Some(baseline) = next.baseline.take() {
             next.learn_accounting(&baseline, observation);
             // Instances that were read before the deletion was accepted do not show which others have left since.
-            next.baseline = Some(baseline).filter(|baseline| observation.detailed < baseline.accepted);
+            let is_older = observation.detailed < baseline.accepted || !next.unread.is_disjoint(&baseline.named);
+            next.baseline = Some(baseline).filter(|_| is_older);
         }
         next.note_surplus_leaving(observation);
         next.forget_accounting(observation);

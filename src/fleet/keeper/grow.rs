@@ -52,6 +52,14 @@ impl Keeper {
     async fn raise(&mut self, delta: u32, fresh: Option<Fresh>, attempts: &mut Attempts) -> Result<(), FleetError> {
         let mut fresh = self.fresh_or(fresh, attempts).await?;
         loop {
+            if self.state.in_flight().has_unread() {
+                tracing::info!(group = %self.group_id(), delta, "the read is older than an accepted deletion; reading again before growing");
+                if !attempts.again().await {
+                    return Err(self.contended("its reads do not show a deletion yet that the cloud has accepted"));
+                }
+                fresh = self.fresh(attempts).await?;
+                continue;
+            }
             let reinstated = delta.min(self.state.cancelled());
             if reinstated == delta {
                 self.reinstate(reinstated);
@@ -60,9 +68,9 @@ impl Keeper {
             let Some(to) = plan::raised_capacity(&self.state, delta - reinstated) else {
                 tracing::warn!(group = %self.group_id(), delta, "the observation does not allow a scale-up; reading again");
                 if !attempts.again().await {
-                    return Err(
-                        self.contended("more instances live than its capacity allows for, and its capacity fell")
-                    );
+                    return Err(self.contended(
+                        "more instances live than its capacity allows for, and the cloud may be about to delete some",
+                    ));
                 }
                 fresh = self.fresh_instances(attempts).await?.into();
                 continue;

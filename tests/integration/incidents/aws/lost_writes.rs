@@ -76,6 +76,28 @@ async fn asg_slow_terminate() {
 }
 
 #[tokio::test]
+async fn asg_growth_after_lagging_deletion() {
+    let aws = aws([group("web", (0, 20, 6)), group("full", (0, 6, 6))]);
+    aws.simulated().world(|world, now| world.keep_past_readings(now, STALE * 2));
+    let mut setup = Setup::open(aws).await;
+    eventually("the past is old enough", || setup.emulator.simulated().elapsed() > STALE * 2).await;
+    let client = &mut setup.client;
+    for name in ["web", "full"] {
+        let victims = running(client, name, 2).await;
+        client.delete(name, &texts(&victims)).await.expect("accepted");
+        assert_eq!(client.target(name).await, 4);
+        // For a moment, reads show the capacity and the instances as they were before the deletion.
+        setup.emulator.simulated().faults(|faults| {
+            faults.script_read(Some(CallKind::Observe), name, 3, ReadFault::Stale(STALE));
+        });
+        client.increase(name, 1).await.expect("computed on a read that shows the deletion");
+        assert_eq!((client.target(name).await, capacity(&setup.emulator, name)), (5, 5));
+        assert_eq!(desired_written(&setup.emulator, name), [5]);
+    }
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
+
+#[tokio::test]
 async fn asg_lost_terminate_answer() {
     let names = ["one", "batch", "never"];
     let aws = aws(names.map(|name| group(name, (0, 20, 6))));
