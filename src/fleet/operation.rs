@@ -115,10 +115,14 @@ impl Operation {
         }
     }
 
+    /// Whether it raises the capacity.
+    pub(super) fn is_growth(&self) -> bool {
+        matches!(self.request, OperationRequest::Capacity { from, to, .. } if to > from)
+    }
+
     /// Whether it is a scale-up that cannot be polled.
     pub(super) fn is_unpolled_growth(&self) -> bool {
-        self.phase == Phase::Unpolled
-            && matches!(self.request, OperationRequest::Capacity { from, to, .. } if to > from)
+        self.phase == Phase::Unpolled && self.is_growth()
     }
 
     /// Whether it is a scale-up that cannot be polled and that a read has shown.

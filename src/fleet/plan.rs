@@ -9,7 +9,7 @@ use super::operation::Operation;
 use super::placeholder::Placeholder;
 use super::state::GroupState;
 use super::status::ReportedInstance;
-use crate::cloud::{CAPACITY_MAX, InstanceState, Permit, ProviderId};
+use crate::cloud::{CAPACITY_MAX, Counts, InstanceState, Permit, ProviderId};
 
 /// A node that CA named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32
     let (census, reading) = (state.census(), &state.observation().reading);
     // A launch that failed has evidently begun.
     let has_begun = state.placeholders().iter().any(|placeholder| placeholder.failure.is_some());
-    if !state.is_steady() || (!has_begun && state.has_just_grown()) {
+    if !state.is_steady() || state.may_lack_instances() || (!has_begun && state.has_just_grown()) {
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
@@ -91,7 +91,8 @@ pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
         }
         if reported.exists {
             // What an earlier call of the batch names too gets the same response, and is counted once.
-            healthy += u32::from(!failed(reported, node) && !claimed.has(&reported.id));
+            let fills_target = !failed(reported, node) && !is_standby(state, &reported.id);
+            healthy += u32::from(fills_target && !claimed.has(&reported.id));
             plan.instances.push(reported.id.clone());
         } else {
             plan.placeholders.insert(reported.id.clone());
@@ -103,7 +104,7 @@ pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
     if let Permit::Withheld(reason) = &reading.removal {
         return Err(Refusal::RemovalWithheld { reason: reason.clone() });
     }
-    let room = room_above_min(&status.instances, status.target, reading.min, claimed);
+    let room = room_above_min(state, &status.instances, status.target, claimed);
     if healthy > room {
         return Err(Refusal::BelowMin { asked: healthy, room, min: reading.min });
     }
@@ -111,11 +112,18 @@ pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
 }
 
 /// How many healthy nodes may go before the group is below its minimum. Nodes that failed to be created are no part of
-/// this sum, neither as nodes that could go nor as nodes that fill the minimum (law 6).
-fn room_above_min(reported: &[ReportedInstance], target: u32, min: u32, claimed: &DeletePlan) -> u32 {
+/// this sum, neither as nodes that could go nor as nodes that fill the minimum (law 6). Nor are those in standby.
+fn room_above_min(state: &GroupState, reported: &[ReportedInstance], target: u32, claimed: &DeletePlan) -> u32 {
     let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
-    let claimed_healthy = claimed.instances.iter().filter(|id| !failed.iter().any(|reported| reported.id == **id));
-    target.saturating_sub(count(failed.len())).saturating_sub(count(claimed_healthy.count())).saturating_sub(min)
+    let is_part = |id: &&ProviderId| !failed.iter().any(|reported| reported.id == **id) && !is_standby(state, id);
+    let claimed_healthy = count(claimed.instances.iter().filter(is_part).count());
+    let min = state.observation().reading.min;
+    target.saturating_sub(count(failed.len())).saturating_sub(claimed_healthy).saturating_sub(min)
+}
+
+/// Whether the capacity does not count an instance that lives.
+fn is_standby(state: &GroupState, id: &ProviderId) -> bool {
+    state.observation().instances.iter().any(|instance| instance.id == *id && instance.counts == Counts::No)
 }
 
 fn failed(reported: &ReportedInstance, node: &NamedNode) -> bool {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::GroupState;
 use crate::cloud::{Counts, Instance, ProviderId};
-use crate::fleet::limits::{HEAL_WINDOW, LAUNCH_BEGINS};
+use crate::fleet::limits::{HEAL_WINDOW, LAUNCH_BEGINS, SETTLE};
 use crate::fleet::observation::{Observation, count};
 use crate::fleet::operation::Operation;
 
@@ -222,6 +222,27 @@ impl GroupState {
         let own = self.in_flight.operations().iter().filter(|operation| operation.is_unpolled_growth());
         let seen = self.raised.filter(|_| observation.reading.etag.is_none());
         own.map(|operation| operation.accepted).chain(seen).any(is_young)
+    }
+
+    /// From when on a list shows all instances that a scale-up made, somebody else's too. `None` while one runs.
+    ///
+    /// A scale set and its VMs are two reads, and the list of VMs may lag: VMs that it does not show yet run all the same, and
+    /// Azure deletes some VMs of its own choice when the capacity falls below them. An Auto Scaling group comes with its instances,
+    /// and its activities tell what is under way.
+    pub(in crate::fleet) fn lists_all_from(&self) -> Option<Instant> {
+        let observation = &self.observation;
+        if observation.reading.etag.is_none() {
+            return Some(observation.detailed);
+        }
+        let mut operations = self.in_flight.operations().iter();
+        let is_growing = operations.any(|operation| operation.is_growth() && operation.running().is_some());
+        let grown = self.raised.max(self.grown);
+        (!is_growing).then(|| grown.map_or(observation.detailed, |grown| grown + SETTLE))
+    }
+
+    /// Whether live instances may be missing from the list that was read last.
+    pub(in crate::fleet) fn may_lack_instances(&self) -> bool {
+        self.lists_all_from().is_none_or(|from| self.observation.detailed < from)
     }
 
     fn recent_reduction(&self, now: Instant) -> Option<Reduction> {

@@ -39,6 +39,8 @@ pub(super) struct GroupState {
     reduction: Option<Reduction>,
     /// When an observation first showed a capacity that somebody else had raised.
     raised: Option<Instant>,
+    /// When the cloud last accepted or finished a scale-up of ours, unless it failed.
+    grown: Option<Instant>,
     /// Whether the instances last read are those of the capacity last read.
     is_steady: bool,
     /// How live instances came to exceed the capacity, while they do.
@@ -62,6 +64,7 @@ impl GroupState {
             activity: LaunchActivity::default(),
             reduction: None,
             raised: None,
+            grown: None,
             surplus: None,
             had_room: BTreeSet::new(),
             survivors: BTreeSet::new(),

@@ -59,6 +59,9 @@ impl GroupState {
         self.in_flight.exclude(without_room);
         let deleted = from.saturating_sub(self.census().remaining);
         let expected = to.saturating_sub(deleted);
+        if to > from {
+            self.grown = Some(accepted);
+        }
         self.in_flight.start_capacity(id, (from, to), expected, accepted, Phase::accepted(handle));
         self.fit_placeholders(from.saturating_sub(to), sent, accepted, name);
     }
@@ -90,12 +93,20 @@ impl GroupState {
 
     /// The cloud reports that the operation succeeded.
     pub(in crate::fleet) fn succeed(&mut self, id: OperationId, now: Instant) {
+        self.note_growth_ended(id, now);
         self.in_flight.succeed(id, now);
     }
 
     /// The operation cannot be polled.
     pub(in crate::fleet) fn stop_polling(&mut self, id: OperationId, now: Instant) {
+        self.note_growth_ended(id, now);
         self.in_flight.stop_polling(id, now);
+    }
+
+    fn note_growth_ended(&mut self, id: OperationId, now: Instant) {
+        if self.in_flight.operations().iter().any(|operation| operation.id == id && operation.is_growth()) {
+            self.grown = Some(now);
+        }
     }
 
     /// The cloud reports that the operation failed; `observation` was read after that. A deletion simply drops out. What a
@@ -112,6 +123,10 @@ impl GroupState {
             let _lost = self.observe(observation, name);
             return;
         };
+        if operation.is_growth() {
+            // It has ended: what it made was listed before, and the observation is younger than its end.
+            self.grown = None;
+        }
         let (now, since) = (observation.begun, observation.at);
         let lost = self.observe(observation, name);
         let (from, to, expected) = match operation.request {
