@@ -11,6 +11,9 @@ use super::scale_set_cache::CachedMachines;
 use super::{Azure, sizes};
 use crate::cloud::{Acceptance, CloudError, Deletion, Fault, GroupName, GroupReading, OperationHandle, ProviderId};
 
+/// How many VMs that are gone but still listed one deletion finds out and leaves out.
+const MISSING_MAX: usize = 3;
+
 /// A VM to delete: the ID that the caller uses, and the name that Azure uses.
 #[derive(Clone, Debug)]
 struct MachineToDelete {
@@ -58,14 +61,16 @@ impl Azure {
         let mut deletion = Deletion::default();
         let machines = self.known_machines(group).await?;
         let mut targets = self.targets(group, &machines, ids, &mut deletion);
-        let outcome = match self.post(group, &targets).await {
-            // One VM that is gone fails the call for all.
-            Err(error) if names_missing_machines(&error) => {
-                targets = self.still_there(group, targets, error, &mut deletion).await?;
-                self.post(group, &targets).await
+        let mut outcome = self.post(group, &targets).await;
+        // One VM that is gone fails the call for all.
+        for _ in 0..MISSING_MAX {
+            let Err(error) = &outcome else { break };
+            if !names_missing_machines(error) {
+                break;
             }
-            outcome => outcome,
-        };
+            targets = self.still_there(group, targets, error, &mut deletion).await?;
+            outcome = self.post(group, &targets).await;
+        }
         deletion.handle = outcome?;
         deletion.accepted.extend(targets.into_iter().map(|target| target.id));
         Ok(deletion)
@@ -146,27 +151,32 @@ impl Azure {
             && self.cache.set(group).is_some_and(allowed)
     }
 
-    /// Reads the VMs again and returns those of `targets` that exist and are not being deleted. Returns `error` if all do.
+    /// Reads the VMs again and returns those of `targets` that exist and are not being deleted. Where the list still shows all of
+    /// them, it lags, and the one that `error` names is gone.
     async fn still_there(
         &self,
         group: &GroupName,
         targets: Vec<MachineToDelete>,
-        error: CloudError,
+        error: &CloudError,
         deletion: &mut Deletion,
     ) -> Result<Vec<MachineToDelete>, CloudError> {
-        let Some(set) = self.cache.set(group) else { return Err(error) };
+        let Some(set) = self.cache.set(group) else { return Err(error.clone()) };
         // The first error is more useful than this one. Nothing was deleted.
-        let Ok(list) = self.machines_of(&set, ReadPurpose::Write).await else { return Err(error) };
+        let Ok(list) = self.machines_of(&set, ReadPurpose::Write).await else { return Err(error.clone()) };
         // A VM without an ID may be one of these.
         if list.without_id > 0 {
-            return Err(error);
+            return Err(error.clone());
         }
         let is_going = |state: Option<&str>| state.is_some_and(|state| state.eq_ignore_ascii_case("Deleting"));
         let staying = list.machines.iter().filter(|machine| !is_going(machine.provisioning_state.as_deref()));
         let staying: HashSet<ProviderId> = staying.map(|machine| provider_id(&machine.id)).collect();
-        let (there, gone): (Vec<_>, Vec<_>) = targets.into_iter().partition(|target| staying.contains(&target.id));
+        let is_listed = |target: &MachineToDelete| staying.contains(&target.id);
+        let named = missing_machine(error).filter(|_| targets.iter().all(is_listed));
+        let is_there = |target: &MachineToDelete| is_listed(target) && named.as_deref() != Some(target.name.as_str());
+        let (there, gone): (Vec<_>, Vec<_>) = targets.into_iter().partition(is_there);
         if gone.is_empty() {
-            return Err(error);
+            let message = format!("Azure does not know a VM that its list of VMs shows: {error}");
+            return Err(CloudError::conflict(DELETE_INSTANCES, group.as_str(), message));
         }
         deletion.already_gone.extend(gone.into_iter().map(|target| target.id));
         Ok(there)
@@ -194,6 +204,13 @@ fn names_missing_machines(error: &CloudError) -> bool {
         }
         _ => false,
     }
+}
+
+/// The name of the VM that an error of Azure's calls missing.
+fn missing_machine(error: &CloudError) -> Option<String> {
+    let message = error.fault().message.to_ascii_lowercase();
+    let name = message.split_once("instanceid ")?.1.split_whitespace().next()?;
+    Some(name.trim_matches(['\'', '"']).to_owned())
 }
 
 fn forbids_force(error: &CloudError) -> bool {

@@ -116,6 +116,25 @@ async fn one_machine_that_is_gone_does_not_fail_the_batch() {
 }
 
 #[tokio::test]
+async fn a_machine_that_is_gone_but_still_listed_does_not_fail_the_batch() {
+    for kind in [|set| set, flexible] {
+        let fake = FakeApi::with(vec![kind(set("pool", 4))]);
+        let azure = fake.azure(named(&["pool"]));
+        let basis = observed(&azure, "pool").await;
+        let ids: Vec<_> = basis.instances.iter().flatten().map(|instance| instance.id.clone()).collect();
+        fake.state(|state| {
+            let ghosts = state.machines["pool"][1..3].iter().map(|machine| machine.delete_by.clone());
+            state.ghosts = ghosts.collect();
+        });
+        let deletion = azure.delete_instances(&basis, &ids).await.expect("accepted");
+        assert_eq!((&deletion.already_gone[..], deletion.accepted.len()), (&ids[1..3], 2));
+        assert_eq!(fake.calls("delete").len(), 3, "each refusal names one of them");
+        let deletion = azure.delete_instances(&basis, &ids[1..2]).await.expect("gone");
+        assert_eq!((&deletion.already_gone[..], deletion.accepted.len()), (&ids[1..2], 0));
+    }
+}
+
+#[tokio::test]
 async fn a_batch_of_machines_that_are_all_gone_needs_no_second_call() {
     let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(named(&["pool"]));
@@ -126,11 +145,11 @@ async fn a_batch_of_machines_that_are_all_gone_needs_no_second_call() {
 }
 
 #[tokio::test]
-async fn not_found_for_machines_that_exist_is_an_error_after_one_call() {
+async fn not_found_for_machines_that_exist_is_a_conflict_after_one_call() {
     let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(named(&["pool"]));
     fake.fail("delete", CloudError::NotFound(fault("ResourceNotFound", "?")));
-    assert!(matches!(delete(&azure, "pool", &[id("pool", 0)]).await, Err(CloudError::NotFound(_))));
+    assert!(matches!(delete(&azure, "pool", &[id("pool", 0)]).await, Err(CloudError::Conflict(_))));
     assert_eq!(fake.calls("delete").len(), 1);
 }
 

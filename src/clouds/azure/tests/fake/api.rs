@@ -37,7 +37,7 @@ impl State {
         let set = self.get(name).ok_or_else(|| CloudError::NotFound(fault("ResourceNotFound", "no such set")))?.clone();
         let machines = self.machines.get_mut(&set.name).expect("a scale set");
         for name in names {
-            if !machines.iter().any(|machine| machine.delete_by == *name) {
+            if self.ghosts.contains(name) || !machines.iter().any(|machine| machine.delete_by == *name) {
                 let message =
                     format!("The provided instanceId {name} is not an active Virtual Machine Scale Set VM instanceId.");
                 return Err(match set.orchestration {

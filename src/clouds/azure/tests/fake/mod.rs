@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) listed_capacities: HashMap<String, u32>,
     /// A deleted scale set that the list still contains.
     pub(super) vanishing: Option<ScaleSet>,
+    /// Machines that the list still shows and a deletion does not know.
+    pub(super) ghosts: Vec<String>,
     /// Whether the list leaves etags out.
     pub(super) lists_no_etags: bool,
     /// Every call, in order, as `operation subject`.
