@@ -49,13 +49,17 @@ pub(crate) const POLL_EVERY: Duration = Duration::from_secs(3);
 pub(crate) const POLL_MIN: Duration = Duration::from_secs(1);
 /// One poll may take this long.
 pub(crate) const POLL_LIMIT: Duration = Duration::from_secs(10);
-/// Polls that are not permitted end after this many refusals: one may be a permission that is being granted.
+/// Polls end after this many refusals, or responses that there is no such operation: one may be a permission that is being
+/// granted, or a replica that lags.
 pub(crate) const POLLS_DENIED_MAX: u32 = 2;
 /// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
 /// How long an Auto Scaling group may take from a new capacity to the first launch that it tells of. Until then what it is
 /// about to launch is not known, and nothing is lowered.
 pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
+/// A raise back waits this long to learn which instances the cloud launched for reasons of its own: the cloud may be about to delete
+/// instances that nobody named.
+pub(crate) const HEAL_ACTIVITY_LIMIT: Duration = Duration::from_secs(1);
 /// How long after a reduction an instance may still appear that the cloud had already begun to launch. AWS was seen to
 /// take 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
 pub(crate) const HEAL_WINDOW: Duration = Duration::from_secs(30);
@@ -80,8 +84,10 @@ pub(crate) const WAIT_FOR_ALL_SOURCES: Duration = Duration::from_secs(60);
 pub(crate) const REFRESH_WAIT: Duration = Duration::from_secs(2);
 /// Readings are this old at most before `Refresh` fails, or three times as far apart as listings are if that is longer.
 pub(crate) const STALE_AFTER: Duration = Duration::from_secs(2 * 60);
-/// A listing waits this long for the groups to adopt their readings before it counts as done.
-pub(crate) const ADOPTION_LIMIT: Duration = Duration::from_secs(15);
+/// The first listing waits this long for the groups to adopt their readings before it counts as done: until then they are not served.
+pub(crate) const FIRST_ADOPTION_LIMIT: Duration = Duration::from_secs(15);
+/// Later ones wait this long, so that one group's slow call delays no other group's reading (law 8).
+pub(crate) const ADOPTION_LIMIT: Duration = Duration::from_secs(2);
 /// The longest pause of a source that cannot be read and does not say for how long.
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Budgets of calls in one line of the log, the scarcest first. A cloud can have some for each group.

@@ -6,7 +6,7 @@ use super::reader::ReadResult;
 use super::{Doubted, Keeper};
 use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity};
 use crate::fleet::doubt::doubt;
-use crate::fleet::limits::{CONFIRM_AFTER, DETAIL_LIFE};
+use crate::fleet::limits::{CONFIRM_AFTER, DETAIL_LIFE, SETTLE};
 use crate::fleet::mailbox::Adoption;
 use crate::fleet::observation::Observation;
 
@@ -38,6 +38,8 @@ impl Keeper {
             || reading.is_detail_outdated
             || !self.state.is_steady()
             || known.detailed.elapsed() > DETAIL_LIFE
+            // A list that lags shows instances that are gone already.
+            || (self.state.surplus().is_some() && known.detailed.elapsed() > SETTLE)
             || !self.state.in_flight().operations().is_empty()
             || !self.state.placeholders().is_empty()
             || known.instances.iter().any(|instance| instance.state != InstanceState::Running)

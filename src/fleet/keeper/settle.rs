@@ -12,7 +12,9 @@ use super::fresh::FreshInstances;
 use crate::cloud::{CloudError, Shortfall};
 use crate::fleet::error::FleetError;
 use crate::fleet::journal::Decision;
-use crate::fleet::limits::{HEAL_READ_EVERY, LAUNCH_BEGINS, LOOK_SOON, LOWER_LIMIT, OWN_WRITE_LIMIT};
+use crate::fleet::limits::{
+    HEAL_ACTIVITY_LIMIT, HEAL_READ_EVERY, LAUNCH_BEGINS, LOOK_SOON, LOWER_LIMIT, OWN_WRITE_LIMIT,
+};
 use crate::fleet::plan;
 use crate::fleet::state::WriteReason;
 
@@ -62,7 +64,7 @@ impl Keeper {
         let Some(sent) = self.state.undone_since() else { return Vec::new() };
         let since =
             self.context.cloud.now().checked_sub(sent.elapsed() + LAUNCH_BEGINS).unwrap_or(SystemTime::UNIX_EPOCH);
-        match self.reader.launch_activity(Shortfall { missing: u32::MAX, since }, OWN_WRITE_LIMIT).await {
+        match self.reader.launch_activity(Shortfall { missing: u32::MAX, since }, HEAL_ACTIVITY_LIMIT).await {
             Ok(activity) => activity.own,
             Err(error) => {
                 self.activity_failed(&error);
@@ -152,6 +154,11 @@ impl Keeper {
         let now = Instant::now();
         let is_unsettled =
             self.unsettled_until.is_some_and(|until| now < until) || self.state.in_flight().has_unsettled();
+        let owed_until =
+            self.state.lists_all_from().filter(|_| self.state.cancelled() > 0 && self.state.may_lack_instances());
+        if let Some(until) = owed_until {
+            self.look_by(until.max(now + LOOK_SOON));
+        }
         let pause: Duration = if is_unsettled || self.state.is_watched(now) {
             HEAL_READ_EVERY
         } else if self.owes_for_a_moment() {

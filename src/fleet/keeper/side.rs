@@ -176,16 +176,16 @@ async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId,
     let give_up = accepted + OPERATION_LIFE;
     // At first a caller may wait for the outcome.
     let usual = || if accepted.elapsed() < HOLD_MAX { POLL_MIN } else { POLL_EVERY };
-    let (mut denied, mut is_warned) = (0, false);
+    let (mut denied, mut lost, mut is_warned) = (0, 0, false);
     let mut pause = POLL_MIN;
     while Instant::now() < give_up {
         sleep(pause).await;
         pause = match timeout(POLL_LIMIT, cloud.follow(handle)).await {
             Ok(Ok(Progress::Running { ask_after })) => {
-                denied = 0;
+                (denied, lost) = (0, 0);
                 ask_after.unwrap_or_else(usual).max(POLL_MIN)
             }
-            Ok(Ok(Progress::Succeeded) | Err(CloudError::NotFound(_))) => return PollEnd::Succeeded,
+            Ok(Ok(Progress::Succeeded)) => return PollEnd::Succeeded,
             Ok(Ok(Progress::Failed(failure))) => return PollEnd::Failed(failure),
             Ok(Ok(Progress::Preempted)) => return PollEnd::Preempted,
             Ok(Err(error)) => {
@@ -194,6 +194,14 @@ async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId,
                     tracing::warn!(
                         group, %operation, %error,
                         "not permitted to poll operations; observations alone show what becomes of them"
+                    );
+                    return PollEnd::Unpollable;
+                }
+                lost = if matches!(error, CloudError::NotFound(_)) { lost + 1 } else { 0 };
+                if lost >= POLLS_DENIED_MAX {
+                    tracing::warn!(
+                        group, %operation, %error,
+                        "the cloud does not know the operation any more; observations alone show what became of it"
                     );
                     return PollEnd::Unpollable;
                 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::watcher::{Watcher, retry_after, word_for};
 use crate::cloud::{GroupName, Listing};
 use crate::fleet::keeper;
-use crate::fleet::limits::{ADOPTION_LIMIT, PAGE_LIMIT};
+use crate::fleet::limits::{ADOPTION_LIMIT, FIRST_ADOPTION_LIMIT, PAGE_LIMIT};
 use crate::fleet::mailbox::{Adoption, Message};
 use crate::fleet::snapshot::GroupKey;
 
@@ -109,8 +109,10 @@ impl Watcher {
         self.page_ages.truncate(pages);
         self.ask_for_missing(&seen, begun, &adoption);
         drop(adoption);
-        if timeout(ADOPTION_LIMIT, all_adopted.recv()).await.is_err() {
-            tracing::warn!(source = %self.name, "some node groups are still being read; not waiting for them");
+        let is_first = self.health.borrow().good.is_none();
+        let limit = if is_first { FIRST_ADOPTION_LIMIT } else { ADOPTION_LIMIT };
+        if timeout(limit, all_adopted.recv()).await.is_err() {
+            tracing::info!(source = %self.name, "some node groups are still being read; not waiting for them");
         }
     }
 
