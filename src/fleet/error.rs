@@ -91,7 +91,7 @@ pub enum FleetError {
         error: CloudError,
     },
     /// Some of the named nodes could not be deleted; the others are.
-    #[error("node group {group}: {} of the named nodes cannot be deleted, the others are: {}", refused.len(), list(refused))]
+    #[error("node group {group}: {} of the named nodes cannot be deleted (any others are being deleted): {}", refused.len(), list(refused))]
     PartlyRefused {
         /// The group.
         group: Arc<str>,
@@ -140,8 +140,8 @@ pub enum FleetError {
         /// The group.
         group: Arc<str>,
     },
-    /// No source has been read well enough to answer.
-    #[error("no source has been read yet: {reasons}")]
+    /// Some source has not been read well yet, and the others have not waited long enough for it.
+    #[error("not every source has been read yet: {reasons}")]
     NotReady {
         /// What is missing.
         reasons: String,
