@@ -31,6 +31,8 @@ pub(super) struct Reduction {
     since: Instant,
     /// Whether instances are so likely to come up under it that the group is read often.
     is_watched: bool,
+    /// Whether a write without a response is part of it: that may take effect after later ones.
+    is_lost: bool,
 }
 
 impl Reduction {
@@ -50,6 +52,22 @@ impl Reduction {
             sent: now,
             since: recent.map_or(now, |recent| recent.since),
             is_watched: recent.is_some_and(|recent| recent.is_watched),
+            is_lost: recent.is_some_and(|recent| recent.is_lost),
+        }
+    }
+
+    /// A reduction to `to`, after a recent one. A recent write without a response may still lower the capacity further.
+    fn to(to: u32, from: u32, now: Instant, recent: Option<Self>) -> Self {
+        let lost = recent.filter(|recent| recent.is_lost);
+        Self {
+            to: lost.map_or(to, |lost| lost.lowest().min(to)),
+            from: recent.map_or(from, |recent| recent.ceiling().max(from)),
+            surplus: 0,
+            deleted: 0,
+            sent: now,
+            since: recent.map_or(now, |recent| recent.since),
+            is_watched: true,
+            is_lost: lost.is_some(),
         }
     }
 
@@ -82,9 +100,7 @@ impl GroupState {
         self.in_flight.send_capacity();
         let recent = self.recent_reduction(now);
         if to < from {
-            let from = recent.map_or(from, |reduction| reduction.ceiling().max(from));
-            let since = recent.map_or(now, |reduction| reduction.since);
-            self.reduction = Some(Reduction { to, from, surplus: 0, deleted: 0, sent: now, since, is_watched: true });
+            self.reduction = Some(Reduction::to(to, from, now, recent));
         } else if !is_conditional && self.surplus.is_none() && reason == WriteReason::Requested {
             self.reduction = Some(Reduction::to_at_least(to, now, recent));
         } else if let Some(recent) = recent.filter(|_| reason == WriteReason::Requested) {
@@ -106,17 +122,14 @@ impl GroupState {
             Reduction {
                 surplus: census.live.saturating_sub(census.capacity),
                 is_watched: true,
+                is_lost: true,
                 ..Reduction::to_at_least(to, now, recent)
             }
         } else {
             Reduction {
                 to: recent.map_or(to, |recent| recent.lowest().min(to)),
-                from: recent.map_or(census.capacity, |recent| recent.ceiling().max(census.capacity)),
-                surplus: 0,
-                deleted: 0,
-                sent: now,
-                since: recent.map_or(now, |recent| recent.since),
-                is_watched: true,
+                is_lost: true,
+                ..Reduction::to(to, census.capacity, now, recent)
             }
         };
         self.reduction = Some(lost);
@@ -142,8 +155,8 @@ impl GroupState {
     pub(super) fn undo_deletion(&mut self, before: u32) {
         let sent = self.observation.begun;
         let to = self.observation.reading.desired;
-        let from = self.recent_reduction(sent).map_or(before, |reduction| reduction.ceiling().max(before));
-        self.reduction = Some(Reduction { to, from, surplus: 0, deleted: 0, sent, since: sent, is_watched: true });
+        let recent = self.recent_reduction(sent);
+        self.reduction = Some(Reduction { since: sent, ..Reduction::to(to, before, sent, recent) });
     }
 
     /// Whether a reduction was sent so recently that an instance may still come up under it.

@@ -253,3 +253,13 @@ fn a_deletion_that_failed_is_raised_back_only_once_its_instances_are_read_again(
     group.see(5, running(1..7));
     assert_eq!(plan::healed_capacity(&group.state, &[]), Some(6));
 }
+
+#[test]
+fn a_lost_reduction_that_lands_after_another_one_is_raised_back() {
+    let mut group = Group::new(10, running(0..6));
+    group.state.send_capacity((10, 6), WriteReason::Requested, false, group.now);
+    group.state.lose_capacity(6, group.now);
+    group.write(10, 9, None);
+    group.see(6, running(0..7));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7));
+}
