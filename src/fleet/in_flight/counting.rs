@@ -51,7 +51,11 @@ impl InFlight {
             one.phase == Phase::Unpolled && observation.begun.saturating_duration_since(one.accepted) <= SETTLE
         };
         let deletions = self.operations.iter().filter(is_recent).filter_map(|one| match &one.request {
-            OperationRequest::Deletion { ids, before, .. } if observation.reading.desired >= *before => Some(ids),
+            OperationRequest::Deletion { ids, before, is_resubmitted: false }
+                if observation.reading.desired >= *before =>
+            {
+                Some(ids)
+            }
             _ => None,
         });
         let named: BTreeSet<&ProviderId> = deletions.flatten().collect();
