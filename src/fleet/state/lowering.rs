@@ -101,10 +101,8 @@ impl GroupState {
         let recent = self.recent_reduction(now);
         if to < from {
             self.reduction = Some(Reduction::to(to, from, now, recent));
-        } else if !is_conditional && (recent.is_none() || self.surplus.is_none()) && reason == WriteReason::Requested {
-            let census = self.census();
-            let surplus = census.live.saturating_sub(census.capacity);
-            self.reduction = Some(Reduction { surplus, ..Reduction::to_at_least(to, now, recent) });
+        } else if !is_conditional && self.surplus.is_none() && reason == WriteReason::Requested {
+            self.reduction = Some(Reduction::to_at_least(to, now, recent));
         } else if let Some(recent) = recent.filter(|_| reason == WriteReason::Requested) {
             let from = recent.from.saturating_add(to - from);
             let to = recent.to.min(to.saturating_add(recent.deleted));

@@ -263,12 +263,3 @@ fn a_lost_reduction_that_lands_after_another_one_is_raised_back() {
     group.see(6, running(0..7));
     assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7));
 }
-
-#[test]
-fn a_scale_up_that_undid_another_clients_during_a_surplus_is_raised_back_by_what_is_not_surplus() {
-    let mut group = Group::new(8, running(0..8));
-    group.see(8, running(0..12)); // the cloud launched four for reasons of its own
-    group.write(8, 11, None); // another client had raised it to 13 meanwhile
-    group.see(11, running(0..17));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(13));
-}
