@@ -34,14 +34,17 @@ enum LearningError {
     Timeout(Duration),
 }
 
-/// The task that learns. It ends when this is dropped.
+/// The task that learns. It ends when this is dropped; another one may follow, and what is known of the nodes stays until then.
 #[derive(Debug)]
 #[must_use = "learning ends when this is dropped"]
-pub struct Learner(JoinHandle<()>);
+pub struct Learner {
+    task: JoinHandle<()>,
+    store: Arc<Store>,
+}
 
 impl Drop for Learner {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -73,10 +76,13 @@ impl Learner {
         (uses, every): (NodeUse, Duration),
         tasks: &Tasks,
     ) -> Self {
-        store.set_cluster_nodes(ClusterNodes::Awaited);
+        // A learner before this one may know the nodes.
+        if **store.cluster_nodes() == ClusterNodes::Unwatched {
+            store.set_cluster_nodes(ClusterNodes::Awaited);
+        }
         let mut learning = Learning {
             api,
-            store,
+            store: Arc::clone(&store),
             catalog,
             learned: Learned::default(),
             saved: Saved::Unread,
@@ -95,7 +101,14 @@ impl Learner {
         };
         let mut restarts = tasks.supervise(TaskKind::Learning, "");
         let tasks = tasks.clone();
-        Self(tokio::spawn(async move { while restarts.run(learning.run(ready.clone(), every, &tasks)).await {} }))
+        let task = tokio::spawn(async move { while restarts.run(learning.run(ready.clone(), every, &tasks)).await {} });
+        Self { task, store }
+    }
+
+    /// Ends it for good: the nodes are no longer watched.
+    pub fn stop(self) {
+        self.task.abort();
+        self.store.set_cluster_nodes(ClusterNodes::Unwatched);
     }
 }
 

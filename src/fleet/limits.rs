@@ -49,9 +49,9 @@ pub(crate) const POLL_EVERY: Duration = Duration::from_secs(3);
 pub(crate) const POLL_MIN: Duration = Duration::from_secs(1);
 /// One poll may take this long.
 pub(crate) const POLL_LIMIT: Duration = Duration::from_secs(10);
-/// Polls end after this many refusals, or responses that there is no such operation: one may be a permission that is being
-/// granted, or a replica that lags.
-pub(crate) const POLLS_DENIED_MAX: u32 = 2;
+/// Polls end after this many responses in a row that the poll is not permitted, or that there is no such operation: one may be
+/// a permission that is being granted, or a replica that lags.
+pub(crate) const POLLS_REFUSED_MAX: u32 = 2;
 /// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
 /// How long an Auto Scaling group may take from a new capacity to the first launch that it tells of. Until then what it is

@@ -91,7 +91,7 @@ pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
         }
         if reported.exists {
             // What an earlier call of the batch names too gets the same response, and is counted once.
-            let fills_target = !failed(reported, node) && !is_standby(state, &reported.id);
+            let fills_target = !failed(reported, node) && !is_uncounted(state, &reported.id);
             healthy += u32::from(fills_target && !claimed.has(&reported.id));
             plan.instances.push(reported.id.clone());
         } else {
@@ -112,17 +112,17 @@ pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
 }
 
 /// How many healthy nodes may go before the group is below its minimum. Nodes that failed to be created are no part of
-/// this sum, neither as nodes that could go nor as nodes that fill the minimum (law 6). Nor are those in standby.
+/// this sum, neither as nodes that could go nor as nodes that fill the minimum (law 6). Nor are those that the capacity does not count.
 fn room_above_min(state: &GroupState, reported: &[ReportedInstance], target: u32, claimed: &DeletePlan) -> u32 {
     let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
-    let is_part = |id: &&ProviderId| !failed.iter().any(|reported| reported.id == **id) && !is_standby(state, id);
+    let is_part = |id: &&ProviderId| !failed.iter().any(|reported| reported.id == **id) && !is_uncounted(state, id);
     let claimed_healthy = count(claimed.instances.iter().filter(is_part).count());
     let min = state.observation().reading.min;
     target.saturating_sub(count(failed.len())).saturating_sub(claimed_healthy).saturating_sub(min)
 }
 
-/// Whether the capacity does not count an instance that lives.
-fn is_standby(state: &GroupState, id: &ProviderId) -> bool {
+/// Whether the capacity does not count an instance (in standby, or overprovisioned).
+fn is_uncounted(state: &GroupState, id: &ProviderId) -> bool {
     state.observation().instances.iter().any(|instance| instance.id == *id && instance.counts == Counts::No)
 }
 

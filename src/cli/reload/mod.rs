@@ -136,7 +136,7 @@ impl Reload {
         let Target { fleet, learner, live_prices, .. } = target;
         if new.node_use() != self.config.node_use() {
             match new.node_use() {
-                None => drop(learner.take()),
+                None => learner.take().into_iter().for_each(Learner::stop),
                 Some((settings, uses)) => {
                     match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
                         Ok(client) => {

@@ -46,6 +46,9 @@ impl InFlight {
     /// The instances of accepted deletions that an observation is too old to show. A cloud that documents which instances its
     /// capacity counts lowers it when it accepts a deletion, and shows the instance as being deleted from then on. So a read that shows
     /// neither is older than the deletion: AWS's reads lag by seconds.
+    ///
+    /// A deletion without a response, and a note that instances are gone already, count as resubmitted. No capacity was given
+    /// up for them that a read would have to show.
     pub(super) fn not_shown_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
         let is_recent = |one: &&Operation| {
             one.phase == Phase::Unpolled && observation.begun.saturating_duration_since(one.accepted) <= SETTLE
@@ -91,8 +94,7 @@ impl InFlight {
         let leaving = || observation.instances.iter().filter(|one| self.is_leaving(one));
         let (unread, read): (Vec<_>, Vec<_>) = leaving().partition(|one| self.is_unread(&one.id));
         let has = |accounting: Accounting| move |one: &&&Instance| self.accounting(&one.id) == accounting;
-        let counted = read.iter().filter(has(Accounting::Counted)).filter(|one| one.counts != Counts::No);
-        let mut counted: Vec<&Instance> = counted.copied().collect();
+        let mut counted: Vec<&Instance> = read.iter().filter(has(Accounting::Counted)).copied().collect();
         let unknown = read.iter().filter(has(Accounting::Unknown)).filter(|one| one.counts != Counts::No);
         let taken = census(observation, self).live.saturating_sub(self.surplus) + count(unread.len() + counted.len());
         let desired = observation.reading.desired;

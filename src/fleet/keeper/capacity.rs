@@ -51,7 +51,7 @@ impl Keeper {
             }
             Err(error) if error.outcome_unknown() => self.find_out(operation, write(None), error, attempts).await,
             Err(error @ (CloudError::Conflict(_) | CloudError::Throttled { .. })) => {
-                tracing::warn!(group = %self.group_id(), %operation, %error, "capacity not set; it is computed again while the caller waits");
+                tracing::warn!(group = %self.group_id(), %operation, %error, "capacity not set; trying again if the caller's time allows");
                 CapacityOutcome::Retry(error)
             }
             Err(error) => {

@@ -57,7 +57,9 @@ impl Keeper {
                     let (busy, rest): (Vec<_>, Vec<_>) =
                         deletions.into_iter().partition(|removal| outcome.is_none() && removal.is_busy(&deletion));
                     self.respond_deleted(rest, &deletion, outcome.as_ref());
-                    let Some(error) = busy.iter().find_map(|removal| removal.refused(&deletion).next()) else { return };
+                    let Some((_, error)) = busy.iter().find_map(|removal| removal.refused(&deletion).next()) else {
+                        return;
+                    };
                     if !attempts.again_after(error).await {
                         return self.respond_deleted(busy, &deletion, None);
                     }
@@ -136,12 +138,10 @@ impl Keeper {
 
     fn respond_deleted(&self, deletions: Vec<Removal>, deletion: &Deletion, outcome: Option<&Outcome>) {
         for removal in deletions {
-            let named = |(id, _): &&(ProviderId, CloudError)| removal.plan.instances.contains(id);
             let settled = |(id, error): &&(ProviderId, CloudError)| {
                 !error.outcome_unknown() || self.state.in_flight().is_unsettled(id)
             };
-            let refused = deletion.refused.iter().filter(named).filter(settled);
-            let refused: Vec<(ProviderId, CloudError)> = refused.cloned().collect();
+            let refused: Vec<(ProviderId, CloudError)> = removal.refused(&deletion).filter(settled).cloned().collect();
             let outcome = match refused.iter().find(|(_, error)| error.outcome_unknown()) {
                 Some((id, error)) => {
                     Err(FleetError::OutcomeUnknown { group: self.group_id(), reason: format!("{id}: {error}") })

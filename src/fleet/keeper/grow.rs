@@ -55,7 +55,7 @@ impl Keeper {
             if self.state.in_flight().has_unread() {
                 tracing::info!(group = %self.group_id(), delta, "the read is older than an accepted deletion; reading again before growing");
                 if !attempts.again().await {
-                    return Err(self.contended("its reads do not show a deletion yet that the cloud has accepted"));
+                    return Err(self.contended("its reads do not yet show a deletion that the cloud accepted"));
                 }
                 fresh = self.fresh(attempts).await?;
                 continue;

@@ -22,15 +22,16 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    /// Why the cloud refused the instances of this call that it refused.
-    pub(super) fn refused<'a>(&'a self, deletion: &'a Deletion) -> impl Iterator<Item = &'a CloudError> {
-        let named = |(id, _): &&(ProviderId, CloudError)| self.plan.instances.contains(id);
-        deletion.refused.iter().filter(named).map(|(_, error)| error)
+    /// The instances of this call that the cloud refused, and why.
+    pub(super) fn refused<'a>(&'a self, deletion: &'a Deletion) -> impl Iterator<Item = &'a (ProviderId, CloudError)> {
+        deletion.refused.iter().filter(|(id, _)| self.plan.instances.contains(id))
     }
 
     /// Whether the cloud refused some, and all of those only for the moment.
     pub(super) fn is_busy(&self, deletion: &Deletion) -> bool {
-        let is_passing = |error: &CloudError| matches!(error, CloudError::Conflict(_) | CloudError::Throttled { .. });
+        let is_passing = |(_, error): &(ProviderId, CloudError)| {
+            matches!(error, CloudError::Conflict(_) | CloudError::Throttled { .. })
+        };
         self.refused(deletion).next().is_some() && self.refused(deletion).all(is_passing)
     }
 }

@@ -157,7 +157,8 @@ impl Keeper {
         let owed_until =
             self.state.lists_all_from().filter(|_| self.state.cancelled() > 0 && self.state.may_lack_instances());
         if let Some(until) = owed_until {
-            self.look_by(until.max(now + LOOK_SOON));
+            // Where reads fail, it is past until one succeeds.
+            self.look_by(until.max(now + LAUNCH_BEGINS));
         }
         let pause: Duration = if is_unsettled || self.state.is_watched(now) {
             HEAL_READ_EVERY

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::held::Outcome;
 use super::reader::{GroupReader, ReadResult};
 use crate::cloud::{CloudError, Failure, LaunchActivity, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
-use crate::fleet::limits::{HOLD_MAX, OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLLS_DENIED_MAX, READ_LIMIT};
+use crate::fleet::limits::{HOLD_MAX, OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLLS_REFUSED_MAX, READ_LIMIT};
 use crate::fleet::mailbox::Adoption;
 use crate::fleet::operation::OperationId;
 use crate::fleet::snapshot::GroupKey;
@@ -176,33 +176,22 @@ async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId,
     let give_up = accepted + OPERATION_LIFE;
     // At first a caller may wait for the outcome.
     let usual = || if accepted.elapsed() < HOLD_MAX { POLL_MIN } else { POLL_EVERY };
-    let (mut denied, mut lost, mut is_warned) = (0, 0, false);
+    let (mut refused, mut is_warned) = (0, false);
     let mut pause = POLL_MIN;
     while Instant::now() < give_up {
         sleep(pause).await;
         pause = match timeout(POLL_LIMIT, cloud.follow(handle)).await {
             Ok(Ok(Progress::Running { ask_after })) => {
-                (denied, lost) = (0, 0);
+                refused = 0;
                 ask_after.unwrap_or_else(usual).max(POLL_MIN)
             }
             Ok(Ok(Progress::Succeeded)) => return PollEnd::Succeeded,
             Ok(Ok(Progress::Failed(failure))) => return PollEnd::Failed(failure),
             Ok(Ok(Progress::Preempted)) => return PollEnd::Preempted,
             Ok(Err(error)) => {
-                denied = if matches!(error, CloudError::Denied(_)) { denied + 1 } else { 0 };
-                if denied >= POLLS_DENIED_MAX {
-                    tracing::warn!(
-                        group, %operation, %error,
-                        "not permitted to poll operations; observations alone show what becomes of them"
-                    );
-                    return PollEnd::Unpollable;
-                }
-                lost = if matches!(error, CloudError::NotFound(_)) { lost + 1 } else { 0 };
-                if lost >= POLLS_DENIED_MAX {
-                    tracing::warn!(
-                        group, %operation, %error,
-                        "the cloud does not know the operation any more; observations alone show what became of it"
-                    );
+                refused = if is_refusal(&error) { refused + 1 } else { 0 };
+                if refused >= POLLS_REFUSED_MAX {
+                    warn_of_refusal(group, operation, &error);
                     return PollEnd::Unpollable;
                 }
                 if !std::mem::replace(&mut is_warned, true) {
@@ -219,6 +208,25 @@ async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId,
         };
     }
     PollEnd::Unpollable
+}
+
+/// Whether polling again would get the same response.
+fn is_refusal(error: &CloudError) -> bool {
+    matches!(error, CloudError::Denied(_) | CloudError::NotFound(_))
+}
+
+fn warn_of_refusal(group: &str, operation: OperationId, error: &CloudError) {
+    if matches!(error, CloudError::Denied(_)) {
+        tracing::warn!(
+            group, %operation, %error,
+            "not permitted to poll operations; observations alone show what becomes of them"
+        );
+    } else {
+        tracing::warn!(
+            group, %operation, %error,
+            "the cloud does not know the operation any more; observations alone show what became of it"
+        );
+    }
 }
 
 fn pause_after(error: &CloudError) -> Duration {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use headcount::clouds::simulated::{CallKind, GroupPlan, LaunchOutcome, Pick};
+use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan, LaunchOutcome, Pick};
 use tokio::time::{Instant, sleep};
 
-use super::fixture::{Fixture, no_capacity, seconds};
+use super::fixture::{Fixture, kinds, no_capacity, seconds};
 
 /// Long enough for a source to come to rest.
 const REST: Duration = Duration::from_secs(130);
@@ -55,6 +55,27 @@ async fn a_change_by_another_client_makes_a_source_busy() {
     fixture.until("it is seen", |fixture| fixture.target("g") == 6).await;
     let busy = listings_during(&fixture, Duration::from_secs(50)).await;
     assert!(busy >= 9, "{busy} listings in 50 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_whose_calls_are_slow_delays_the_reading_of_no_other() {
+    for (kind, plan) in kinds() {
+        let plan = plan.sized(0, 20, 4);
+        let mut slow = plan.clone();
+        slow.name = "slow".to_owned();
+        let fixture = Fixture::with([plan, slow]).await;
+        let hangs = CallFault::Slow(Duration::from_secs(25));
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), Some("slow"), 1, hangs));
+        let another_client = async {
+            fixture.until("the write is on its way", |fixture| fixture.calls(CallKind::SetCapacity) == 1).await;
+            fixture.cloud().set_desired_externally("g", 6).expect("exists");
+            let changed = Instant::now();
+            fixture.until("the change is seen", |fixture| fixture.target("g") == 6).await;
+            changed.elapsed()
+        };
+        let (_, seen_after) = tokio::join!(fixture.increase("slow", 1), another_client);
+        assert!(seen_after <= Duration::from_secs(12), "{kind}: {seen_after:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -164,9 +164,12 @@ async fn growth_by_another_client_during_a_write_is_kept() {
 
 /// Another client raises the capacity after it was read for a scale-up and before that scale-up is written, and the write,
 /// which an Auto Scaling group does not check, lowers the capacity below what has been launched by then.
-async fn growth_race(units_per_node: u32) {
+async fn growth_race(units_per_node: u32, activity: Option<CallFault>) {
     let plan = GroupPlan::aws("g").sized(0, 100, 4).launch_time(seconds(1)).weighted(units_per_node);
     let fixture = Fixture::with([plan]).await;
+    if let Some(fault) = activity {
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::LaunchActivity), None, u32::MAX, fault));
+    }
     let slow = CallFault::Slow(Duration::from_secs(4));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
     let another_client = async {
@@ -184,13 +187,18 @@ async fn growth_race(units_per_node: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn a_growth_race_kills_no_instance() {
-    growth_race(1).await;
+    growth_race(1, None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_growth_race_kills_no_instance_while_activities_hang() {
+    growth_race(1, Some(CallFault::Slow(Duration::from_secs(60)))).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_growth_race_in_a_weighted_group_kills_no_instance() {
     for units_per_node in [2, 3] {
-        growth_race(units_per_node).await;
+        growth_race(units_per_node, None).await;
     }
 }
 

@@ -60,6 +60,23 @@ async fn a_tainted_node_whose_deletion_failed_leaves_the_target_until_the_taint_
 }
 
 #[tokio::test]
+async fn a_server_that_stops_following_taints_at_sighup_follows_the_cloud() {
+    let api = ApiServer::plain();
+    let follows = "kubernetes: {taints: true, kubeconfig: kubeconfig}\n";
+    let mut setup = setup(&api, follows).await;
+    let ids = setup.client.nodes_in("web", 1).await;
+    api.set_nodes(nodes(&ids, Some(&ids[0])));
+    setup.client.delete("web", &[&ids[0]]).await.expect("under way");
+    setup.server().logged("the cloud accepted the operation, and it failed later");
+    setup.client.until("all are listed", async |client| client.nodes("web").await.len() == 3).await;
+    assert_eq!(setup.client.target("web").await, 2);
+    let config = std::fs::read_to_string(setup.config()).expect("readable");
+    std::fs::write(setup.config(), config.replace(follows, "")).expect("written");
+    setup.server().signal("HUP");
+    setup.client.until("it is back", async |client| client.target("web").await == 3).await;
+}
+
+#[tokio::test]
 async fn without_access_the_target_follows_the_cloud() {
     let api = ApiServer::plain();
     let mut setup =

@@ -58,6 +58,21 @@ async fn asg_standby_terminate() {
 }
 
 #[tokio::test]
+async fn a_call_that_names_an_instance_in_standby_lowers_the_capacity_by_the_others_only() {
+    for batch in [true, false] {
+        let mut setup = open([group("web", (0, 10, 3)).standby(2)]).await;
+        setup.emulator.behavior(|behavior| behavior.batch_terminate = batch);
+        let nodes = setup.client.nodes_in("web", 1).await;
+        setup.client.delete("web", &[&nodes[0], &nodes[3]]).await.expect("accepted");
+        assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (2, 2));
+        setup.client.until("they are gone", async |client| client.nodes("web").await.len() == 3).await;
+        let left = [&nodes[1..3], &nodes[4..]].concat();
+        assert_eq!(setup.client.nodes_in("web", 1).await, left);
+        assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn asg_gone_during_delete() {
     let mut setup = open_sleepy([group("web", (0, 10, 4)), group("old", (0, 10, 1)), group("other", (0, 10, 1))]).await;
     let victims = setup.client.nodes_in("web", 1).await[..2].to_vec();

@@ -7,7 +7,7 @@ use headcount::clouds::simulated::{
 };
 
 use super::{arm, capacities_written, errors, late, pool, quick, refs};
-use crate::emulators::arm::denied;
+use crate::emulators::arm::{denied, error};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::run;
@@ -41,6 +41,22 @@ async fn vmss_polls_forbidden() {
     let check = run(&["check", "--config", &setup.config()]);
     let found = String::from_utf8_lossy(&check.stdout).into_owned();
     assert!(found.contains(PERMISSION), "{found}");
+}
+
+#[tokio::test]
+async fn an_operation_that_azure_does_not_know_any_more_is_judged_by_observations() {
+    let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
+    let plan = pool("pool", (0, 10, 4)).deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
+    let mut setup = Setup::open(arm([plan])).await;
+    setup.emulator.script("GET", POLLS, 10_000, error(404, "NotFound", "The operation was not found."));
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    setup.client.delete("pool", &refs(&nodes)[..1]).await.expect("accepted");
+    assert_eq!(setup.client.target("pool").await, 3);
+    setup.server().logged("the cloud does not know the operation any more");
+    assert_eq!(setup.emulator.requests_with("GET", POLLS).len(), 2, "a second poll confirms the first");
+    let still_runs = async |client: &mut crate::peers::headcount::Client| client.nodes_in("pool", 1).await == nodes;
+    setup.client.until_within(READS_LAG * 2, "it still runs", still_runs).await;
+    assert_eq!(setup.client.target("pool").await, 4);
 }
 
 #[tokio::test]
