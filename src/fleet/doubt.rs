@@ -71,8 +71,15 @@ pub(super) fn doubt(state: &GroupState, observation: &Observation) -> Option<Dou
     // under a capacity of 0, another client's new instances would be taken for one.
     let is_surplus_of_nothing = now.capacity == 0 && now.live > before.live;
     let has_fallen = now.capacity < before.capacity;
-    if now.capacity < expected && (has_fallen || is_surplus_of_nothing) && !state.has_lowered(observation) {
+    // Those that were beyond the capacity before still are, whatever a deletion takes out of it.
+    let in_capacity = expected.saturating_sub(in_flight.surplus());
+    if now.capacity < in_capacity && (has_fallen || is_surplus_of_nothing) && !state.has_lowered(observation) {
         return Some(Doubt::CapacityBelowLive { capacity: now.capacity, live: expected });
+    }
+    // Deletions explain a capacity of 0, but no list shows yet that they are done. A wrong read of 0 looks the same.
+    let is_emptied_unseen = now.capacity == 0 && observation.detailed < observation.begun && observation.counted() > 0;
+    if is_emptied_unseen && before.capacity > 0 {
+        return Some(Doubt::CapacityFell { before: before.capacity, after: 0 });
     }
     if has_halved(before.remaining, now.remaining) {
         return Some(Doubt::CapacityFell { before: before.remaining, after: now.remaining });

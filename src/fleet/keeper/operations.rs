@@ -10,7 +10,7 @@ use super::held::Outcome;
 use super::side::PollEnd;
 use crate::cloud::{Failure, FailureClass, OperationHandle, ProviderId};
 use crate::fleet::limits::OWN_WRITE_LIMIT;
-use crate::fleet::operation::{OperationId, OperationRequest};
+use crate::fleet::operation::{Operation, OperationId, OperationRequest, Phase};
 
 /// An operation that the cloud reports as failed. An observation younger than the report shows what it left behind.
 #[derive(Debug)]
@@ -58,7 +58,11 @@ impl Keeper {
         let request = operations.iter().find(|candidate| candidate.id == operation).map(|preempted| &preempted.request);
         let resubmit = match request {
             Some(OperationRequest::Capacity { .. }) => return self.state.succeed(operation, Instant::now()),
-            Some(OperationRequest::Deletion { ids, is_resubmitted: false, .. }) => ids.clone(),
+            Some(OperationRequest::Deletion { ids, is_resubmitted, .. })
+                if !is_resubmitted || self.has_deleted_since(operation) =>
+            {
+                ids.clone()
+            }
             _ => BTreeSet::new(),
         };
         let failure = Failure {
@@ -72,6 +76,13 @@ impl Keeper {
         self.report_failed(operation, failure, resubmit);
     }
 
+    /// Whether a later deletion of ours runs or has finished: it may be what a cloud dropped this one for.
+    fn has_deleted_since(&self, operation: OperationId) -> bool {
+        let is_polled = |one: &Operation| matches!(one.phase, Phase::Running(_) | Phase::Succeeded(_));
+        let mut operations = self.state.in_flight().operations().iter();
+        operations.any(|later| later.id > operation && later.deletes().is_some() && is_polled(later))
+    }
+
     fn report_failed(&mut self, operation: OperationId, failure: Failure, resubmit: BTreeSet<ProviderId>) {
         self.failed.push(FailedOperation { operation, failure, reported: Instant::now(), resubmit });
     }
@@ -82,7 +93,15 @@ impl Keeper {
             std::mem::take(&mut self.failed).into_iter().partition(|one: &FailedOperation| one.reported <= begun);
         self.failed = later;
         let due: Vec<FailedOperation> = due;
-        self.to_resubmit.extend(due.iter().flat_map(|failed| failed.resubmit.iter().cloned()));
+        for failed in &due {
+            self.to_resubmit.extend(failed.resubmit.iter().cloned());
+            let operations = self.state.in_flight().operations();
+            let ids = operations.iter().find(|one| one.id == failed.operation).and_then(Operation::deletes);
+            // Where a later deletion named them too and failed, CA has to name them again: there may be no room for them any more.
+            if let Some(ids) = ids.filter(|_| failed.resubmit.is_empty()) {
+                self.to_resubmit.retain(|id| !ids.contains(id));
+            }
+        }
         due
     }
 

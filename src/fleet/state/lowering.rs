@@ -4,15 +4,11 @@
 //! were launched meanwhile, or requested by somebody else, are then too many, and the cloud deletes as many as it likes. So
 //! nothing is lowered that may be growing, and each write is remembered until no surplus can come of it any more.
 
-use std::collections::BTreeSet;
-
 use tokio::time::Instant;
 
 use super::GroupState;
-use crate::cloud::{Counts, Instance, ProviderId};
 use crate::fleet::limits::{HEAL_WINDOW, LAUNCH_BEGINS, SETTLE};
 use crate::fleet::observation::{Observation, count};
-use crate::fleet::operation::Operation;
 
 /// The last write that may have lowered the capacity, whatever became of it. A heal may undo it (law 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +18,7 @@ pub(super) struct Reduction {
     /// The capacity before it. The largest number where it is not known, because another client may have raised it.
     from: u32,
     /// Live instances that were beyond the capacity before a write without a response, as far as they still are: the cloud's own.
-    surplus: u32,
+    pub(super) surplus: u32,
     /// Instances whose deletion was sent since and not refused. The numbers above mean that much less.
     deleted: u32,
     /// When it was sent.
@@ -184,43 +180,6 @@ impl GroupState {
         since.filter(|_| self.observation.reading.etag.is_none())
     }
 
-    /// Notes how much of a surplus of the cloud's own an observation still shows.
-    pub(super) fn note_surplus_before(&mut self) {
-        let census = self.census();
-        if let Some(reduction) = &mut self.reduction {
-            reduction.surplus = reduction.surplus.min(census.live.saturating_sub(census.capacity));
-        }
-    }
-
-    /// Live instances that were beyond the capacity before a write of ours got no response, and still are.
-    pub(in crate::fleet) fn surplus_before(&self) -> u32 {
-        self.recent_reduction(self.observation.begun).map_or(0, |reduction| reduction.surplus)
-    }
-
-    /// Notes which instances the capacity has room for, as far as an observation tells: all live ones, or none in particular.
-    pub(super) fn note_room(&mut self) {
-        let in_flight = &self.in_flight;
-        let observation = &self.observation;
-        self.had_room.retain(|id| in_flight.deletes(id) || observation.instances.iter().any(|one| one.id == *id));
-        if !self.has_surplus() {
-            let live =
-                observation.instances.iter().filter(|one| one.counts != Counts::No && !in_flight.is_leaving(one));
-            self.had_room.extend(live.map(|one| one.id.clone()));
-        }
-    }
-
-    /// How many of these instances, which the cloud launched for reasons of its own, make the live ones too many: those that
-    /// live, and those that a deletion named, unless the capacity once had room for them. It is lower by those that a deletion
-    /// named, although it never had room for them.
-    pub(in crate::fleet) fn counted_among(&self, instances: &[String]) -> u32 {
-        let is_live = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
-        let live = self.observation.instances.iter().filter(is_live).map(|one| &one.id);
-        let deleted = self.in_flight.operations().iter().filter_map(Operation::deletes).flatten();
-        let beyond = live.chain(deleted).filter(|id| !self.had_room.contains(*id));
-        let counted: BTreeSet<&str> = beyond.map(ProviderId::instance).collect();
-        count(instances.iter().filter(|name| counted.contains(name.as_str())).count())
-    }
-
     /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can have
     /// been raised in between, and what seems to be missing is not. With an unchanged etag, it was not.
     pub(in crate::fleet) fn is_steady(&self) -> bool {
@@ -258,7 +217,7 @@ impl GroupState {
         self.lists_all_from().is_none_or(|from| self.observation.detailed < from)
     }
 
-    fn recent_reduction(&self, now: Instant) -> Option<Reduction> {
+    pub(super) fn recent_reduction(&self, now: Instant) -> Option<Reduction> {
         self.reduction.filter(|reduction| now.saturating_duration_since(reduction.sent) <= HEAL_WINDOW)
     }
 }

@@ -1,11 +1,12 @@
 //! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
 //!
 //! The keeper owns one of these and drives it; everything that readers see is derived from it by [`GroupState::status`].
-//! `writes.rs` records what becomes of our writes, `lowering.rs` decides when a capacity may be lowered, and `placeholders.rs` keeps the
-//! placeholders of missing instances.
+//! `writes.rs` records what becomes of our writes, `lowering.rs` decides when a capacity may be lowered, `surplus.rs` tells how many live
+//! instances are beyond it, and `placeholders.rs` keeps the placeholders of missing instances.
 
 mod lowering;
 mod placeholders;
+mod surplus;
 mod writes;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ use super::observation::{Observation, count};
 use super::placeholder::Placeholder;
 use super::status::{GroupStatus, status};
 use super::surplus::Surplus;
-use crate::cloud::{Instance, InstanceState, LaunchActivity, ProviderId};
+use crate::cloud::{InstanceState, LaunchActivity, ProviderId};
 use lowering::Reduction;
 pub(super) use lowering::WriteReason;
 pub(super) use writes::{CapacityWrite, DeletionWrite};
@@ -126,6 +127,7 @@ impl GroupState {
     pub(super) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) -> u32 {
         let now = observation.begun;
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
+        let removed = self.removed_by_others(&observation);
         self.in_flight = self.in_flight.after(&observation);
         let is_capacity_lost = self.is_capacity_lost(before.capacity, &observation);
         let etag = &observation.reading.etag;
@@ -143,7 +145,7 @@ impl GroupState {
             known => known.or(Some(Surplus::Launched)),
         };
         self.note_surplus();
-        self.note_surplus_before();
+        self.note_surplus_before(removed);
         self.note_room();
         self.note_uncounted();
         let lost = self.lost_with_instances(before, &ran_before);
@@ -157,37 +159,6 @@ impl GroupState {
     pub(super) fn may_live_on(&self) -> u32 {
         let instances = self.observation.instances.iter();
         count(instances.filter(|instance| self.in_flight.may_live_on(instance)).count())
-    }
-
-    /// How live instances came to exceed the capacity, if they do.
-    pub(super) fn surplus(&self) -> Option<Surplus> {
-        self.surplus
-    }
-
-    fn has_surplus(&self) -> bool {
-        let census = self.census();
-        census.live > census.capacity
-    }
-
-    /// Whether the capacity fell from `before` by more than our writes and the instances that left account for. Called with
-    /// `in_flight` as it is after the observation.
-    pub(super) fn is_capacity_lost(&self, before: u32, observation: &Observation) -> bool {
-        let fell = before.saturating_sub(self.in_flight.capacity(observation.reading.desired));
-        let listed: BTreeSet<&ProviderId> = observation.instances.iter().map(|instance| &instance.id).collect();
-        let explained = |instance: &&Instance| !listed.contains(&instance.id) || self.in_flight.deletes(&instance.id);
-        let explained = count(self.observation.instances.iter().filter(explained).count());
-        fell > explained && !self.has_lowered(observation)
-    }
-
-    /// Instances that were read before the capacity may lack those that it has room for.
-    fn note_surplus(&mut self) {
-        if self.observation.detailed < self.observation.begun {
-            return;
-        }
-        let census = self.census();
-        // Where the capacity fell, the cloud is about to delete instances: they are no surplus of its own.
-        let is_own = self.surplus != Some(Surplus::CapacityFell);
-        self.in_flight.note_surplus(if is_own { census.live.saturating_sub(census.remaining) } else { 0 });
     }
 
     fn note_uncounted(&mut self) {

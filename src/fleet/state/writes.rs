@@ -84,11 +84,15 @@ impl GroupState {
         self.in_flight.start_deletion(operation, &self.observation);
     }
 
-    /// The cloud reports that these instances are gone or being deleted already, by no deletion of ours.
+    /// The cloud reports that these instances are gone or being deleted already, by no deletion of ours. The capacity that was read
+    /// with a list counts no instance that the list lacks.
     pub(in crate::fleet) fn note_leaving(&mut self, id: OperationId, ids: &[ProviderId], now: Instant) {
-        let ids = ids.iter().cloned().collect();
+        let ids: BTreeSet<ProviderId> = ids.iter().cloned().collect();
+        let listed = &self.observation.instances;
+        let gone = ids.iter().filter(|id| !listed.iter().any(|one| one.id == **id)).cloned().collect();
         let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
         self.in_flight.note_leaving(Operation { id, request, accepted: now, phase: Phase::Unpolled });
+        self.in_flight.exclude(gone);
     }
 
     /// The cloud reports that the operation succeeded.

@@ -26,6 +26,34 @@ fn a_deletion_that_the_capacity_no_longer_counts_is_not_subtracted_twice() {
 }
 
 #[test]
+fn a_surplus_that_begins_during_deletions_does_not_hide_that_the_capacity_counts_them() {
+    let leaving = deleting(0..3, Counts::UntilDeleted);
+    let mut group = Group::new(7, running(0..7));
+    group.delete(0..3);
+    // Eight live instances alone would account for the capacity, but four of them are the cloud's own.
+    group.see(7, all(&[leaving.clone(), running(3..11)]));
+    assert_eq!(group.target(), 4);
+    group.see(4, running(3..11));
+    assert_eq!(group.target(), 4);
+
+    let mut group = Group::new(7, running(0..7));
+    group.delete(0..3);
+    group.see(7, all(&[leaving.clone(), running(3..7)]));
+    group.see(4, all(&[leaving, running(3..7)]));
+    assert_eq!(group.target(), 4, "the list lags: the three are gone");
+}
+
+#[test]
+fn an_instance_that_a_list_lacked_takes_nothing_from_the_capacity_read_with_that_list() {
+    let mut group = Group::new(2, running(0..2));
+    group.see(2, running(0..4));
+    // CA names three more. The last list lacks them, and the next one shows that it was a stale one.
+    group.state.note_leaving(OperationId(9), &ids(4..7), group.now);
+    group.see(2, all(&[running(0..2), running(4..7)]));
+    assert_eq!(group.target(), 2);
+}
+
+#[test]
 fn the_observation_after_the_acceptance_shows_the_accounting() {
     let shows = |desired, instances| {
         let mut group = Group::new(10, running(0..10));

@@ -52,6 +52,30 @@ fn a_surplus_is_no_contradiction_and_a_capacity_that_falls_further_is_one() {
 }
 
 #[test]
+fn a_surplus_that_stays_is_no_contradiction_while_deletions_lower_the_capacity() {
+    let mut group = Group::new(7, running(0..7));
+    group.see(7, running(0..10));
+    group.delete(0..2);
+    group.see(7, all(&[deleting(0..2, Counts::UntilDeleted), running(2..10)]));
+    assert_eq!(doubt(&group.state, &group.reading(5, running(2..10))), None);
+    let reading = group.reading(4, running(2..10));
+    assert_eq!(doubt(&group.state, &reading), Some(Doubt::CapacityBelowLive { capacity: 4, live: 8 }));
+}
+
+#[test]
+fn a_capacity_of_0_is_doubted_until_a_list_shows_what_became_of_the_deletions() {
+    let mut group = Group::new(6, running(0..6));
+    group.delete(0..6);
+    group.now += Duration::from_secs(1);
+    let mut reading = group.reading(0, vec![]).reading;
+    reading.instances = None;
+    let unseen = group.observation().with_capacity_of(reading, group.now, wall(group.seconds()));
+    assert_eq!(doubt(&group.state, &unseen), Some(Doubt::CapacityFell { before: 6, after: 0 }));
+    let seen = group.reading(0, deleting(2..6, Counts::UntilDeleted));
+    assert_eq!(doubt(&group.state, &seen), None);
+}
+
+#[test]
 fn instances_that_come_up_under_a_capacity_of_0_are_no_surplus() {
     let mut group = Group::new(0, vec![]);
     let reading = group.reading(0, running(0..6));

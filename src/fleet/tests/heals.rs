@@ -163,6 +163,19 @@ fn a_scale_up_without_a_response_that_a_smaller_one_undid_is_raised_back() {
 }
 
 #[test]
+fn a_surplus_that_the_cloud_has_removed_hides_no_instance_that_a_late_write_left_too_many() {
+    let mut group = Group::new(17, running(0..17));
+    group.see(17, running(0..22));
+    group.state.send_capacity((17, 20), WriteReason::Requested, false, group.now);
+    group.state.lose_capacity(20, group.now);
+    group.write_heal(17, 23);
+    group.see(23, running(0..28));
+    // The cloud removes the five that it launched itself, and the lost write takes effect.
+    group.see(20, all(&[running(0..17), running(22..28)]));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(23));
+}
+
+#[test]
 fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_listed() {
     let mut group = Group::new(10, running(0..10));
     group.write(10, 12, None);

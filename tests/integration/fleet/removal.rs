@@ -208,6 +208,40 @@ async fn preempted_deletions_are_sent_again_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_that_our_own_later_ones_preempt_again_and_again_is_carried_out() {
+    let plan = GroupPlan::azure("g").sized(0, 20, 8).overlap(Overlap::Preempt).delete_time(seconds(10));
+    let fixture = Fixture::with([plan]).await;
+    let victims = fixture.instances("g", InstanceState::Running)[..5].to_vec();
+    // Each voids the ones before it, also those that were sent again.
+    for victim in &victims {
+        fixture.delete_unregistered("g", std::slice::from_ref(victim)).await.expect("accepted");
+        sleep(Duration::from_secs(5)).await;
+    }
+    fixture.until("all are gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
+    let left = fixture.instances("g", InstanceState::Running);
+    assert!(victims.iter().all(|victim| !left.contains(victim)), "{left:?} are left of {victims:?}");
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (3, 3));
+    fixture.no_instance_was_killed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preempted_deletion_whose_second_attempt_failed_is_not_sent_a_third_time() {
+    let failure = PlannedFailure::other("CannotDelete", "not now");
+    let plan = GroupPlan::azure("g").sized(2, 20, 4).overlap(Overlap::Preempt).delete_time(seconds(10));
+    let plan = plan.deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
+    let fixture = Fixture::with([plan]).await;
+    let victims = fixture.instances("g", InstanceState::Running)[..2].to_vec();
+    for victim in &victims {
+        fixture.delete_unregistered("g", std::slice::from_ref(victim)).await.expect("accepted");
+    }
+    fixture.until("both live on", |fixture| fixture.instances("g", InstanceState::Running).len() == 4).await;
+    let sent = fixture.calls(CallKind::DeleteInstances);
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(fixture.calls(CallKind::DeleteInstances), sent, "the autoscaler has to name them again");
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (4, 4));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_accounting_is_learned_even_if_the_first_read_after_a_deletion_fails() {
     for (accounting, capacity) in [(Accounting::OnAccept, 5), (Accounting::WhenGone, 7)] {
         // Two are missing, so that the numbers alone do not show the accounting.

@@ -141,10 +141,14 @@ impl Autoscaler {
 
     /// A launch that fails during deletions takes the group below its minimum without a fault of Headcount's. So does one that
     /// failed a moment ago, where operations cannot be polled: the capacity that the cloud took back looks like a read that lags.
+    /// What a process that crashed a moment ago asked for may still take effect, and how it is counted shows later.
     fn check_minimum(&self, world: &World, group: &str, before: u32, accepted: usize) -> Result<(), Violation> {
         let snapshot = world.fleet.snapshot();
-        let is_checked =
-            self.is_exclusive && accepted > 0 && !are_polls_failing(world) && !was_handed_over(world, group);
+        let is_checked = self.is_exclusive
+            && accepted > 0
+            && !are_polls_failing(world)
+            && !was_handed_over(world, group)
+            && !world.has_just_crashed();
         let Some((_, view)) = snapshot.group(group).filter(|_| is_checked) else { return Ok(()) };
         let left = before.saturating_sub(u32::try_from(accepted).unwrap_or(u32::MAX));
         // An instance whose deletion fails meanwhile is still reported as Deleting, although it is live.

@@ -153,6 +153,12 @@ impl World {
         !self.crashes.borrow().is_empty()
     }
 
+    /// Whether the process before this one crashed a moment ago.
+    pub(super) fn has_just_crashed(&self) -> bool {
+        let now = self.cloud.elapsed();
+        self.crashes.borrow().iter().any(|crash| now <= *crash + laws::AFTER_CRASH)
+    }
+
     /// Waits until the process is ready.
     pub(super) async fn wait_ready(&self, limit: Duration) -> Result<(), Violation> {
         let ready = self.fleet.wait_ready(Instant::now() + limit).await;

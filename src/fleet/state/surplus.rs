@@ -1,0 +1,105 @@
+//! Live instances beyond the capacity: how many there are, how that came about, and which of them may be the cloud's own.
+
+use std::collections::BTreeSet;
+
+use super::GroupState;
+use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
+use crate::fleet::accounting::Accounting;
+use crate::fleet::census::Census;
+use crate::fleet::observation::{Observation, count};
+use crate::fleet::operation::Operation;
+use crate::fleet::surplus::Surplus;
+
+impl GroupState {
+    /// How live instances came to exceed the capacity, if they do.
+    pub(in crate::fleet) fn surplus(&self) -> Option<Surplus> {
+        self.surplus
+    }
+
+    pub(super) fn has_surplus(&self) -> bool {
+        let census = self.census();
+        census.live > census.capacity
+    }
+
+    /// Whether the capacity fell from `before` by more than our writes and the instances that left account for. Called with
+    /// `in_flight` as it is after the observation.
+    pub(super) fn is_capacity_lost(&self, before: u32, observation: &Observation) -> bool {
+        let fell = before.saturating_sub(self.in_flight.capacity(observation.reading.desired));
+        let listed: BTreeSet<&ProviderId> = observation.instances.iter().map(|instance| &instance.id).collect();
+        let explained = |instance: &&Instance| !listed.contains(&instance.id) || self.in_flight.deletes(&instance.id);
+        let explained = count(self.observation.instances.iter().filter(explained).count());
+        fell > explained && !self.has_lowered(observation)
+    }
+
+    /// Instances that were read before the capacity may lack those that it has room for.
+    pub(super) fn note_surplus(&mut self) {
+        if self.observation.detailed < self.observation.begun {
+            return;
+        }
+        let census = self.census();
+        // Where the capacity fell, the cloud is about to delete instances: they are no surplus of its own.
+        let is_own = self.surplus != Some(Surplus::CapacityFell);
+        let beyond = census.live.saturating_sub(census.remaining).max(self.newcomers_without_room(census));
+        self.in_flight.note_surplus(if is_own { beyond } else { 0 });
+    }
+
+    /// Instances that came up while the capacity was known to count as many as are being deleted. Live ones alone may account for
+    /// all of it by now, but that does not take those out of it.
+    fn newcomers_without_room(&self, census: Census) -> u32 {
+        let instances = || self.observation.instances.iter().filter(|one| one.counts != Counts::No);
+        let is_new = |one: &&Instance| !self.in_flight.is_leaving(one) && !self.had_room.contains(&one.id);
+        let newcomers = count(instances().filter(is_new).count());
+        let is_counted = |one: &&Instance| {
+            self.in_flight.deletes(&one.id) && self.in_flight.accounting(&one.id) == Accounting::Counted
+        };
+        let counted = count(instances().filter(is_counted).count());
+        census.live.saturating_add(counted).saturating_sub(census.capacity).min(newcomers)
+    }
+
+    /// How many live instances an observation shows as gone or being deleted, by no deletion of ours.
+    pub(super) fn removed_by_others(&self, observation: &Observation) -> u32 {
+        let stays = |one: &&Instance| one.state != InstanceState::Deleting;
+        let staying: BTreeSet<&ProviderId> = observation.instances.iter().filter(stays).map(|one| &one.id).collect();
+        let lived = self.observation.instances.iter().filter(|one| !self.in_flight.is_leaving(one));
+        count(lived.filter(|one| one.counts != Counts::No && !staying.contains(&one.id)).count())
+    }
+
+    /// Notes how much of a surplus of the cloud's own an observation still shows. What the cloud or another client `removed` since
+    /// was part of it, for all that is known: instances that nobody named must not be taken for the rest of it.
+    pub(super) fn note_surplus_before(&mut self, removed: u32) {
+        let census = self.census();
+        if let Some(reduction) = &mut self.reduction {
+            let left = reduction.surplus.saturating_sub(removed);
+            reduction.surplus = left.min(census.live.saturating_sub(census.capacity));
+        }
+    }
+
+    /// Live instances that were beyond the capacity before a write of ours got no response, and still are.
+    pub(in crate::fleet) fn surplus_before(&self) -> u32 {
+        self.recent_reduction(self.observation.begun).map_or(0, |reduction| reduction.surplus)
+    }
+
+    /// Notes which instances the capacity has room for, as far as an observation tells: all live ones, or none in particular.
+    pub(super) fn note_room(&mut self) {
+        let in_flight = &self.in_flight;
+        let observation = &self.observation;
+        self.had_room.retain(|id| in_flight.deletes(id) || observation.instances.iter().any(|one| one.id == *id));
+        if !self.has_surplus() && self.in_flight.surplus() == 0 {
+            let live =
+                observation.instances.iter().filter(|one| one.counts != Counts::No && !in_flight.is_leaving(one));
+            self.had_room.extend(live.map(|one| one.id.clone()));
+        }
+    }
+
+    /// How many of these instances, which the cloud launched for reasons of its own, make the live ones too many: those that
+    /// live, and those that a deletion named, unless the capacity once had room for them. It is lower by those that a deletion
+    /// named, although it never had room for them.
+    pub(in crate::fleet) fn counted_among(&self, instances: &[String]) -> u32 {
+        let is_live = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
+        let live = self.observation.instances.iter().filter(is_live).map(|one| &one.id);
+        let deleted = self.in_flight.operations().iter().filter_map(Operation::deletes).flatten();
+        let beyond = live.chain(deleted).filter(|id| !self.had_room.contains(*id));
+        let counted: BTreeSet<&str> = beyond.map(ProviderId::instance).collect();
+        count(instances.iter().filter(|name| counted.contains(name.as_str())).count())
+    }
+}
