@@ -37,6 +37,8 @@ pub struct GroupReading {
     pub removal: Permit,
     /// Its instances; `None` where this read did not include them.
     pub instances: Option<Vec<Instance>>,
+    /// How many instances were listed without an ID. They exist, and are not among `instances`: a lower capacity could delete them.
+    pub without_id: u32,
     /// The settings in the group's tags for its nodes and their scaling.
     pub hints: Arc<GroupHints>,
     /// Changes whenever the launch spec of new instances may have changed (launch template, instance types, tags).

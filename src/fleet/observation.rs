@@ -31,6 +31,7 @@ impl Observation {
     /// The instances read earlier, under a capacity read now.
     pub(super) fn with_capacity_of(&self, mut reading: GroupReading, begun: Instant, at: SystemTime) -> Self {
         reading.instances = None;
+        reading.without_id = self.reading.without_id;
         Self { reading, begun, at, ..self.clone() }
     }
 

@@ -200,9 +200,10 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 pub(super) fn healed_capacity(state: &GroupState, own: &[String]) -> Option<u32> {
     let reading = &state.observation().reading;
     let unsettled = if reading.etag.is_none() { state.may_live_on() } else { 0 };
-    let beyond = state.counted_among(own).max(state.surplus_before());
-    let live = state.census().live.saturating_add(unsettled).saturating_sub(beyond);
+    let live = state.census().live.saturating_add(unsettled);
+    // What a lost write took from the capacity that CA asked for is put back, whichever instances fill it by now.
+    let wanted = live.saturating_sub(state.beyond(own)).max(live.min(state.set_last()));
     let ceiling = state.heal_ceiling()?.saturating_add(unsettled);
-    let to = live.min(ceiling).min(reading.max);
+    let to = wanted.min(ceiling).min(reading.max);
     (to > reading.desired).then_some(to)
 }

@@ -38,6 +38,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         etag,
         units_per_node: Some(1),
         is_detail_outdated: false,
+        without_id: 0,
         growth: permit.clone(),
         removal: permit,
         instances: None,

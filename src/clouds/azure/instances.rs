@@ -43,7 +43,7 @@ pub(super) struct MachineReader<'a> {
 
 /// Reads the VMs of a scale set.
 pub(super) fn read(view: &MachineReader<'_>, list: &MachineList, now: SystemTime) -> (Vec<Instance>, CachedMachines) {
-    let MachineList { machines, without_id } = list;
+    let machines = &list.machines;
     let mut known: HashMap<ProviderId, CachedMachine> = HashMap::with_capacity(machines.len());
     let mut instances = Vec::with_capacity(machines.len());
     for machine in machines {
@@ -56,7 +56,7 @@ pub(super) fn read(view: &MachineReader<'_>, list: &MachineList, now: SystemTime
     if view.set.overprovision {
         discount_extra(&mut instances, view.set.capacity);
     }
-    (instances, CachedMachines { by_id: known, without_id: *without_id })
+    (instances, CachedMachines { by_id: known })
 }
 
 // Overprovisioning launches more VMs than the capacity and deletes those that start last. They are not part of the capacity.

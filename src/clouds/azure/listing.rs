@@ -148,7 +148,7 @@ impl Azure {
         let state = set.provisioning_state.clone();
         let mut reading = self.reading(SelectedSet { name: name.clone(), bounds, set }).map_err(misread)?;
         self.cache.store_machines(name, known, state);
-        reading.instances = Some(instances);
+        (reading.instances, reading.without_id) = (Some(instances), machines.without_id);
         Ok(reading)
     }
 

@@ -25,8 +25,6 @@ pub(super) struct CachedMachine {
 #[derive(Clone, Debug, Default)]
 pub(super) struct CachedMachines {
     pub(super) by_id: HashMap<ProviderId, CachedMachine>,
-    /// The number of VMs without an ID, which are left out.
-    pub(super) without_id: u32,
 }
 
 impl CachedMachines {

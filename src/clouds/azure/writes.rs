@@ -26,9 +26,9 @@ impl Azure {
     pub(super) async fn resize(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         let group = basis.name.as_str();
         // A VM without an ID is not among the instances, so a lower capacity could delete it.
-        let unnamed = self.cache.machines(&basis.name).map_or(0, |machines| machines.without_id);
-        if to < basis.desired && unnamed > 0 {
-            let message = format!("{unnamed} VMs are listed without an ID, so the capacity is not lowered");
+        if to < basis.desired && basis.without_id > 0 {
+            let message =
+                format!("the list shows VMs without an ID ({}), so the capacity is not lowered", basis.without_id);
             return Err(conflict(group, message));
         }
         let handle = match basis.etag.as_deref().filter(|etag| !etag.is_empty()) {

@@ -56,16 +56,15 @@ impl Cloud for Simulated {
                 Ok(world.group(name).map(|group| (group.instances(), group.without_id())).unwrap_or_default())
             };
             let (instances, without_id) = self.call(CallKind::ListInstances, name, String::new(), list).await?;
-            self.note_unnamed(name, without_id);
-            Some(instances)
+            Some((instances, without_id))
         } else {
             None
         };
         let read = |world: &mut World, _| Ok(world.group(name).map(Group::reading));
         let reading = self.call(kind, name, String::new(), read).await?;
-        let reading = reading.map(|reading| {
-            let instances = instances.or(reading.instances);
-            GroupReading { instances, ..reading }
+        let reading = reading.map(|reading| match instances {
+            Some((instances, without_id)) => GroupReading { instances: Some(instances), without_id, ..reading },
+            None => reading,
         });
         self.apply_read_fault(kind, group, reading)
     }
@@ -165,9 +164,8 @@ impl Cloud for Simulated {
 impl WritableCloud for Simulated {
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         let (kind, name) = (CallKind::SetCapacity, basis.name.as_str());
-        let unnamed = self.unnamed(name);
-        if to < basis.desired && unnamed > 0 {
-            let message = format!("{unnamed} instances are listed without an ID");
+        if to < basis.desired && basis.without_id > 0 {
+            let message = format!("{} instances are listed without an ID", basis.without_id);
             return Err(CloudError::conflict(kind.name(), name, message));
         }
         let late =

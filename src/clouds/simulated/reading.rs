@@ -17,7 +17,7 @@ const GIB: u64 = 1 << 30;
 impl Group {
     /// The group with its instances, as a read shows it.
     pub fn reading(&self) -> GroupReading {
-        GroupReading { instances: Some(self.instances()), ..self.outline() }
+        GroupReading { instances: Some(self.instances()), without_id: self.without_id(), ..self.outline() }
     }
 
     /// The group without its instances, as a listing of scale sets shows it.
@@ -31,6 +31,7 @@ impl Group {
             etag: self.etag(),
             units_per_node: Some(self.plan.units_per_node),
             is_detail_outdated: false,
+            without_id: 0,
             growth: self.plan.growth.clone(),
             removal: self.plan.removal.clone(),
             instances: None,

@@ -1,6 +1,5 @@
 //! The simulated source: the world, its clock, and the faults between it and its callers.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,8 +30,6 @@ pub struct Simulated {
     pub(super) faults: Mutex<Faults>,
     events: broadcast::Sender<Event>,
     began: Instant,
-    /// How many instances of each scale set the last list of them left out.
-    unnamed: Mutex<BTreeMap<String, u32>>,
     pub(super) family: Family,
     meter: CallMeter,
 }
@@ -46,7 +43,6 @@ impl Simulated {
             faults: Mutex::new(Faults::new(!seed)),
             events: broadcast::channel(EVENTS_WAITING_MAX).0,
             began: Instant::now(),
-            unnamed: Mutex::default(),
             family: Family::Aws,
             meter: CallMeter::default(),
         }
@@ -109,16 +105,6 @@ impl Simulated {
     /// Creates a group, replacing one of the same name.
     pub fn create_group(&self, plan: GroupPlan) {
         self.world(|world, now| world.create_group(now, plan));
-    }
-
-    /// Notes how many instances of a scale set a list left out.
-    pub(super) fn note_unnamed(&self, group: &str, count: u32) {
-        lock(&self.unnamed).insert(group.to_owned(), count);
-    }
-
-    /// How many instances of a scale set the last list left out.
-    pub(super) fn unnamed(&self, group: &str) -> u32 {
-        lock(&self.unnamed).get(group).copied().unwrap_or_default()
     }
 
     /// Makes a call, with its delays and faults.

@@ -8,7 +8,8 @@ use super::Keeper;
 use super::attempts::Attempts;
 use super::held::Outcome;
 use super::side::PollEnd;
-use crate::cloud::{Failure, FailureClass, OperationHandle, ProviderId};
+use crate::cloud::{Failure, FailureClass, Instance, OperationHandle, ProviderId};
+use crate::fleet::error::FleetError;
 use crate::fleet::limits::OWN_WRITE_LIMIT;
 use crate::fleet::operation::{Operation, OperationId, OperationRequest, Phase};
 
@@ -105,29 +106,39 @@ impl Keeper {
         due
     }
 
-    /// Deletes once more what a preempted deletion left, together with all that other deletions under way name: by themselves
-    /// those would be preempted by this one, and so on forever.
+    /// Deletes once more what a preempted deletion left. Until then it is reported as being deleted.
     pub(super) async fn resubmit(&mut self) {
-        let named = std::mem::take(&mut self.to_resubmit);
-        let in_flight = self.state.in_flight();
-        let instances = &self.state.observation().instances;
-        let is_left = |id: &ProviderId| named.contains(id) && !in_flight.deletes(id);
-        if !instances.iter().any(|one| is_left(&one.id) && !in_flight.is_leaving(one)) {
+        if self.to_resubmit.is_empty() {
             return;
         }
-        let due = instances
-            .iter()
-            .filter(|one| in_flight.deletes(&one.id) || (is_left(&one.id) && !in_flight.is_leaving(one)));
-        let ids: Vec<ProviderId> = due.map(|instance| instance.id.clone()).collect();
-        let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
-        let outcome = match self.fresh(&mut attempts).await {
-            Ok(fresh) => {
-                self.write_deletion(fresh, &ids, true).await.map(drop).map_err(|error| self.cloud_error(error))
-            }
-            Err(error) => Err(error),
-        };
-        if let Err(error) = outcome {
+        if !self.due_again().is_empty()
+            && let Err(error) = self.send_again().await
+        {
             tracing::warn!(group = %self.group_id(), %error, "a deletion that the cloud dropped could not be sent again");
         }
+        self.to_resubmit.clear();
+        self.publish();
+    }
+
+    async fn send_again(&mut self) -> Result<(), FleetError> {
+        let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
+        let fresh = self.fresh(&mut attempts).await?;
+        let ids = self.due_again();
+        if !ids.is_empty() {
+            self.write_deletion(fresh, &ids, true).await.map_err(|error| self.cloud_error(error))?;
+        }
+        Ok(())
+    }
+
+    /// What a preempted deletion left, together with all that other deletions under way name: by themselves those would be preempted
+    /// by this one, and so on forever. Nothing if the preempted one left nothing.
+    fn due_again(&self) -> Vec<ProviderId> {
+        let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
+        let is_left = |one: &Instance| self.to_resubmit.contains(&one.id) && !in_flight.is_leaving(one);
+        if !instances.iter().any(is_left) {
+            return Vec::new();
+        }
+        let due = instances.iter().filter(|one| in_flight.deletes(&one.id) || is_left(one));
+        due.map(|instance| instance.id.clone()).collect()
     }
 }

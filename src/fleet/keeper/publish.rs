@@ -20,7 +20,7 @@ impl Keeper {
 
     pub(super) fn publish(&self) {
         let (observation, nodes) = (self.state.observation(), self.context.store.cluster_nodes());
-        let status = self.state.status_in(&nodes);
+        let status = self.state.status_in(&nodes).with_deleting(|id| self.to_resubmit.contains(id));
         let reading = &observation.reading;
         let max = match reading.growth {
             Permit::Granted => reading.max,

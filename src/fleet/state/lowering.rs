@@ -19,6 +19,10 @@ pub(super) struct Reduction {
     from: u32,
     /// Live instances that were beyond the capacity before a write without a response, as far as they still are: the cloud's own.
     pub(super) surplus: u32,
+    /// Live instances that the cloud or another client has removed since.
+    pub(super) removed: u32,
+    /// The capacity that our last accepted write set while one without a response might still land. 0 if there was none.
+    set: u32,
     /// Instances whose deletion was sent since and not refused. The numbers above mean that much less.
     deleted: u32,
     /// When it was sent.
@@ -44,6 +48,8 @@ impl Reduction {
             to: recent.map_or(to, |recent| recent.lowest().min(to)),
             from: u32::MAX,
             surplus: 0,
+            removed: recent.map_or(0, |recent| recent.removed),
+            set: recent.map_or(0, Self::last_set),
             deleted: 0,
             sent: now,
             since: recent.map_or(now, |recent| recent.since),
@@ -59,12 +65,19 @@ impl Reduction {
             to: lost.map_or(to, |lost| lost.lowest().min(to)),
             from: recent.map_or(from, |recent| recent.ceiling().max(from)),
             surplus: 0,
+            removed: recent.map_or(0, |recent| recent.removed),
+            set: recent.map_or(0, Self::last_set),
             deleted: 0,
             sent: now,
             since: recent.map_or(now, |recent| recent.since),
             is_watched: true,
             is_lost: lost.is_some(),
         }
+    }
+
+    /// What our last accepted write set, without what was deleted since.
+    fn last_set(self) -> u32 {
+        self.set.saturating_sub(self.deleted)
     }
 
     /// The capacity before it, without what was deleted since: no heal goes above that.
@@ -129,6 +142,18 @@ impl GroupState {
             }
         };
         self.reduction = Some(lost);
+    }
+
+    /// Notes that the cloud accepted a capacity. A write without a response may still lower it.
+    pub(super) fn note_set(&mut self, to: u32) {
+        if let Some(reduction) = self.reduction.as_mut().filter(|reduction| reduction.is_lost) {
+            reduction.set = to.saturating_add(reduction.deleted);
+        }
+    }
+
+    /// The capacity that we set last, where a write without a response may have lowered it since.
+    pub(in crate::fleet) fn set_last(&self) -> u32 {
+        self.recent_reduction(self.observation.begun).map_or(0, Reduction::last_set)
     }
 
     /// Notes that a deletion is being sent. It may lower the capacity further, even if no response comes.

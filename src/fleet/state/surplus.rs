@@ -69,14 +69,18 @@ impl GroupState {
     pub(super) fn note_surplus_before(&mut self, removed: u32) {
         let census = self.census();
         if let Some(reduction) = &mut self.reduction {
+            reduction.removed = reduction.removed.saturating_add(removed);
             let left = reduction.surplus.saturating_sub(removed);
             reduction.surplus = left.min(census.live.saturating_sub(census.capacity));
         }
     }
 
-    /// Live instances that were beyond the capacity before a write of ours got no response, and still are.
-    pub(in crate::fleet) fn surplus_before(&self) -> u32 {
-        self.recent_reduction(self.observation.begun).map_or(0, |reduction| reduction.surplus)
+    /// How many live instances a heal makes no room for: those that were beyond the capacity before a write of ours got no
+    /// response, and the cloud's `own`, as far as neither has been removed since. (The cloud removes the oldest instances, and its own
+    /// take their places.)
+    pub(in crate::fleet) fn beyond(&self, own: &[String]) -> u32 {
+        let Some(recent) = self.recent_reduction(self.observation.begun) else { return self.counted_among(own) };
+        self.counted_among(own).saturating_sub(recent.removed).max(recent.surplus)
     }
 
     /// Notes which instances the capacity has room for, as far as an observation tells: all live ones, or none in particular.
@@ -94,7 +98,7 @@ impl GroupState {
     /// How many of these instances, which the cloud launched for reasons of its own, make the live ones too many: those that
     /// live, and those that a deletion named, unless the capacity once had room for them. It is lower by those that a deletion
     /// named, although it never had room for them.
-    pub(in crate::fleet) fn counted_among(&self, instances: &[String]) -> u32 {
+    fn counted_among(&self, instances: &[String]) -> u32 {
         let is_live = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
         let live = self.observation.instances.iter().filter(is_live).map(|one| &one.id);
         let deleted = self.in_flight.operations().iter().filter_map(Operation::deletes).flatten();

@@ -57,6 +57,7 @@ impl GroupState {
     ) {
         let CapacityWrite { from, to, accepted, sent, without_room, handle } = write;
         self.in_flight.exclude(without_room);
+        self.note_set(to);
         let deleted = from.saturating_sub(self.census().remaining);
         let expected = to.saturating_sub(deleted);
         if to > from {

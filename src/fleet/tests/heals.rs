@@ -176,6 +176,34 @@ fn a_surplus_that_the_cloud_has_removed_hides_no_instance_that_a_late_write_left
 }
 
 #[test]
+fn a_capacity_that_a_late_write_undid_is_put_back_although_the_clouds_own_instances_fill_it() {
+    let own = [id(11), id(12), id(13)].map(|id| id.to_string());
+    let mut group = Group::new(11, running(0..11));
+    group.see(11, running(0..14));
+    group.state.send_capacity((11, 12), WriteReason::Requested, false, group.now);
+    group.state.lose_capacity(12, group.now);
+    group.write(11, 13, None);
+    // The cloud keeps two of its own for the two requested, removes one, and the lost write takes effect.
+    group.see(12, running(1..14));
+    assert_eq!(plan::healed_capacity(&group.state, &own), Some(13));
+}
+
+#[test]
+fn what_the_cloud_launched_by_itself_takes_the_places_of_what_it_removed() {
+    let own = [id(10), id(11), id(12)].map(|id| id.to_string());
+    let mut group = Group::new(10, running(0..10));
+    group.state.send_capacity((10, 12), WriteReason::Requested, false, group.now);
+    group.state.lose_capacity(12, group.now);
+    group.see(10, running(0..13));
+    assert_eq!(plan::healed_capacity(&group.state, &own), None);
+    group.see(10, running(3..13));
+    // Another client raises the capacity by three, and the lost write undoes a part of that.
+    group.see(13, running(3..16));
+    group.see(12, running(3..16));
+    assert_eq!(plan::healed_capacity(&group.state, &own), Some(13));
+}
+
+#[test]
 fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_listed() {
     let mut group = Group::new(10, running(0..10));
     group.write(10, 12, None);

@@ -88,6 +88,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Instant, seconds: u6
         etag: None,
         units_per_node: Some(1),
         is_detail_outdated: false,
+        without_id: 0,
         growth: Permit::Granted,
         removal: Permit::Granted,
         instances: Some(instances),

@@ -48,6 +48,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         etag: None,
         units_per_node: unit.per_node(),
         is_detail_outdated: false,
+        without_id: 0,
         growth: growth.map_or(Permit::Granted, Permit::Withheld),
         removal: removal.map_or(Permit::Granted, Permit::Withheld),
         instances: Some(instances),

@@ -70,6 +70,11 @@ async fn a_machine_without_an_id_is_left_out_and_the_capacity_is_not_lowered() {
     let basis = observed(&azure, "pool").await;
     assert_eq!((basis.desired, basis.instances.as_ref().map(Vec::len)), (3, Some(2)));
     assert!(matches!(azure.set_capacity(&basis, 2).await, Err(CloudError::Conflict(_))), "it could be the one deleted");
+    fake.change_machine("pool", 1, |machine| *machine = super::fake::machine(&set("pool", 3), 1));
+    assert_eq!(observed(&azure, "pool").await.instances.map(|instances| instances.len()), Some(3));
+    let refused = azure.set_capacity(&basis, 2).await.expect_err("this was computed without the third one");
+    assert!(refused.to_string().contains("the list shows VMs without an ID (1)"), "{refused}");
+    fake.change_machine("pool", 1, |machine| machine.id.clear());
     azure.set_capacity(&basis, 4).await.expect("it can grow");
     fake.change_machine("pool", 1, |machine| *machine = super::fake::machine(&set("pool", 3), 1));
     let basis = observed(&azure, "pool").await;
