@@ -120,8 +120,11 @@ pub enum FailureClass {
 pub struct LaunchActivity {
     /// Launches whose failure is final, newest first. A launch that the cloud may still retry in another zone is not included.
     pub failures: Vec<Failure>,
-    /// Launches under way whose instance is not listed yet.
+    /// Launches under way that name no instance yet.
     pub under_way: u32,
+    /// Instances of launches that began within the last minute and have not failed, and that nothing has happened to since. A list may
+    /// lag behind them. By [`ProviderId::instance`].
+    pub launched: Vec<String>,
     /// Instances that the cloud launched since the shortfall began, and for reasons of its own: an instance refresh,
     /// rebalancing, maintenance. Those that replaced another one are left out, and so are launches whose reason is not known.
     /// By [`ProviderId::instance`].

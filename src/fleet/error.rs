@@ -164,6 +164,17 @@ pub enum FleetError {
     },
 }
 
+impl FleetError {
+    /// Whether the same may succeed in a moment.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::Cloud { error, .. } => error.may_pass() || matches!(error, CloudError::Conflict(_)),
+            Self::Contended { .. } | Self::NotSent { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 fn list(refused: &[(ProviderId, CloudError)]) -> String {
     const SHOWN: usize = 5;
     let mut text: Vec<String> = refused.iter().take(SHOWN).map(|(id, error)| format!("{id}: {error}")).collect();

@@ -54,6 +54,8 @@ pub(crate) const POLL_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) const POLLS_REFUSED_MAX: u32 = 2;
 /// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
+/// A capacity below our last accepted write is read this often before it is taken for another client's change: for 2.5 s.
+pub(crate) const OUTDATED_READS: u32 = 5;
 /// How long an Auto Scaling group may take from a new capacity to the first launch that it tells of. Until then what it is
 /// about to launch is not known, and nothing is lowered.
 pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
@@ -69,6 +71,9 @@ pub(crate) const HEAL_READ_EVERY: Duration = Duration::from_secs(3);
 pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 /// Operations of one group that are followed at a time.
 pub(crate) const OPERATIONS: usize = 256;
+/// A preempted deletion is sent again for this long: a cloud that throttles asks for pauses of some seconds, and Azure allows a scale
+/// set four writes a minute.
+pub(crate) const RESUBMIT_LIMIT: Duration = Duration::from_secs(2 * 60);
 /// Capacity that the cloud itself took back stays in the target this long if CA never deletes its placeholders: CA's own
 /// max-node-provision-time.
 pub(crate) const ROLLED_BACK_LIFE: Duration = Duration::from_secs(15 * 60);

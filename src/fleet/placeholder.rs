@@ -73,12 +73,12 @@ pub(super) fn shrink(placeholders: &mut Vec<Placeholder>, shortfall: usize, capa
 
 /// Gives each placeholder the failure that explains it, if there is one.
 ///
-/// A failed launch explains every placeholder that was missing when it failed, but for as many as launches are still under way.
+/// A failed launch explains every placeholder that was missing when it failed, but for as many as launches will still end in (`to_come`).
 /// The cloud's clock has a resolution of one second in its answers.
-pub(super) fn explain(placeholders: &mut [Placeholder], activity: &LaunchActivity) {
-    let under_way = usize::try_from(activity.under_way).unwrap_or(usize::MAX);
+pub(super) fn explain(placeholders: &mut [Placeholder], activity: &LaunchActivity, to_come: u32) {
+    let to_come = usize::try_from(to_come).unwrap_or(usize::MAX);
     for placeholder in
-        placeholders.iter_mut().filter(|placeholder| placeholder.state == PlaceholderState::Pending).skip(under_way)
+        placeholders.iter_mut().filter(|placeholder| placeholder.state == PlaceholderState::Pending).skip(to_come)
     {
         if placeholder.failure.is_none() {
             let since = whole_seconds(placeholder.since);

@@ -9,7 +9,7 @@ use super::operation::Operation;
 use super::placeholder::Placeholder;
 use super::state::GroupState;
 use super::status::ReportedInstance;
-use crate::cloud::{CAPACITY_MAX, Counts, InstanceState, Permit, ProviderId};
+use crate::cloud::{CAPACITY_MAX, Counts, Instance, InstanceState, Permit, ProviderId};
 
 /// A node that CA named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,8 @@ pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32
     let (census, reading) = (state.census(), &state.observation().reading);
     // A launch that failed has evidently begun.
     let has_begun = state.placeholders().iter().any(|placeholder| placeholder.failure.is_some());
-    if !state.is_steady() || state.may_lack_instances() || (!has_begun && state.has_just_grown()) {
+    let is_young = state.may_lack_instances() || (!has_begun && state.has_just_grown());
+    if !state.is_steady() || state.may_be_outdated() || is_young {
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
@@ -109,6 +110,27 @@ pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
         return Err(Refusal::BelowMin { asked: healthy, room, min: reading.min });
     }
     Ok(plan)
+}
+
+/// What preempted deletions still claim: their instances live until they are deleted once more.
+pub(super) fn pending(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> DeletePlan {
+    let in_flight = state.in_flight();
+    let lives = |one: &&Instance| to_resubmit.contains(&one.id) && !in_flight.is_leaving(one);
+    let instances = state.observation().instances.iter().filter(lives).map(|one| one.id.clone()).collect();
+    DeletePlan { instances, ..DeletePlan::default() }
+}
+
+/// Whether the group has room for deleting these once more: others may have left it meanwhile (law 6).
+pub(super) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> Result<(), Refusal> {
+    let status = state.status();
+    let room = room_above_min(state, &status.instances, status.target, &DeletePlan::default());
+    let is_healthy = |id: &&ProviderId| {
+        let reported = status.instances.iter().find(|reported| reported.id == **id);
+        reported.is_some_and(|reported| reported.failure.is_none()) && !is_uncounted(state, id)
+    };
+    let asked = count(pending(state, to_resubmit).instances.iter().filter(is_healthy).count());
+    let min = state.observation().reading.min;
+    if asked > room { Err(Refusal::BelowMin { asked, room, min }) } else { Ok(()) }
 }
 
 /// How many healthy nodes may go before the group is below its minimum. Nodes that failed to be created are no part of
@@ -181,13 +203,13 @@ pub(super) fn increase(state: &GroupState, delta: u32, claimed: u32) -> Result<(
     Ok(())
 }
 
-/// The capacity that a scale-up by `delta` sets. `None` where it would not raise the capacity that was read, or where live
-/// instances exceed the capacity in a way that does not permit growth.
+/// The capacity that a scale-up by `delta` sets. `None` where it would not raise the capacity that was read, or the one that we
+/// wrote last, or where live instances exceed the capacity in a way that does not permit growth.
 pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     let census = state.census();
     let to = census.capacity.checked_add(delta)?;
     let is_permitted = state.surplus().is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live));
-    (is_permitted && to > state.observation().reading.desired).then_some(to)
+    (is_permitted && to > state.observation().reading.desired.max(state.own_capacity())).then_some(to)
 }
 
 /// The capacity to raise a group back to where instances came up under our own reduction, or outlived our own deletion: the
@@ -205,5 +227,14 @@ pub(super) fn healed_capacity(state: &GroupState, own: &[String]) -> Option<u32>
     let wanted = live.saturating_sub(state.beyond(own)).max(live.min(state.set_last()));
     let ceiling = state.heal_ceiling()?.saturating_add(unsettled);
     let to = wanted.min(ceiling).min(reading.max);
-    (to > reading.desired).then_some(to)
+    if to <= reading.desired {
+        return None;
+    }
+    // A read that lags shows the capacity before our last writes. Raising it to what lives would undo them. But a write without a
+    // response may have set the capacity that a later one of ours was computed from: then the later one is written again.
+    let meant = state.census().capacity;
+    if state.has_lost_write() {
+        return Some(to.max(meant.min(reading.max)));
+    }
+    (to > meant && to >= state.own_capacity()).then_some(to)
 }

@@ -66,7 +66,10 @@ impl Group {
         let replaced = own().filter(|activity| activity.kind == ActivityKind::Terminate).count();
         let launched = own().filter(|activity| activity.kind == ActivityKind::Launch);
         let own = launched.filter_map(|activity| activity.instance.clone()).skip(replaced).collect();
-        LaunchActivity { failures: failures.collect(), under_way: self.launching(), own }
+        let launches = self.activities().filter(|activity| activity.kind == ActivityKind::Launch);
+        let lives = |id: &String| self.members().any(|member| member.id == *id && member.phase.lives());
+        let launched = launches.filter_map(|activity| activity.instance.clone()).filter(lives).collect();
+        LaunchActivity { failures: failures.collect(), under_way: self.launching(), launched, own }
     }
 
     /// The launch spec of a new instance.

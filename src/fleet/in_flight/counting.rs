@@ -44,8 +44,8 @@ impl InFlight {
     }
 
     /// The instances of accepted deletions that an observation is too old to show. A cloud that documents which instances its
-    /// capacity counts lowers it when it accepts a deletion, and shows the instance as being deleted from then on. So a read that shows
-    /// neither is older than the deletion: AWS's reads lag by seconds.
+    /// capacity counts lowers it when it accepts a deletion, and shows the instance as being deleted from then on. So a read that does
+    /// not is older than the deletion: AWS's reads lag by seconds.
     ///
     /// A deletion without a response, and a note that instances are gone already, count as resubmitted. No capacity was given
     /// up for them that a read would have to show.
@@ -54,11 +54,7 @@ impl InFlight {
             one.phase == Phase::Unpolled && observation.begun.saturating_duration_since(one.accepted) <= SETTLE
         };
         let deletions = self.operations.iter().filter(is_recent).filter_map(|one| match &one.request {
-            OperationRequest::Deletion { ids, before, is_resubmitted: false }
-                if observation.reading.desired >= *before =>
-            {
-                Some(ids)
-            }
+            OperationRequest::Deletion { ids, is_resubmitted: false, .. } => Some(ids),
             _ => None,
         });
         let named: BTreeSet<&ProviderId> = deletions.flatten().collect();

@@ -82,6 +82,7 @@ impl InFlight {
     pub(super) fn after(&self, observation: &Observation) -> Self {
         let mut next = self.clone();
         next.unread = next.not_shown_by(observation);
+        next.settle_growth(observation);
         next.mark_visible(observation.reading.desired);
         next.settle_unknown(observation);
         next.drop_settled(observation.begun);

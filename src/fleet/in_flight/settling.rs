@@ -40,6 +40,22 @@ impl InFlight {
         }
     }
 
+    /// A read that shows a deletion of ours is younger than a scale-up that we sent before: it does not lag behind that.
+    pub(super) fn settle_growth(&mut self, observation: &Observation) {
+        if observation.reading.etag.is_some() {
+            return;
+        }
+        let leaves = |id: &ProviderId| {
+            observation.instances.iter().any(|one| one.id == *id && one.state == InstanceState::Deleting)
+        };
+        let is_shown = |one: &&Operation| match &one.request {
+            OperationRequest::Deletion { ids, is_resubmitted: false, .. } => ids.iter().any(leaves),
+            _ => false,
+        };
+        let last_shown = self.operations.iter().filter(is_shown).map(|one| one.id).max();
+        self.operations.retain(|one| !one.is_unpolled_growth() || last_shown.is_none_or(|shown| one.id > shown));
+    }
+
     /// Settles deletions without a response, instance by instance. One that is being deleted or gone shows that the deletion
     /// took effect. One that lives shows that it did not, but only if it was read later than the write by more than reads lag.
     pub(super) fn settle_unknown(&mut self, observation: &Observation) {

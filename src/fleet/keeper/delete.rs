@@ -141,7 +141,7 @@ impl Keeper {
             let settled = |(id, error): &&(ProviderId, CloudError)| {
                 !error.outcome_unknown() || self.state.in_flight().is_unsettled(id)
             };
-            let refused: Vec<(ProviderId, CloudError)> = removal.refused(&deletion).filter(settled).cloned().collect();
+            let refused: Vec<(ProviderId, CloudError)> = removal.refused(deletion).filter(settled).cloned().collect();
             let outcome = match refused.iter().find(|(_, error)| error.outcome_unknown()) {
                 Some((id, error)) => {
                     Err(FleetError::OutcomeUnknown { group: self.group_id(), reason: format!("{id}: {error}") })

@@ -5,6 +5,7 @@ use super::attempts::Attempts;
 use super::capacity::CapacityOutcome;
 use super::fresh::Fresh;
 use crate::fleet::error::FleetError;
+use crate::fleet::limits::OUTDATED_READS;
 use crate::fleet::plan;
 use crate::fleet::request::{Mutation, Request};
 use crate::fleet::state::WriteReason;
@@ -51,12 +52,15 @@ impl Keeper {
     /// Raises the target. Cancelled placeholders are capacity that exists already and only has to be reinstated.
     async fn raise(&mut self, delta: u32, fresh: Option<Fresh>, attempts: &mut Attempts) -> Result<(), FleetError> {
         let mut fresh = self.fresh_or(fresh, attempts).await?;
+        let mut reads = 0;
         loop {
-            if self.state.in_flight().has_unread() {
-                tracing::info!(group = %self.group_id(), delta, "the read is older than an accepted deletion; reading again before growing");
+            // Another client may have lowered the capacity, too: after some reads, that is what happened.
+            if self.state.in_flight().has_unread() || (self.state.may_be_outdated() && reads < OUTDATED_READS) {
+                tracing::info!(group = %self.group_id(), delta, "the read may be older than our last write; reading again before growing");
                 if !attempts.again().await {
-                    return Err(self.contended("its reads do not yet show a deletion that the cloud accepted"));
+                    return Err(self.contended("its reads do not yet show our last write that the cloud accepted"));
                 }
+                reads += 1;
                 fresh = self.fresh(attempts).await?;
                 continue;
             }

@@ -64,6 +64,8 @@ pub(super) struct Keeper {
     failed: Vec<FailedOperation>,
     /// Instances that a preempted deletion named, until they are deleted once more.
     to_resubmit: BTreeSet<ProviderId>,
+    /// Until when they are sent again.
+    resubmit_until: Option<Instant>,
     /// When the last write ended. A read that began before that does not show it.
     written: Option<Instant>,
     /// When the last read beside the keeper began that was adopted.
@@ -129,6 +131,7 @@ impl Keeper {
             doubted: None,
             failed: Vec::new(),
             to_resubmit: BTreeSet::new(),
+            resubmit_until: None,
             written: None,
             read_beside: None,
             look_at: None,
@@ -214,7 +217,7 @@ impl Keeper {
 
     fn adopt(&mut self, observation: Observation) {
         let names = self.placeholder_names_of(&observation);
-        let reported = self.take_failed(observation.begun);
+        let reported = self.take_failed(&observation);
         if reported.is_empty() {
             let _lost = self.state.observe(observation, &names);
         } else {

@@ -10,8 +10,13 @@ use super::held::Outcome;
 use super::side::PollEnd;
 use crate::cloud::{Failure, FailureClass, Instance, OperationHandle, ProviderId};
 use crate::fleet::error::FleetError;
-use crate::fleet::limits::OWN_WRITE_LIMIT;
+use crate::fleet::limits::{HEAL_READ_EVERY, OWN_WRITE_LIMIT, RESUBMIT_LIMIT};
+use crate::fleet::observation::Observation;
 use crate::fleet::operation::{Operation, OperationId, OperationRequest, Phase};
+use crate::fleet::plan;
+
+/// Instances named in one line of the log.
+const IDS_LOGGED: usize = 10;
 
 /// An operation that the cloud reports as failed. An observation younger than the report shows what it left behind.
 #[derive(Debug)]
@@ -60,7 +65,7 @@ impl Keeper {
         let resubmit = match request {
             Some(OperationRequest::Capacity { .. }) => return self.state.succeed(operation, Instant::now()),
             Some(OperationRequest::Deletion { ids, is_resubmitted, .. })
-                if !is_resubmitted || self.has_deleted_since(operation) =>
+                if !is_resubmitted || self.has_written_since(operation) =>
             {
                 ids.clone()
             }
@@ -77,25 +82,30 @@ impl Keeper {
         self.report_failed(operation, failure, resubmit);
     }
 
-    /// Whether a later deletion of ours runs or has finished: it may be what a cloud dropped this one for.
-    fn has_deleted_since(&self, operation: OperationId) -> bool {
+    /// Whether a later write of ours runs or has finished: it may be what the cloud dropped this one for.
+    fn has_written_since(&self, operation: OperationId) -> bool {
         let is_polled = |one: &Operation| matches!(one.phase, Phase::Running(_) | Phase::Succeeded(_));
-        let mut operations = self.state.in_flight().operations().iter();
-        operations.any(|later| later.id > operation && later.deletes().is_some() && is_polled(later))
+        self.state.in_flight().operations().iter().any(|later| later.id > operation && is_polled(later))
     }
 
     fn report_failed(&mut self, operation: OperationId, failure: Failure, resubmit: BTreeSet<ProviderId>) {
         self.failed.push(FailedOperation { operation, failure, reported: Instant::now(), resubmit });
     }
 
-    /// The failures that were reported before a read that began then. What they were to delete is noted to be sent again.
-    pub(super) fn take_failed(&mut self, begun: Instant) -> Vec<FailedOperation> {
-        let (due, later) =
-            std::mem::take(&mut self.failed).into_iter().partition(|one: &FailedOperation| one.reported <= begun);
+    /// The failures that were reported before this was read. What they were to delete is noted to be sent again: only a list that was
+    /// read after the report shows which of it lives.
+    pub(super) fn take_failed(&mut self, observation: &Observation) -> Vec<FailedOperation> {
+        let is_due = |one: &FailedOperation| {
+            one.reported <= if one.resubmit.is_empty() { observation.begun } else { observation.detailed }
+        };
+        let (due, later) = std::mem::take(&mut self.failed).into_iter().partition(is_due);
         self.failed = later;
         let due: Vec<FailedOperation> = due;
         for failed in &due {
             self.to_resubmit.extend(failed.resubmit.iter().cloned());
+            if !failed.resubmit.is_empty() {
+                self.resubmit_until = Some(failed.reported + RESUBMIT_LIMIT);
+            }
             let operations = self.state.in_flight().operations();
             let ids = operations.iter().find(|one| one.id == failed.operation).and_then(Operation::deletes);
             // Where a later deletion named them too and failed, CA has to name them again: there may be no room for them any more.
@@ -108,13 +118,17 @@ impl Keeper {
 
     /// Deletes once more what a preempted deletion left. Until then it is reported as being deleted.
     pub(super) async fn resubmit(&mut self) {
-        if self.to_resubmit.is_empty() {
-            return;
-        }
+        let now = Instant::now();
+        let Some(until) = self.resubmit_until.filter(|_| !self.to_resubmit.is_empty()) else { return };
         if !self.due_again().is_empty()
             && let Err(error) = self.send_again().await
         {
-            tracing::warn!(group = %self.group_id(), %error, "a deletion that the cloud dropped could not be sent again");
+            let ids: Vec<&str> = self.to_resubmit.iter().take(IDS_LOGGED).map(ProviderId::as_str).collect();
+            if error.may_pass() && now < until {
+                tracing::warn!(group = %self.group_id(), %error, ?ids, "a deletion that the cloud dropped could not be sent again yet");
+                return self.look_by(now + HEAL_READ_EVERY);
+            }
+            tracing::warn!(group = %self.group_id(), %error, ?ids, "a deletion that the cloud dropped could not be sent again; its nodes live on");
         }
         self.to_resubmit.clear();
         self.publish();
@@ -125,6 +139,8 @@ impl Keeper {
         let fresh = self.fresh(&mut attempts).await?;
         let ids = self.due_again();
         if !ids.is_empty() {
+            plan::permits_again(&self.state, &self.to_resubmit)
+                .map_err(|refusal| FleetError::Refused { group: self.group_id(), refusal })?;
             self.write_deletion(fresh, &ids, true).await.map_err(|error| self.cloud_error(error))?;
         }
         Ok(())
@@ -138,7 +154,9 @@ impl Keeper {
         if !instances.iter().any(is_left) {
             return Vec::new();
         }
-        let due = instances.iter().filter(|one| in_flight.deletes(&one.id) || is_left(one));
+        // What may live on is not deleted a second time before its outcome shows (law 7).
+        let is_running = |one: &Instance| in_flight.deletes(&one.id) && !in_flight.is_unsettled(&one.id);
+        let due = instances.iter().filter(|one| is_running(one) || is_left(one));
         due.map(|instance| instance.id.clone()).collect()
     }
 }

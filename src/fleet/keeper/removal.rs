@@ -39,7 +39,7 @@ impl Removal {
 impl Keeper {
     /// Judges each call as a whole, in the order of arrival, while there is room (law 6).
     pub(super) fn judge_removals(&self, requests: Vec<Request>) -> Vec<Removal> {
-        let mut claimed = DeletePlan::default();
+        let mut claimed = plan::pending(&self.state, &self.to_resubmit);
         let mut removals = Vec::new();
         for request in requests {
             match self.judge_removal(&request.mutation, &claimed) {

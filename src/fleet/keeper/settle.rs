@@ -122,12 +122,12 @@ impl Keeper {
         }
     }
 
-    /// Launches that the cloud has begun and does not list yet. Where the cloud does not permit to read them, the listed
+    /// Instances that the cloud has begun to launch and does not list yet. Where the cloud does not permit to read them, the listed
     /// instances have to do. `None` where they cannot be read at the moment: unknown is not 0 (law 5).
     async fn launches_under_way(&mut self) -> Option<u32> {
         let no_failures = Shortfall { missing: 0, since: self.context.cloud.now() };
         match self.reader.launch_activity(no_failures, LOWER_LIMIT).await {
-            Ok(activity) => Some(activity.under_way),
+            Ok(activity) => Some(self.state.to_come(&activity)),
             Err(error) => {
                 self.activity_failed(&error);
                 matches!(error, CloudError::Denied(_)).then_some(0)
@@ -137,7 +137,8 @@ impl Keeper {
 
     /// Whether a reduction is owed that only time stands in the way of. The next listing may be ten minutes away.
     fn owes_for_a_moment(&self) -> bool {
-        self.state.cancelled() > 0 && (!self.state.is_steady() || self.state.has_just_grown())
+        self.state.cancelled() > 0
+            && (!self.state.is_steady() || self.state.has_just_grown() || self.state.may_be_outdated())
     }
 
     /// Reads the group in a moment: something has changed that a read shows.
@@ -145,7 +146,7 @@ impl Keeper {
         self.look_by(Instant::now() + LOOK_SOON);
     }
 
-    fn look_by(&mut self, at: Instant) {
+    pub(super) fn look_by(&mut self, at: Instant) {
         self.look_at = Some(self.look_at.map_or(at, |planned| planned.min(at)));
     }
 

@@ -156,6 +156,11 @@ impl GroupState {
         self.recent_reduction(self.observation.begun).map_or(0, Reduction::last_set)
     }
 
+    /// Whether a write without a response may have lowered what our later writes set.
+    pub(in crate::fleet) fn has_lost_write(&self) -> bool {
+        self.recent_reduction(self.observation.begun).is_some_and(|recent| recent.is_lost)
+    }
+
     /// Notes that a deletion is being sent. It may lower the capacity further, even if no response comes.
     pub(in crate::fleet) fn send_deletion(&mut self, number: usize) {
         if let Some(reduction) = &mut self.reduction {
@@ -172,10 +177,11 @@ impl GroupState {
     }
 
     /// Notes that a deletion failed or was preempted. The cloud may have lowered the capacity when it accepted the deletion, and
-    /// its instances live. `before` is the capacity that it was computed on, without the instances that are gone.
-    pub(super) fn undo_deletion(&mut self, before: u32) {
+    /// its `surviving` instances live. `before` is the capacity that it was computed on, without the instances that are gone. What
+    /// is lower by more than they are was lowered by another client.
+    pub(super) fn undo_deletion(&mut self, before: u32, surviving: u32) {
         let sent = self.observation.begun;
-        let to = self.observation.reading.desired;
+        let to = before.saturating_sub(surviving);
         let recent = self.recent_reduction(sent);
         self.reduction = Some(Reduction { since: sent, ..Reduction::to(to, before, sent, recent) });
     }

@@ -23,6 +23,7 @@ use super::surplus::Surplus;
 use crate::cloud::{InstanceState, LaunchActivity, ProviderId};
 use lowering::Reduction;
 pub(super) use lowering::WriteReason;
+use writes::OwnCapacity;
 pub(super) use writes::{CapacityWrite, DeletionWrite};
 
 /// Makes the ID of a placeholder from a label that is unique in the group.
@@ -40,6 +41,8 @@ pub(super) struct GroupState {
     reduction: Option<Reduction>,
     /// When an observation first showed a capacity that somebody else had raised.
     raised: Option<Instant>,
+    /// What our last accepted writes make of the capacity, where the cloud cannot check them.
+    own: Option<OwnCapacity>,
     /// When the cloud last accepted or finished a scale-up of ours, unless it failed.
     grown: Option<Instant>,
     /// Whether the instances last read are those of the capacity last read.
@@ -65,6 +68,7 @@ impl GroupState {
             activity: LaunchActivity::default(),
             reduction: None,
             raised: None,
+            own: None,
             grown: None,
             surplus: None,
             had_room: BTreeSet::new(),

@@ -33,7 +33,15 @@ impl GroupState {
 
     /// Gives each placeholder the reason that the last known launch activity has for it.
     pub(super) fn explain_placeholders(&mut self) {
-        placeholder::explain(&mut self.placeholders, &self.activity);
+        let to_come = self.to_come(&self.activity);
+        placeholder::explain(&mut self.placeholders, &self.activity, to_come);
+    }
+
+    /// How many instances launches will end in that the list lacks.
+    pub(in crate::fleet) fn to_come(&self, activity: &LaunchActivity) -> u32 {
+        let listed: BTreeSet<&str> = self.observation.instances.iter().map(|one| one.id.instance()).collect();
+        let unlisted = activity.launched.iter().filter(|id| !listed.contains(id.as_str())).count();
+        activity.under_way.saturating_add(count(unlisted))
     }
 
     /// The missing instances that no known failure explains.

@@ -7,7 +7,7 @@ use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
 use crate::fleet::accounting::Accounting;
 use crate::fleet::census::Census;
 use crate::fleet::observation::{Observation, count};
-use crate::fleet::operation::Operation;
+use crate::fleet::operation::{Operation, Phase};
 use crate::fleet::surplus::Surplus;
 
 impl GroupState {
@@ -45,13 +45,19 @@ impl GroupState {
 
     /// Instances that came up while the capacity was known to count as many as are being deleted. Live ones alone may account for
     /// all of it by now, but that does not take those out of it.
+    ///
+    /// A deletion that has ended leaves nothing that the capacity counts, however long a list shows its instances.
     fn newcomers_without_room(&self, census: Census) -> u32 {
+        let operations = self.in_flight.operations();
+        let is_deleted = |id: &ProviderId| {
+            let running = operations.iter().filter(|operation| !matches!(operation.phase, Phase::Succeeded(_)));
+            running.filter_map(Operation::deletes).any(|ids| ids.contains(id))
+        };
         let instances = || self.observation.instances.iter().filter(|one| one.counts != Counts::No);
         let is_new = |one: &&Instance| !self.in_flight.is_leaving(one) && !self.had_room.contains(&one.id);
         let newcomers = count(instances().filter(is_new).count());
-        let is_counted = |one: &&Instance| {
-            self.in_flight.deletes(&one.id) && self.in_flight.accounting(&one.id) == Accounting::Counted
-        };
+        let is_counted =
+            |one: &&Instance| is_deleted(&one.id) && self.in_flight.accounting(&one.id) == Accounting::Counted;
         let counted = count(instances().filter(is_counted).count());
         census.live.saturating_add(counted).saturating_sub(census.capacity).min(newcomers)
     }

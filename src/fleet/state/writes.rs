@@ -6,11 +6,19 @@ use std::time::SystemTime;
 use tokio::time::Instant;
 
 use super::{GroupState, NamePlaceholder, size};
-use crate::cloud::{Failure, OperationHandle, ProviderId};
-use crate::fleet::limits::ROLLED_BACK_LIFE;
+use crate::cloud::{Counts, Failure, OperationHandle, ProviderId};
+use crate::fleet::limits::{ROLLED_BACK_LIFE, SETTLE};
 use crate::fleet::observation::{Observation, count};
 use crate::fleet::operation::{Operation, OperationId, OperationRequest, Phase};
 use crate::fleet::placeholder::PlaceholderState;
+
+/// What our last accepted writes make of the capacity.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnCapacity {
+    capacity: u32,
+    /// When the cloud accepted the capacity.
+    set: Instant,
+}
 
 /// A capacity write that the cloud accepted.
 #[derive(Clone, Debug)]
@@ -58,6 +66,7 @@ impl GroupState {
         let CapacityWrite { from, to, accepted, sent, without_room, handle } = write;
         self.in_flight.exclude(without_room);
         self.note_set(to);
+        self.own = self.observation.reading.etag.is_none().then_some(OwnCapacity { capacity: to, set: accepted });
         let deleted = from.saturating_sub(self.census().remaining);
         let expected = to.saturating_sub(deleted);
         if to > from {
@@ -71,6 +80,7 @@ impl GroupState {
     pub(in crate::fleet) fn accept_deletion(&mut self, id: OperationId, write: DeletionWrite) {
         let DeletionWrite { ids, accepted, handle, is_resubmitted } = write;
         self.survivors.retain(|id| !ids.contains(id));
+        self.lower_own(&ids);
         self.in_flight.lower_expectations(count(ids.len()));
         let before = self.census().capacity;
         let request = OperationRequest::Deletion { ids, before, is_resubmitted };
@@ -80,9 +90,30 @@ impl GroupState {
 
     /// A deletion of these instances got no response until `ended`. They count as being deleted until a read settles it.
     pub(in crate::fleet) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, ended: Instant) {
+        self.lower_own(&ids);
         let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
         let operation = Operation { id, request, accepted: ended, phase: Phase::Unsettled };
         self.in_flight.start_deletion(operation, &self.observation);
+    }
+
+    fn lower_own(&mut self, deleted: &BTreeSet<ProviderId>) {
+        let listed = self.observation.instances.iter().filter(|one| one.counts != Counts::No);
+        let counted = count(listed.filter(|one| deleted.contains(&one.id)).count());
+        if let Some(own) = &mut self.own {
+            own.capacity = own.capacity.saturating_sub(counted);
+        }
+    }
+
+    /// The least capacity that a read shows which is younger than our last accepted write, unless another client lowered it since. AWS's
+    /// reads lag by seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
+    pub(in crate::fleet) fn own_capacity(&self) -> u32 {
+        let is_recent = |own: &OwnCapacity| self.observation.begun.saturating_duration_since(own.set) <= SETTLE;
+        self.own.filter(is_recent).map_or(0, |own| own.capacity)
+    }
+
+    /// Whether the read may be older than our last accepted writes.
+    pub(in crate::fleet) fn may_be_outdated(&self) -> bool {
+        self.in_flight.has_unread() || self.census().capacity < self.own_capacity()
     }
 
     /// The cloud reports that these instances are gone or being deleted already, by no deletion of ours. The capacity that was read
@@ -137,9 +168,10 @@ impl GroupState {
         let (from, to, expected) = match operation.request {
             OperationRequest::Capacity { from, to, expected, .. } => (from, to, expected),
             OperationRequest::Deletion { before, ids, .. } => {
-                let ceiling = before.saturating_sub(self.gone_among(&ids));
+                let gone = self.gone_among(&ids);
+                let surviving = count(ids.len()).saturating_sub(gone);
                 self.survivors.extend(ids);
-                return self.undo_deletion(ceiling);
+                return self.undo_deletion(before.saturating_sub(gone), surviving);
             }
         };
         let share = to.saturating_sub(from);

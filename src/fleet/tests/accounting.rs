@@ -44,6 +44,18 @@ fn a_surplus_that_begins_during_deletions_does_not_hide_that_the_capacity_counts
 }
 
 #[test]
+fn instances_of_a_deletion_that_has_ended_take_nothing_from_the_capacity_however_long_they_are_listed() {
+    let mut group = Group::new(10, running(0..10));
+    let delete = group.delete(0..3);
+    let leaving = deleting(0..3, Counts::UntilDeleted);
+    group.see(10, all(&[leaving.clone(), running(3..10)]));
+    group.write(10, 16, Some("raise"));
+    group.state.succeed(delete, group.now);
+    group.see(13, all(&[leaving, running(3..16)]));
+    assert_eq!(group.target(), 13);
+}
+
+#[test]
 fn an_instance_that_a_list_lacked_takes_nothing_from_the_capacity_read_with_that_list() {
     let mut group = Group::new(2, running(0..2));
     group.see(2, running(0..4));

@@ -204,6 +204,16 @@ fn what_the_cloud_launched_by_itself_takes_the_places_of_what_it_removed() {
 }
 
 #[test]
+fn what_another_client_lowered_during_a_failed_deletion_is_not_raised_back() {
+    for (desired, healed) in [(9, Some(10)), (6, None)] {
+        let mut group = Group::new(10, running(0..10));
+        let delete = group.delete(0..1);
+        group.fail(delete, desired, running(0..10));
+        assert_eq!(plan::healed_capacity(&group.state, &[]), healed, "read as {desired}");
+    }
+}
+
+#[test]
 fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_listed() {
     let mut group = Group::new(10, running(0..10));
     group.write(10, 12, None);

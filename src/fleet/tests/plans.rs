@@ -21,6 +21,49 @@ fn a_call_that_would_break_the_minimum_is_refused_as_a_whole() {
 }
 
 #[test]
+fn a_preempted_deletion_claims_its_room_until_it_is_sent_again() {
+    let mut group = Group::new(4, running(0..4));
+    group.see(4, running(0..4));
+    let pending = ids(0..2).into_iter().collect();
+    let claimed = plan::pending(&group.state, &pending);
+    let node = |number| plan::NamedNode { id: id(number), kind: plan::NodeKind::Registered };
+    // The minimum is 1.
+    assert!(plan::delete(&group.state, &[node(2)], &claimed).is_ok());
+    assert!(plan::delete(&group.state, &[node(2), node(3)], &claimed).is_err());
+    assert!(plan::delete(&group.state, &[node(0), node(2)], &claimed).is_ok(), "one of them is claimed already");
+    assert!(plan::permits_again(&group.state, &pending).is_ok());
+    group.see(2, running(0..2));
+    assert!(plan::permits_again(&group.state, &pending).is_err(), "the others have left meanwhile");
+}
+
+#[test]
+fn nothing_is_lowered_on_a_read_that_is_older_than_our_own_writes() {
+    let mut group = Group::new(10, counted(0..8));
+    group.now += Duration::from_secs(60);
+    group.see(10, counted(0..8));
+    let missing = group.placeholders().into_iter().collect();
+    group.state.cancel(&missing);
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(8));
+    group.operations += 1;
+    let write = DeletionWrite {
+        ids: ids(0..1).into_iter().collect(),
+        accepted: group.now,
+        handle: None,
+        is_resubmitted: false,
+    };
+    group.state.accept_deletion(OperationId(group.operations), write);
+    group.see(10, counted(0..8));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None, "the read is older than the deletion");
+    group.see(9, all(&[deleting(0..1, Counts::No), counted(1..8)]));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(7));
+}
+
+/// Running instances of a cloud that says which ones its capacity counts.
+fn counted(numbers: std::ops::Range<u32>) -> Vec<Instance> {
+    numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+}
+
+#[test]
 fn deleting_an_instance_that_is_gone_or_being_deleted_succeeds_without_a_call() {
     let group = Group::new(4, all(&[running(0..4), deleting(4..5, Counts::No)]));
     let plan = plan::delete(&group.state, &named(4..9), &DeletePlan::default());

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::{CloudError, InstanceState};
-use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan};
+use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan, LaunchOutcome, Pick};
 use headcount::fleet::{FleetError, Mutation, Refusal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::fixture::{Fixture, kinds, limit, seconds};
+use super::fixture::{Fixture, kinds, limit, no_capacity, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn a_group_grows_and_shrinks_and_each_write_shows_at_once() {
@@ -200,6 +200,66 @@ async fn a_growth_race_in_a_weighted_group_kills_no_instance() {
     for units_per_node in [2, 3] {
         growth_race(units_per_node, None).await;
     }
+}
+
+/// AWS's reads lag by seconds behind its writes.
+async fn lagging(seconds: u64, plan: GroupPlan) -> Fixture {
+    let fixture = Fixture::with([plan]).await;
+    let lag = Duration::from_secs(seconds);
+    fixture.cloud().faults(|faults| faults.read_lags.insert("g".to_owned(), lag));
+    fixture
+}
+
+#[tokio::test(start_paused = true)]
+async fn scale_ups_after_deletions_add_up_although_reads_lag() {
+    for lag in [1, 2, 3] {
+        let fixture = lagging(lag, GroupPlan::aws("g").sized(0, 100, 10).launch_time(seconds(1))).await;
+        let victims = fixture.instances("g", InstanceState::Running)[..2].to_vec();
+        for victim in &victims {
+            fixture.delete("g", std::slice::from_ref(victim)).await.expect("accepted");
+        }
+        for _ in 0..2 {
+            // One that cannot be read in time is refused, and CA asks again.
+            while fixture.increase("g", 2).await.is_err() {}
+        }
+        sleep(Duration::from_secs(90)).await;
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (12, 12), "lag {lag} s");
+        fixture.no_instance_was_killed();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_after_a_scale_up_leaves_no_phantom_although_reads_lag() {
+    let fixture = lagging(2, GroupPlan::aws("g").sized(0, 6, 5).launch_time(seconds(1))).await;
+    fixture.increase("g", 1).await.expect("accepted");
+    sleep(Duration::from_secs(1)).await;
+    let victim = fixture.instances("g", InstanceState::Running)[..1].to_vec();
+    fixture.delete("g", &victim).await.expect("accepted");
+    sleep(Duration::from_secs(8)).await;
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (5, 5));
+    fixture.increase("g", 1).await.expect("there is room for one");
+    assert_eq!(fixture.capacity("g"), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_raise_back_on_a_read_that_lags_undoes_no_later_scale_up() {
+    let plan =
+        GroupPlan::aws("g").sized(0, 100, 6).launches(Pick::First(1), LaunchOutcome::fails(no_capacity(), seconds(2)));
+    let fixture = Fixture::with([plan]).await;
+    fixture.increase("g", 1).await.expect("accepted");
+    fixture.until("one has failed", |fixture| fixture.failed("g").len() == 1).await;
+    let placeholder = fixture.failed("g");
+    sleep(Duration::from_secs(14)).await;
+    let slow = CallFault::Slow(Duration::from_secs(10));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let _still_running = fixture.delete("g", &placeholder).await;
+    fixture.until("it is lowered", |fixture| fixture.capacity("g") == 6).await;
+    fixture.cloud().faults(|faults| faults.read_lags.insert("g".to_owned(), Duration::from_secs(4)));
+    while fixture.increase("g", 5).await.is_err() {}
+    sleep(Duration::from_secs(90)).await;
+    assert!(fixture.capacity("g") >= 11, "{} after a scale-up by five", fixture.capacity("g"));
+    assert!(fixture.calls(CallKind::SetCapacity) <= 5, "{} writes", fixture.calls(CallKind::SetCapacity));
+    fixture.no_instance_was_killed();
 }
 
 #[tokio::test(start_paused = true)]

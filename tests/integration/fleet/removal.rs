@@ -242,6 +242,61 @@ async fn a_preempted_deletion_whose_second_attempt_failed_is_not_sent_a_third_ti
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_without_a_response_is_not_sent_with_a_preempted_one() {
+    let plan = GroupPlan::azure("g").sized(0, 20, 6).overlap(Overlap::Preempt).delete_time(seconds(10));
+    let fixture = Fixture::with([plan]).await;
+    let victims = fixture.instances("g", InstanceState::Running)[..2].to_vec();
+    fixture.delete_unregistered("g", &victims[..1]).await.expect("accepted");
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::DeleteInstances), None, 1, CallFault::Unreachable));
+    let lost = fixture.delete_unregistered("g", &victims[1..]).await;
+    assert!(matches!(lost, Err(FleetError::OutcomeUnknown { .. })), "{lost:?}");
+    fixture.cloud().set_desired_externally("g", 7).expect("exists");
+    fixture
+        .until("the first is gone", |fixture| !fixture.instances("g", InstanceState::Running).contains(&victims[0]))
+        .await;
+    sleep(Duration::from_secs(120)).await;
+    assert!(
+        fixture.instances("g", InstanceState::Running).contains(&victims[1]),
+        "its caller was told that it may live on"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preempted_deletion_is_sent_until_the_cloud_accepts_it() {
+    for fault in [CallFault::Conflict, CallFault::Throttled { retry_after: Some(Duration::from_secs(12)) }] {
+        let plan = GroupPlan::azure("g").sized(0, 20, 6).overlap(Overlap::Preempt).delete_time(seconds(10));
+        let fixture = Fixture::with([plan]).await;
+        let victims = fixture.instances("g", InstanceState::Running)[..1].to_vec();
+        fixture.delete_unregistered("g", &victims).await.expect("accepted");
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::DeleteInstances), None, 3, fault));
+        fixture.cloud().set_desired_externally("g", 7).expect("exists");
+        let is_gone = |fixture: &Fixture| {
+            let view = fixture.fleet.snapshot();
+            let (_, view) = view.group("g").expect("served");
+            view.status.instances.iter().all(|one| one.id != victims[0])
+        };
+        fixture.until("it is gone", is_gone).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resubmitted_deletion_that_our_own_scale_up_preempts_is_carried_out() {
+    let plan = GroupPlan::azure("g").sized(0, 20, 8).overlap(Overlap::Preempt).delete_time(seconds(10));
+    let fixture = Fixture::with([plan]).await;
+    let victims = fixture.instances("g", InstanceState::Running)[..1].to_vec();
+    fixture.delete_unregistered("g", &victims).await.expect("accepted");
+    for _ in 0..4 {
+        sleep(Duration::from_secs(6)).await;
+        fixture.increase("g", 1).await.expect("accepted");
+    }
+    sleep(Duration::from_secs(120)).await;
+    let left = fixture.instances("g", InstanceState::Running);
+    assert!(!left.contains(&victims[0]), "its caller got OK");
+    assert_eq!((fixture.target("g"), left.len()), (11, 11));
+    fixture.no_instance_was_killed();
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_accounting_is_learned_even_if_the_first_read_after_a_deletion_fails() {
     for (accounting, capacity) in [(Accounting::OnAccept, 5), (Accounting::WhenGone, 7)] {
         // Two are missing, so that the numbers alone do not show the accounting.

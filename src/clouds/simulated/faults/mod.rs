@@ -44,6 +44,8 @@ pub struct Faults {
     pub down: bool,
     /// For how long after a write without a response reads may show the group as it was before it.
     pub lag_after_loss: Duration,
+    /// How old the reads of a group are, always: neither cloud promises that a read shows the last write.
+    pub read_lags: BTreeMap<String, Duration>,
     /// Calls that the caller is not permitted to make.
     pub denied: BTreeSet<CallKind>,
     /// When the last write to each group was sent that got no response.
@@ -61,6 +63,7 @@ impl Faults {
             rates: FaultRates::default(),
             down: false,
             lag_after_loss: Duration::ZERO,
+            read_lags: BTreeMap::new(),
             denied: BTreeSet::new(),
             lost: BTreeMap::new(),
             rng: Rng::with_seed(seed),
@@ -92,6 +95,7 @@ impl Faults {
         self.rates = FaultRates::default();
         self.down = false;
         self.lag_after_loss = Duration::ZERO;
+        self.read_lags.clear();
         self.denied.clear();
     }
 
@@ -124,6 +128,9 @@ impl Faults {
         if let Some(scripted) = self.read_faults.take(kind, Some(group)) {
             return Some(scripted);
         }
+        if let Some(lag) = self.read_lags.get(group) {
+            return Some(ReadFault::Stale(*lag));
+        }
         let since_lost = self.lost.get(group).map(|lost| at.saturating_sub(*lost));
         let age = since_lost.filter(|age| *age < self.lag_after_loss).filter(|_| self.rng.bool())?;
         Some(ReadFault::Stale(age + Duration::from_millis(1)))
@@ -135,7 +142,8 @@ impl Faults {
             ReadFault::Stale(age) => Some(*age),
             _ => None,
         });
-        ages.max().unwrap_or_default().max(self.lag_after_loss)
+        let lag = self.read_lags.values().copied().max().unwrap_or_default();
+        ages.max().unwrap_or_default().max(self.lag_after_loss).max(lag)
     }
 
     fn call_fault(&mut self, kind: CallKind, group: Option<&str>) -> Option<CallFault> {

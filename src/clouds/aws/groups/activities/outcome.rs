@@ -15,6 +15,9 @@ use crate::cloud::{LaunchActivity, Shortfall};
 /// after the first one if no launch is under way and none has succeeded since (#5829).
 const ZONE_RETRY: Duration = Duration::from_secs(10);
 
+/// An instance is listed within this time of the beginning of its launch: reads lag by seconds.
+const LISTED_WITHIN: Duration = Duration::from_secs(60);
+
 /// What the newest activities of a group in these zones show. Ignores failed terminations: they do not show why capacity is
 /// missing.
 pub(super) fn launches(
@@ -27,17 +30,29 @@ pub(super) fn launches(
     for launch in activities.iter().filter(|candidate| is_launch(candidate)) {
         match launch.status_code() {
             Some(status) if is_finished(status) => activity.failures.extend(failure(launch)),
-            // An instance with an ID is listed with the group. Counting its launch too would count it twice.
+            // An instance with an ID is listed with the group, or will be. Counting its launch too would count it twice.
             _ if names_instance(launch) => {}
             _ => activity.under_way += 1,
         }
     }
+    activity.launched = just_launched(activities, now);
     activity.own = launched_beyond_the_capacity(activities, shortfall.since);
     if !is_final(activities, zones, shortfall.since, now) {
         activity.failures.clear();
     }
     activity.failures.sort_by_key(|failure| Reverse(failure.at));
     activity
+}
+
+/// The instances of the last minute's launches that have not failed, unless a later activity names them: they are gone then.
+fn just_launched(activities: &[Activity], now: SystemTime) -> Vec<String> {
+    let is_recent = |launch: &Activity| started(launch).is_some_and(|at| at + LISTED_WITHIN >= now);
+    let launches = activities.iter().filter(|one| is_launch(one) && failure(one).is_none() && is_recent(one));
+    let is_gone = |id: &String| {
+        let others = activities.iter().filter(|one| !is_launch(one));
+        others.filter_map(Activity::description).any(|description| description.contains(id.as_str()))
+    };
+    launches.filter_map(instance).filter(|id| !is_gone(id)).collect()
 }
 
 /// The instances that AWS has launched by itself since then, without those that replaced instances that AWS terminated by itself.
