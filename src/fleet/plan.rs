@@ -47,7 +47,7 @@ pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32
     // A launch that failed has evidently begun.
     let has_begun = state.placeholders().iter().any(|placeholder| placeholder.failure.is_some());
     let is_young = state.may_lack_instances() || (!has_begun && state.has_just_grown());
-    if !state.is_steady() || state.may_be_outdated() || is_young {
+    if !state.is_steady() || state.may_be_outdated() || is_young || may_still_be_lowered(state) {
         return None;
     }
     // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
@@ -56,6 +56,12 @@ pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32
     let wanted = census.capacity.saturating_sub(state.cancelled()).max(lowest);
     // The capacity as read has to be above, too: where a read lags, nothing is lowered on the strength of a guess.
     (wanted < census.capacity && wanted < reading.desired).then_some(wanted)
+}
+
+/// Whether a deletion without a response may still lower the capacity, below what a write of ours then left room for. A scale set's
+/// etag tells.
+fn may_still_be_lowered(state: &GroupState) -> bool {
+    state.observation().reading.etag.is_none() && state.in_flight().has_unsettled()
 }
 
 /// Instances that the cloud is still deleting although the observation does not list them. The observation may be wrong, and

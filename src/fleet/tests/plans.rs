@@ -58,6 +58,20 @@ fn nothing_is_lowered_on_a_read_that_is_older_than_our_own_writes() {
     assert_eq!(plan::reduced_capacity(&group.state, 0), Some(7));
 }
 
+#[test]
+fn nothing_is_lowered_while_a_deletion_without_a_response_may_still_lower_the_capacity() {
+    let mut group = Group::new(10, counted(0..8));
+    group.now += Duration::from_secs(60);
+    group.see(10, counted(0..8));
+    let missing = group.placeholders().into_iter().collect();
+    group.state.cancel(&missing);
+    group.state.lose_deletion(OperationId(9), ids(0..2).into_iter().collect(), group.now);
+    group.see(10, counted(0..8));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None);
+    group.see(8, counted(2..8));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(6));
+}
+
 /// Running instances of a cloud that says which ones its capacity counts.
 fn counted(numbers: std::ops::Range<u32>) -> Vec<Instance> {
     numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
