@@ -111,6 +111,7 @@ impl Keeper {
             // Where a later deletion named them too and failed, CA has to name them again: there may be no room for them any more.
             if let Some(ids) = ids.filter(|_| failed.resubmit.is_empty()) {
                 self.to_resubmit.retain(|id| !ids.contains(id));
+                self.failed.iter_mut().for_each(|waiting| waiting.resubmit.retain(|id| !ids.contains(id)));
             }
         }
         due

@@ -56,6 +56,18 @@ fn instances_of_a_deletion_that_has_ended_take_nothing_from_the_capacity_however
 }
 
 #[test]
+fn a_read_that_shows_a_deletion_does_not_lag_behind_the_scale_up_before_it() {
+    let counted = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
+        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+    };
+    let mut group = Group::new(5, counted(0..5));
+    group.write(5, 6, None);
+    group.delete(0..1);
+    group.see(5, all(&[deleting(0..1, Counts::No), counted(1..6)]));
+    assert_eq!((group.target(), group.placeholders().len()), (5, 0));
+}
+
+#[test]
 fn an_instance_that_a_list_lacked_takes_nothing_from_the_capacity_read_with_that_list() {
     let mut group = Group::new(2, running(0..2));
     group.see(2, running(0..4));

@@ -168,7 +168,7 @@ fn a_surplus_that_the_cloud_has_removed_hides_no_instance_that_a_late_write_left
     group.see(17, running(0..22));
     group.state.send_capacity((17, 20), WriteReason::Requested, false, group.now);
     group.state.lose_capacity(20, group.now);
-    group.write_heal(17, 23);
+    // Another client raises the capacity by six.
     group.see(23, running(0..28));
     // The cloud removes the five that it launched itself, and the lost write takes effect.
     group.see(20, all(&[running(0..17), running(22..28)]));
@@ -196,11 +196,20 @@ fn what_the_cloud_launched_by_itself_takes_the_places_of_what_it_removed() {
     group.state.lose_capacity(12, group.now);
     group.see(10, running(0..13));
     assert_eq!(plan::healed_capacity(&group.state, &own), None);
-    group.see(10, running(3..13));
-    // Another client raises the capacity by three, and the lost write undoes a part of that.
-    group.see(13, running(3..16));
+    // The cloud removes three others. Another client raises the capacity by three, and the lost write undoes a part of that.
     group.see(12, running(3..16));
     assert_eq!(plan::healed_capacity(&group.state, &own), Some(13));
+}
+
+#[test]
+fn a_read_that_lags_behind_a_later_scale_up_raises_nothing_back() {
+    let mut group = Group::new(7, running(0..6));
+    group.write(7, 6, None);
+    group.see(6, running(0..7));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7));
+    group.write(6, 11, None);
+    group.see(6, running(0..7));
+    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "it would undo the scale-up");
 }
 
 #[test]

@@ -68,6 +68,8 @@ async fn a_group_whose_calls_are_slow_delays_the_reading_of_no_other() {
         fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), Some("slow"), 1, hangs));
         let another_client = async {
             fixture.until("the write is on its way", |fixture| fixture.calls(CallKind::SetCapacity) == 1).await;
+            let listings = fixture.calls(CallKind::List);
+            fixture.until("a listing waits for it", |fixture| fixture.calls(CallKind::List) > listings).await;
             fixture.cloud().set_desired_externally("g", 6).expect("exists");
             let changed = Instant::now();
             fixture.until("the change is seen", |fixture| fixture.target("g") == 6).await;

@@ -207,6 +207,8 @@ async fn lagging(seconds: u64, plan: GroupPlan) -> Fixture {
     let fixture = Fixture::with([plan]).await;
     let lag = Duration::from_secs(seconds);
     fixture.cloud().faults(|faults| faults.read_lags.insert("g".to_owned(), lag));
+    // What was before is not remembered.
+    sleep(lag * 2).await;
     fixture
 }
 
@@ -226,6 +228,26 @@ async fn scale_ups_after_deletions_add_up_although_reads_lag() {
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (12, 12), "lag {lag} s");
         fixture.no_instance_was_killed();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_up_on_a_read_that_lags_behind_the_last_one_adds_to_it() {
+    let fixture = lagging(1, GroupPlan::aws("g").sized(0, 100, 10).launch_time(seconds(1))).await;
+    let victim = fixture.cloud().world(|world, _| {
+        let mut members = world.group("g").expect("exists").members();
+        members.next().expect("runs").id.clone()
+    });
+    let terminated = fixture.cloud().world(|world, now| world.terminate(now, "g", &victim, true));
+    assert!(terminated.is_ok(), "another client lowers the capacity to 9");
+    sleep(Duration::from_millis(500)).await;
+    fixture.increase("g", 2).await.expect("computed on 10, which nobody can know to be wrong");
+    assert_eq!(fixture.capacity("g"), 12);
+    // Now reads show 9.
+    sleep(Duration::from_millis(600)).await;
+    fixture.increase("g", 2).await.expect("read again");
+    assert_eq!(fixture.capacity("g"), 14);
+    sleep(Duration::from_secs(60)).await;
+    fixture.no_instance_was_killed();
 }
 
 #[tokio::test(start_paused = true)]
