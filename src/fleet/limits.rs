@@ -54,7 +54,7 @@ pub(crate) const POLL_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) const POLLS_REFUSED_MAX: u32 = 2;
 /// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
-/// A capacity below our last accepted write is read this often before it is taken for another client's change: for 2.5 s.
+/// A capacity below our last accepted write is read again this many times, within 2.5 s. Then it counts as another client's change.
 pub(crate) const OUTDATED_READS: u32 = 5;
 /// How long an Auto Scaling group may take from a new capacity to the first launch that it tells of. Until then what it is
 /// about to launch is not known, and nothing is lowered.

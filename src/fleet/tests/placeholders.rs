@@ -106,3 +106,12 @@ fn a_decrease_takes_failed_placeholders_first_and_never_an_instance() {
     let claimed = DeletePlan { placeholders: one, ..DeletePlan::default() };
     assert_eq!(plan::decrease(&group.state, 40, &claimed).len(), 1);
 }
+
+#[test]
+fn instances_that_activities_name_and_the_list_lacks_are_still_to_come() {
+    let mut group = Group::new(5, running(0..1));
+    let failures = vec![shortage(wall(100)); 4];
+    let launched = vec!["i-0".to_owned(), "i-7".to_owned(), "i-8".to_owned()];
+    group.state.learn_activity(LaunchActivity { failures, launched, ..LaunchActivity::default() });
+    assert_eq!(group.failed(), 2, "of four missing ones, two have been launched");
+}

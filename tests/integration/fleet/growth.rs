@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::{CloudError, InstanceState};
-use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan, LaunchOutcome, Pick};
+use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan};
 use headcount::fleet::{FleetError, Mutation, Refusal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::fixture::{Fixture, kinds, limit, no_capacity, seconds};
+use super::fixture::{Fixture, kinds, limit, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn a_group_grows_and_shrinks_and_each_write_shows_at_once() {
@@ -261,27 +261,6 @@ async fn a_deletion_after_a_scale_up_leaves_no_phantom_although_reads_lag() {
     assert_eq!((fixture.target("g"), fixture.capacity("g")), (5, 5));
     fixture.increase("g", 1).await.expect("there is room for one");
     assert_eq!(fixture.capacity("g"), 6);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_raise_back_on_a_read_that_lags_undoes_no_later_scale_up() {
-    let plan =
-        GroupPlan::aws("g").sized(0, 100, 6).launches(Pick::First(1), LaunchOutcome::fails(no_capacity(), seconds(2)));
-    let fixture = Fixture::with([plan]).await;
-    fixture.increase("g", 1).await.expect("accepted");
-    fixture.until("one has failed", |fixture| fixture.failed("g").len() == 1).await;
-    let placeholder = fixture.failed("g");
-    sleep(Duration::from_secs(14)).await;
-    let slow = CallFault::Slow(Duration::from_secs(10));
-    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
-    let _still_running = fixture.delete("g", &placeholder).await;
-    fixture.until("it is lowered", |fixture| fixture.capacity("g") == 6).await;
-    fixture.cloud().faults(|faults| faults.read_lags.insert("g".to_owned(), Duration::from_secs(4)));
-    while fixture.increase("g", 5).await.is_err() {}
-    sleep(Duration::from_secs(90)).await;
-    assert!(fixture.capacity("g") >= 11, "{} after a scale-up by five", fixture.capacity("g"));
-    assert!(fixture.calls(CallKind::SetCapacity) <= 5, "{} writes", fixture.calls(CallKind::SetCapacity));
-    fixture.no_instance_was_killed();
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,8 @@ pub(super) fn launches(
     activity
 }
 
-/// The instances of the last minute's launches that have not failed, unless a later activity names them: they are gone then.
+/// The instances of the last minute's launches that have not failed, unless another activity names them too: they are being
+/// terminated then, or detached.
 fn just_launched(activities: &[Activity], now: SystemTime) -> Vec<String> {
     let is_recent = |launch: &Activity| started(launch).is_some_and(|at| at + LISTED_WITHIN >= now);
     let launches = activities.iter().filter(|one| is_launch(one) && failure(one).is_none() && is_recent(one));

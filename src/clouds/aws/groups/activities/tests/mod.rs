@@ -34,6 +34,26 @@ fn shown(activities: &[Activity], zones: &[&str], now: u64) -> LaunchActivity {
 }
 
 #[test]
+fn instances_of_recent_launches_are_known_before_a_list_shows_them() {
+    let launch = |status: &str, id: &str, start| {
+        activity(status, &format!("Launching a new EC2 instance: {id}"), "InsufficientInstanceCapacity - no", start)
+    };
+    let activities = [
+        activity("InProgress", "Terminating EC2 instance: i-5", "", 95),
+        launch("InProgress", "i-1", 90),
+        launch("Successful", "i-2", 80),
+        launch("Failed", "i-3", 80),
+        launch("Successful", "i-4", 10),
+        launch("Successful", "i-5", 80),
+    ];
+    assert_eq!(
+        shown(&activities, &[], 100).launched,
+        ["i-1", "i-2"],
+        "not what failed, is old, or is being terminated"
+    );
+}
+
+#[test]
 fn an_instance_that_fails_to_start_is_a_failed_launch() {
     let message = |reason: &str| {
         format!(
