@@ -109,6 +109,8 @@ impl Autoscaler {
             deletions(world, group, std::slice::from_ref(victim)).saturating_sub(world.deletions(victim))
         };
         let of_others_before: Vec<usize> = victims.iter().map(of_others).collect();
+        let sent = |victim: &ProviderId| deletions(world, group, std::slice::from_ref(victim));
+        let sent_before: Vec<usize> = victims.iter().map(sent).collect();
         let delete = |victim: &ProviderId| {
             let node = NamedNode { id: victim.clone(), kind: NodeKind::Registered };
             world.mutate(group, Mutation::Delete(vec![node]), limit)
@@ -133,27 +135,29 @@ impl Autoscaler {
                 _ => {}
             }
         }
+        // What was gone by the time of the write is accepted without one, and takes the group no lower (law 7).
+        let deleted = victims.iter().zip(sent_before).filter(|(victim, before)| sent(victim) > *before).count();
+        self.check_minimum(world, group, kept_before, deleted)?;
         let accepted: Vec<ProviderId> =
             victims.into_iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(id, _)| id).collect();
-        self.check_minimum(world, group, kept_before, accepted.len())?;
         self.delete_again(world, group, accepted).await
     }
 
     /// A launch that fails during deletions takes the group below its minimum without a fault of Headcount's. So does one that
     /// failed a moment ago, where operations cannot be polled: the capacity that the cloud took back looks like a read that lags.
     /// What a process that crashed a moment ago asked for may still take effect, and how it is counted shows later.
-    fn check_minimum(&self, world: &World, group: &str, before: u32, accepted: usize) -> Result<(), Violation> {
+    fn check_minimum(&self, world: &World, group: &str, before: u32, deleted: usize) -> Result<(), Violation> {
         let snapshot = world.fleet.snapshot();
         let is_checked = self.is_exclusive
-            && accepted > 0
+            && deleted > 0
             && !are_polls_failing(world)
             && !was_handed_over(world, group)
             && !world.has_just_crashed();
         let Some((_, view)) = snapshot.group(group).filter(|_| is_checked) else { return Ok(()) };
-        let left = before.saturating_sub(u32::try_from(accepted).unwrap_or(u32::MAX));
+        let left = before.saturating_sub(u32::try_from(deleted).unwrap_or(u32::MAX));
         // An instance whose deletion fails meanwhile is still reported as Deleting, although it is live.
         if view.status.target < view.min && left < view.min && kept(world, group) < view.min {
-            let what = format!("{group}: {accepted} deletions of {before} accepted, the minimum is {}", view.min);
+            let what = format!("{group}: {deleted} of {before} deleted, the minimum is {}", view.min);
             return Err(Violation::of("law 6", what));
         }
         Ok(())
