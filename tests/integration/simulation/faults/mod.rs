@@ -132,6 +132,11 @@ impl FaultPlan {
                 let kind = if rng.bool() { CallKind::SetCapacity } else { CallKind::DeleteInstances };
                 world.cloud.faults(|faults| faults.script(Some(kind), Some(&name), 1, late));
             }
+            (FaultKind::Lag, Some(GroupStyle::AutoScaling)) if rng.bool() => {
+                // AWS promises no read-after-write.
+                let lag = Duration::from_millis(rng.u64(..4_000));
+                world.cloud.faults(|faults| faults.read_lags.insert(name.clone(), lag));
+            }
             (FaultKind::Lag, _) => {
                 let lag = Duration::from_secs(rng.u64(..15));
                 world.cloud.faults(|faults| faults.lag_after_loss = lag);
