@@ -4,6 +4,7 @@ use super::Keeper;
 use super::attempts::Attempts;
 use super::capacity::CapacityOutcome;
 use super::fresh::Fresh;
+use crate::cloud::Permit;
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::OUTDATED_READS;
 use crate::fleet::plan;
@@ -72,9 +73,7 @@ impl Keeper {
             let Some(to) = plan::raised_capacity(&self.state, delta - reinstated) else {
                 tracing::warn!(group = %self.group_id(), delta, "the observation does not allow a scale-up; reading again");
                 if !attempts.again().await {
-                    return Err(self.contended(
-                        "more instances live than its capacity allows for, and the cloud may be about to delete some",
-                    ));
+                    return Err(self.contended(&self.why_not_raised()));
                 }
                 fresh = self.fresh_instances(attempts).await?.into();
                 continue;
@@ -90,6 +89,19 @@ impl Keeper {
                 CapacityOutcome::Retry(error) => return Err(self.cloud_error(error)),
                 CapacityOutcome::Failed(error) => return Err(error),
             }
+        }
+    }
+
+    /// Why the observation allows no scale-up.
+    fn why_not_raised(&self) -> String {
+        let census = self.state.census();
+        if census.live <= census.capacity {
+            return "its capacity was lowered after our last write".to_owned();
+        }
+        let surplus = format!("{} instances live, and its capacity is only {}", census.live, census.capacity);
+        match &self.state.observation().reading.removal {
+            Permit::Granted => format!("{surplus}: the cloud may be about to delete some"),
+            Permit::Withheld(reason) => format!("{surplus}; none is deleted: {reason}"),
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use headcount::cloud::Permit;
 use tonic::Code;
 
 use super::{FOREVER, aws, capacity, desired_written, group, open, terminations, texts};
@@ -73,12 +74,15 @@ async fn asg_rebalance_after_scale_up() {
 
 #[tokio::test]
 async fn asg_scale_up_during_surplus() {
-    let aws = aws([group("web", (0, 30, 10)), group("start", (0, 30, 10)), group("huge", (0, 30, 4))]);
+    let mut stuck = group("stuck", (0, 30, 4));
+    stuck.removal = Permit::Withheld("an evacuation".to_owned());
+    let aws = aws([group("web", (0, 30, 10)), group("start", (0, 30, 10)), group("huge", (0, 30, 4)), stuck]);
     surplus(&aws, "start", 4);
     surplus(&aws, "huge", 5);
+    surplus(&aws, "stuck", 5);
     let mut setup = Setup::open(aws).await;
     let client = &mut setup.client;
-    client.until("all are served", async |client| client.node_groups().await.len() == 3).await;
+    client.until("all are served", async |client| client.node_groups().await.len() == 4).await;
     surplus(&setup.emulator, "web", 4);
     client.until("they show", async |client| live(client, "web").await == 14).await;
     for name in ["web", "start"] {
@@ -90,8 +94,12 @@ async fn asg_scale_up_during_surplus() {
         assert_eq!((client.target(name).await, capacity(&setup.emulator, name)), (10, 10));
     }
     // More than twice the capacity, for no known reason.
-    let (code, _) = refused(client.increase("huge", 1).await);
-    assert_eq!(code, Code::Aborted);
+    for (name, why) in [("huge", "the cloud may be about to delete some"), ("stuck", "(an evacuation)")] {
+        let (code, message) = refused(client.increase(name, 1).await);
+        assert_eq!(code, Code::Aborted);
+        assert!(message.contains("9 instances live, and its capacity is only 4"), "{message}");
+        assert!(message.contains(why), "{message}");
+    }
     assert!(desired_written(&setup.emulator, "huge").is_empty());
     client.increase("huge", 6).await.expect("this makes room for all live instances");
     assert_eq!(desired_written(&setup.emulator, "huge"), [10]);
