@@ -31,7 +31,7 @@ impl Fleet {
         self.contact.speaks(dialect);
     }
 
-    /// What is known of the calling Cluster Autoscaler.
+    /// What is known about the calling Cluster Autoscaler.
     pub fn last_call(&self) -> LastCall {
         self.contact.last_call()
     }
