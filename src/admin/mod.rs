@@ -41,7 +41,7 @@ pub struct Pages {
     pub readiness: ReadinessCheck,
     /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// What Headcount believes, and who gets to see it; `None` without a fleet.
+    /// The status page, and who gets it; `None` without a fleet.
     pub statusz: Option<Statusz>,
 }
 

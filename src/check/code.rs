@@ -66,7 +66,7 @@ codes! {
     CA_BALANCING = 503, "The Cluster Autoscaler treats equal node groups in different zones as alike";
     /// Flags without effect.
     CA_IGNORED = 504, "The flags of the Cluster Autoscaler have an effect";
-    /// What is known of it.
+    /// What is known about it.
     CA_KNOWN = 505, "The release and the flags of the Cluster Autoscaler are known";
     /// Whether it calls.
     CA_CALLS = 506, "The Cluster Autoscaler calls the running server";

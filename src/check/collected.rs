@@ -32,13 +32,13 @@ pub(super) struct Collected {
     pub(super) gpu_label: bool,
     /// What is wrong with learning; `None` where nothing is to be learned.
     pub(super) kubernetes: Option<Result<(), String>>,
-    /// What is known of the Cluster Autoscaler.
+    /// What is known about the Cluster Autoscaler.
     pub(super) autoscaler: Autoscaler,
     /// Node groups with options, by the configuration or by their tags.
     pub(super) groups_with_options: Vec<String>,
     /// Whether options are sent to releases from 1.35 on.
     pub(super) are_options_sent_since_135: bool,
-    /// What is known of prices.
+    /// What is known about prices.
     pub(super) prices: CollectedPrices,
     /// A webhook that did not run, and what to do.
     pub(super) webhook: Option<(String, &'static str)>,

@@ -43,7 +43,7 @@ pub struct CheckInput<'a> {
     pub kubernetes: Option<Result<&'a dyn KubernetesApi, &'a str>>,
     /// Whether options are sent to releases from 1.35 on.
     pub are_options_sent_since_135: bool,
-    /// What is known of the Cluster Autoscaler.
+    /// What is known about the Cluster Autoscaler.
     pub autoscaler: &'a Autoscaler,
     /// What nodes cost.
     pub prices: &'a Prices,

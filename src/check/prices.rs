@@ -15,7 +15,7 @@ use crate::cloud::{CloudError, PriceExtent, ReadOnlyCloud};
 /// Groups named in a finding; the others are counted.
 const NAMED_MAX: usize = 5;
 
-/// What is known of prices.
+/// What is known about prices.
 #[derive(Debug, Default)]
 pub(super) struct CollectedPrices {
     /// Whether the Cluster Autoscaler is known to ask for prices.

@@ -12,11 +12,11 @@ use crate::config::Config;
 use crate::fleet::Fleet;
 use crate::kubernetes::{self, AUTOSCALER_STATUS_DEFAULT, AutoscalerStatus, KubernetesApi as _};
 
-/// Compare what the cloud, Headcount, the Cluster Autoscaler and Kubernetes each believe of every node group.
+/// Compare the sizes of every node group in the cloud, Headcount, the Cluster Autoscaler and Kubernetes.
 ///
 /// Reads the clouds, a running server if --server names one, the Cluster Autoscaler's status ConfigMap and the nodes; nothing is
-/// written. Exits with 1 if they differ, or if the server cannot be read. Operations under way and groups that cannot grow or shrink
-/// are notes, and no difference.
+/// written. Exits with 1 if they differ, or if the server cannot be read. Operations under way, and groups that cannot grow or
+/// shrink, are shown as notes and do not count as differences.
 #[derive(Debug, clap::Args)]
 pub(super) struct Compare {
     #[command(flatten)]

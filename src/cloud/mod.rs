@@ -1,4 +1,4 @@
-//! The trait [`Cloud`] and its vocabulary: what the fleet knows of a cloud.
+//! The trait [`Cloud`] and its vocabulary: what the fleet knows about a cloud.
 //!
 //! A cloud *observes* and *acts*; it decides nothing. [`crate::fleet`] decides what an observation means, whether a write is
 //! allowed and what the Cluster Autoscaler sees. Types here therefore use the terms of node groups (group, instance,
@@ -62,8 +62,8 @@ pub trait Cloud: Send + Sync {
 
     /// Reads one group and its instances from the cloud. `None` where the cloud reports that there is no such group.
     ///
-    /// Where capacity and instances need two calls, the instances come first: a capacity that is newer than the instances
-    /// can be too low by what was deleted in between, which the status bounds, but never too high.
+    /// If capacity and instances need two calls, the instances are read first. The capacity is then the newer of the two. It may be
+    /// lower by what was deleted in between, which the census allows for, but it is never too high.
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError>;
 
     /// Reads one group's capacity and precondition, for a write. Its instances are included only where the same call returns
@@ -77,12 +77,12 @@ pub trait Cloud: Send + Sync {
         self.observe(group).await
     }
 
-    /// What the cloud reports of recent launches, as far back as the shortfall needs it. Read only for groups that miss
+    /// What the cloud reports about recent launches, as far back as the shortfall needs it. Read only for groups with missing
     /// instances.
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError>;
 
     /// The instances of a group that the cloud created before this time, by the cloud's clock. Instances whose age is unknown are
-    /// left out. Asked only about groups that may belong to another cluster.
+    /// left out. Called only for groups that may belong to another cluster.
     async fn created_before(
         &self,
         _group: &GroupName,
@@ -114,7 +114,8 @@ pub trait Cloud: Send + Sync {
         AdverseSettings::default()
     }
 
-    /// Calls that serving makes and no listing does, and that the credentials do not permit. Only `headcount check` tries them.
+    /// Calls that `headcount serve` makes in addition to listings and that the credentials do not permit. Only `headcount check`
+    /// tries them.
     async fn denied_calls(&self) -> Vec<DeniedCall> {
         Vec::new()
     }
@@ -158,7 +159,7 @@ pub trait Cloud: Send + Sync {
     fn now(&self) -> SystemTime;
 }
 
-/// A cloud that can be written to. What only reads holds a [`Cloud`], which has no way to write (law 11).
+/// A cloud that can be written to. Code that only reads holds a [`Cloud`], which has no call that writes (law 11).
 #[async_trait]
 pub trait WritableCloud: Cloud {
     /// Sets the group's capacity to `to` nodes. Where the cloud can check preconditions, the write fails unless the group is

@@ -115,15 +115,15 @@ pub enum FailureClass {
     Other,
 }
 
-/// What the cloud reports of recent launches in one group.
+/// What the cloud reports about recent launches in one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchActivity {
     /// Launches whose failure is final, newest first. A launch that the cloud may still retry in another zone is not included.
     pub failures: Vec<Failure>,
     /// Launches under way that name no instance yet.
     pub under_way: u32,
-    /// Instances of launches that began within the last minute and have not failed, and that nothing has happened to since. A list may
-    /// lag behind them. By [`ProviderId::instance`].
+    /// The instances of launches that began within the last minute and have not failed, unless a later activity names them, too. A
+    /// list that lags may lack them. By [`ProviderId::instance`].
     pub launched: Vec<String>,
     /// Instances that the cloud launched since the shortfall began, and for reasons of its own: an instance refresh,
     /// rebalancing, maintenance. Those that replaced another one are left out, and so are launches whose reason is not known.

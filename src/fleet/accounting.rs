@@ -1,8 +1,8 @@
 //! Accounting: whether a capacity still counts an instance being deleted.
 //!
 //! Some clouds take an instance out of the capacity when they accept its deletion, others when it is gone. The first
-//! observation after the acceptance shows which. For deletions that Headcount did not start (somebody else's, or those of a
-//! process before this one), it assumes that the capacity still counts them, until live instances alone account for all of it.
+//! observation after the acceptance shows which. Headcount did not start every deletion: another client may have, or an earlier
+//! process. For those, it assumes that the capacity still counts the instance, until live instances alone account for all of it.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use crate::cloud::{Instance, ProviderId};
 /// Whether the capacity still counts an instance being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Accounting {
-    /// No observation has shown it. It is taken to be counted, as far as the capacity has room for it.
+    /// No observation has shown it. The instance is assumed to be counted if the capacity has room for it.
     Unknown,
     /// An observation after the acceptance still counted it.
     Counted,
-    /// The capacity no longer counts it. That is final while the instance is being deleted.
+    /// The capacity no longer counts it. This does not change again while the instance is being deleted.
     NotCounted,
 }
 
 impl Accounting {
-    /// A new deletion names the instance: what was seen of an earlier one does not hold for it.
+    /// Starts over, because a new deletion names the instance. What was observed during an earlier deletion does not apply to it.
     pub(super) fn restart(&mut self) {
         if *self == Self::Counted {
             *self = Self::Unknown;
@@ -32,7 +32,7 @@ impl Accounting {
     }
 }
 
-/// What a deletion was computed on: the observation that follows it is compared with this.
+/// The state that a deletion was computed from. The next observation is compared with it.
 #[derive(Clone, Debug)]
 pub(super) struct Baseline {
     /// The deletion.
@@ -47,7 +47,7 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// The baseline of a deletion of `named` that was computed on `before`, with the instances that its capacity did not count.
+    /// The baseline of a deletion of `named` that was computed from `before`, with the instances that its capacity did not count.
     pub(super) fn new(
         operation: &Operation,
         before: &Observation,
@@ -59,8 +59,8 @@ impl Baseline {
         Self { operation: operation.id, accepted: operation.accepted, named, desired: before.reading.desired, others }
     }
 
-    /// Whether the capacity still counts the named instances. Unknown where it may be either, because other instances left in
-    /// between and may have taken some of the capacity with them.
+    /// Whether the capacity still counts the named instances. It is unknown if other instances left in between, because the
+    /// capacity may have fallen by those instead.
     pub(super) fn accounting(&self, after: &Observation) -> Accounting {
         let listed: BTreeSet<&ProviderId> = after.instances.iter().map(|instance| &instance.id).collect();
         let left = |ids: &BTreeSet<ProviderId>| count(ids.iter().filter(|id| !listed.contains(id)).count());

@@ -1,4 +1,4 @@
-//! Refusing calls that make no sense, before anything is done.
+//! Refuses invalid calls before anything is done.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::request::Mutation;
 use super::snapshot::{GroupKey, Snapshot};
 use crate::cloud::{Cloud, Recognition};
 
-/// Refuses a call that names too many nodes, or a node of another group. It is refused as a whole: a call that names one
-/// foreign node does nothing.
+/// Refuses a call that names too many nodes, or a node of another group. The whole call is refused, even if only one of its
+/// nodes is in another group.
 pub(super) fn check(
     group: &Arc<str>,
     key: &GroupKey,

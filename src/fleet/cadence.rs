@@ -1,5 +1,5 @@
-//! How often a source is listed: often while something happens in it, less often at rest, and seldom where another replica's
-//! Cluster Autoscaler does the work.
+//! How often a source is listed: often while something changes in it, less often when it is idle, and rarely on a standby, where
+//! another replica does the work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::limits::{BUSY_FOR, IDLE_DEFAULT_MAX, STANDBY_INTERVAL_MAX};
 
-/// Listings at rest are this many times as far apart by default.
+/// By default, the interval of an idle source is this many times that of a busy one.
 const IDLE_FACTOR: u32 = 4;
-/// Listings of a standby are this many times as far apart.
+/// The interval of a standby is this many times that of a busy source.
 const STANDBY_FACTOR: u32 = 20;
 
-/// How far apart listings are.
+/// The intervals between listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cadence {
     busy: Duration,
@@ -40,13 +40,13 @@ impl Cadence {
         Self { busy, idle: idle.max(busy) }
     }
 
-    /// How far apart listings are while a source is busy.
+    /// The interval between listings of a busy source.
     pub fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// How far apart listings are at this pace. A standby is listed every 5 minutes at least: probes ask for a reading of the
-    /// last 15.
+    /// The interval between listings at this pace. A standby is listed at least every 5 minutes, because probes may ask for a
+    /// listing within the last 15.
     pub fn interval(&self, pace: Pace) -> Duration {
         match pace {
             Pace::Busy => self.busy,
@@ -71,7 +71,7 @@ impl Pulse {
         Self { began: Instant::now(), last: AtomicU64::new(0), quickened: Notify::new() }
     }
 
-    /// Something happens in the source at this moment.
+    /// Notes that something happens in the source now.
     pub(super) fn stir(&self) {
         let now = self.now();
         let before = self.last.swap(now, Ordering::AcqRel);

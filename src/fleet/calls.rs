@@ -1,4 +1,4 @@
-//! What a call of the Cluster Autoscaler brings up to date, and what is noted of it.
+//! What a call of the Cluster Autoscaler refreshes, and what Headcount records about it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::source::Source;
 use crate::cloud::{ProviderId, Recognition};
 
 impl Fleet {
-    /// Notes that the Cluster Autoscaler called, and has until then. The first call to a standby waits for a listing, for half
-    /// of its time at most.
+    /// Notes a call of the Cluster Autoscaler with this deadline. The first call to a standby waits for a listing, for at most
+    /// half of its time.
     pub async fn note_call(&self, until: Instant) {
         if self.contact.called() {
             let now = Instant::now();
@@ -26,12 +26,12 @@ impl Fleet {
         }
     }
 
-    /// Notes which releases the calling Cluster Autoscaler looks like.
+    /// Notes the releases that the calling Cluster Autoscaler's requests look like.
     pub fn note_dialect(&self, dialect: &'static str) {
         self.contact.speaks(dialect);
     }
 
-    /// What is known of the calling Cluster Autoscaler.
+    /// What is known about the calling Cluster Autoscaler.
     pub fn last_call(&self) -> LastCall {
         self.contact.last_call()
     }
@@ -57,8 +57,8 @@ impl Fleet {
         self.contact.unmatched_nodes(|id| snapshot.group_of(id.as_str()).is_some())
     }
 
-    /// Brings sources up to date that are older than their cadence. Fails only when none is fresh enough to go on with; writes
-    /// read fresh anyway.
+    /// Lists the sources whose last listing is older than their interval. Fails only if no source has been read recently enough;
+    /// writes read their group again anyway.
     pub async fn refresh(&self, until: Instant) -> Result<(), FleetError> {
         let until = until.min(Instant::now() + REFRESH_WAIT);
         let old = self.sources.iter().filter(|source| source.is_old() && !source.is_paused(until));
@@ -71,7 +71,7 @@ impl Fleet {
         Err(FleetError::Stale { limit, reasons })
     }
 
-    /// Lists these sources again, and waits for that until then.
+    /// Lists these sources again, and waits for it until the deadline.
     async fn list_again<'a>(&self, sources: impl Iterator<Item = &'a Source>, until: Instant) {
         let waits = sources.map(|source| async {
             let listed = source.listed_again();

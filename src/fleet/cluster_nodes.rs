@@ -1,10 +1,10 @@
-//! What the Kubernetes API says of the cluster's nodes, as far as it decides what is reported of a node group.
+//! What the Kubernetes API says about the cluster's nodes, as far as it affects the status of a node group.
 
 use std::collections::BTreeSet;
 
 use crate::cloud::ProviderId;
 
-/// What the Kubernetes API says of the cluster's nodes.
+/// What the Kubernetes API says about the cluster's nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum ClusterNodes {
     /// They are not watched, or cannot be.
@@ -21,12 +21,12 @@ pub(super) enum ClusterNodes {
 pub(super) struct WatchedNodes {
     /// All of them.
     pub all: BTreeSet<ProviderId>,
-    /// Those that CA has marked for deletion, where that is followed.
+    /// Those that CA has marked for deletion, if Headcount follows CA's taints.
     pub marked: BTreeSet<ProviderId>,
 }
 
 impl ClusterNodes {
-    /// Whether an instance is a node, or nobody knows yet.
+    /// Whether an instance is a node, or may be one because the nodes are not listed yet.
     pub(super) fn may_have(&self, id: &ProviderId) -> bool {
         match self {
             Self::Unwatched => false,
@@ -40,7 +40,7 @@ impl ClusterNodes {
         matches!(self, Self::Watched(nodes) if nodes.marked.contains(id))
     }
 
-    /// The instances that these nodes and the earlier ones say different things of.
+    /// The instances for which these nodes differ from the earlier ones.
     pub(super) fn changed_since<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a ProviderId> {
         let (now, before) = (self.watched(), before.watched());
         let sets = [(&now.all, &before.all), (&now.marked, &before.marked)];

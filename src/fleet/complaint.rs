@@ -14,7 +14,7 @@ impl Complaint {
         Self { failing, over, made: false }
     }
 
-    /// The outcome, unless it is a failure, which is logged where the last outcome was none.
+    /// Returns the value of a success. A failure is logged, unless the last outcome was one too.
     pub(super) fn unless<T, E: Display>(&mut self, outcome: Result<T, E>) -> Option<T> {
         let changed = self.turn(outcome.is_err());
         match outcome {
@@ -33,7 +33,7 @@ impl Complaint {
         }
     }
 
-    /// Notes how it went. Returns whether that differs from the last time.
+    /// Notes an outcome. Returns whether it differs from the last one.
     fn turn(&mut self, failed: bool) -> bool {
         std::mem::replace(&mut self.made, failed) != failed
     }

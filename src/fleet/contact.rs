@@ -15,12 +15,12 @@ const STANDBY_AFTER: Duration = Duration::from_secs(10 * 60);
 /// After a silence of this length, another replica may have led in the meantime and changed the groups. The leader's Lease lasts
 /// 15 s, and its loops begin every 10 s.
 const TAKEOVER_AFTER: Duration = Duration::from_secs(30);
-/// The Cluster Autoscaler asks about every node in every loop, which takes 10 s and seldom more than a minute.
+/// The Cluster Autoscaler asks about every node in every loop. A loop takes 10 s, and rarely more than a minute.
 const ASKED_WITHIN: Duration = Duration::from_secs(5 * 60);
 /// The most nodes without a group that are remembered.
 const UNMATCHED_MAX: usize = 10_000;
 
-/// What is known of the calling Cluster Autoscaler.
+/// What is known about the calling Cluster Autoscaler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastCall {
     /// When it last called.
@@ -31,11 +31,11 @@ pub struct LastCall {
     pub is_standby: bool,
 }
 
-/// The only owner of this. Read RPCs note calls, so what they write is atomic.
+/// Owns what is known about the calls. The times are atomic, because read RPCs note them.
 #[derive(Debug)]
 pub(super) struct Contact {
     began: Instant,
-    /// Milliseconds from `began` to the last call, and one more. 0 before the first call.
+    /// Milliseconds from `began` to the last call, plus one. 0 before the first call.
     last: AtomicU64,
     /// The same for the first call after the last silence of [`TAKEOVER_AFTER`].
     resumed: AtomicU64,
@@ -106,7 +106,7 @@ impl Contact {
         }
     }
 
-    /// How many such nodes were asked about lately, by source, without those that a group lists by now.
+    /// The number of such nodes that CA asked about recently, by source. Nodes that a group lists by now are left out.
     pub(super) fn unmatched_nodes(&self, is_listed: impl Fn(&ProviderId) -> bool) -> HashMap<Arc<str>, u32> {
         let mut nodes = HashMap::new();
         for (id, (source, asked)) in lock(&self.unmatched).iter() {

@@ -1,24 +1,24 @@
-//! The moments that bound a call: until when its write may be sent, and until when its caller gets a response.
+//! The time limits of a call: when its write must have been sent, and when its caller must have a response.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How much earlier than the caller's deadline a call gets its response. The caller's clock started earlier than ours, by the
-/// way of the request, and the answer has to travel too; our own answer says more than the caller's `DEADLINE_EXCEEDED`.
+/// How much earlier than the caller's deadline a call gets its response. The request has already taken some time to arrive, and
+/// the response takes some to return. Our own response says more than the caller's `DEADLINE_EXCEEDED`.
 const ANSWER_MARGIN: Duration = Duration::from_millis(50);
 
-/// The answer's margin is at most the timeout divided by this: a short timeout must leave time to do something.
+/// [`ANSWER_MARGIN`] is at most the timeout divided by this, so that a short timeout leaves time for the call itself.
 const ANSWER_MARGIN_DIVISOR: u32 = 10;
 
-/// How much earlier than the caller's deadline a write must have been sent: the time in which a cloud usually accepts
-/// one, so that the caller still hears what became of it.
+/// How much earlier than the caller's deadline a write must have been sent. A cloud usually accepts a write within this time, so
+/// the caller still gets the outcome.
 const SEND_MARGIN: Duration = Duration::from_millis(500);
 
-/// Below this timeout [`SEND_MARGIN`] would leave less than half of it, so half of it is the margin.
+/// For timeouts shorter than this, [`SEND_MARGIN`] would be more than half of the timeout, so the margin is half of it.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the caller's timeout leaves Headcount.
+/// The time limits of one call, from its caller's timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
     /// When the caller must have a response.
@@ -28,7 +28,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// The deadline of a call that has just come in and that the caller waits this long for.
+    /// The deadline of a call that has just arrived with this timeout.
     pub fn within(timeout: Duration) -> Self {
         let now = Instant::now();
         let answer_margin = ANSWER_MARGIN.min(timeout / ANSWER_MARGIN_DIVISOR);

@@ -1,5 +1,6 @@
-//! Observations that contradict themselves (law 5). An in-tree provider once believed a capacity of 0 for 90 running nodes,
-//! and 89 of them died (#9452). Headcount neither publishes such an observation nor writes on it until a second read confirms it.
+//! Observations that contradict themselves (law 5). An in-tree provider once accepted a capacity of 0 for 90 running nodes, and its
+//! next write deleted 89 of them (#9452). Headcount neither publishes such an observation nor computes a write from it until a
+//! second read confirms it.
 
 use std::fmt;
 
@@ -10,21 +11,21 @@ use super::observation::{Observation, count};
 use super::state::GroupState;
 use crate::cloud::{Counts, Instance};
 
-/// Why an observation is not believed at once.
+/// Why an observation is not used at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
     /// The capacity is below the live instances.
     CapacityBelowLive {
         /// The capacity, with writes that are not visible yet.
         capacity: u32,
-        /// The instances that live and count.
+        /// The live instances.
         live: u32,
     },
     /// The capacity fell by half or more, and nothing that Headcount did explains it.
     CapacityFell {
         /// The capacity before, without instances being deleted.
         before: u32,
-        /// The capacity read, likewise.
+        /// The capacity that was read, also without instances being deleted.
         after: u32,
     },
     /// Half or more of the instances are gone, and nothing that Headcount did explains it.
@@ -50,28 +51,28 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// Why a group's first observation cannot be believed by itself, if it cannot.
+/// Why a group's first observation is in doubt, if it is.
 pub(super) fn doubt_first(observation: &Observation) -> Option<Doubt> {
     let Census { capacity, live, .. } = census(observation, &InFlight::default());
     (capacity < live).then_some(Doubt::CapacityBelowLive { capacity, live })
 }
 
-/// Why an observation cannot be believed by itself, if it cannot.
+/// Why an observation is in doubt, if it is.
 ///
-/// A capacity below the live instances is no contradiction where a reduction of ours caused it: an instance came up in the
-/// meantime, and that is a reason to raise the capacity back at once.
+/// A capacity below the live instances is no contradiction if our own reduction caused it: an instance came up in the meantime,
+/// and the capacity must be raised back at once.
 pub(super) fn doubt(state: &GroupState, observation: &Observation) -> Option<Doubt> {
     let (previous, in_flight) = (state.observation(), state.in_flight());
     // This observation shows what the one before could not: whether the capacity still counts what is being deleted.
     let next = in_flight.after(observation);
     let (before, now) = (census(previous, in_flight), census(observation, &next));
     let expected = now.live.saturating_add(known_to_count(observation, &next));
-    // Instances that grew at an unchanged capacity are the cloud's own surplus, and no contradiction. A confirmed
-    // contradiction stays confirmed as long as the capacity does not fall further. But no cloud makes a surplus of nothing:
-    // under a capacity of 0, another client's new instances would be taken for one.
+    // More instances at an unchanged capacity are the cloud's own surplus, and no contradiction. A confirmed contradiction stays
+    // confirmed as long as the capacity does not fall further. But no cloud launches a surplus in a group of capacity 0: new
+    // instances there may be another client's.
     let is_surplus_of_nothing = now.capacity == 0 && now.live > before.live;
     let has_fallen = now.capacity < before.capacity;
-    // Those that were beyond the capacity before still are, whatever a deletion takes out of it.
+    // Instances that were beyond the capacity before still are, however far a deletion lowers it.
     let in_capacity = expected.saturating_sub(in_flight.surplus());
     if now.capacity < in_capacity && (has_fallen || is_surplus_of_nothing) && !state.has_lowered(observation) {
         return Some(Doubt::CapacityBelowLive { capacity: now.capacity, live: expected });
@@ -99,21 +100,22 @@ fn known_to_count(observation: &Observation, in_flight: &InFlight) -> u32 {
     count(observation.instances.iter().filter(is_counted).count())
 }
 
-/// A fall by half or more. From 2 to 1 is what evictions do every day; 0 is always doubted.
+/// Whether a number fell by half or more. A fall from 2 to 1 does not count, because evictions cause it every day. A fall to 0
+/// always does.
 fn has_halved(before: u32, after: u32) -> bool {
     before > after && after <= before / 2 && (after == 0 || before - after > 1)
 }
 
-/// Listed instances that a read has to show again. Those of a deletion without a response are among them: one wrong read must
-/// not settle it.
+/// The listed instances that the next read should show again. Those of a deletion without a response are included, because one
+/// wrong read must not settle that deletion.
 fn staying(observation: &Observation, in_flight: &InFlight) -> u32 {
     let stays = |instance: &&Instance| !in_flight.is_leaving(instance) || in_flight.may_live_on(instance);
     count(observation.instances.iter().filter(stays).count())
 }
 
 impl Doubt {
-    /// Whether a second observation that is doubted for `other` says the same. A surplus that the cloud makes itself changes
-    /// from read to read: where the capacity is too low, the capacity alone has to be the same.
+    /// Whether a second observation with the doubt `other` confirms the first. If the capacity is too low, only the capacity has
+    /// to be the same: the cloud's own surplus changes from read to read.
     pub(super) fn is_confirmed_by(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::CapacityBelowLive { capacity, .. }, Self::CapacityBelowLive { capacity: second, .. }) => {

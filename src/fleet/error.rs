@@ -1,4 +1,4 @@
-//! Why the fleet did not carry out a request. Mapped to gRPC status in one place, `grpc/status.rs`.
+//! Why the fleet did not carry out a request. Only `grpc/status.rs` maps these errors to gRPC statuses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub enum Refusal {
     BelowMin {
         /// Healthy nodes named.
         asked: u32,
-        /// How many may go.
+        /// How many of them may be deleted.
         room: u32,
         /// The minimum.
         min: u32,
@@ -70,7 +70,7 @@ pub enum FleetError {
         /// The requested ID.
         id: String,
     },
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Malformed(String),
     /// The group's rules refuse it. Nothing was done.
@@ -81,7 +81,7 @@ pub enum FleetError {
         /// The rule.
         refusal: Refusal,
     },
-    /// The cloud failed or refused. Nothing was done, as far as is known.
+    /// The cloud failed or refused the call. As far as is known, nothing was done.
     #[error("node group {group}: {error}")]
     Cloud {
         /// The group.
@@ -106,13 +106,13 @@ pub enum FleetError {
         /// What kept changing.
         reason: String,
     },
-    /// The time was up before anything was sent. Nothing was done, and nothing will be.
+    /// The deadline passed before anything was sent. Nothing was done, and nothing will be.
     #[error("node group {group}: not sent within the caller's deadline; nothing was done")]
     NotSent {
         /// The group.
         group: Arc<str>,
     },
-    /// The time was up after the write was sent. It is finished all the same, and TargetSize and Nodes will show it.
+    /// The deadline passed after the write was sent. The write is still finished, and TargetSize and Nodes will show it.
     #[error(
         "node group {group}: sent, but the cloud did not respond within the caller's deadline; the next reads show the outcome"
     )]
@@ -140,13 +140,13 @@ pub enum FleetError {
         /// The group.
         group: Arc<str>,
     },
-    /// Some source has not been read well yet, and the others have not waited long enough for it.
+    /// Not every source has been listed yet, and it is too early to serve the others alone.
     #[error("not every source has been read yet: {reasons}")]
     NotReady {
         /// What is missing.
         reasons: String,
     },
-    /// No source has been read recently enough to go on.
+    /// No source has been read recently enough.
     #[error("no source has been read in the last {}: {reasons}", humantime::format_duration(*limit))]
     Stale {
         /// The limit.
@@ -165,7 +165,7 @@ pub enum FleetError {
 }
 
 impl FleetError {
-    /// Whether the same may succeed in a moment.
+    /// Whether the same request may succeed a moment later.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Cloud { error, .. } => error.may_pass() || matches!(error, CloudError::Conflict(_)),

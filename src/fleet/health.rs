@@ -18,7 +18,7 @@ impl Fleet {
         last.unwrap_or(self.started).elapsed()
     }
 
-    /// What is wrong with each source that something is wrong with, in one word, and since when. The log has the texts.
+    /// One word for each source with a problem, and since when. The log has the texts.
     pub fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         for (name, health) in self.sources() {
@@ -35,7 +35,7 @@ impl Fleet {
         complaints
     }
 
-    /// What is wrong with each source that something is wrong with.
+    /// The problem of each source that has one.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, health) in self.sources() {
@@ -61,7 +61,7 @@ impl Fleet {
     }
 }
 
-/// Says when the fleet is ready: at once when all sources are good, after a while when some are.
+/// Reports when the fleet is ready: as soon as all sources have been listed, or after a while if only some have.
 pub(super) fn watch_readiness(mut sources: Vec<watch::Receiver<Health>>, tasks: &Tasks) -> watch::Receiver<bool> {
     let (ready, seen) = watch::channel(false);
     let mut restarts = tasks.supervise(TaskKind::Readiness, "");
@@ -80,7 +80,7 @@ async fn say_when_ready(sources: &mut [watch::Receiver<Health>], ready: &watch::
     ready.send_replace(true);
 }
 
-/// Waits for a source's first good listing. One that is gone never has one.
+/// Waits for a source's first good listing. For a source that is gone, it waits forever.
 async fn good(source: &mut watch::Receiver<Health>) {
     if source.wait_for(|health| health.good.is_some()).await.is_err() {
         std::future::pending().await

@@ -1,8 +1,8 @@
-//! Learning from real nodes: Headcount watches the nodes, remembers in the catalog what they hold, and keeps that in a
-//! ConfigMap, so that a group without nodes is still known after a restart.
+//! Learning from real nodes. Headcount watches the nodes and stores their resources in the catalog. A ConfigMap keeps them over
+//! restarts, so that the figures of a group without nodes are not lost.
 //!
-//! Reads never wait for any of it. Where the API server cannot be called, the templates stay as they are. Each failure is
-//! logged once, and once more when it is over.
+//! Reads never wait for any of it. If the API server cannot be called, the templates stay as they are. Each failure is logged
+//! once, and once more when it is over.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -34,7 +34,7 @@ enum LearningError {
     Timeout(Duration),
 }
 
-/// The task that learns. It ends when this is dropped; another one may follow, and what is known of the nodes stays until then.
+/// The task that learns. It ends when this is dropped. What is known about the nodes stays, and another task may continue with it.
 #[derive(Debug)]
 #[must_use = "learning ends when this is dropped"]
 pub struct Learner {
@@ -48,7 +48,7 @@ impl Drop for Learner {
     }
 }
 
-/// What the cluster's nodes are watched for, besides comparing them with the groups.
+/// Why the cluster's nodes are watched, besides comparing them with the groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeUse {
     /// Whether figures are learned from them, and kept in the ConfigMap.
@@ -63,7 +63,7 @@ pub(super) struct LearnedState {
     pub catalog: Arc<Catalog>,
     /// Whether the ConfigMap is written.
     pub is_saved: bool,
-    /// Who compares nodes with groups.
+    /// Compares nodes with groups.
     pub judge: Judge,
 }
 
@@ -76,7 +76,7 @@ impl Learner {
         (uses, every): (NodeUse, Duration),
         tasks: &Tasks,
     ) -> Self {
-        // A learner before this one may know the nodes.
+        // An earlier task may have listed the nodes already.
         if **store.cluster_nodes() == ClusterNodes::Unwatched {
             store.set_cluster_nodes(ClusterNodes::Awaited);
         }
@@ -123,7 +123,7 @@ pub async fn recall(api: &dyn KubernetesApi, catalog: &Catalog) {
     }
 }
 
-/// What a ConfigMap says. One that cannot be used is logged, and replaced with the next change.
+/// The figures in a ConfigMap. A ConfigMap that cannot be used is logged, and replaced with the next change.
 fn remembered(found: &ConfigMap) -> Learned {
     let Some(text) = &found.text else { return Learned::default() };
     Learned::parse(text).unwrap_or_else(|error| {
@@ -177,8 +177,8 @@ impl Learning {
         }
     }
 
-    /// Notes until then which nodes there are, and which of them CA has marked. Where nodes cannot be watched, the last that is
-    /// known stays.
+    /// Notes which nodes there are and which of them CA has marked, until this moment. If nodes cannot be watched, the last known
+    /// ones stay.
     async fn follow(&self, nodes: &mut NodeWatch, until: Instant) {
         loop {
             self.note(nodes);
@@ -207,7 +207,7 @@ impl Learning {
         ClusterNodes::Watched(WatchedNodes { all, marked: registered.filter(is_marked).map(id).collect() })
     }
 
-    /// Reads the ConfigMap, unless that was done.
+    /// Reads the ConfigMap, unless it has been read.
     async fn remember(&mut self) {
         if !matches!(self.saved, Saved::Unread) {
             return;
@@ -242,7 +242,7 @@ impl Learning {
         }
     }
 
-    /// Writes the ConfigMap, where it lacks something.
+    /// Writes the ConfigMap, if it lacks something.
     async fn save(&mut self) {
         self.remember().await;
         if !self.unsaved || !self.is_saved {
@@ -255,7 +255,7 @@ impl Learning {
             Saved::Version(version) => self.api.patch_config_map(version, &text).await,
         };
         match &written {
-            // Somebody else wrote it: what they know is merged before the next try.
+            // Another client wrote it. Its figures are merged before the next attempt.
             Err(error) if error.is_conflict() => {
                 self.saved = Saved::Unread;
                 return;
@@ -270,7 +270,7 @@ impl Learning {
     }
 }
 
-/// What a node shows, where it is ready and belongs to a group.
+/// The report of a node, if it is ready and belongs to a group.
 fn node_report(snapshot: &Snapshot, node: &Node) -> Option<NodeReport> {
     if !node.ready {
         return None;

@@ -1,4 +1,4 @@
-//! What a keeper receives, and the one end of its mailbox that readers hold: it can send requests and nothing else.
+//! What a keeper receives, and the end of its mailbox that readers hold. That end can only send requests.
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ pub(super) enum Message {
         /// Dropped once the reading has been adopted.
         adoption: Adoption,
     },
-    /// A listing that began then lacks the group.
+    /// A listing lacks the group.
     NotListed {
         /// When the listing began.
         begun: Instant,
@@ -63,7 +63,7 @@ impl Mailbox {
         })
     }
 
-    /// Has the group published again. A keeper with a full mailbox publishes soon anyway.
+    /// Makes the keeper publish the group again. If its mailbox is full, it will publish soon anyway.
     pub(super) fn publish_again(&self) {
         if let Some(sender) = self.0.upgrade() {
             let _full = sender.try_send(Message::Publish);

@@ -1,4 +1,4 @@
-//! The core: which groups there are, how big they are, and every decision about changing that.
+//! The core: which groups exist, how big they are, and every decision to change them.
 //!
 //! ```text
 //!   source ──listing──▶ keeper (one per group) ──status──▶ snapshot ◀── every read
@@ -6,8 +6,8 @@
 //!        every mutation ──┘    └── fresh reading, laws, one write ──▶ cloud
 //! ```
 //!
-//! What decides is pure and lives in `census`, `doubt`, `plan`, `placeholder`, `state` and `status`; what drives it is in
-//! `keeper` and `source`. Clouds are seen only through [`crate::cloud::Cloud`].
+//! The code that decides is pure: `census`, `doubt`, `plan`, `placeholder`, `state`, `status` and others. The code that drives it
+//! is in `keeper` and `source`. The fleet sees clouds only through [`crate::cloud::Cloud`].
 
 mod accounting;
 mod admission;
@@ -111,7 +111,7 @@ impl Fleet {
         self.store.load()
     }
 
-    /// What the fleet did lately.
+    /// What the fleet did recently.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
@@ -127,7 +127,7 @@ impl Fleet {
         self.sources.iter().map(|source| (&source.name, source.health()))
     }
 
-    /// Whether every source has been listed well once, or those that were have waited long enough for the others.
+    /// Whether every source has been listed once, or the sources that were have waited long enough for the others.
     pub fn is_ready(&self) -> bool {
         *self.ready.borrow()
     }
@@ -154,7 +154,7 @@ impl Fleet {
         &self.tasks
     }
 
-    /// Has a group's keeper do something, within the caller's time.
+    /// Sends a mutation to a group's keeper, and waits for the outcome within the caller's time.
     pub async fn mutate(&self, id: &str, mutation: Mutation, deadline: Deadline) -> Result<(), FleetError> {
         let request = RequestRecord::new(self.snapshot().group(id), &mutation);
         let outcome = self.carry_out(id, mutation, deadline).await;
@@ -183,23 +183,23 @@ impl Fleet {
         pending.outcome(&group).await
     }
 
-    /// Watches the cluster's nodes until the value returned is dropped: to learn what instance types hold, to see which node groups
-    /// belong to another cluster, and to see which nodes CA has marked for deletion. Whatever goes wrong with that costs a warning
-    /// and nothing else. A fleet that is read-only does not write the ConfigMap either.
+    /// Watches the cluster's nodes until the returned value is dropped: to learn the resources of instance types, to see which node
+    /// groups belong to another cluster, and to see which nodes CA has marked for deletion. A failure only causes a warning. A
+    /// read-only fleet does not write the ConfigMap either.
     pub fn learn(&self, api: Arc<dyn KubernetesApi>, uses: NodeUse, every: Duration) -> Learner {
         let judge = Judge::new(self.clouds.clone(), Arc::clone(&self.cluster));
         let learned = LearnedState { catalog: Arc::clone(&self.catalog), is_saved: !self.read_only, judge };
         Learner::start(api, Arc::clone(&self.store), learned, self.readiness(), (uses, every), &self.tasks)
     }
 
-    /// Puts other policies and tables in force. Each group shows them after its next reading, which is asked for at once.
+    /// Replaces the policies and tables. Each group uses them from its next reading on, which is requested at once.
     pub fn reconfigure(&self, policies: Policies, tables: Vec<Table>) {
         self.catalog.replace_tables(tables);
         self.policies.replace(policies);
         self.sources.iter().for_each(Source::ask);
     }
 
-    /// The node a group would grow by; waits for it only while it is being built for the first time.
+    /// The template of a group. Waits only while it is being built for the first time.
     pub async fn template(&self, id: &str, until: Instant) -> Result<Arc<NodeTemplate>, FleetError> {
         let mut changes = self.store.changes();
         loop {

@@ -1,4 +1,4 @@
-//! A write that was sent and whose end is not known to every read yet.
+//! A write that was sent and that has not visibly finished.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,9 +24,9 @@ pub(super) struct Operation {
     pub id: OperationId,
     /// What was requested.
     pub request: OperationRequest,
-    /// When the cloud accepted it, or when no response had come.
+    /// When the cloud accepted it, or when Headcount stopped waiting for a response.
     pub accepted: Instant,
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum OperationRequest {
         ids: BTreeSet<ProviderId>,
         /// The capacity it was computed from, with what other operations have done since.
         before: u32,
-        /// Whether this is the second attempt, after the cloud preferred another operation.
+        /// Whether this is the second attempt, after another operation preempted the first.
         is_resubmitted: bool,
     },
 }
@@ -58,7 +58,7 @@ pub(super) enum OperationRequest {
 /// How far an operation is. ARCHITECTURE.md has the diagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The cloud works on it and reports its progress when polled.
+    /// The cloud is carrying it out and reports its progress when polled.
     Running(OperationHandle),
     /// The cloud accepted it and has nothing to poll: only observations show what became of it.
     Unpolled,
@@ -84,8 +84,8 @@ impl Operation {
         }
     }
 
-    /// The capacity that it leads to, without what other operations do: that of a scale-up where it succeeds, that of a deletion
-    /// where it fails.
+    /// The capacity that it leads to by itself: for a scale-up, the capacity if it succeeds; for a deletion, the capacity if it
+    /// fails.
     pub(super) fn capacity_mut(&mut self) -> &mut u32 {
         match &mut self.request {
             OperationRequest::Capacity { expected, .. } => expected,
@@ -93,7 +93,7 @@ impl Operation {
         }
     }
 
-    /// The cloud's handle, while the cloud works on it.
+    /// The cloud's handle, while the operation is running.
     pub(super) fn running(&self) -> Option<&OperationHandle> {
         match &self.phase {
             Phase::Running(handle) => Some(handle),
@@ -101,11 +101,11 @@ impl Operation {
         }
     }
 
-    /// The capacity that a read of `desired` means if that read may not show this operation yet.
+    /// The actual capacity, if a read of `desired` may be too old to show this operation.
     ///
-    /// Reads lag: neither cloud promises read-after-write. A scale-up that cannot be polled (AWS) still explains such a
-    /// read after another read has shown it: the next read may come from a replica that is behind, and computing on that
-    /// would lower the capacity. A reduction does not: taking somebody else's raise for a lagging read would undo it.
+    /// Reads lag: neither cloud promises read-after-write. A scale-up that cannot be polled (AWS) explains such a read even after
+    /// another read has shown the new capacity: this read may come from a replica that is behind, and a write computed from it
+    /// would lower the capacity. A reduction does not: the read may show another client's raise, and a write would undo it.
     pub(super) fn explains(&self, desired: u32) -> Option<u32> {
         match self.request {
             OperationRequest::Capacity { from, to, is_visible, .. } if desired == from => {

@@ -1,4 +1,4 @@
-//! How the Cluster Autoscaler is to scale one node group, where that differs from its own flags.
+//! The autoscaling options of one node group that override the Cluster Autoscaler's flags.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,9 +18,9 @@ pub struct Options {
     pub scale_down_unneeded_time: Option<Duration>,
     /// `--scale-down-unready-time`.
     pub scale_down_unready_time: Option<Duration>,
-    /// `--max-node-provision-time`; never zero, which would have every new node deleted at once.
+    /// `--max-node-provision-time`; never zero, because CA would then delete every new node at once.
     pub max_node_provision_time: Option<Duration>,
-    /// Whether the group is scaled to its maximum or to zero and to nothing in between.
+    /// Whether the group is scaled only to its maximum or to zero.
     pub zero_or_max_node_scaling: Option<bool>,
     /// `--ignore-daemonsets-utilization`.
     pub ignore_daemonsets_utilization: Option<bool>,
@@ -29,8 +29,8 @@ pub struct Options {
 impl Options {
     /// Reads a group's option tags: lower-case option names without their prefix, values as written.
     ///
-    /// As in the in-tree providers, a value that cannot be read is warned of and leaves the flag in force, and a name
-    /// that is not known is passed over.
+    /// As in the in-tree providers, a value that cannot be read causes a warning and leaves the flag in force, and an unknown name
+    /// is ignored.
     pub fn from_tags(group: &str, tags: &BTreeMap<String, String>) -> Self {
         let mut options = Self::default();
         for (name, value) in tags {
@@ -60,7 +60,7 @@ impl Options {
         options
     }
 
-    /// These options, and where they are silent those of `under`.
+    /// These options, with those of `under` for the ones that are not set.
     #[must_use]
     pub fn merge(self, under: &Self) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// Sets `field` if there is a value, and says whether there was one.
+/// Sets `field` if there is a value. Returns whether there was one.
 fn set<T>(field: &mut Option<T>, value: Option<T>) -> bool {
     let usable = value.is_some();
     *field = value;

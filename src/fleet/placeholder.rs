@@ -1,9 +1,9 @@
-//! Slots: the instances that should be and are not, one by one.
+//! Placeholders: one for each instance that should exist but does not.
 //!
-//! CA learns of a failed launch through an instance in state Creating with an error, listed under an ID that stays the
-//! same until `DeleteNodes` names it, and that is new for every scale-up (CA backs off only for IDs that it has not seen
-//! failing before, #6601). So each missing instance has a placeholder with an identity of its own. How many placeholders there are is
-//! never decided here: it is the census' shortfall.
+//! CA learns about a failed launch from an instance in state Creating with an error. Its ID must stay the same until `DeleteNodes`
+//! names it, and must be new for every scale-up: CA backs off only for IDs that it has not seen failing before (#6601). So each
+//! missing instance has a placeholder with an ID of its own. The number of placeholders is not decided here: it is the shortfall
+//! that the census computes.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,31 +11,31 @@ use tokio::time::Instant;
 
 use crate::cloud::{Failure, LaunchActivity, ProviderId};
 
-/// One instance that should be and is not.
+/// One instance that should exist but does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Placeholder {
     /// The ID it is listed under.
     pub id: ProviderId,
-    /// When it came to be missing, by the cloud's clock: failures before that are somebody else's.
+    /// Since when it has been missing, by the cloud's clock. Earlier failures do not explain it.
     pub since: SystemTime,
-    /// What it is to the target.
+    /// Whether the capacity and the target include it.
     pub state: PlaceholderState,
-    /// Why the instance could not be created. Stays until the placeholder goes.
+    /// Why the instance could not be created. Kept for as long as the placeholder.
     pub failure: Option<Failure>,
 }
 
-/// What a placeholder is to the target.
+/// Whether the capacity and the target include a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlaceholderState {
     /// In the capacity and in the target: listed as Creating.
     Pending,
-    /// In the capacity, no longer in the target: CA has taken it back, and the capacity could not be lowered yet (the
-    /// group's minimum, deletions under way).
+    /// In the capacity, but no longer in the target: CA has deleted it, and the capacity could not be lowered yet (because of the
+    /// group's minimum, or deletions under way).
     Cancelled,
-    /// No longer in the capacity, since the cloud took it back after a failed scale-up, but in the target until CA deletes
-    /// its placeholder: otherwise CA would take the scale-up for a success and try it again for ever.
+    /// Not in the capacity, because the cloud lowered it again after a failed scale-up. It stays in the target until CA deletes
+    /// it. Otherwise, CA would treat the scale-up as a success and repeat it forever.
     RolledBack {
-        /// When it is dropped if CA never does.
+        /// When it is dropped if CA does not delete it.
         until: Instant,
     },
 }
@@ -52,8 +52,9 @@ impl Placeholder {
     }
 }
 
-/// Drops as many placeholders as the shortfall has shrunk by. `capacity_fell` of that is because the capacity was lowered: that
-/// takes what CA has cancelled first. The rest is because instances came: they fill what CA wants, the oldest first.
+/// Drops placeholders until there are as many as the shortfall. `capacity_fell` of them are dropped because the capacity was
+/// lowered: first those that CA has cancelled. The others are dropped because their instances came up: first those that CA still
+/// wants, the oldest of them first.
 pub(super) fn shrink(placeholders: &mut Vec<Placeholder>, shortfall: usize, capacity_fell: usize) {
     let surplus = placeholders.iter().filter(|placeholder| placeholder.in_capacity()).count().saturating_sub(shortfall);
     let lowered = surplus.min(capacity_fell);
@@ -71,10 +72,10 @@ pub(super) fn shrink(placeholders: &mut Vec<Placeholder>, shortfall: usize, capa
     }
 }
 
-/// Gives each placeholder the failure that explains it, if there is one.
+/// Assigns each placeholder the failure that explains it, if there is one.
 ///
-/// A failed launch explains every placeholder that was missing when it failed, but for as many as launches will still end in (`to_come`).
-/// The cloud's clock has a resolution of one second in its answers.
+/// A failed launch explains every placeholder that was missing when it failed, except for the `to_come` placeholders whose
+/// launches are still under way. Times are compared in whole seconds, because that is the resolution of the cloud's times.
 pub(super) fn explain(placeholders: &mut [Placeholder], activity: &LaunchActivity, to_come: u32) {
     let to_come = usize::try_from(to_come).unwrap_or(usize::MAX);
     for placeholder in

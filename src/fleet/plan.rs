@@ -1,4 +1,4 @@
-//! What a batch of requests requires, judged on a fresh observation. Pure; the keeper carries it out.
+//! Decides what to write for a batch of requests, from a fresh observation. Pure; the keeper carries it out.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -31,7 +31,7 @@ pub enum NodeKind {
     CreateError,
 }
 
-/// What deleting some nodes requires.
+/// What to write to delete some nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeletePlan {
     /// Instances to delete.
@@ -40,32 +40,32 @@ pub(super) struct DeletePlan {
     pub placeholders: BTreeSet<ProviderId>,
 }
 
-/// The capacity that a reduction may set, if it may set any: never below the instances that it may count and those that are
-/// being launched (law 1), never below the group's minimum, never above the capacity that was read.
+/// The capacity that a reduction may set; `None` if it may set none. It is never below the sum of the instances that it may count
+/// and those being launched (law 1), never below the group's minimum, and never above the capacity that was read.
 pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32> {
     let (census, reading) = (state.census(), &state.observation().reading);
-    // A launch that failed has evidently begun.
+    // If a launch has failed, the launches of the last scale-up have begun.
     let has_begun = state.placeholders().iter().any(|placeholder| placeholder.failure.is_some());
     let is_young = state.may_lack_instances() || (!has_begun && state.has_just_grown());
     if !state.is_steady() || state.may_be_outdated() || is_young || may_still_be_lowered(state) {
         return None;
     }
-    // A launch under way ends in an instance although the capacity is lowered; the cloud then deletes one of its choice.
+    // A launch under way still creates its instance after the capacity is lowered, and the cloud then deletes one of its choice.
     let existing = state.observation().counted().saturating_add(under_way).saturating_add(unlisted_deletions(state));
     let lowest = existing.max(reading.min).max(reading.floor);
     let wanted = census.capacity.saturating_sub(state.cancelled()).max(lowest);
-    // The capacity as read has to be above, too: where a read lags, nothing is lowered on the strength of a guess.
+    // The new capacity must also be below the one that was read: if the read lags, the actual capacity is not known.
     (wanted < census.capacity && wanted < reading.desired).then_some(wanted)
 }
 
-/// Whether a deletion without a response may still lower the capacity, below what a write of ours then left room for. A scale set's
-/// etag tells.
+/// Whether a deletion without a response may still lower the capacity, in addition to a reduction of ours. On a scale set, the
+/// etag rules this out.
 fn may_still_be_lowered(state: &GroupState) -> bool {
     state.observation().reading.etag.is_none() && state.in_flight().has_unsettled()
 }
 
-/// Instances that the cloud is still deleting although the observation does not list them. The observation may be wrong, and
-/// a deletion may be given up for the very reduction that was computed without them.
+/// Instances that the cloud is still deleting although the observation does not list them. The observation may be wrong. The cloud
+/// may also drop such a deletion in favour of the reduction, and the reduction must leave room for its instances.
 fn unlisted_deletions(state: &GroupState) -> u32 {
     let running = state.in_flight().operations().iter().filter(|operation| operation.running().is_some());
     let named: BTreeSet<_> = running.filter_map(Operation::deletes).flatten().collect();
@@ -73,8 +73,8 @@ fn unlisted_deletions(state: &GroupState) -> u32 {
     count(named.len() - listed)
 }
 
-/// The placeholders that a decrease by `number` cancels: never more than what is missing, failed ones first, then the
-/// youngest. `claimed` is what earlier calls of the same batch cancel already.
+/// The placeholders that a decrease by `number` cancels: failed ones first, then the youngest, and never more than there are.
+/// `claimed` is what earlier calls of the same batch cancel.
 pub(super) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) -> BTreeSet<ProviderId> {
     let free = |placeholder: &&Placeholder| placeholder.in_target() && !claimed.placeholders.contains(&placeholder.id);
     let mut missing: Vec<_> = state.placeholders().iter().rev().filter(free).collect();
@@ -83,7 +83,7 @@ pub(super) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) ->
     missing.into_iter().take(number).map(|placeholder| placeholder.id.clone()).collect()
 }
 
-/// Judges one DeleteNodes call whole (law 6). `claimed` is what earlier calls of the same batch delete already.
+/// Decides one DeleteNodes call as a whole (law 6). `claimed` is what earlier calls of the same batch delete.
 pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePlan) -> Result<DeletePlan, Refusal> {
     let (status, reading) = (state.status(), &state.observation().reading);
     let mut plan = DeletePlan::default();
@@ -97,7 +97,7 @@ pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
             continue;
         }
         if reported.exists {
-            // What an earlier call of the batch names too gets the same response, and is counted once.
+            // A node that an earlier call of the batch also names is counted once; both calls get the same response.
             let fills_target = !failed(reported, node) && !is_uncounted(state, &reported.id);
             healthy += u32::from(fills_target && !claimed.has(&reported.id));
             plan.instances.push(reported.id.clone());
@@ -118,7 +118,7 @@ pub(super) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
     Ok(plan)
 }
 
-/// What preempted deletions still claim: their instances live until they are deleted once more.
+/// What preempted deletions still claim: their instances are live until they are deleted again.
 pub(super) fn pending(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> DeletePlan {
     let in_flight = state.in_flight();
     let lives = |one: &&Instance| to_resubmit.contains(&one.id) && !in_flight.is_leaving(one);
@@ -126,7 +126,7 @@ pub(super) fn pending(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) ->
     DeletePlan { instances, ..DeletePlan::default() }
 }
 
-/// Whether the group has room for deleting these once more: others may have left it meanwhile (law 6).
+/// Whether these can be deleted again without going below the minimum: other instances may have left in the meantime (law 6).
 pub(super) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> Result<(), Refusal> {
     let status = state.status();
     let room = room_above_min(state, &status.instances, status.target, &DeletePlan::default());
@@ -139,8 +139,9 @@ pub(super) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderI
     if asked > room { Err(Refusal::BelowMin { asked, room, min }) } else { Ok(()) }
 }
 
-/// How many healthy nodes may go before the group is below its minimum. Nodes that failed to be created are no part of
-/// this sum, neither as nodes that could go nor as nodes that fill the minimum (law 6). Nor are those that the capacity does not count.
+/// How many healthy nodes may be deleted before the group is below its minimum. Nodes that failed to be created are left out of
+/// this sum: they neither use up that room nor count toward the minimum (law 6). The same applies to nodes that the capacity does
+/// not count.
 fn room_above_min(state: &GroupState, reported: &[ReportedInstance], target: u32, claimed: &DeletePlan) -> u32 {
     let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
     let is_part = |id: &&ProviderId| !failed.iter().any(|reported| reported.id == **id) && !is_uncounted(state, id);
@@ -158,7 +159,7 @@ fn failed(reported: &ReportedInstance, node: &NamedNode) -> bool {
     reported.failure.is_some() || node.kind == NodeKind::CreateError
 }
 
-/// The first few IDs stand for all of them.
+/// Shows only the first few IDs.
 impl fmt::Display for DeletePlan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 5;
@@ -187,7 +188,7 @@ impl DeletePlan {
         self.instances.contains(id) || self.placeholders.contains(id)
     }
 
-    /// Takes another plan in.
+    /// Adds another plan.
     pub(super) fn join(&mut self, other: Self) {
         let new: Vec<ProviderId> = other.instances.into_iter().filter(|id| !self.instances.contains(id)).collect();
         self.instances.extend(new);
@@ -195,7 +196,7 @@ impl DeletePlan {
     }
 }
 
-/// Judges one IncreaseSize call. `claimed` is what earlier calls of the same batch add already.
+/// Decides one IncreaseSize call. `claimed` is what earlier calls of the same batch add.
 pub(super) fn increase(state: &GroupState, delta: u32, claimed: u32) -> Result<(), Refusal> {
     let reading = &state.observation().reading;
     if let Permit::Withheld(reason) = &reading.growth {
@@ -209,8 +210,8 @@ pub(super) fn increase(state: &GroupState, delta: u32, claimed: u32) -> Result<(
     Ok(())
 }
 
-/// The capacity that a scale-up by `delta` sets. `None` where it would not raise the capacity that was read, or the one that we
-/// wrote last, or where live instances exceed the capacity in a way that does not permit growth.
+/// The capacity that a scale-up by `delta` sets. `None` if it would not be above both the capacity that was read and the one that
+/// we wrote last, or if there is a surplus that does not permit growth.
 pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     let census = state.census();
     let to = census.capacity.checked_add(delta)?;
@@ -218,26 +219,26 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     (is_permitted && to > state.observation().reading.desired.max(state.own_capacity())).then_some(to)
 }
 
-/// The capacity to raise a group back to where instances came up under our own reduction, or outlived our own deletion: the
-/// cloud would otherwise delete as many as are too many, and not necessarily those (#10147). Never above the capacity before
-/// our write where that is known, never above the maximum (law 11). `own` is what the cloud launched for reasons of its own: it makes room for
-/// these by itself ([`crate::cloud::LaunchActivity::own`]).
+/// The capacity that heals a group, if it needs a heal: instances came up after our own reduction, or outlived our own deletion.
+/// Otherwise, the cloud would delete as many instances, and not necessarily those (#10147). Never above the capacity before our
+/// write if that is known, and never above the maximum (law 11). `own` are the instances that the cloud launched for reasons of its
+/// own: it makes room for these by itself ([`crate::cloud::LaunchActivity::own`]).
 ///
-/// Where a deletion got no response, the instances that it named and that a read still shows live on for all that is known. A
-/// cloud without preconditions lowers the capacity when it begins to terminate them, and not before.
+/// If a deletion got no response, the named instances that a read still shows may stay live. A cloud without preconditions
+/// lowers the capacity when it begins to terminate them, and not before.
 pub(super) fn healed_capacity(state: &GroupState, own: &[String]) -> Option<u32> {
     let reading = &state.observation().reading;
     let unsettled = if reading.etag.is_none() { state.may_live_on() } else { 0 };
     let live = state.census().live.saturating_add(unsettled);
-    // What a lost write took from the capacity that CA asked for is put back, whichever instances fill it by now.
+    // If a lost write lowered the capacity that CA requested, the heal restores it, whichever instances use it by now.
     let wanted = live.saturating_sub(state.beyond(own)).max(live.min(state.set_last()));
     let ceiling = state.heal_ceiling()?.saturating_add(unsettled);
     let to = wanted.min(ceiling).min(reading.max);
     if to <= reading.desired {
         return None;
     }
-    // A read that lags shows the capacity before our last writes. Raising it to what lives would undo them. But a write without a
-    // response may have set the capacity that a later one of ours was computed from: then the later one is written again.
+    // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them. With a lost
+    // write it is different: a later write of ours may have been computed from its capacity, and is then written again.
     let meant = state.census().capacity;
     if state.has_lost_write() {
         return Some(to.max(meant.min(reading.max)));

@@ -1,4 +1,4 @@
-//! The configuration's say on groups, by the ID they are served under.
+//! What the configuration sets for groups, by the ID that they are served under.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +9,14 @@ use wildmatch::WildMatch;
 use super::options::Options;
 use crate::template::GroupOverrides;
 
-/// What the configuration says of the groups whose ID matches.
+/// What the configuration sets for the groups whose ID matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// The pattern, with `*` and `?`.
     pub matches: WildMatch,
     /// What their nodes have.
     pub overrides: GroupOverrides,
-    /// How CA is to scale them.
+    /// Options that override CA's flags for them.
     pub options: Options,
     /// What to do if they seem to belong to another cluster.
     pub foreign: Option<ForeignPolicy>,
@@ -36,19 +36,19 @@ pub enum ForeignPolicy {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies(pub Vec<Policy>);
 
-/// What the policies come to for one group.
+/// All matching policies of one group, merged.
 #[derive(Clone, Debug, Default)]
 pub struct GroupPolicy {
     /// What its nodes have.
     pub overrides: GroupOverrides,
-    /// How CA is to scale it.
+    /// Options that override CA's flags for it.
     pub options: Options,
     /// What to do if it seems to belong to another cluster.
     pub foreign: ForeignPolicy,
 }
 
 impl Policies {
-    /// What all matching policies together say of a group.
+    /// Merges all policies that match a group.
     pub fn of(&self, id: &str) -> GroupPolicy {
         let mut all = GroupPolicy::default();
         for policy in self.0.iter().filter(|policy| policy.matches.matches(id)) {
@@ -60,7 +60,7 @@ impl Policies {
     }
 }
 
-/// The policies that are in force, which can be replaced while the fleet runs.
+/// The current policies. They can be replaced while the fleet runs.
 #[derive(Debug)]
 pub struct LivePolicies {
     current: ArcSwap<Policies>,
@@ -73,12 +73,12 @@ impl LivePolicies {
         Self { current: ArcSwap::new(policies), revision: AtomicU64::new(0) }
     }
 
-    /// What the policies in force say of a group.
+    /// The current policies for a group, merged.
     pub fn of(&self, id: &str) -> GroupPolicy {
         self.current.load().of(id)
     }
 
-    /// Puts others in force.
+    /// Replaces the policies.
     pub(super) fn replace(&self, policies: Policies) {
         self.current.store(Arc::new(policies));
         self.revision.fetch_add(1, Ordering::Release);

@@ -1,7 +1,7 @@
 //! A mutation on its way to a keeper.
 //!
-//! The caller and the keeper agree through one atomic step whether it is sent: either the caller gives up first, and
-//! then it never is, or the keeper sends it first, and then it is finished whatever becomes of the caller (law 9).
+//! One atomic step decides whether it is sent. If the caller gives up first, it is never sent. If the keeper commits to sending it
+//! first, it is finished even if the caller goes away (law 9).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -70,7 +70,7 @@ impl Request {
         )
     }
 
-    /// Whether it may be sent now; from then on its caller no longer can call it off.
+    /// Whether it may be sent now. If so, its caller can no longer cancel it.
     pub(super) fn commit(&self) -> bool {
         if self.stage.load(Ordering::Acquire) == SENT {
             return true;

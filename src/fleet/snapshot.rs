@@ -1,6 +1,6 @@
-//! What every read is served from: an immutable snapshot of all groups, swapped atomically. Readers take no lock.
+//! The snapshot: all groups at one moment, immutable and swapped atomically. Every read is served from it, without a lock.
 //!
-//! Publishing one group copies nothing of the others: both maps share their structure with the snapshot before.
+//! Publishing one group does not copy the others: both maps share their structure with the previous snapshot.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ impl fmt::Display for GroupKey {
     }
 }
 
-/// What is published of a group.
+/// What is published about a group.
 #[derive(Clone, Debug)]
 pub struct GroupView {
     /// Which group.
@@ -45,7 +45,7 @@ pub struct GroupView {
     pub max: u32,
     /// Target size and instances.
     pub status: Arc<GroupStatus>,
-    /// The node it would grow by.
+    /// Its node template.
     pub template: TemplateState,
     /// Options that override CA's flags.
     pub options: Options,
@@ -57,7 +57,7 @@ pub struct GroupView {
     pub removal: Permit,
     /// Why the last observation is not used until another one confirms it.
     pub doubt: Option<Arc<str>>,
-    /// Where its requests go.
+    /// The mailbox of its keeper.
     pub mailbox: Mailbox,
     /// Instances and placeholders that appeared a moment ago, and until when they are not listed.
     pub newcomers: Newcomers,
@@ -65,16 +65,18 @@ pub struct GroupView {
 
 /// Instances and placeholders that are not listed yet.
 ///
-/// CA 1.36 and later run a second loop some 10 ms after a scale-up. What is listed as Creating in that loop times out as "long
-/// unregistered" in the very loop in which the scale-up times out. Long unregistered instances count as provisioned, so CA takes
-/// the scale-up for a success and tries the same group forever, instead of backing it off. An instance that CA sees a whole scan
-/// interval or more after the scale-up times out in a later loop. With scan intervals of 10 s (CA's default), anything longer
-/// than the moment between the two loops does: the next loop is 10 s away. With 2 s, the 6 s of `UNLISTED` are three loops, so that one
-/// slow loop does not bring the two timeouts together again. The target size includes them all the while.
+/// CA 1.36 and later run a second loop some 10 ms after a scale-up. An instance that is listed as Creating in that loop becomes
+/// "long unregistered" in the same loop in which the scale-up times out. CA counts long unregistered instances as provisioned, so it
+/// treats the scale-up as a success and tries the same group forever, instead of backing it off.
+///
+/// Headcount therefore lists a new instance one scan interval or more after the scale-up, so that it times out in a later loop. With
+/// CA's default interval of 10 s, any delay is enough that outlasts the second loop. With an interval of 2 s, the 6 s of `UNLISTED`
+/// are three loops, so that one slow loop does not bring the two timeouts together again. The target size includes these instances
+/// from the beginning.
 pub type Newcomers = Arc<BTreeMap<ProviderId, Instant>>;
 
 impl GroupView {
-    /// The instances that CA is to see at this moment. A failed one is listed at once, so that CA backs the group off.
+    /// The instances to list to CA now. A failed one is listed at once, so that CA backs off the group.
     pub fn listed(&self, now: Instant) -> impl Iterator<Item = &ReportedInstance> {
         let is_new = move |id: &ProviderId| self.newcomers.get(id).is_some_and(|until| now < *until);
         self.status.instances.iter().filter(move |reported| {
@@ -105,7 +107,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     pub group: Arc<GroupKey>,
-    /// Since when there is no such instance any more.
+    /// Since when the instance has been gone.
     pub gone: Option<Instant>,
 }
 
@@ -115,7 +117,7 @@ impl Snapshot {
         self.groups.iter()
     }
 
-    /// The group of this ID, and the ID as it is served.
+    /// The group with this ID, and the ID as it is served.
     pub fn group(&self, id: &str) -> Option<(&Arc<str>, &Arc<GroupView>)> {
         self.groups.get_key_value(id)
     }
@@ -129,7 +131,7 @@ impl Snapshot {
         self.served(&listed.group)
     }
 
-    /// The group under whichever of its two possible IDs it is served.
+    /// The group, under the one of its two possible IDs that it is served under.
     pub(super) fn served(&self, key: &GroupKey) -> Option<(&Arc<str>, &Arc<GroupView>)> {
         match self.groups.get_key_value(key.name.as_str()) {
             Some((id, view)) if view.key == *key => Some((id, view)),

@@ -28,7 +28,7 @@ pub struct Settings<C = SharedCloud> {
     pub cadence: Cadence,
     /// Instance types.
     pub catalog: Arc<Catalog>,
-    /// The configuration's say on groups.
+    /// What the configuration sets for groups.
     pub policies: Arc<Policies>,
     /// Whether everything that needs a write is refused.
     pub read_only: bool,

@@ -1,4 +1,4 @@
-//! What is reported of a group: a pure function of the last observation, what is in flight, and the placeholders. Nothing is
+//! The status of a group: a pure function of the last observation, the operations in flight, and the placeholders. No count is
 //! incremented or decremented anywhere (law 3).
 
 use super::census::census;
@@ -14,7 +14,7 @@ pub struct GroupStatus {
     pub target: u32,
     /// The cloud's capacity that the target was derived from, with writes that no read shows yet.
     pub capacity: u32,
-    /// Instances that live and are not being deleted.
+    /// Live instances.
     pub live: u32,
     /// The instances to report, placeholders for missing ones included.
     pub instances: Vec<ReportedInstance>,
@@ -27,9 +27,9 @@ pub struct ReportedInstance {
     pub id: ProviderId,
     /// Its state.
     pub state: InstanceState,
-    /// Why it will never be a node; only ever with state Creating, where alone CA looks for it.
+    /// Why it will never be a node. Set only in state Creating, because CA reads it only there.
     pub failure: Option<Failure>,
-    /// Whether there is a machine behind it.
+    /// Whether the instance exists; a placeholder's does not.
     pub exists: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn status(observation: &Observation, in_flight: &InFlight, placeholde
             exists: false,
         });
     }
-    // Never more than is missing: a deletion that was just accepted can have ended what made a capacity look higher.
+    // Never more than the shortfall, which a deletion that was just accepted may have made smaller.
     let cancelled =
         count(placeholders.iter().filter(|placeholder| !placeholder.in_target()).count()).min(census.shortfall);
     let rolled_back = count(placeholders.iter().filter(|placeholder| !placeholder.in_capacity()).count());

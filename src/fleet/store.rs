@@ -1,5 +1,4 @@
-//! The one place that the snapshot is written from. Publishing one group copies nothing of the others: both maps share their structure
-//! with the snapshot before.
+//! The only place that writes the snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +13,7 @@ use super::snapshot::{GroupKey, GroupView, Listed, Newcomers, Snapshot};
 use super::status::{GroupStatus, ReportedInstance};
 use crate::cloud::{GroupName, ProviderId};
 
-/// The current snapshot, and what the next one is made from.
+/// The current snapshot, and the state that the next one is built from.
 #[derive(Debug)]
 pub(super) struct Store {
     current: ArcSwap<Snapshot>,
@@ -26,7 +25,7 @@ pub(super) struct Store {
 #[derive(Debug, Default)]
 struct Draft {
     snapshot: Snapshot,
-    /// Sources that have a group of this name, to see when two do.
+    /// The sources that have a group of this name. If there are two, the group's ID changes.
     owners: HashMap<GroupName, BTreeSet<Arc<str>>>,
     /// Gone instances, oldest first, to forget in time.
     gone: VecDeque<(Instant, ProviderId)>,
@@ -49,7 +48,7 @@ impl Store {
         self.current.load()
     }
 
-    /// What is published of a group.
+    /// What is published about a group.
     pub(super) fn view(&self, key: &GroupKey) -> Option<Arc<GroupView>> {
         self.load().served(key).map(|(_, view)| Arc::clone(view))
     }
@@ -59,7 +58,7 @@ impl Store {
         self.published.subscribe()
     }
 
-    /// The ID a group is served under, or would be.
+    /// The ID that a group is served under, or would be.
     pub(super) fn served_id(&self, key: &GroupKey) -> Arc<str> {
         if let Some((id, _)) = self.load().served(key) {
             return Arc::clone(id);
@@ -67,12 +66,12 @@ impl Store {
         self.draft.lock().unwrap_or_else(PoisonError::into_inner).served_id(key)
     }
 
-    /// What the Kubernetes API says of the cluster's nodes, as far as it may be read.
+    /// What the Kubernetes API says about the cluster's nodes, as far as it may be read.
     pub(super) fn cluster_nodes(&self) -> arc_swap::Guard<Arc<ClusterNodes>> {
         self.cluster_nodes.load()
     }
 
-    /// Notes what the Kubernetes API says of the cluster's nodes. The groups of those that changed are published again; after
+    /// Stores what the Kubernetes API says about the cluster's nodes. The groups of nodes that changed are published again; after
     /// the first list, all groups are.
     pub(super) fn set_cluster_nodes(&self, nodes: ClusterNodes) {
         let nodes = Arc::new(nodes);
@@ -119,7 +118,8 @@ impl Draft {
         self.snapshot.groups.insert(id, Arc::new(view));
     }
 
-    /// What appeared a moment ago. Everything that a process finds at its start is listed at once, and so is what comes back.
+    /// The instances and placeholders that appeared a moment ago. What a process finds at its start, and what reappears, is listed
+    /// at once.
     fn newcomers(&self, previous: Option<&GroupView>, status: &GroupStatus) -> Newcomers {
         let Some(previous) = previous else { return Newcomers::default() };
         let now = Instant::now();
@@ -186,7 +186,7 @@ impl Draft {
         }
     }
 
-    /// Notes a group's name; where it is the second of that name, both are served as `source/name` from now on.
+    /// Notes a group's name. If it is the second of that name, both are served as `source/name` from now on.
     fn admit(&mut self, key: &GroupKey) {
         let owners = self.owners.entry(key.name.clone()).or_default();
         owners.insert(Arc::clone(&key.source));
@@ -203,7 +203,7 @@ impl Draft {
         }
     }
 
-    /// Serves a group under the ID that is right now.
+    /// Serves a group under its current ID.
     fn rename(&mut self, key: &GroupKey) {
         let Some((old, view)) = self.snapshot.served(key).map(|(id, view)| (Arc::clone(id), Arc::clone(view))) else {
             return;

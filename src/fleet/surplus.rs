@@ -1,5 +1,5 @@
-//! Surplus: live instances beyond the capacity. Clouds make it themselves (instance refresh, maintenance, rebalancing,
-//! overprovisioning, upgrade surge), and it comes of a capacity that somebody lowered. What a scale-up may do depends on which.
+//! Surplus: live instances beyond the capacity. Either the cloud launched them itself (instance refresh, maintenance, rebalancing,
+//! overprovisioning, upgrade surge), or a client lowered the capacity. Whether a scale-up is permitted depends on the cause.
 
 /// How live instances came to exceed the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,12 +8,12 @@ pub(super) enum Surplus {
     Launched,
     /// The first observation showed it; its cause is unknown.
     FoundAtStart,
-    /// The capacity fell, and nothing of ours explains it: the cloud is about to delete instances, or the read is wrong.
+    /// The capacity fell, and no write of ours explains it: the cloud is about to delete instances, or the read is wrong.
     CapacityFell,
 }
 
 impl Surplus {
-    /// Whether a scale-up from `capacity` to `to` may be written while `live` instances live.
+    /// Whether a scale-up from `capacity` to `to` may be written with this many live instances.
     pub(super) fn permits_growth(self, capacity: u32, to: u32, live: u32) -> bool {
         match self {
             Self::Launched => true,

@@ -1,5 +1,5 @@
-//! Building templates, off the read path: the cloud reports what a new instance is made from, instance types are looked up
-//! once and remembered, and the finished node goes to the group's keeper, which publishes it.
+//! Builds templates in the background. The cloud returns the launch spec of a new instance, instance types are looked up once and
+//! cached, and the finished template goes to the group's keeper, which publishes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ pub(super) struct TemplateJob {
 pub struct BuiltTemplate {
     /// The template, or why there is none.
     pub template: Result<NodeTemplate, String>,
-    /// Whether the cloud could not be read for something that it may return a little later.
+    /// Whether the cloud failed to return something that it may return a little later.
     pub retry_soon: bool,
     /// Whether what the group launches can change without the group changing.
     pub is_floating: bool,
@@ -48,7 +48,7 @@ pub struct TemplateBuilder {
     pub catalog: Arc<Catalog>,
     /// What the configuration sets for groups.
     pub policies: Arc<LivePolicies>,
-    /// Whether the last lookup of instance types failed: a thousand groups do not report that a thousand times.
+    /// Whether the last lookup of instance types failed, so that a thousand groups do not log it a thousand times.
     pub is_lookup_failing: Arc<AtomicBool>,
 }
 
@@ -64,7 +64,7 @@ impl TemplateBuilder {
     async fn run(&self, queue: &mut mpsc::Receiver<TemplateJob>, tasks: &Tasks) {
         let places = Arc::new(Semaphore::new(TEMPLATE_BUILDS));
         loop {
-            // The place first: a job that was taken is built, whatever happens here.
+            // The place comes first, so that every job that was taken is built.
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let Some(job) = queue.recv().await else { return };
             let (builder, tasks) = (self.clone(), tasks.clone());
@@ -123,7 +123,7 @@ impl TemplateBuilder {
         template::build(&input)
     }
 
-    /// Looks up the instance types that were not looked up yet. Where that fails, the tables are used.
+    /// Looks up the instance types that have not been looked up yet. If that fails, the tables are used.
     async fn look_up(&self, launch: &LaunchSpec) -> Result<(), CloudError> {
         let family = self.cloud.family();
         let unknown: Vec<String> =

@@ -64,7 +64,7 @@ pub struct TypeCapacity {
     pub cpu: Option<WithProvenance<Quantity>>,
     /// Memory.
     pub memory: Option<WithProvenance<MemorySize>>,
-    /// Memory as the cloud sells it, in bytes, from any source: the rules for the reserve need it.
+    /// Memory as the cloud sells it, in bytes, regardless of its provenance: the rules for the reserve need it.
     pub nominal_memory: Option<Quantity>,
     /// The architecture.
     pub architecture: Option<WithProvenance<Architecture>>,
@@ -75,7 +75,7 @@ pub struct TypeCapacity {
     pub network_pods: Option<u32>,
     /// The total size of the instance's own disks, in bytes; zero if it has none.
     pub local_disks: Option<WithProvenance<Quantity>>,
-    /// Any other resource, by name. Zero if a more trusted source removes the resource.
+    /// Any other resource, by name. Zero if a more trusted table removes the resource.
     pub resources: BTreeMap<String, WithProvenance<Quantity>>,
     /// The capacity and the reserve that the group's nodes of this type reported.
     pub learned: Option<Arc<LearnedType>>,

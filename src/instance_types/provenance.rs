@@ -96,7 +96,7 @@ pub struct WithProvenance<T> {
     pub value: T,
     /// Where it comes from.
     pub provenance: Provenance,
-    /// The next most trusted value and its source.
+    /// The next most trusted value and its provenance.
     pub runner_up: Option<(T, Provenance)>,
 }
 

@@ -14,7 +14,7 @@ impl Flag {
         self.value.as_deref()
     }
 
-    /// Whether it is set: a flag without a value is.
+    /// Whether it is on. A flag without a value is.
     pub fn is_on(&self) -> bool {
         self.value().is_none_or(|value| value != "false")
     }

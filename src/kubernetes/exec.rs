@@ -75,16 +75,16 @@ struct Status {
 struct Issued {
     plugin: ExecPlugin,
     identity: Identity,
-    /// `None`: until the API server refuses it.
+    /// `None` if the credentials are used until the API server refuses them.
     expires: Option<Timestamp>,
 }
 
-/// The credentials that a plugin printed last, for as long as they are good.
+/// The credentials that a plugin printed last, for as long as they are valid.
 #[derive(Default)]
 pub(super) struct ExecCache(Mutex<Option<Issued>>);
 
 impl ExecCache {
-    /// Returns credentials, and runs the plugin where there are none that are still good.
+    /// Returns credentials. Runs the plugin if there are none that are still valid.
     pub(super) async fn identity(&self, plugin: &ExecPlugin) -> Result<Identity, ExecError> {
         let mut cached = self.0.lock().await;
         let soon = Timestamp::now().as_second() + EXPIRY_MARGIN_SECONDS;

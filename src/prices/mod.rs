@@ -1,8 +1,8 @@
 //! The prices of nodes and pods for `--expander=price`, from memory.
 //!
-//! [`Prices`] quotes an [`Offer`] by the most trusted source that knows it: the user's tables, the cloud's price list, which
-//! [`PriceRefresh`] fetches, the table in the binary, or an estimate. A quote is always above zero: without a price, the Cluster
-//! Autoscaler would drop the node group from a scale-up. `docs/prices.md` has the formulas.
+//! [`Prices`] quotes an [`Offer`] with the most trusted price: from the user's tables, from the cloud's price list, which
+//! [`PriceRefresh`] fetches, from the table in the binary, or by an estimate. A quote is always above zero: without a price, the
+//! Cluster Autoscaler would drop the node group from a scale-up. `docs/prices.md` has the formulas.
 
 mod candidates;
 mod live;

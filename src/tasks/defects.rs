@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::{TaskKind, Tasks};
 
-/// Names the kind of the task that panics, once, when it starts: so a test reaches the tasks of another process.
+/// Names the kind of the task that panics once, when it starts. Tests use it to make a task of another process panic.
 const VARIABLE: &str = "HEADCOUNT_DEFECT";
 
 /// Which kind of task is to panic.

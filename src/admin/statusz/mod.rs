@@ -1,4 +1,4 @@
-//! `/statusz`: what Headcount believes and why, as a document for programs and a page for people.
+//! `/statusz`: what Headcount knows and why it decided as it did, as a document for programs and a page for people.
 //!
 //! It shows texts from clouds and the names of groups, so by default only callers on this host get it. `kubectl port-forward` is one.
 
@@ -84,7 +84,8 @@ async fn respond(
     (headers, body).into_response()
 }
 
-/// Whether the caller is on this host, and no other site's page in a browser on this host: its requests carry that site's name.
+/// Whether the caller is on this host, and is not a website's page in a browser on this host. The requests of such a page name the
+/// website as their `Host`.
 fn is_local(peer: SocketAddr, headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).map(|host| host.to_str().unwrap_or("?."));
     peer.ip().to_canonical().is_loopback() && host.is_none_or(names_no_site)

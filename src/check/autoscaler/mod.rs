@@ -1,4 +1,4 @@
-//! What is known of the Cluster Autoscaler: its release, its flags and when it last called.
+//! What is known about the Cluster Autoscaler: its release, its flags and when it last called.
 
 mod findings;
 #[cfg(test)]
@@ -41,7 +41,7 @@ pub struct Autoscaler {
     pub version: Option<(u32, u32)>,
     /// Its flags, in order, where they are known.
     pub flags: Option<Vec<Flag>>,
-    /// What the running server knows of its calls.
+    /// What the running server knows about its calls.
     pub calls: Option<Calls>,
     /// Where release and flags come from, as text.
     pub origin: Option<String>,
@@ -49,7 +49,7 @@ pub struct Autoscaler {
     pub unread: Vec<String>,
 }
 
-/// What a running server knows of the Cluster Autoscaler's calls.
+/// What a running server knows about the Cluster Autoscaler's calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// The server.

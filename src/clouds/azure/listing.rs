@@ -152,7 +152,7 @@ impl Azure {
         Ok(reading)
     }
 
-    /// The machines of a scale set. The instance view is left out if it cannot be read: when a zone fails, the list with it
+    /// The VMs of a scale set. The instance view is left out if it cannot be read: when a zone fails, the list with it
     /// returns 504 or takes too long (kubernetes-sigs/cloud-provider-azure#9339).
     pub(super) async fn machines_of(&self, set: &ScaleSet, purpose: ReadPurpose) -> Result<MachineList, CloudError> {
         let _turn = match self.api.pace().filter(|_| purpose == ReadPurpose::Refresh) {

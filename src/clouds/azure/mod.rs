@@ -4,7 +4,7 @@
 //! and VMs are read only where something changed. `arm` makes the calls; the other files turn what Azure returns into the
 //! vocabulary of [`crate::cloud`]. Min and max size come from the configuration or from tags: a scale set has none.
 //!
-//! In this module a machine is a VM. Imports run in one direction: `http`, then `throttle` and `auth`, then `arm`, then
+//! In names in this module, a machine is a VM. Imports run in one direction: `http`, then `throttle` and `auth`, then `arm`, then
 //! the domain in the files at this level.
 
 mod adverse_settings;

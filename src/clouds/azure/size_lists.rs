@@ -14,9 +14,9 @@ use crate::cloud::{CloudError, InstanceType};
 
 /// How long a list is used.
 const LIST_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
-/// A list that lacks a requested size is read again after this time at the earliest.
+/// A list that lacks a requested size is read again no sooner than this.
 const REREAD_AFTER_MISS: Duration = Duration::from_secs(10 * 60);
-/// A list that could not be read is tried again after this time at the earliest.
+/// A list that could not be read is tried again no sooner than this.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Sizes by name in lower case.

@@ -11,7 +11,7 @@ use super::scale_set_cache::CachedMachines;
 use super::{Azure, sizes};
 use crate::cloud::{Acceptance, CloudError, Deletion, Fault, GroupName, GroupReading, OperationHandle, ProviderId};
 
-/// How many VMs that are gone but still listed one deletion finds out and leaves out.
+/// The most attempts of one deletion to leave out a VM that is gone but still listed.
 const MISSING_MAX: usize = 3;
 
 /// A VM to delete: the ID that the caller uses, and the name that Azure uses.
@@ -85,9 +85,9 @@ impl Azure {
         self.cache.machines(group).ok_or_else(gone)
     }
 
-    // A VM that the scale set does not list is not named. One that it lists as being deleted is: the caller names such VMs only where
-    // this deletion would otherwise cancel theirs. VMs that are protected from scale-in are deleted as well: the protection is from deletions
-    // that the scale set chooses itself.
+    // A VM that the scale set does not list is left out. A VM that it lists as being deleted is named again: the caller names such
+    // VMs only if this deletion would otherwise cancel theirs. VMs that are protected from scale-in are deleted too, because the
+    // protection only covers deletions that the scale set chooses itself.
     fn targets(
         &self,
         group: &GroupName,

@@ -131,8 +131,8 @@ impl Group {
         self.live().saturating_sub(self.surplus)
     }
 
-    /// How many live instances the capacity allows for: after another client lowered it, a target as low as that is right. 0 for
-    /// a hidden group. Instances that are listed without an ID do not count.
+    /// How many live instances the capacity allows for: the lowest target that is right if another client has lowered it. 0 for a
+    /// hidden group. Instances that are listed without an ID do not count.
     fn remaining(&self) -> u32 {
         if self.hidden {
             return 0;

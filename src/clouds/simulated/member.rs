@@ -43,7 +43,7 @@ pub(super) enum Transition {
         /// Whether the cloud then lowers the capacity by this instance.
         rollback: bool,
     },
-    /// Its launch fails in this zone, and begins anew in another one.
+    /// Its launch fails in this zone and starts again in another one.
     ZoneFails(PlannedFailure),
     /// It is created, but unusable.
     Breaks(PlannedFailure),
@@ -64,8 +64,8 @@ pub(super) enum DeletionAccounting {
     None,
 }
 
-/// One instance of the simulated world: what the cloud knows of it, which is more than [`Instance`](crate::cloud::Instance)
-/// shows.
+/// One instance of the simulated world, with everything that the cloud knows about it. [`Instance`](crate::cloud::Instance) shows
+/// only a part of that.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The cloud's ID: `i-…` on AWS, a number within the scale set on Azure.
@@ -84,7 +84,7 @@ pub struct Member {
     pub failure: Option<(PlannedFailure, Duration)>,
     pub(super) transition: Option<(Duration, Transition)>,
     pub(super) accounting: DeletionAccounting,
-    /// Its phase again if its deletion fails.
+    /// The phase that it returns to if its deletion fails.
     pub(super) resumes: Phase,
     pub(super) operation: Option<u64>,
     pub(super) activity: Option<u64>,

@@ -128,7 +128,7 @@ impl World {
                 let mut result = DeletionResult::default();
                 for id in ids {
                     let is_standby = |member: &Member| member.id == **id && member.phase == Phase::Standby;
-                    // AWS lowers the capacity for an instance in standby, too, if it is told to.
+                    // AWS lowers the capacity for an instance in standby, too, if the request asks for it.
                     let decrement = !group.members().any(is_standby);
                     match group.terminate(at, id, decrement) {
                         Ok(true) => result.accepted.push((*id).to_owned()),

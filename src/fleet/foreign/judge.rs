@@ -13,12 +13,12 @@ use crate::kubernetes::{NODES_MAX, Node};
 
 /// An instance of this age is a node, or will never be one: the Cluster Autoscaler's default of --max-node-provision-time.
 pub const NODE_AGE: Duration = Duration::from_secs(15 * 60);
-/// Groups whose instances' age is asked for in one look. Each costs a call or a few.
+/// The most groups whose instances' age is read in one look. Each costs one or a few calls.
 const ASKED_MAX: usize = 20;
-/// How long the cloud may take to tell the age of a group's instances.
+/// How long the cloud may take to return the age of a group's instances.
 const AGE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Judges by what it saw before.
+/// Compares nodes and groups, and remembers what earlier comparisons showed.
 #[derive(Default)]
 pub(in crate::fleet) struct Judge {
     clouds: HashMap<Arc<str>, ReadOnlyCloud>,
@@ -26,16 +26,16 @@ pub(in crate::fleet) struct Judge {
     groups: HashMap<GroupKey, Known>,
 }
 
-/// What is known of a group.
+/// What is known about a group.
 enum Known {
     /// One of its instances was a node of this cluster, so the group belongs to it.
     Ours,
     /// None of its instances was one yet.
     Unproven {
-        /// The instances that ran when the group was first seen. What started later was launched on behalf of this cluster, and
-        /// may simply fail to join it: the Cluster Autoscaler has to be able to delete it.
+        /// The instances that ran when the group was first seen. Instances that started later were launched for this cluster. If
+        /// they fail to join it, the Cluster Autoscaler must be able to delete them.
         inherited: HashSet<ProviderId>,
-        /// Those of them that are old enough to be nodes.
+        /// The inherited instances that are old enough to be nodes.
         old: HashSet<ProviderId>,
     },
 }
@@ -45,7 +45,7 @@ impl Judge {
         Self { clouds, cluster, groups: HashMap::new() }
     }
 
-    /// Judges all groups by these nodes; `None` if nodes cannot be read.
+    /// Compares all groups with these nodes; `None` if nodes cannot be read.
     pub(in crate::fleet) async fn look(&mut self, snapshot: &Snapshot, nodes: Option<&[Arc<Node>]>) {
         let nodes: HashSet<ProviderId> = nodes
             .unwrap_or_default()
@@ -55,14 +55,14 @@ impl Judge {
             .collect();
         let views: BTreeMap<&GroupKey, &GroupView> = snapshot.groups().map(|(_, view)| (&view.key, &**view)).collect();
         self.groups.retain(|key, _| views.contains_key(key));
-        // Also while there are no nodes to compare with: what starts from now on is this cluster's.
+        // Groups are noted even if there are no nodes to compare with: what starts from now on is this cluster's.
         for (key, view) in &views {
             if !self.groups.contains_key(*key) {
                 let inherited = running(view).into_iter().cloned().collect();
                 self.groups.insert((*key).clone(), Known::Unproven { inherited, old: HashSet::new() });
             }
         }
-        // A list without nodes, or one that was cut off, says nothing.
+        // Nothing follows from a list without nodes, or from one that was cut off.
         if nodes.is_empty() || nodes.len() >= NODES_MAX {
             return self.cluster.store(None);
         }
@@ -97,7 +97,7 @@ impl Judge {
         self.cluster.store(Some(Cluster { judged: Instant::now(), nodes, strangers }));
     }
 
-    /// The sources some of whose instances could be among these nodes. The nodes of another cloud say nothing about a source.
+    /// The sources whose IDs have the form of some of these nodes' IDs. Nothing follows about a source from another cloud's nodes.
     fn comparable_sources(&self, nodes: &HashSet<ProviderId>) -> HashSet<Arc<str>> {
         let recognises =
             |cloud: &ReadOnlyCloud| nodes.iter().any(|id| cloud.recognise(id.as_str()) != Recognition::Foreign);
@@ -113,7 +113,7 @@ fn running(view: &GroupView) -> HashSet<&ProviderId> {
         .collect()
 }
 
-/// Those that are old enough to be nodes; none if the cloud does not say.
+/// The instances that are old enough to be nodes; none if the cloud does not return their age.
 async fn old_instances(
     cloud: &ReadOnlyCloud,
     group: &GroupKey,

@@ -2,9 +2,10 @@
 //!
 //! The Cluster Autoscaler deletes instances that do not become nodes of its cluster within 15 minutes. If a group's tags were copied
 //! from another cluster's, or two clusters discover the same groups, these instances are the other cluster's nodes
-//! (autoscaler #8084). Headcount therefore deletes from a group that seems to belong to another cluster only what is a node of this one.
+//! (autoscaler #8084). If a group seems to belong to another cluster, Headcount therefore deletes only instances that are nodes of
+//! this one.
 //!
-//! The decision is pure. `judge.rs` finds out what it is based on. Where nodes cannot be read, nothing is refused.
+//! The decision is pure. `judge.rs` collects what it needs. If nodes cannot be read, nothing is refused.
 
 mod judge;
 
@@ -22,16 +23,16 @@ use super::error::Refusal;
 use super::snapshot::GroupKey;
 use crate::cloud::ProviderId;
 
-/// A judgement that is older than this is not used: the nodes cannot be read any more. They are read once a minute.
+/// A judgement that is older than this is not used. Nodes are read once a minute, so they can no longer be read.
 const JUDGEMENT_LIFE: Duration = Duration::from_secs(3 * 60);
 
-/// What the nodes of the cluster say of node groups.
+/// What the nodes of the cluster show about node groups.
 #[derive(Debug)]
 pub(super) struct Cluster {
     judged: Instant,
     nodes: HashSet<ProviderId>,
-    /// Groups with instances that this process did not launch and that are old enough to be nodes, none of which is one; and how
-    /// many such instances.
+    /// The groups that have instances which this process did not launch and which are old enough to be nodes, although none of
+    /// them is one. The value is the number of such instances.
     strangers: HashMap<GroupKey, usize>,
 }
 
@@ -62,12 +63,12 @@ impl Cluster {
     }
 }
 
-/// What is known of the cluster's nodes at the moment. Keepers read it, and one task replaces it.
+/// What is known about the cluster's nodes now. Keepers read it, and one task replaces it.
 #[derive(Debug, Default)]
 pub(super) struct LiveCluster(ArcSwapOption<Cluster>);
 
 impl LiveCluster {
-    /// The last judgement; `None` without nodes to judge by, or if it is too old.
+    /// The last judgement; `None` if there are no nodes to compare with, or if it is too old.
     pub(super) fn load(&self, now: Instant) -> Option<Arc<Cluster>> {
         let cluster = self.0.load_full()?;
         (now.saturating_duration_since(cluster.judged) <= JUDGEMENT_LIFE).then_some(cluster)

@@ -41,7 +41,7 @@ const GROUP_FAILURES: FamilySpec = FamilySpec::counter(
 /// The families of this module.
 pub const JOURNAL_FAMILIES: [FamilySpec; 4] = [OPERATIONS, SECONDS, FAILURES, GROUP_FAILURES];
 
-/// From a deletion of a VM to a GPU node that takes a quarter of an hour.
+/// From the deletion of an instance to a GPU node that takes a quarter of an hour.
 const BUCKETS: [f64; 12] = [1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 2400.0];
 
 /// The most error codes per group that get series of their own.

@@ -25,7 +25,7 @@ use super::snapshot::GroupView;
 /// The number of decisions kept: what one screen shows.
 const DECISIONS: usize = 20;
 
-/// One decision and its basis.
+/// One decision and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
@@ -79,7 +79,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Has a registry serve the counts.
+    /// Registers the counts.
     pub fn register(&self, registry: &mut Registry) {
         self.counts.register(registry);
     }
@@ -89,7 +89,7 @@ impl Journal {
         self.notices.0.subscribe()
     }
 
-    /// Notifies whoever listens.
+    /// Sends a notice to the subscribers, if there are any.
     pub(super) fn notify(&self, reason: &'static str, note: impl FnOnce() -> String) {
         if self.notices.0.receiver_count() > 0 {
             let _all_gone = self.notices.0.send(Notice { reason, note: note() });
@@ -121,12 +121,12 @@ impl Journal {
         decisions.push_back(decision);
     }
 
-    /// Counts a request of the Cluster Autoscaler's and its result.
+    /// Counts a request of the Cluster Autoscaler and its result.
     pub(super) fn count_request(&self, group: &str, kind: RequestKind, result: RequestResult) {
         self.counts.request(group, kind, result);
     }
 
-    /// Compares what is published of a group with what was published before.
+    /// Records what changed between the previous and the new status of a group.
     pub(super) fn published(&self, group: &str, before: Option<&GroupView>, now: &GroupView, in_flight: &InFlight) {
         self.counts.expect(group);
         for failure in self.counts.launches(group, before.map(|view| view.status.as_ref()), &now.status) {

@@ -1,4 +1,4 @@
-//! One request of the Cluster Autoscaler's, from its arrival to its result.
+//! One request of the Cluster Autoscaler, from its arrival to its result.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::fleet::request::Mutation;
 use crate::fleet::request_id::RequestId;
 use crate::fleet::snapshot::GroupView;
 
-/// The names of nodes that a decision lists.
+/// The most node names that a decision lists.
 const NODES_SHOWN: usize = 3;
 
-/// A request, with what was published of its group when it arrived.
+/// A request, with the status of its group when it arrived.
 pub(in crate::fleet) struct RequestRecord {
     group: Arc<str>,
     kind: RequestKind,

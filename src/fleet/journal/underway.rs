@@ -1,5 +1,4 @@
-//! The operations of one group that the cloud accepted and has not finished: the instances that they are about do not run yet, or
-//! are not gone yet.
+//! The operations of one group that the cloud accepted and has not finished: their instances are not running yet, or not gone yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Watching one source: listing its groups at an interval, at once on request, and not before the cloud allows it when it asks
-//! for a pause. A source that cannot be read changes no response for another one, and keeps serving what it has.
+//! Watches one source: lists its groups at an interval, or at once on request. If the cloud asks for a pause, nothing is listed
+//! until it is over. A source that cannot be read does not affect the others, and its last readings are still served.
 //!
-//! `watcher.rs` lists and waits; `pages.rs` hands out the pages as they arrive.
+//! `watcher.rs` decides when to list; `pages.rs` hands out the pages as they arrive.
 
 mod pages;
 mod watcher;
@@ -22,23 +22,23 @@ use watcher::Watcher;
 /// How a source is doing.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// When the page of the source was requested that is oldest. `None` before the source was listed once.
+    /// When the oldest of the source's pages was requested. `None` before the first successful listing.
     pub good: Option<Instant>,
     /// How long the last good listing took.
     pub took: Option<Duration>,
     /// The groups that the running listing has found so far.
     pub found: usize,
-    /// What is wrong since.
+    /// What has been wrong since then.
     pub problem: Option<String>,
     /// The same in one word.
     pub why: Option<&'static str>,
-    /// Until when it is left alone, because the cloud asked for a pause or does not respond.
+    /// Until when it is not called, because the cloud asked for a pause or does not respond.
     pub paused_until: Option<Instant>,
     /// Listings finished, good or not.
     pub listings: u64,
     /// Whether a listing runs.
     pub is_listing: bool,
-    /// How far apart listings are at the moment.
+    /// The current interval between listings.
     pub interval: Duration,
 }
 
@@ -96,13 +96,13 @@ impl Source {
         Health { interval: self.rhythm.interval(), ..self.watched.borrow().clone() }
     }
 
-    /// How old its oldest page is. `None` before it was listed once.
+    /// The age of its oldest page. `None` before the first successful listing.
     pub(super) fn age(&self) -> Option<Duration> {
         self.watched.borrow().good.map(|good| good.elapsed())
     }
 
-    /// Whether it is due for a listing. It is also due if another replica may have led since its oldest page was requested:
-    /// what that one is deleting is not known here.
+    /// Whether it is due for a listing. It is also due if another replica may have led since its oldest page was requested, because
+    /// this process does not know what that replica is deleting.
     pub(super) fn is_old(&self) -> bool {
         let good = self.watched.borrow().good;
         let resumed = self.rhythm.contact.resumed();
@@ -117,24 +117,24 @@ impl Source {
         STALE_AFTER.max(interval * 3)
     }
 
-    /// Whether it is left alone until after this moment.
+    /// Whether it is paused until after this moment.
     pub(super) fn is_paused(&self, until: Instant) -> bool {
         self.watched.borrow().paused_until.is_some_and(|paused| paused > until)
     }
 
-    /// Asks for a listing now, unless one runs.
+    /// Requests a listing now, unless one is running.
     pub(super) fn ask_unless_listing(&self) {
         if !self.watched.borrow().is_listing {
             self.ask();
         }
     }
 
-    /// Asks for a listing that begins from now on.
+    /// Requests a listing that begins after this call.
     pub(super) fn ask(&self) {
         self.wanted.send_modify(|wishes| *wishes += 1);
     }
 
-    /// Waits until the listing that runs, or the next one, is done.
+    /// Waits for the end of the listing that is running, or else of the next one.
     pub(super) async fn listed_again(&self) {
         let mut health = self.watched.clone();
         let before = health.borrow_and_update().listings;

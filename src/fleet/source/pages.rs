@@ -1,4 +1,4 @@
-//! Handing out the pages of a listing as they arrive. The source counts as listed when its last page is.
+//! Hands out the pages of a listing as they arrive. The source counts as listed when its last page has been handed out.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -18,7 +18,7 @@ use crate::fleet::snapshot::GroupKey;
 /// One listing, as far as its pages have arrived.
 pub(super) struct Listed {
     begun: Instant,
-    /// When the page was requested that arrives next.
+    /// When the next page to arrive was requested.
     page_begun: Instant,
     pages: usize,
     seen: HashSet<GroupName>,
@@ -83,7 +83,7 @@ impl Watcher {
         self.note_age(listed);
     }
 
-    /// The source is as old as the oldest of its pages, also while others arrive.
+    /// Updates the source's age, which is that of its oldest page, even while newer pages arrive.
     fn note_age(&mut self, listed: &mut Listed) {
         match self.page_ages.get_mut(listed.pages) {
             Some(age) => *age = listed.page_begun,

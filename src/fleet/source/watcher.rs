@@ -1,4 +1,4 @@
-//! Listing a source again and again: when the next listing is due, how long a failed one pauses it, and what is reported of it.
+//! Lists a source repeatedly: decides when the next listing is due and how long to pause after a failure, and reports both.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -23,9 +23,9 @@ pub(super) struct Watcher {
     pub(super) health: watch::Sender<Health>,
     wishes: watch::Receiver<u64>,
     pub(super) keepers: BTreeMap<GroupName, mpsc::Sender<Message>>,
-    /// Groups that were complained of in the log already.
+    /// Groups that were already reported in the log.
     pub(super) complained: HashSet<GroupName>,
-    /// When each page was requested that arrived last in its place.
+    /// For each page number, when the last page of that number was requested.
     pub(super) page_ages: Vec<Instant>,
     /// Whether the last listing took longer than the refresh interval.
     is_slow: bool,
@@ -65,7 +65,7 @@ impl Watcher {
         }
     }
 
-    /// Waits until the next listing is due or asked for. An error says that the fleet is gone.
+    /// Waits until the next listing is due or requested. An error means that the fleet is gone.
     async fn wait(&mut self, pause: Option<Duration>) -> Result<(), RecvError> {
         let listed = Instant::now();
         loop {
@@ -142,7 +142,7 @@ impl Watcher {
         }
     }
 
-    /// Reports once that listings take longer than the interval, until they do not.
+    /// Logs once when listings begin to take longer than the interval.
     fn note_pace(&mut self, took: Duration) {
         let interval = self.rhythm.cadence.busy();
         let is_slow = took > interval;

@@ -89,7 +89,7 @@ fn the_observation_after_the_acceptance_shows_the_accounting() {
     assert_eq!(shows(10, going.clone()), Accounting::Counted);
     assert_eq!(shows(6, going.clone()), Accounting::NotCounted);
     assert_eq!(shows(8, going), Accounting::Unknown, "neither explains it");
-    // Two machines are gone already, and the capacity with them: it still counts the other two.
+    // Two instances are gone already, and the capacity has fallen by them: it still counts the other two.
     let half = all(&[deleting(2..4, Counts::UntilDeleted), running(4..10)]);
     assert_eq!(shows(8, half), Accounting::Counted);
     // Four others have left as well: the capacity may have fallen by them, or by those that were named.
@@ -120,7 +120,7 @@ fn instances_that_the_capacity_was_seen_not_to_count_hide_no_failed_launch() {
     // One launch of seven has failed by then.
     group.see(7, all(&[leaving.clone(), running(8..14)]));
     assert_eq!((group.target(), group.placeholders().len()), (7, 1));
-    // A deletion that failed is seen as what it is.
+    // The failure of a deletion is recognised.
     group.see(8, all(&[running(0..1), leaving[1..].to_vec(), running(8..14)]));
     assert_eq!((group.target(), group.placeholders().len()), (8, 1));
 }

@@ -1,4 +1,4 @@
-//! What becomes of a deletion, whatever the cloud responded.
+//! The outcomes of a deletion, for every response of the cloud.
 
 use super::super::doubt::{Doubt, doubt};
 use super::*;

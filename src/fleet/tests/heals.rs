@@ -231,7 +231,7 @@ fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_lis
     group.state.lose_deletion(OperationId(9), ids(0..4).into_iter().collect(), group.now);
     group.see(12, running(0..12));
     assert_eq!(plan::healed_capacity(&group.state, &[]), None);
-    // Two of the four are being terminated. The other two live on, and the capacity is lower by all four.
+    // Two of the four are being terminated. The other two stay live, and the capacity is lower by all four.
     group.see(8, all(&[deleting(0..2, Counts::No), running(2..12)]));
     assert_eq!(plan::healed_capacity(&group.state, &[]), Some(10));
 }

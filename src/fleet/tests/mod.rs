@@ -1,4 +1,4 @@
-//! The deciding code by itself: every rule of the status on hand-made observations.
+//! The code that decides, without a keeper or a cloud: every rule of the status on hand-made observations.
 
 mod accounting;
 mod deletions;

@@ -1,4 +1,4 @@
-//! What is done for each request.
+//! The plan for each request.
 
 use super::super::error::Refusal;
 use super::super::plan::{NamedNode, NodeKind};

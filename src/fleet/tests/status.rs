@@ -33,7 +33,7 @@ fn an_accepted_deletion_shows_in_the_target_and_the_states_before_any_read_does(
 
 #[test]
 fn a_scale_up_is_fully_in_the_target_beside_deletions_by_another_client() {
-    // Somebody else has lowered the group from 7 to 2, and five of its instances are on their way out.
+    // Another client has lowered the group from 7 to 2, and five of its instances are being deleted.
     let mut group = Group::new(2, all(&[running(0..2), deleting(2..7, Counts::UntilDeleted)]));
     assert_eq!(group.target(), 2);
     group.write(2, 7, Some("resize"));

@@ -89,7 +89,7 @@ impl ClientState {
         }
     }
 
-    /// Whether it is within the time limits.
+    /// Whether it has exceeded a time limit.
     pub(super) fn is_overdue(&self) -> bool {
         let now = Instant::now();
         let unfinished = locked(&self.frames).as_ref().is_some_and(|frames| frames.is_overdue(now));

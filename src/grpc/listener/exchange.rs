@@ -27,7 +27,7 @@ const CALLS: &str = "/clusterautoscaler.cloudprovider.";
 /// No call takes longer, even if its caller sets a longer timeout.
 const CALL_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// A connection that is closed frees its bytes at once.
+/// How long a response waits for room after another connection was closed, which frees its bytes at once.
 const MAKING_ROOM_LIMIT: Duration = Duration::from_millis(100);
 
 /// Responds to one request.
@@ -55,7 +55,7 @@ pub(super) async fn respond(
     }))
 }
 
-/// Holds a whole response until the client has read it. It counts from now on, not only once the client makes room for it.
+/// Holds a whole response until the client has read it. Its bytes count at once, even if the client does not accept any yet.
 async fn held(port: &Port, client: &Arc<ClientState>, response: Response<Body>) -> Response<Body> {
     let (head, body) = response.into_parts();
     let Ok(whole) = body.collect().await else {
@@ -68,8 +68,8 @@ async fn held(port: &Port, client: &Arc<ClientState>, response: Response<Body>) 
         return Status::resource_exhausted(message).into_http();
     };
     let bytes = Bytes::from_owner(Held { bytes, _unread: unread });
-    // An error has no message: its status is in the head, which must then be the end of the stream. An empty message after it is
-    // no gRPC, and clients report that in place of the error.
+    // An error has no message: its status is in the head, and the head must end the stream. After it, an empty message would violate
+    // the gRPC protocol, and clients would report that violation instead of the error.
     let body = match trailers {
         Some(trailers) => Body::new(Full::new(bytes).with_trailers(async { Some(Ok(trailers)) })),
         None => Body::new(Full::new(bytes)),

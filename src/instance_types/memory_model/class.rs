@@ -4,7 +4,7 @@ use super::Host;
 use crate::cloud::{Architecture, Family};
 
 const MIB: u64 = 1024;
-/// Machines up to this size reach all memory without bounce buffers, and set none aside for crash dumps (RHEL's `crashkernel=auto`
+/// Instances up to this size reach all memory without bounce buffers, and set none aside for crash dumps (RHEL's `crashkernel=auto`
 /// starts at 2 GiB): a t3.small keeps 92 MiB, a t3.medium with the same image keeps 210 MiB.
 const SMALL_KIB: u64 = 2048 * MIB;
 /// The kernel's bounce buffers.

@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 /// Karpenter subtracts this on Graviton before it takes the share, for the memory that Linux keeps for devices there.
 const GRAVITON_MIB: u64 = 64;
 
-/// A share of a machine's nominal memory that hypervisor and kernel keep, below 100 %.
+/// The share of an instance's nominal memory that the hypervisor and the kernel keep, below 100 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overhead {
     /// In thousandths of a percent.

@@ -14,7 +14,7 @@ pub(super) fn parse(text: &str) -> Option<AutoscalerStatus> {
         node_groups: Vec::new(),
     };
     let groups = body.split_once("NodeGroups:\n").map_or("", |(_, groups)| groups);
-    // The condition that a LastTransitionTime belongs to stands above it.
+    // A LastTransitionTime belongs to the condition above it.
     let mut condition = "";
     for (key, value) in groups.lines().filter_map(|line| line.trim().split_once(':')) {
         let value = value.trim();

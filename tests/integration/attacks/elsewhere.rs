@@ -1,4 +1,4 @@
-//! Responses that send the client to another server. Nothing is sent there, so no token is: not by a redirect, whoever answers with it.
+//! Responses that send the client to another server. Redirects are never followed, whichever server returns them, so no token is sent.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;

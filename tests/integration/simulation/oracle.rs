@@ -71,7 +71,7 @@ impl Oracle {
     }
 }
 
-/// Whether the caller asked for a 0: it deleted instances, or takes back those that had not arrived as far as Headcount could read.
+/// Whether the caller asked for a 0: it deleted instances, or took back those that Headcount could not see arrive.
 /// After a handover, what it deleted may be all that the capacity had room for.
 fn is_asked_for(world: &World, group: &str) -> bool {
     world.has_unsettled_deletion(group) || world.takes_back(group) || world.was_written_by_both(group)

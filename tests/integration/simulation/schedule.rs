@@ -34,7 +34,7 @@ pub(super) struct Schedule {
     pub(super) seed: u64,
     processes: Processes,
     pub(super) steps: u32,
-    /// Faults that are left out. They are drawn all the same, so that the rest of the schedule stays the same.
+    /// Faults that are left out. They are still drawn, so that the rest of the schedule does not change.
     pub(super) muted: BTreeSet<FaultKind>,
 }
 

@@ -1,5 +1,5 @@
-//! Two processes over the same cloud, of which the autoscaler's Lease makes one the leader's. The leader changes at any await
-//! point: calls that the former one has made go on, and it makes no new ones. Its process stands by until it leads again.
+//! Two processes over the same cloud, one of which serves the leader of the autoscaler's Lease. The leader changes at any await
+//! point: the former leader's calls continue, and it makes no new ones. Its process is a standby until it leads again.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use super::schedule::{LOOK_EVERY, Schedule};
 use super::world::World;
 use super::{Violation, is_verbose};
 
-/// Long enough for a process that nobody calls to become a standby.
+/// Long enough for a process without calls to become a standby.
 const REST: Duration = Duration::from_secs(11 * 60);
 /// How often a caller reads that has nothing else to do.
 const READ_EVERY: Duration = Duration::from_secs(10);
@@ -47,9 +47,9 @@ struct Events {
 #[derive(Clone, Copy, Debug)]
 struct Handover {
     after: Duration,
-    /// The former leader dies at once, and does not wait for the responses.
+    /// The former leader exits at once, and does not wait for the responses.
     abandons: bool,
-    /// How long nobody leads.
+    /// How long there is no leader.
     gap: Duration,
 }
 
@@ -111,7 +111,7 @@ async fn play_steps(
     for replica in &*replicas {
         replica.world.wait_ready(Duration::from_secs(300)).await?;
     }
-    // Each leads once more. What the other one still owes from its own time may change the groups meanwhile.
+    // Each leads once more. Reductions that the other one deferred while it led may change the groups in the meantime.
     for replica in &mut *replicas {
         replica.has_led = true;
         replica.world.resume();
@@ -201,7 +201,7 @@ async fn take_over(
                 former.crash();
                 has_crashed = true;
             }
-            // Of what the former leader is told, only the time is checked: another one changes its groups by now.
+            // Only the time of the former leader's responses is checked, because another leader changes the groups by now.
             outcome = rest_of(&mut calls) => {
                 outcome.or_else(|violation| if violation.is_of("law 9") { Err(violation) } else { Ok(()) })?;
             }
@@ -254,7 +254,7 @@ impl Replica {
         self.has_led = false;
     }
 
-    /// The laws that can be checked at any time. Law 11: a process of which no leader asked anything has written nothing.
+    /// The laws that can be checked at any time. Law 11: a process that no leader has called has written nothing.
     fn check(&self) -> Result<(), Violation> {
         self.world.check()?;
         self.world.check_reads_before_writes()?;

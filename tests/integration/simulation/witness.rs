@@ -1,4 +1,4 @@
-//! What one process asks of the cloud. The cloud's own log does not say which process called.
+//! What one process requests from the cloud. The cloud's own log does not say which process called.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -24,8 +24,8 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_milli
 struct Target {
     id: ProviderId,
     instance: String,
-    /// Whether the desired capacity counts it. AWS would lower it for an instance in standby, too, which it does not count, and
-    /// would then terminate one of its own choice.
+    /// Whether the desired capacity counts the instance. It does not count one in standby. If asked to lower the capacity for such
+    /// an instance, AWS would do so, and then terminate another instance of its own choice.
     is_counted: bool,
 }
 

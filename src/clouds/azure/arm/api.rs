@@ -46,7 +46,7 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
         to: u32,
     ) -> Result<Option<OperationHandle>, CloudError>;
 
-    /// `virtualMachineScaleSets/{name}/delete` POST of instance IDs (uniform) or machine names (flexible). Sends exactly
+    /// `virtualMachineScaleSets/{name}/delete` POST of instance IDs (uniform) or VM names (flexible). Sends exactly
     /// one request.
     async fn delete_machines(
         &self,
@@ -61,13 +61,13 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     /// Reads an operation that does not exist, to find out whether operations in this location may be read.
     async fn may_poll(&self, location: &str) -> Result<(), CloudError>;
 
-    /// `skus` LIST, filtered by location, all pages, machine sizes only.
+    /// `skus` LIST, filtered by location, all pages, VM sizes only.
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError>;
 
     /// `autoscalesettings` LIST of the resource group (Azure Monitor), all pages.
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError>;
 
-    /// How machine lists that no write waits for are spread over time.
+    /// How VM lists that no write waits for are spread over time.
     fn pace(&self) -> Option<&Pace> {
         None
     }
@@ -135,7 +135,7 @@ pub(in crate::clouds::azure) enum Orchestration {
     Flexible,
 }
 
-/// Why machines are listed.
+/// Why VMs are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::clouds::azure) enum ReadPurpose {
     /// To find out what has changed: it can wait while a budget is low.
@@ -144,7 +144,7 @@ pub(in crate::clouds::azure) enum ReadPurpose {
     Write,
 }
 
-/// How machines are listed.
+/// How VMs are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct MachineQuery {
     /// With instance view: power states and the reasons of failures. Such a list is slow, and fails when a zone does.
@@ -152,11 +152,11 @@ pub(in crate::clouds::azure) struct MachineQuery {
     pub(in crate::clouds::azure) purpose: ReadPurpose,
 }
 
-/// The machines of a scale set.
+/// The VMs of a scale set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct MachineList {
     pub(in crate::clouds::azure) machines: Vec<VirtualMachine>,
-    /// Machines that were left out because they have no ID.
+    /// VMs that were left out because they have no ID.
     pub(in crate::clouds::azure) without_id: u32,
 }
 

@@ -1,4 +1,5 @@
-//! What a token says of whom it was issued to. Its signature is not checked: this is for people to read.
+//! The identity that a token was issued to, as the token states it. Its signature is not checked: the identity is only shown to
+//! people.
 
 use azure_core::base64::decode_url_safe;
 use serde::Deserialize;

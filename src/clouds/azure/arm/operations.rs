@@ -17,17 +17,17 @@ pub(in crate::clouds::azure) const ALL: [&str; 9] = [
 pub(in crate::clouds::azure) const LIST_SCALE_SETS: &str = "VirtualMachineScaleSets_List";
 /// Reads one scale set.
 pub(in crate::clouds::azure) const GET_SCALE_SET: &str = "VirtualMachineScaleSets_Get";
-/// Lists the machines of a uniform scale set.
+/// Lists the VMs of a uniform scale set.
 pub(in crate::clouds::azure) const LIST_UNIFORM_MACHINES: &str = "VirtualMachineScaleSetVMs_List";
-/// Lists the machines of a flexible scale set.
+/// Lists the VMs of a flexible scale set.
 pub(in crate::clouds::azure) const LIST_FLEXIBLE_MACHINES: &str = "VirtualMachines_List";
 /// Sets the capacity of a scale set.
 pub(in crate::clouds::azure) const UPDATE_SCALE_SET: &str = "VirtualMachineScaleSets_Update";
-/// Deletes machines of a scale set.
+/// Deletes VMs of a scale set.
 pub(in crate::clouds::azure) const DELETE_INSTANCES: &str = "VirtualMachineScaleSets_DeleteInstances";
 /// Reads the state of an operation.
 pub(in crate::clouds::azure) const GET_OPERATION: &str = "Operations_Get";
-/// Lists the machine sizes of a location.
+/// Lists the VM sizes of a location.
 pub(in crate::clouds::azure) const LIST_SKUS: &str = "ResourceSkus_List";
 /// Lists the autoscale settings of the resource group.
 pub(in crate::clouds::azure) const LIST_AUTOSCALE_SETTINGS: &str = "AutoscaleSettings_ListByResourceGroup";

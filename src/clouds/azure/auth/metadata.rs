@@ -1,4 +1,4 @@
-//! Asks the instance metadata service which subscription this machine is in.
+//! Asks the instance metadata service for the subscription of the VM that Headcount runs on.
 //! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service>
 
 use std::time::Duration;

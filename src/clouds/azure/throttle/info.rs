@@ -32,9 +32,9 @@ pub(in crate::clouds::azure) enum Bucket {
     SetList,
     /// GET of a scale set.
     SetGet,
-    /// LIST of the machines of a uniform scale set.
+    /// LIST of the VMs of a uniform scale set.
     MachineList,
-    /// LIST of machines, filtered by scale set: flexible scale sets.
+    /// LIST of VMs, filtered by scale set: flexible scale sets.
     FlexibleList,
     /// LIST of SKUs.
     Sizes,

@@ -13,7 +13,7 @@ impl World {
         self.set_hidden(now, name, true)
     }
 
-    /// Shows a hidden group again; it has gone on meanwhile. Returns whether there is one.
+    /// Shows a hidden group again, as it has developed since. Returns whether there is one.
     pub fn restore_group(&mut self, now: Duration, name: &str) -> bool {
         self.set_hidden(now, name, false)
     }

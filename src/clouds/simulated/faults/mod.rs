@@ -73,12 +73,12 @@ impl Faults {
         }
     }
 
-    /// Gives the next `times` calls that match this fault; `None` matches all.
+    /// Gives this fault to the next `times` calls that match; `None` matches all.
     pub fn script(&mut self, kind: Option<CallKind>, group: Option<&str>, times: u32, what: CallFault) {
         self.call_faults.add(kind, group, times, what);
     }
 
-    /// Gives the next `times` reads of this group this fault; `None` matches every kind of read.
+    /// Gives this fault to the next `times` reads of this group; `None` matches every kind of read.
     pub fn script_read(&mut self, kind: Option<CallKind>, group: &str, times: u32, what: ReadFault) {
         self.read_faults.add(kind, Some(group), times, what);
     }

@@ -39,7 +39,7 @@ impl<T> Default for Script<T> {
 }
 
 impl<T: Clone> Script<T> {
-    /// Gives the next `times` calls that match this fault; `None` matches all.
+    /// Gives this fault to the next `times` calls that match; `None` matches all.
     pub(super) fn add(&mut self, kind: Option<CallKind>, group: Option<&str>, times: u32, what: T) {
         self.0.push(Scripted { kind, group: group.map(str::to_owned), times, what });
     }

@@ -5,7 +5,7 @@
 pub(in crate::simulation) enum FaultKind {
     /// Running instances are evicted.
     Evict,
-    /// Somebody else changes the capacity.
+    /// Another client changes the capacity.
     Resize,
     /// The next calls meet a fault.
     Call,

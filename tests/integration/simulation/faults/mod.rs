@@ -14,7 +14,7 @@ use super::world::World;
 use draws::{call_fault, degrade, deletion, group, launch, read_fault, side, side_fault};
 pub(super) use kind::FaultKind;
 
-/// Two wrong readings in a row that agree are believed (law 5), so wrong readings are at least this far apart.
+/// Two wrong readings in a row that agree confirm each other (law 5), so wrong readings are at least this far apart.
 const WRONG_READINGS_APART: Duration = Duration::from_secs(30);
 
 /// How long a capacity that another client raised from 0 may not have been read: a wrong reading of 0 contradicts nothing then.
@@ -24,7 +24,7 @@ const RAISE_UNREAD: Duration = Duration::from_secs(45);
 pub(super) struct FaultPlan {
     rng: Rng,
     muted: BTreeSet<FaultKind>,
-    /// Nobody but the caller changes anything, and every response that arrives is right.
+    /// Only the caller changes anything, and every response that arrives is right.
     is_exclusive: bool,
     vanished: BTreeSet<String>,
     /// When a read was last wrong, or still going to be.
@@ -58,7 +58,7 @@ impl FaultPlan {
         )
     }
 
-    /// Whether nobody but the caller changes anything, and every response that arrives is right.
+    /// Whether only the caller changes anything, and every response that arrives is right.
     pub(super) fn is_exclusive(&self) -> bool {
         self.is_exclusive
     }
@@ -169,7 +169,7 @@ impl FaultPlan {
         }
     }
 
-    /// Somebody else changes the capacity. A group of 0 is left alone while a wrong reading is pending: see [`RAISE_UNREAD`].
+    /// Another client changes the capacity. A group of 0 stays at 0 while a wrong reading is pending: see [`RAISE_UNREAD`].
     fn resize(&mut self, world: &World, name: &str, rng: &mut Rng) {
         let is_empty = world.cloud.world(|world, _| world.group(name).is_some_and(|group| group.capacity() == 0));
         if is_empty && self.is_read_fault_pending {

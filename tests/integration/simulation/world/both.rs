@@ -1,4 +1,4 @@
-//! What two processes wrote to one group, neither of which could know what the other one wrote: exceptions to the laws.
+//! Exceptions to the laws: two processes write to one group, and neither can know what the other one wrote.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use headcount::clouds::simulated::{Call, CallKind};
 use super::World;
 use super::laws::{AFTER_CRASH, UNSETTLED};
 
-/// How close together two processes name the same instance that cannot know of each other's deletion: the read before it and the
-/// write itself take up to 1.5 s each.
+/// If two processes name the same instance within this time, neither can know about the other's deletion: the read before it and
+/// the write itself take up to 1.5 s each.
 const SAME_TIME: Duration = Duration::from_secs(3);
 
 impl World {
@@ -34,7 +34,7 @@ impl World {
     }
 
     /// Whether two processes wrote to a group at the same time, shortly before, and one of them set its capacity. SetDesiredCapacity
-    /// has no precondition: it undoes what the other one wrote since the read that it was computed on.
+    /// has no precondition: it undoes what the other one wrote since the read that it was computed from.
     pub(super) fn was_set_by_both(&self, group: &str, at: Duration) -> bool {
         self.cloud.faults(|faults| {
             let is_write = |call: &&Call| {

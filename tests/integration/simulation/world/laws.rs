@@ -59,7 +59,7 @@ impl World {
         self.check_kills()
     }
 
-    /// Law 1: no capacity write of Headcount's deleted an instance that nobody named.
+    /// Law 1: no capacity write of Headcount deleted an instance that nobody named.
     fn check_kills(&self) -> Result<(), Violation> {
         let after_crash =
             |at: Duration| self.crashes.borrow().iter().any(|crash| *crash <= at && at <= *crash + AFTER_CRASH);
@@ -123,8 +123,9 @@ impl World {
         })
     }
 
-    /// Whether all that the capacity has room for may just have been deleted: a deletion got no response (what it named counts
-    /// as being deleted, law 7), or the cloud has a surplus of its own, and only the next read shows what a deletion took.
+    /// Whether all instances that the capacity has room for may just have been deleted. Either a deletion got no response, and its
+    /// instances count as being deleted (law 7), or the cloud has a surplus of its own, and only the next read shows whether a
+    /// deletion lowered the capacity or the surplus.
     pub(in crate::simulation) fn has_unsettled_deletion(&self, group: &str) -> bool {
         let (has_surplus, since) = (self.has_had_surplus(group), self.cloud.elapsed().saturating_sub(UNSETTLED));
         self.cloud.faults(|faults| {

@@ -42,7 +42,7 @@ pub(super) struct World {
     pub(super) cloud: Arc<Simulated>,
     pub(super) fleet: Arc<Fleet>,
     connection: watch::Sender<bool>,
-    /// What this process, and those that crashed in its place, asked of the cloud.
+    /// What this process, and those that crashed before it, requested from the cloud.
     seen: Vec<Arc<Seen>>,
     /// When processes crashed, or a group was hidden from them and they dropped its state, since the beginning of the world.
     crashes: Rc<RefCell<Vec<Duration>>>,
@@ -97,7 +97,7 @@ impl World {
         self.seen.push(seen);
     }
 
-    /// Its caller makes no new calls, and those that it makes are no more than begun.
+    /// Its caller makes no new calls. Calls that it is about to make are not sent.
     pub(super) fn retire(&self) {
         self.is_retired.set(true);
     }
@@ -115,7 +115,7 @@ impl World {
         self.fleet.mutate(group, mutation, deadline).await
     }
 
-    /// Records that growth was requested, whatever comes of it.
+    /// Records that growth was requested, regardless of the outcome.
     pub(super) fn note_growth(&self, group: &str, delta: u32) {
         *self.ledger.borrow_mut().requested.entry(group.to_owned()).or_default() += delta;
     }

@@ -49,7 +49,7 @@ struct RawExtension {
     statuses: Option<Vec<RawStatus>>,
 }
 
-/// Whether an item of a list is a machine without an ID. It can occur while the machine is being deleted.
+/// Whether an item of a list is a VM without an ID. It can occur while the VM is being deleted.
 pub(in crate::clouds::azure) fn lacks_id(item: &Value) -> bool {
     item.is_object() && item.get("id").is_none_or(|id| id.is_null() || id.as_str().is_some_and(str::is_empty))
 }
