@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::Keeper;
@@ -209,7 +210,11 @@ impl Keeper {
             let (ids, handle) = (deletion.accepted.iter().cloned().collect(), deletion.handle.clone());
             let write = DeletionWrite { ids, accepted: ended, handle: handle.clone(), is_resubmitted };
             self.state.accept_deletion(operation, write);
-            followed = self.follow(operation, handle);
+            followed = self.follow(operation, handle).map(|end| {
+                let (sender, survivors) = watch::channel(None);
+                self.survivors.insert(operation, sender);
+                Outcome { end, survivors }
+            });
         }
         // What the cloud reports as gone or being deleted is so from now on, even if a read lags behind.
         if !deletion.already_gone.is_empty() {

@@ -24,11 +24,11 @@ mod settle;
 mod side;
 mod templates;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::doubt::Doubt;
@@ -62,6 +62,8 @@ pub(super) struct Keeper {
     doubted: Option<Doubted>,
     /// Operations that the cloud reports as failed, until an observation that is younger than the report.
     failed: Vec<FailedOperation>,
+    /// Where held responses learn which instances live on after a failed deletion.
+    survivors: BTreeMap<OperationId, watch::Sender<Option<BTreeSet<ProviderId>>>>,
     /// Instances that a preempted deletion named, until they are deleted once more.
     to_resubmit: BTreeSet<ProviderId>,
     /// Until when they are sent again.
@@ -130,6 +132,7 @@ impl Keeper {
             side,
             doubted: None,
             failed: Vec::new(),
+            survivors: BTreeMap::new(),
             to_resubmit: BTreeSet::new(),
             resubmit_until: None,
             written: None,
@@ -216,14 +219,12 @@ impl Keeper {
     }
 
     fn adopt(&mut self, observation: Observation) {
-        let names = self.placeholder_names_of(&observation);
         let reported = self.take_failed(&observation);
         if reported.is_empty() {
+            let names = self.placeholder_names_of(&observation);
             let _lost = self.state.observe(observation, &names);
         } else {
-            for failed in &reported {
-                self.state.fail(failed.operation, &failed.failure, observation.clone(), &names);
-            }
+            self.fail(&reported, &observation);
         }
         self.publish_observed();
     }

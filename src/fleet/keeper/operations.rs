@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Keeper;
 use super::attempts::Attempts;
-use super::held::Outcome;
 use super::side::PollEnd;
 use crate::cloud::{Failure, FailureClass, Instance, OperationHandle, ProviderId};
 use crate::fleet::error::FleetError;
@@ -30,7 +30,11 @@ pub(super) struct FailedOperation {
 
 impl Keeper {
     /// Polls an accepted operation, where the cloud can be polled for it. Returns where its end shows.
-    pub(super) fn follow(&mut self, operation: OperationId, handle: Option<OperationHandle>) -> Option<Outcome> {
+    pub(super) fn follow(
+        &mut self,
+        operation: OperationId,
+        handle: Option<OperationHandle>,
+    ) -> Option<watch::Receiver<Option<PollEnd>>> {
         let group = self.group_id();
         self.look_soon();
         handle.map(|handle| self.side.poll(&self.context.cloud, group, operation, handle))
@@ -38,6 +42,9 @@ impl Keeper {
 
     /// The polls of an operation have ended.
     pub(super) fn polled(&mut self, operation: OperationId, end: PollEnd) {
+        if !matches!(end, PollEnd::Failed(_)) {
+            self.survivors.remove(&operation);
+        }
         match end {
             PollEnd::Succeeded => {
                 tracing::info!(group = %self.group_id(), %operation, "operation finished");
@@ -115,6 +122,22 @@ impl Keeper {
             }
         }
         due
+    }
+
+    /// Records failed operations in the state, and tells the held responses which instances live on.
+    pub(super) fn fail(&mut self, reported: &[FailedOperation], observation: &Observation) {
+        let names = self.placeholder_names_of(observation);
+        for failed in reported {
+            let operations = self.state.in_flight().operations();
+            let named = operations.iter().find(|one| one.id == failed.operation).and_then(Operation::deletes).cloned();
+            self.state.fail(failed.operation, &failed.failure, observation.clone(), &names);
+            let waiting = self.survivors.remove(&failed.operation);
+            if let Some((named, waiting)) = named.zip(waiting) {
+                let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
+                let lives = |one: &&Instance| named.contains(&one.id) && !in_flight.is_leaving(one);
+                waiting.send_replace(Some(instances.iter().filter(lives).map(|one| one.id.clone()).collect()));
+            }
+        }
     }
 
     /// Deletes once more what a preempted deletion left. Until then it is reported as being deleted.

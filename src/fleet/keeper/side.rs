@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::held::Outcome;
 use super::reader::{GroupReader, ReadResult};
 use crate::cloud::{CloudError, Failure, LaunchActivity, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
 use crate::fleet::limits::{HOLD_MAX, OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLLS_REFUSED_MAX, READ_LIMIT};
@@ -123,7 +122,7 @@ impl SideTasks {
         group: Arc<str>,
         operation: OperationId,
         handle: OperationHandle,
-    ) -> Outcome {
+    ) -> watch::Receiver<Option<PollEnd>> {
         let (sender, outcome) = watch::channel(None);
         let (cloud, tasks) = (Arc::clone(cloud), self.supervision.clone());
         self.tasks.spawn(async move {

@@ -24,6 +24,30 @@ async fn a_deletion_that_fails_early_is_returned_as_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deletion_that_fails_for_one_instance_is_an_error_for_that_one_only() {
+    let plan = GroupPlan::azure("g").sized(0, 9, 6).delete_time(seconds(2)).deletions(Pick::First(1), fails());
+    let fixture = Fixture::with([plan]).await;
+    let running = fixture.instances("g", InstanceState::Running);
+    let calls = running[..3].iter().map(|id| fixture.delete("g", std::slice::from_ref(id)));
+    let responses = futures_util::future::join_all(calls).await;
+    assert_eq!(fixture.calls(CallKind::DeleteInstances), 1, "one operation for all");
+    let error = responses[0].as_ref().expect_err("it lives on");
+    assert!(error.to_string().contains("CannotDelete"), "{error}");
+    assert!(responses[1..].iter().all(Result::is_ok), "the others are gone: {responses:?}");
+    assert_eq!(fixture.target("g"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_fails_for_one_of_its_instances_names_that_one() {
+    let plan = GroupPlan::azure("g").sized(0, 9, 6).delete_time(seconds(2)).deletions(Pick::First(1), fails());
+    let fixture = Fixture::with([plan]).await;
+    let running = fixture.instances("g", InstanceState::Running);
+    let error = fixture.delete("g", &running[..3]).await.expect_err("one lives on");
+    let text = error.to_string();
+    assert!(text.contains(running[0].as_str()) && !text.contains(running[1].as_str()), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deletion_that_takes_long_is_ok_500_ms_before_the_deadline() {
     let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 9, 6).delete_time(seconds(30))]).await;
     let running = fixture.instances("g", InstanceState::Running);
