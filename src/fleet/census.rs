@@ -24,7 +24,7 @@ pub(super) struct Census {
 
 /// Takes the census.
 pub(super) fn census(observation: &Observation, in_flight: &InFlight) -> Census {
-    let capacity = in_flight.capacity(observation.reading.desired);
+    let capacity = in_flight.capacity(&observation.reading);
     let (mut live, mut counted, mut unread, mut is_deleting) = (0_u32, 0_u32, 0_u32, false);
     for instance in &observation.instances {
         if in_flight.is_leaving(instance) {

@@ -47,6 +47,10 @@ pub(crate) const HOLD_MAX: Duration = Duration::from_secs(5);
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(3);
 /// An operation is polled at this interval while the response to its caller may wait for it (`HOLD_MAX`), and never more often.
 pub(crate) const POLL_MIN: Duration = Duration::from_secs(1);
+/// The longest pause between two polls, whatever the cloud asks for: a failure that shows late is a scale-up that comes late.
+pub(crate) const POLL_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Polls end when none has succeeded for this long.
+pub(crate) const POLLS_FAIL_FOR: Duration = Duration::from_secs(120);
 /// One poll may take this long.
 pub(crate) const POLL_LIMIT: Duration = Duration::from_secs(10);
 /// Polls end after this many responses in a row that deny the poll or report no such operation. A single one may come from a

@@ -41,6 +41,8 @@ pub(super) enum OperationRequest {
         to: u32,
         /// Whether a read has shown something other than `from` since.
         is_visible: bool,
+        /// The etags that reads showed before it was sent: a read with one of these is older. Empty where the group has none.
+        outdated: BTreeSet<String>,
         /// The capacity without instances being deleted, as it should be if the cloud takes nothing back.
         expected: u32,
     },
@@ -106,10 +108,17 @@ impl Operation {
     /// Reads lag: neither cloud promises read-after-write. A scale-up that cannot be polled (AWS) explains such a read even after
     /// another read has shown the new capacity: this read may come from a replica that is behind, and a write computed from it
     /// would lower the capacity. A reduction does not: the read may show another client's raise, and a write would undo it.
-    pub(super) fn explains(&self, desired: u32) -> Option<u32> {
-        match self.request {
-            OperationRequest::Capacity { from, to, is_visible, .. } if desired == from => {
-                (!is_visible || self.is_unpolled_growth()).then_some(to)
+    ///
+    /// Where the group has an etag, nothing has to be guessed. Azure changes it when it accepts a capacity write, so a read with
+    /// another one shows the write, and whatever happened since.
+    pub(super) fn explains(&self, desired: u32, etag: Option<&str>) -> Option<u32> {
+        match &self.request {
+            OperationRequest::Capacity { from, to, is_visible, outdated, .. } if desired == *from => {
+                let is_older = match etag {
+                    Some(etag) => outdated.contains(etag),
+                    None => !is_visible || self.is_unpolled_growth(),
+                };
+                is_older.then_some(*to)
             }
             _ => None,
         }

@@ -213,10 +213,13 @@ pub(super) fn increase(state: &GroupState, delta: u32, claimed: u32) -> Result<(
 /// The capacity that a scale-up by `delta` sets. `None` if it would not be above both the capacity that was read and the one that
 /// we wrote last, or if there is a surplus that does not permit growth.
 pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
-    let census = state.census();
-    let to = census.capacity.checked_add(delta)?;
+    let (census, reading) = (state.census(), &state.observation().reading);
+    let most = reading.max.max(census.capacity.checked_add(delta)?);
+    // A cloud that checks capacity writes carries each out at once: what a failed deletion left to raise back is raised with it.
+    let back = if reading.etag.is_some() { healed_capacity(state, &[]) } else { None };
+    let to = back.map_or(census.capacity, |back| back.max(census.capacity)).checked_add(delta)?.min(most);
     let is_permitted = state.surplus().is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live));
-    (is_permitted && to > state.observation().reading.desired.max(state.own_capacity())).then_some(to)
+    (is_permitted && to > reading.desired.max(state.own_capacity())).then_some(to)
 }
 
 /// The capacity that heals a group, if it needs a heal: instances came up after our own reduction, or outlived our own deletion.

@@ -6,7 +6,7 @@
 mod counting;
 mod settling;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tokio::time::Instant;
 
@@ -14,7 +14,7 @@ use super::accounting::{Accounting, Baseline};
 use super::limits::OPERATIONS;
 use super::observation::Observation;
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
-use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
+use crate::cloud::{Counts, GroupReading, Instance, InstanceState, ProviderId};
 
 /// All that is in flight in one group.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,12 @@ pub(super) struct InFlight {
     unread: BTreeSet<ProviderId>,
     /// Live instances beyond the capacity, as the last observation showed them.
     surplus: u32,
+    /// The etags of the last observations, oldest first.
+    etags: VecDeque<String>,
 }
+
+/// A read that lags is not older than this many etags.
+const ETAGS: usize = 8;
 
 impl InFlight {
     /// The operations, oldest first.
@@ -74,8 +79,10 @@ impl InFlight {
     }
 
     /// The capacity that a read means, with the writes that it may not show yet.
-    pub(super) fn capacity(&self, desired: u32) -> u32 {
-        self.operations.iter().fold(desired, |capacity, operation| operation.explains(capacity).unwrap_or(capacity))
+    pub(super) fn capacity(&self, reading: &GroupReading) -> u32 {
+        let etag = reading.etag.as_deref();
+        let explained = |capacity, operation: &Operation| operation.explains(capacity, etag).unwrap_or(capacity);
+        self.operations.iter().fold(reading.desired, explained)
     }
 
     /// What is in flight once this observation is adopted.
@@ -83,7 +90,8 @@ impl InFlight {
         let mut next = self.clone();
         next.unread = next.not_shown_by(observation);
         next.settle_growth(observation);
-        next.mark_visible(observation.reading.desired);
+        next.mark_visible(&observation.reading);
+        next.note_etag(&observation.reading);
         next.settle_unknown(observation);
         next.drop_settled(observation.begun);
         if let Some(baseline) = next.baseline.take() {
@@ -95,6 +103,15 @@ impl InFlight {
         next.note_surplus_leaving(observation);
         next.forget_accounting(observation);
         next
+    }
+
+    /// Notes the etag that an observation shows.
+    pub(super) fn note_etag(&mut self, reading: &GroupReading) {
+        let Some(etag) = reading.etag.as_ref().filter(|etag| !self.etags.contains(etag)) else { return };
+        if self.etags.len() >= ETAGS {
+            self.etags.pop_front();
+        }
+        self.etags.push_back(etag.clone());
     }
 
     /// Notes that a capacity write is being sent: what is read from now on no longer shows how the last deletion is counted.
@@ -115,7 +132,8 @@ impl InFlight {
             let capacity = operation.capacity_mut();
             *capacity = capacity.saturating_add(to).saturating_sub(from);
         }
-        let request = OperationRequest::Capacity { from, to, is_visible: false, expected };
+        let outdated = self.etags.iter().cloned().collect();
+        let request = OperationRequest::Capacity { from, to, is_visible: false, outdated, expected };
         self.push(Operation { id, request, accepted, phase });
     }
 

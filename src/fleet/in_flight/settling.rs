@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 use super::InFlight;
-use crate::cloud::{Instance, InstanceState, ProviderId};
+use crate::cloud::{GroupReading, Instance, InstanceState, ProviderId};
 use crate::fleet::limits::{OPERATION_LIFE, SETTLE};
 use crate::fleet::observation::Observation;
 use crate::fleet::operation::{Operation, OperationRequest, Phase};
@@ -13,15 +13,16 @@ use crate::fleet::operation::{Operation, OperationRequest, Phase};
 impl InFlight {
     /// A capacity write is visible once a read says something other than what the write was computed from. Once a reduction
     /// is visible, so is everything before it.
-    pub(super) fn mark_visible(&mut self, desired: u32) {
-        let mut expected_read = desired;
+    pub(super) fn mark_visible(&mut self, reading: &GroupReading) {
+        let mut expected_read = reading.desired;
         let mut reduced = None;
         for (position, operation) in self.operations.iter_mut().enumerate() {
             let is_reduction = operation.is_reduction();
-            if let OperationRequest::Capacity { from, to, is_visible, .. } = &mut operation.request
+            if let OperationRequest::Capacity { from, to, is_visible, outdated, .. } = &mut operation.request
                 && !*is_visible
             {
-                if expected_read == *from {
+                let is_older = reading.etag.as_ref().is_none_or(|etag| outdated.contains(etag));
+                if is_older && expected_read == *from {
                     expected_read = *to;
                 } else {
                     *is_visible = true;

@@ -32,7 +32,7 @@ impl Keeper {
         attempts: &mut Attempts,
     ) -> CapacityOutcome {
         let Fresh { basis } = fresh;
-        let from = self.state.in_flight().capacity(basis.desired);
+        let from = self.state.in_flight().capacity(&basis);
         if let Err(error) = self.permit_write(format!("set the capacity from {from} to {to}")) {
             return CapacityOutcome::Failed(error);
         }

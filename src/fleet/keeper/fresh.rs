@@ -32,8 +32,11 @@ impl From<FreshInstances> for Fresh {
 
 impl Keeper {
     /// Reads the capacity and the precondition for a write. The last known instances are enough for the rest, unless the two
-    /// contradict each other.
+    /// contradict each other, or a deletion has failed since they were read: which of them live again, only a new list shows.
     pub(super) async fn fresh(&mut self, attempts: &mut Attempts) -> Result<Fresh, FleetError> {
+        if self.has_failed_deletion() {
+            return Ok(self.fresh_instances(attempts).await?.into());
+        }
         let ReadResult { reading, begun, at } = self.read_capacity(attempts).await?;
         let Ok(Some(reading)) = reading else { return Ok(self.fresh_instances(attempts).await?.into()) };
         let observation = if reading.instances.is_some() {

@@ -102,8 +102,10 @@ impl Keeper {
     /// The failures that were reported before this was read. What they were to delete is noted to be sent again: only a list that was
     /// read after the report shows which of it lives.
     pub(super) fn take_failed(&mut self, observation: &Observation) -> Vec<FailedOperation> {
+        let deletes =
+            |id| self.state.in_flight().operations().iter().any(|one| one.id == id && one.deletes().is_some());
         let is_due = |one: &FailedOperation| {
-            one.reported <= if one.resubmit.is_empty() { observation.begun } else { observation.detailed }
+            one.reported <= if deletes(one.operation) { observation.detailed } else { observation.begun }
         };
         let (due, later) = std::mem::take(&mut self.failed).into_iter().partition(is_due);
         self.failed = later;
@@ -122,6 +124,13 @@ impl Keeper {
             }
         }
         due
+    }
+
+    /// Whether a deletion was reported as failed that no list of instances is younger than.
+    pub(super) fn has_failed_deletion(&self) -> bool {
+        let operations = self.state.in_flight().operations();
+        let deletes = |id| operations.iter().any(|one| one.id == id && one.deletes().is_some());
+        self.failed.iter().any(|failed| deletes(failed.operation))
     }
 
     /// Records failed operations in the state, and tells the held responses which instances live on.

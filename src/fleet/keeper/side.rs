@@ -10,7 +10,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::reader::{GroupReader, ReadResult};
 use crate::cloud::{CloudError, Failure, LaunchActivity, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
-use crate::fleet::limits::{HOLD_MAX, OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLLS_REFUSED_MAX, READ_LIMIT};
+use crate::fleet::limits::{
+    HOLD_MAX, OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLL_PAUSE_MAX, POLLS_FAIL_FOR, POLLS_REFUSED_MAX,
+    READ_LIMIT,
+};
 use crate::fleet::mailbox::Adoption;
 use crate::fleet::operation::OperationId;
 use crate::fleet::snapshot::GroupKey;
@@ -176,20 +179,21 @@ async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId,
     // At first a caller may wait for the outcome.
     let usual = || if accepted.elapsed() < HOLD_MAX { POLL_MIN } else { POLL_EVERY };
     let (mut refused, mut is_warned) = (0, false);
-    let mut pause = POLL_MIN;
+    let (mut pause, mut heard) = (POLL_MIN, accepted);
     while Instant::now() < give_up {
         sleep(pause).await;
         pause = match timeout(POLL_LIMIT, cloud.follow(handle)).await {
             Ok(Ok(Progress::Running { ask_after })) => {
                 refused = 0;
-                ask_after.unwrap_or_else(usual).max(POLL_MIN)
+                heard = Instant::now();
+                ask_after.unwrap_or_else(usual).clamp(POLL_MIN, POLL_PAUSE_MAX)
             }
             Ok(Ok(Progress::Succeeded)) => return PollEnd::Succeeded,
             Ok(Ok(Progress::Failed(failure))) => return PollEnd::Failed(failure),
             Ok(Ok(Progress::Preempted)) => return PollEnd::Preempted,
             Ok(Err(error)) => {
                 refused = if is_refusal(&error) { refused + 1 } else { 0 };
-                if refused >= POLLS_REFUSED_MAX {
+                if refused >= POLLS_REFUSED_MAX || heard.elapsed() > POLLS_FAIL_FOR {
                     warn_of_refusal(group, operation, &error);
                     return PollEnd::Unpollable;
                 }
@@ -197,6 +201,10 @@ async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId,
                     tracing::warn!(group, %operation, %error, "operation cannot be polled; polling it again");
                 }
                 pause_after(&error)
+            }
+            Err(_elapsed) if heard.elapsed() > POLLS_FAIL_FOR => {
+                tracing::warn!(group, %operation, "operation cannot be polled in time; observations alone show what becomes of it");
+                return PollEnd::Unpollable;
             }
             Err(_elapsed) => {
                 if !std::mem::replace(&mut is_warned, true) {
@@ -211,26 +219,28 @@ async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId,
 
 /// Whether polling again would get the same response.
 fn is_refusal(error: &CloudError) -> bool {
-    matches!(error, CloudError::Denied(_) | CloudError::NotFound(_))
+    !error.may_pass() && !matches!(error, CloudError::Conflict(_))
 }
 
 fn warn_of_refusal(group: &str, operation: OperationId, error: &CloudError) {
-    if matches!(error, CloudError::Denied(_)) {
-        tracing::warn!(
+    match error {
+        CloudError::Denied(_) => tracing::warn!(
             group, %operation, %error,
             "not permitted to poll operations; observations alone show what becomes of them"
-        );
-    } else {
-        tracing::warn!(
+        ),
+        CloudError::NotFound(_) => tracing::warn!(
             group, %operation, %error,
             "the cloud does not know the operation any more; observations alone show what became of it"
-        );
+        ),
+        _ => {
+            tracing::warn!(group, %operation, %error, "operation cannot be polled; observations alone show what becomes of it")
+        }
     }
 }
 
 fn pause_after(error: &CloudError) -> Duration {
     match error {
-        CloudError::Throttled { retry_after: Some(pause), .. } => (*pause).clamp(POLL_EVERY, OPERATION_LIFE),
+        CloudError::Throttled { retry_after: Some(pause), .. } => (*pause).clamp(POLL_EVERY, POLLS_FAIL_FOR),
         _ => POLL_EVERY,
     }
 }

@@ -144,9 +144,14 @@ impl GroupState {
         self.reduction = Some(lost);
     }
 
-    /// Notes that the cloud accepted a capacity. A write without a response may still lower it.
+    /// Notes that the cloud accepted a capacity. A write without a response may still lower it, unless the cloud checks capacity
+    /// writes: then only deletions lower it from now on, and a lower one that is read is in doubt.
     pub(super) fn note_set(&mut self, to: u32) {
-        if let Some(reduction) = self.reduction.as_mut().filter(|reduction| reduction.is_lost) {
+        if self.observation.reading.etag.is_some() {
+            if let Some(reduction) = &mut self.reduction {
+                reduction.to = reduction.to.max(to.saturating_add(reduction.deleted));
+            }
+        } else if let Some(reduction) = self.reduction.as_mut().filter(|reduction| reduction.is_lost) {
             reduction.set = to.saturating_add(reduction.deleted);
         }
     }
@@ -178,8 +183,12 @@ impl GroupState {
 
     /// Notes that a deletion failed or was preempted. The cloud may have lowered the capacity when it accepted the deletion, and
     /// its `surviving` instances live. `before` is the capacity that it was computed on, without the instances that are gone. What
-    /// is lower by more than they are was lowered by another client.
+    /// is lower by more than they are was lowered by another client. Where it is not lower, there is nothing to undo, and a lower one
+    /// that is read later is in doubt.
     pub(super) fn undo_deletion(&mut self, before: u32, surviving: u32) {
+        if self.observation.reading.desired >= before {
+            return;
+        }
         let sent = self.observation.begun;
         let to = before.saturating_sub(surviving);
         let recent = self.recent_reduction(sent);

@@ -74,6 +74,7 @@ impl GroupState {
             had_room: BTreeSet::new(),
             survivors: BTreeSet::new(),
         };
+        state.in_flight.note_etag(&state.observation.reading);
         state.surplus = state.has_surplus().then_some(Surplus::FoundAtStart);
         state.note_surplus();
         state.note_room();
@@ -131,6 +132,7 @@ impl GroupState {
     pub(super) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) -> u32 {
         let now = observation.begun;
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
+        let left_before = self.leaving_ids();
         let removed = self.removed_by_others(&observation);
         self.in_flight = self.in_flight.after(&observation);
         let is_capacity_lost = self.is_capacity_lost(before.capacity, &observation);
@@ -146,6 +148,7 @@ impl GroupState {
         self.surplus = match self.surplus {
             _ if !self.has_surplus() => None,
             _ if is_capacity_lost => Some(Surplus::CapacityFell),
+            None if self.has_revived(&left_before) => Some(Surplus::CapacityFell),
             known => known.or(Some(Surplus::Launched)),
         };
         self.note_surplus();
@@ -185,6 +188,12 @@ impl GroupState {
             .filter(|instance| instance.state == InstanceState::Running && !self.in_flight.is_leaving(instance))
             .map(|instance| instance.id.clone())
             .collect()
+    }
+
+    /// The instances that are being deleted.
+    fn leaving_ids(&self) -> BTreeSet<ProviderId> {
+        let leaving = self.observation.instances.iter().filter(|instance| self.in_flight.is_leaving(instance));
+        leaving.map(|instance| instance.id.clone()).collect()
     }
 
     /// The instances being deleted that the capacity has no room for. What a scale-up adds is for new instances, and for none

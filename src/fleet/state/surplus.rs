@@ -21,10 +21,18 @@ impl GroupState {
         census.live > census.capacity
     }
 
+    /// Whether instances that were being deleted live again, in a group that lowers its capacity when it accepts a deletion. They are
+    /// no surplus of the cloud's own, although nobody lowered the capacity when they came back.
+    pub(super) fn has_revived(&self, left_before: &BTreeSet<ProviderId>) -> bool {
+        let lives = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
+        let mut live = self.observation.instances.iter().filter(lives);
+        self.observation.reading.etag.is_some() && live.any(|one| left_before.contains(&one.id))
+    }
+
     /// Whether the capacity fell from `before` by more than our writes and the instances that left account for. Called with
     /// `in_flight` as it is after the observation.
     pub(super) fn is_capacity_lost(&self, before: u32, observation: &Observation) -> bool {
-        let fell = before.saturating_sub(self.in_flight.capacity(observation.reading.desired));
+        let fell = before.saturating_sub(self.in_flight.capacity(&observation.reading));
         let listed: BTreeSet<&ProviderId> = observation.instances.iter().map(|instance| &instance.id).collect();
         let explained = |instance: &&Instance| !listed.contains(&instance.id) || self.in_flight.deletes(&instance.id);
         let explained = count(self.observation.instances.iter().filter(explained).count());

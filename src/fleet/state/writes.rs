@@ -11,6 +11,7 @@ use crate::fleet::limits::{ROLLED_BACK_LIFE, SETTLE};
 use crate::fleet::observation::{Observation, count};
 use crate::fleet::operation::{Operation, OperationId, OperationRequest, Phase};
 use crate::fleet::placeholder::PlaceholderState;
+use crate::fleet::surplus::Surplus;
 
 /// What our last accepted writes make of the capacity.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +54,7 @@ pub(in crate::fleet) struct DeletionWrite {
 impl GroupState {
     /// A read has shown that a capacity write took effect, and nothing is left to wait for.
     pub(in crate::fleet) fn finish_capacity(&mut self, write: CapacityWrite) {
+        self.note_set(write.to);
         self.in_flight.exclude(write.without_room);
     }
 
@@ -170,6 +172,10 @@ impl GroupState {
             OperationRequest::Deletion { before, ids, .. } => {
                 let gone = self.gone_among(&ids);
                 let surviving = count(ids.len()).saturating_sub(gone);
+                if surviving > 0 && self.surplus.is_some() && self.observation.reading.etag.is_some() {
+                    self.surplus = Some(Surplus::CapacityFell);
+                    self.note_surplus();
+                }
                 self.survivors.extend(ids);
                 return self.undo_deletion(before.saturating_sub(gone), surviving);
             }

@@ -3,6 +3,7 @@
 mod accounting;
 mod deletions;
 mod doubts;
+mod etags;
 mod heals;
 mod lowering;
 mod placeholders;

@@ -10,7 +10,7 @@ use headcount::clouds::simulated::{
 use headcount::fleet::{Cadence, Fleet, FleetError, Mutation, Policies, Refusal, Settings};
 use headcount::instance_types::Catalog;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::fixture::{Fixture, kinds, limit, named, no_capacity, seconds};
 
@@ -299,6 +299,36 @@ async fn a_resubmitted_deletion_that_our_own_scale_up_preempts_is_carried_out() 
     assert!(!left.contains(&victims[0]), "its caller got OK");
     assert_eq!((fixture.target("g"), left.len()), (11, 11));
     fixture.no_instance_was_killed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_capacity_after_a_failed_deletion_is_confirmed_before_a_scale_up() {
+    let fails = DeleteOutcome::FailsLater(PlannedFailure::other("CannotDelete", "not now"));
+    for accounting in [Accounting::OnAccept, Accounting::WhenGone] {
+        let plan = GroupPlan::azure("g").sized(0, 90, 10).accounting(accounting);
+        let fixture = Fixture::with([plan.delete_time(seconds(3)).deletions(Pick::First(3), fails.clone())]).await;
+        let named = fixture.instances("g", InstanceState::Running)[..3].to_vec();
+        let _failed = fixture.delete("g", &named).await.expect_err("it fails after 3 s");
+        fixture.until("all are back", |fixture| fixture.target("g") == 10).await;
+        fixture.cloud().faults(|faults| faults.script_read(None, "g", 1, ReadFault::Capacity(7)));
+        fixture.increase("g", 1).await.expect("read again");
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11), "{accounting:?}");
+        fixture.no_instance_was_killed();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_polls_make_no_sense_is_judged_by_what_reads_show() {
+    let fails = DeleteOutcome::FailsLater(PlannedFailure::other("CannotDelete", "not now"));
+    let plan = GroupPlan::azure("g").sized(0, 9, 6).delete_time(seconds(8)).deletions(Pick::Always, fails);
+    let fixture = Fixture::with([plan]).await;
+    let running = fixture.instances("g", InstanceState::Running);
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::Follow), None, u32::MAX, CallFault::Malformed));
+    let began = Instant::now();
+    fixture.delete_unregistered("g", &running[..1]).await.expect("accepted");
+    fixture.until("it is back in the target", |fixture| fixture.target("g") == 6).await;
+    assert!(began.elapsed() < Duration::from_secs(240), "{:?}", began.elapsed());
+    assert_eq!(fixture.instances("g", InstanceState::Running), running);
 }
 
 #[tokio::test(start_paused = true)]
