@@ -115,13 +115,18 @@ fn staying(observation: &Observation, in_flight: &InFlight) -> u32 {
 
 impl Doubt {
     /// Whether a second observation with the doubt `other` confirms the first. If the capacity is too low, only the capacity has
-    /// to be the same: the cloud's own surplus changes from read to read.
+    /// to be the same: the cloud's own surplus changes from read to read. A fall may go on, as in a zone outage, but not by half again:
+    /// that would be a doubt of its own.
     pub(super) fn is_confirmed_by(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::CapacityBelowLive { capacity, .. }, Self::CapacityBelowLive { capacity: second, .. }) => {
                 capacity == second
             }
-            _ => self == other,
+            (Self::CapacityFell { before, after }, Self::CapacityFell { before: second_before, after: second })
+            | (Self::InstancesGone { before, after }, Self::InstancesGone { before: second_before, after: second }) => {
+                before == second_before && second <= after && !has_halved(*after, *second)
+            }
+            _ => false,
         }
     }
 }

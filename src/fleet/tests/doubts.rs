@@ -102,3 +102,17 @@ fn a_capacity_that_falls_by_the_instances_being_deleted_is_no_contradiction() {
     group.state.observe(reading, &name);
     assert_eq!((group.target(), group.reported(InstanceState::Creating)), (4, 2), "two are still missing");
 }
+
+#[test]
+fn a_fall_that_goes_on_is_confirmed_and_a_second_fall_by_half_is_not() {
+    let fell = |after| Doubt::CapacityFell { before: 60, after };
+    let gone = |after| Doubt::InstancesGone { before: 60, after };
+    for doubt in [&fell as &dyn Fn(u32) -> Doubt, &gone] {
+        let first = doubt(27);
+        assert!(first.is_confirmed_by(&doubt(27)) && first.is_confirmed_by(&doubt(25)));
+        for second in [28, 13, 0] {
+            assert!(!first.is_confirmed_by(&doubt(second)), "{second} after 27");
+        }
+    }
+    assert!(!fell(27).is_confirmed_by(&gone(27)));
+}
