@@ -38,7 +38,7 @@ pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
 pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,
-    Listing, Permit, Shortfall,
+    Listing, OwnLaunches, Permit, Shortfall,
 };
 pub use spec::{NodeGroupSpec, SpecError};
 pub use taint::{Taint, TaintEffect};

@@ -125,10 +125,25 @@ pub struct LaunchActivity {
     /// The instances of launches that began within the last minute and have not failed, unless a later activity names them, too. A
     /// list that lags may lack them. By [`ProviderId::instance`].
     pub launched: Vec<String>,
-    /// Instances that the cloud launched since the shortfall began, and for reasons of its own: an instance refresh,
-    /// rebalancing, maintenance. Those that replaced another one are left out, and so are launches whose reason is not known.
-    /// By [`ProviderId::instance`].
-    pub own: Vec<String>,
+    /// What the cloud launched for reasons of its own.
+    pub own: OwnLaunches,
+}
+
+/// What the cloud launched since the shortfall began, and for reasons of its own: an instance refresh, rebalancing, maintenance.
+/// Launches whose reason is not known are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnLaunches {
+    /// The instances, newest first. By [`ProviderId::instance`].
+    pub instances: Vec<String>,
+    /// How many instances the cloud terminated for such reasons: as many of the launched ones replace them.
+    pub replacing: usize,
+}
+
+impl OwnLaunches {
+    /// The instances without as many as replace others, the oldest ones.
+    pub fn beyond(&self) -> &[String] {
+        &self.instances[..self.instances.len().saturating_sub(self.replacing)]
+    }
 }
 
 /// The missing instances that launch activity has to explain.

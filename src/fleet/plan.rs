@@ -9,7 +9,7 @@ use super::operation::Operation;
 use super::placeholder::Placeholder;
 use super::state::GroupState;
 use super::status::ReportedInstance;
-use crate::cloud::{CAPACITY_MAX, Counts, Instance, InstanceState, Permit, ProviderId};
+use crate::cloud::{CAPACITY_MAX, Counts, Instance, InstanceState, OwnLaunches, Permit, ProviderId};
 
 /// A node that CA named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,7 +216,7 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     let (census, reading) = (state.census(), &state.observation().reading);
     let most = reading.max.max(census.capacity.checked_add(delta)?);
     // A cloud that checks capacity writes carries each out at once: what a failed deletion left to raise back is raised with it.
-    let back = if reading.etag.is_some() { healed_capacity(state, &[]) } else { None };
+    let back = if reading.etag.is_some() { healed_capacity(state, &OwnLaunches::default()) } else { None };
     let to = back.map_or(census.capacity, |back| back.max(census.capacity)).checked_add(delta)?.min(most);
     let is_permitted = state.surplus().is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live));
     (is_permitted && to > reading.desired.max(state.own_capacity())).then_some(to)
@@ -229,7 +229,7 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 ///
 /// If a deletion got no response, the named instances that a read still shows may stay live. A cloud without preconditions
 /// lowers the capacity when it begins to terminate them, and not before.
-pub(super) fn healed_capacity(state: &GroupState, own: &[String]) -> Option<u32> {
+pub(super) fn healed_capacity(state: &GroupState, own: &OwnLaunches) -> Option<u32> {
     let reading = &state.observation().reading;
     let unsettled = if reading.etag.is_none() { state.may_live_on() } else { 0 };
     let live = state.census().live.saturating_add(unsettled);

@@ -9,7 +9,8 @@ use super::plan::GroupStyle;
 use super::record::{ActivityKind, ActivityStatus};
 use super::world::wall_clock;
 use crate::cloud::{
-    Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, LaunchSpec, ProviderId, ReservedProfile,
+    Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, LaunchSpec, OwnLaunches, ProviderId,
+    ReservedProfile,
 };
 
 const GIB: u64 = 1 << 30;
@@ -63,9 +64,11 @@ impl Group {
             _ => None,
         });
         let own = || self.activities().filter(|activity| activity.is_own && wall_clock(activity.started) >= since);
-        let replaced = own().filter(|activity| activity.kind == ActivityKind::Terminate).count();
+        let replacing = own().filter(|activity| activity.kind == ActivityKind::Terminate).count();
         let launched = own().filter(|activity| activity.kind == ActivityKind::Launch);
-        let own = launched.filter_map(|activity| activity.instance.clone()).skip(replaced).collect();
+        let mut instances: Vec<String> = launched.filter_map(|activity| activity.instance.clone()).collect();
+        instances.reverse();
+        let own = OwnLaunches { instances, replacing };
         let launches = self.activities().filter(|activity| activity.kind == ActivityKind::Launch);
         let lives = |id: &String| self.members().any(|member| member.id == *id && member.phase.lives());
         let launched = launches.filter_map(|activity| activity.instance.clone()).filter(lives).collect();

@@ -9,7 +9,7 @@ use super::Keeper;
 use super::attempts::Attempts;
 use super::capacity::CapacityOutcome;
 use super::fresh::FreshInstances;
-use crate::cloud::{CloudError, Shortfall};
+use crate::cloud::{CloudError, OwnLaunches, Shortfall};
 use crate::fleet::error::FleetError;
 use crate::fleet::journal::Decision;
 use crate::fleet::limits::{
@@ -29,7 +29,7 @@ impl Keeper {
 
     /// Raises the capacity back where instances came up under our own reduction, or outlived our own deletion.
     async fn heal(&mut self) {
-        if plan::healed_capacity(&self.state, &[]).is_none() {
+        if plan::healed_capacity(&self.state, &OwnLaunches::default()).is_none() {
             return;
         }
         let own = self.launched_by_the_cloud().await;
@@ -60,15 +60,15 @@ impl Keeper {
 
     /// Instances that the cloud launched for reasons of its own, and that may be why more live than a write of ours left room
     /// for. Where they cannot be read, there are none: too large a capacity costs less than instances that nobody named.
-    async fn launched_by_the_cloud(&mut self) -> Vec<String> {
-        let Some(sent) = self.state.undone_since() else { return Vec::new() };
+    async fn launched_by_the_cloud(&mut self) -> OwnLaunches {
+        let Some(sent) = self.state.undone_since() else { return OwnLaunches::default() };
         let since =
             self.context.cloud.now().checked_sub(sent.elapsed() + LAUNCH_BEGINS).unwrap_or(SystemTime::UNIX_EPOCH);
         match self.reader.launch_activity(Shortfall { missing: u32::MAX, since }, HEAL_ACTIVITY_LIMIT).await {
             Ok(activity) => activity.own,
             Err(error) => {
                 self.activity_failed(&error);
-                Vec::new()
+                OwnLaunches::default()
             }
         }
     }

@@ -19,8 +19,6 @@ pub(super) struct Reduction {
     from: u32,
     /// Live instances that were beyond the capacity before a write without a response, as far as they still are: the cloud's own.
     pub(super) surplus: u32,
-    /// Live instances that the cloud or another client has removed since.
-    pub(super) removed: u32,
     /// The capacity that our last accepted write set while one without a response might still land. 0 if there was none.
     set: u32,
     /// Instances whose deletion was sent since and not refused. The numbers above mean that much less.
@@ -48,7 +46,6 @@ impl Reduction {
             to: recent.map_or(to, |recent| recent.lowest().min(to)),
             from: u32::MAX,
             surplus: 0,
-            removed: recent.map_or(0, |recent| recent.removed),
             set: recent.map_or(0, Self::last_set),
             deleted: 0,
             sent: now,
@@ -65,7 +62,6 @@ impl Reduction {
             to: lost.map_or(to, |lost| lost.lowest().min(to)),
             from: recent.map_or(from, |recent| recent.ceiling().max(from)),
             surplus: 0,
-            removed: recent.map_or(0, |recent| recent.removed),
             set: recent.map_or(0, Self::last_set),
             deleted: 0,
             sent: now,

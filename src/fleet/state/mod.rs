@@ -51,6 +51,8 @@ pub(super) struct GroupState {
     surplus: Option<Surplus>,
     /// Instances that lived when the capacity had room for all that did: since then, none of them is beyond it.
     had_room: BTreeSet<ProviderId>,
+    /// How many of those others than us have removed since.
+    replaced: u32,
     /// Instances whose deletion was accepted and failed.
     survivors: BTreeSet<ProviderId>,
 }
@@ -72,6 +74,7 @@ impl GroupState {
             grown: None,
             surplus: None,
             had_room: BTreeSet::new(),
+            replaced: 0,
             survivors: BTreeSet::new(),
         };
         state.in_flight.note_etag(&state.observation.reading);
@@ -152,7 +155,7 @@ impl GroupState {
             known => known.or(Some(Surplus::Launched)),
         };
         self.note_surplus();
-        self.note_surplus_before(removed);
+        self.note_surplus_before(&removed);
         self.note_room();
         self.note_uncounted();
         let lost = self.lost_with_instances(before, &ran_before);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::GroupState;
-use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
+use crate::cloud::{Counts, Instance, InstanceState, OwnLaunches, ProviderId};
 use crate::fleet::accounting::Accounting;
 use crate::fleet::census::Census;
 use crate::fleet::observation::{Observation, count};
@@ -70,31 +70,35 @@ impl GroupState {
         census.live.saturating_add(counted).saturating_sub(census.capacity).min(newcomers)
     }
 
-    /// How many live instances an observation shows as gone or being deleted, by no deletion of ours.
-    pub(super) fn removed_by_others(&self, observation: &Observation) -> u32 {
+    /// The live instances that an observation shows as gone or being deleted, by no deletion of ours.
+    pub(super) fn removed_by_others(&self, observation: &Observation) -> Vec<ProviderId> {
         let stays = |one: &&Instance| one.state != InstanceState::Deleting;
         let staying: BTreeSet<&ProviderId> = observation.instances.iter().filter(stays).map(|one| &one.id).collect();
         let lived = self.observation.instances.iter().filter(|one| !self.in_flight.is_leaving(one));
-        count(lived.filter(|one| one.counts != Counts::No && !staying.contains(&one.id)).count())
+        let removed = lived.filter(|one| one.counts != Counts::No && !staying.contains(&one.id));
+        removed.map(|one| one.id.clone()).collect()
     }
 
     /// Notes how much of a surplus of the cloud's own an observation still shows. What the cloud or another client `removed` since
     /// was part of it, for all that is known: instances that nobody named must not be taken for the rest of it.
-    pub(super) fn note_surplus_before(&mut self, removed: u32) {
+    pub(super) fn note_surplus_before(&mut self, removed: &[ProviderId]) {
         let census = self.census();
+        self.replaced += count(removed.iter().filter(|id| self.had_room.contains(*id)).count());
+        let removed = count(removed.len());
         if let Some(reduction) = &mut self.reduction {
-            reduction.removed = reduction.removed.saturating_add(removed);
             let left = reduction.surplus.saturating_sub(removed);
             reduction.surplus = left.min(census.live.saturating_sub(census.capacity));
         }
     }
 
     /// How many live instances a heal makes no room for: those that were beyond the capacity before a write of ours got no
-    /// response, and the cloud's `own`, as far as neither has been removed since. (The cloud removes the oldest instances, and its own
-    /// take their places.)
-    pub(in crate::fleet) fn beyond(&self, own: &[String]) -> u32 {
-        let Some(recent) = self.recent_reduction(self.observation.begun) else { return self.counted_among(own) };
-        self.counted_among(own).saturating_sub(recent.removed).max(recent.surplus)
+    /// response, and the cloud's `own`, as far as neither has taken the place of one that was removed. (The cloud removes the oldest
+    /// instances.) Its activities count such removals, and so do the observations since the capacity last had room for all; both miss
+    /// some, and the smaller number is the safer one.
+    pub(in crate::fleet) fn beyond(&self, own: &OwnLaunches) -> u32 {
+        let own =
+            self.counted_among(own.beyond()).min(self.counted_among(&own.instances).saturating_sub(self.replaced));
+        own.max(self.recent_reduction(self.observation.begun).map_or(0, |recent| recent.surplus))
     }
 
     /// Notes which instances the capacity has room for, as far as an observation tells: all live ones, or none in particular.
@@ -106,6 +110,7 @@ impl GroupState {
             let live =
                 observation.instances.iter().filter(|one| one.counts != Counts::No && !in_flight.is_leaving(one));
             self.had_room.extend(live.map(|one| one.id.clone()));
+            self.replaced = 0;
         }
     }
 

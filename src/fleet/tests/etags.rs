@@ -47,11 +47,11 @@ fn a_scale_up_after_a_failed_deletion_is_added_to_what_lives() {
     let operation = group.delete(0..3);
     group.see_etag("2", 7, all(&[deleting(0..3, Counts::UntilDeleted), running(3..10)]));
     group.fail_tagged(operation, "2", 7, running(0..10));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(10));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(10));
     assert_eq!(plan::raised_capacity(&group.state, 1), Some(11), "8 would delete two instances that nobody named");
     group.now += Duration::from_secs(40);
     group.see_etag("2", 7, running(0..10));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "too late");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None, "too late");
     assert_eq!((plan::raised_capacity(&group.state, 1), plan::raised_capacity(&group.state, 4)), (None, Some(11)));
 }
 
@@ -82,7 +82,11 @@ fn a_scale_up_after_a_reduction_is_the_least_that_the_reduction_explains() {
     assert_eq!(doubt(&group.state, &wrong), Some(Doubt::CapacityBelowLive { capacity: 5, live: 8 }));
     let late = group.tagged("3", 8, running(0..9));
     group.state.observe(late, &name);
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(9), "one that came up under the reduction");
+    assert_eq!(
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
+        Some(9),
+        "one that came up under the reduction"
+    );
 }
 
 #[test]

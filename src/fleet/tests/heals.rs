@@ -3,20 +3,25 @@
 use super::super::doubt::doubt;
 use super::*;
 
+/// Instances that the cloud launched for reasons of its own, newest first.
+fn launched<const N: usize>(numbers: [u32; N]) -> OwnLaunches {
+    OwnLaunches { instances: numbers.map(|number| id(number).to_string()).to_vec(), replacing: 0 }
+}
+
 #[test]
 fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
     let mut group = Group::new(7, running(0..6));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
     group.write(7, 6, None);
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None);
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None);
     let late = group.reading(6, running(0..7));
     assert_eq!(doubt(&group.state, &late), None);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(7));
     group.now += Duration::from_secs(40);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "another client's doing by now");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None, "another client's doing by now");
 }
 
 #[test]
@@ -26,9 +31,9 @@ fn a_scale_up_that_undid_a_larger_one_of_another_client_is_healed() {
     group.see(5, running(0..3));
     assert!(!group.state.is_watched(group.now), "nothing to watch for");
     group.see(5, running(0..9));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(9));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(9));
     group.see(2, running(0..9));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "lower than what was written");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None, "lower than what was written");
 }
 
 #[test]
@@ -40,17 +45,21 @@ fn a_reduction_is_healed_after_deletions_and_scale_ups_too() {
     group.see(6, running(0..6));
     group.delete(0..2);
     group.see(4, running(2..7));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(5), "deletions lowered it further");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(5), "deletions lowered it further");
     group.write(4, 5, None);
     group.see(5, running(2..8));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(6), "one more came up");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(6), "one more came up");
     group.see(3, running(2..8));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "lower than anything of ours explains");
+    assert_eq!(
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
+        None,
+        "lower than anything of ours explains"
+    );
 }
 
 #[test]
 fn a_start_raises_nothing() {
-    assert_eq!(plan::healed_capacity(&Group::new(10, running(0..14)).state, &[]), None);
+    assert_eq!(plan::healed_capacity(&Group::new(10, running(0..14)).state, &OwnLaunches::default()), None);
 }
 
 #[test]
@@ -60,14 +69,18 @@ fn a_surplus_is_never_raised_above_the_capacity_before_our_reduction_or_the_maxi
     group.state.cancel(&named);
     group.write(12, 10, None);
     group.see(10, running(0..15));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(12));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(12));
     group.write_heal(10, 12);
     group.see(12, running(0..15));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "a heal does not raise its own bound");
+    assert_eq!(
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
+        None,
+        "a heal does not raise its own bound"
+    );
     let mut group = Group::new(98, running(0..98));
     group.write(98, 100, None);
     group.see(100, running(0..105));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "never above the maximum");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None, "never above the maximum");
 }
 
 #[test]
@@ -75,11 +88,15 @@ fn the_capacity_is_raised_back_for_deletions_that_failed_after_it_dropped_them()
     let mut group = Group::new(8, running(0..8));
     let delete = group.delete(0..3);
     group.see(5, all(&[deleting(0..3, Counts::UntilDeleted), running(3..8)]));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None);
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None);
     group.fail(delete, 5, running(0..8));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(8));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(8));
     group.see(5, running(0..10));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(8), "at most to what it was before the deletion");
+    assert_eq!(
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
+        Some(8),
+        "at most to what it was before the deletion"
+    );
 }
 
 #[test]
@@ -90,17 +107,17 @@ fn a_heal_that_was_refused_is_tried_again() {
     group.write(7, 6, None);
     group.see(6, running(0..7));
     group.state.send_capacity((6, 7), WriteReason::Heal, false, group.now);
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(7));
     group.write_heal(6, 7);
     group.see(7, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "until one is accepted");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None, "until one is accepted");
 }
 
 #[test]
 fn a_reduction_by_another_client_is_not_undone() {
     let mut group = Group::new(7, running(0..7));
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None);
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None);
 }
 
 #[test]
@@ -113,11 +130,15 @@ fn a_refused_deletion_neither_takes_room_from_a_heal_nor_adds_to_it() {
     group.state.send_deletion(3);
     group.state.refuse_deletion(3);
     group.see(2, running(0..3));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(3), "one came up under the decrease");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(3), "one came up under the decrease");
     group.state.send_deletion(5);
     group.state.refuse_deletion(5);
     group.see(2, running(0..6));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(3), "never above the capacity before the decrease");
+    assert_eq!(
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
+        Some(3),
+        "never above the capacity before the decrease"
+    );
 }
 
 #[test]
@@ -125,11 +146,15 @@ fn what_the_cloud_launched_for_reasons_of_its_own_is_no_reason_for_a_heal() {
     let mut group = Group::new(5, running(0..5));
     group.write(5, 6, None);
     group.see(6, running(0..8));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(8), "another client's scale-up may have been undone");
-    let own = ["i-6".to_owned(), "i-7".to_owned()];
-    assert_eq!(plan::healed_capacity(&group.state, &own[..1]), Some(7));
+    assert_eq!(
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
+        Some(8),
+        "another client's scale-up may have been undone"
+    );
+    let own = launched([7, 6]);
+    assert_eq!(plan::healed_capacity(&group.state, &launched([6])), Some(7));
     assert_eq!(plan::healed_capacity(&group.state, &own), None);
-    let gone = ["i-99".to_owned(), "i-98".to_owned()];
+    let gone = launched([99, 98]);
     assert_eq!(plan::healed_capacity(&group.state, &gone), Some(8), "they are not there any more");
 }
 
@@ -141,9 +166,13 @@ fn a_scale_up_without_a_response_that_takes_effect_after_a_later_one_is_raised_b
     group.write(10, 15, None);
     group.see(15, running(0..16));
     group.see(13, running(0..17));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(16), "one was beyond the capacity before, and still is");
+    assert_eq!(
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
+        Some(16),
+        "one was beyond the capacity before, and still is"
+    );
     group.see(12, running(0..17));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "another client lowered it");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None, "another client lowered it");
 }
 
 #[test]
@@ -156,9 +185,13 @@ fn a_scale_up_without_a_response_that_a_smaller_one_undid_is_raised_back() {
         // The write took effect, and the read that the next one was computed on lagged behind it.
         group.write(20, 23, None);
         group.see(23, running(0..27 + surplus));
-        assert_eq!(plan::healed_capacity(&group.state, &[]), Some(27), "with a surplus of {surplus}");
+        assert_eq!(
+            plan::healed_capacity(&group.state, &OwnLaunches::default()),
+            Some(27),
+            "with a surplus of {surplus}"
+        );
         group.see(19, running(0..27 + surplus));
-        assert_eq!(plan::healed_capacity(&group.state, &[]), None, "another client lowered it");
+        assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None, "another client lowered it");
     }
 }
 
@@ -172,12 +205,12 @@ fn a_surplus_that_the_cloud_has_removed_hides_no_instance_that_a_late_write_left
     group.see(23, running(0..28));
     // The cloud removes the five that it launched itself, and the lost write takes effect.
     group.see(20, all(&[running(0..17), running(22..28)]));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(23));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(23));
 }
 
 #[test]
 fn a_capacity_that_a_late_write_undid_is_put_back_although_the_clouds_own_instances_fill_it() {
-    let own = [id(11), id(12), id(13)].map(|id| id.to_string());
+    let own = launched([13, 12, 11]);
     let mut group = Group::new(11, running(0..11));
     group.see(11, running(0..14));
     group.state.send_capacity((11, 12), WriteReason::Requested, false, group.now);
@@ -190,7 +223,7 @@ fn a_capacity_that_a_late_write_undid_is_put_back_although_the_clouds_own_instan
 
 #[test]
 fn what_the_cloud_launched_by_itself_takes_the_places_of_what_it_removed() {
-    let own = [id(10), id(11), id(12)].map(|id| id.to_string());
+    let own = launched([12, 11, 10]);
     let mut group = Group::new(10, running(0..10));
     group.state.send_capacity((10, 12), WriteReason::Requested, false, group.now);
     group.state.lose_capacity(12, group.now);
@@ -206,10 +239,10 @@ fn a_read_that_lags_behind_a_later_scale_up_raises_nothing_back() {
     let mut group = Group::new(7, running(0..6));
     group.write(7, 6, None);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(7));
     group.write(6, 11, None);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "it would undo the scale-up");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None, "it would undo the scale-up");
 }
 
 #[test]
@@ -218,7 +251,7 @@ fn what_another_client_lowered_during_a_failed_deletion_is_not_raised_back() {
         let mut group = Group::new(10, running(0..10));
         let delete = group.delete(0..1);
         group.fail(delete, desired, running(0..10));
-        assert_eq!(plan::healed_capacity(&group.state, &[]), healed, "read as {desired}");
+        assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), healed, "read as {desired}");
     }
 }
 
@@ -230,10 +263,10 @@ fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_lis
     group.state.send_deletion(4);
     group.state.lose_deletion(OperationId(9), ids(0..4).into_iter().collect(), group.now);
     group.see(12, running(0..12));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None);
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None);
     // Two of the four are being terminated. The other two stay live, and the capacity is lower by all four.
     group.see(8, all(&[deleting(0..2, Counts::No), running(2..12)]));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(10));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(10));
 }
 
 #[test]
@@ -246,9 +279,13 @@ fn a_deletion_without_a_response_takes_nothing_from_the_ceiling_of_a_heal_until_
     group.state.send_deletion(1);
     group.state.lose_deletion(OperationId(9), ids(0..1).into_iter().collect(), group.now);
     group.see(11, running(0..14));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(13), "the named one lives, and has its place");
+    assert_eq!(
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
+        Some(13),
+        "the named one lives, and has its place"
+    );
     group.see(11, all(&[deleting(0..1, Counts::No), running(1..14)]));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(12));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(12));
 }
 
 #[test]
@@ -256,7 +293,7 @@ fn instances_of_a_failed_deletion_that_are_gone_are_no_room_for_others() {
     let mut group = Group::new(8, running(0..8));
     let delete = group.delete(0..3);
     group.fail(delete, 5, running(1..10));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7), "one of the three is gone");
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(7), "one of the three is gone");
 }
 
 #[test]
@@ -268,7 +305,7 @@ fn what_was_deleted_after_a_deletion_that_failed_is_not_raised_back() {
     group.see(5, all(&[deleting(0..5, Counts::No), running(5..10)]));
     group.fail(first, 5, all(&[running(0..2), deleting(2..5, Counts::No), running(5..12)]));
     assert_eq!(
-        plan::healed_capacity(&group.state, &[]),
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
         Some(7),
         "nine live: two outlived it, and two are the cloud's own"
     );
@@ -281,7 +318,7 @@ fn an_instance_of_the_clouds_own_that_was_named_is_no_reason_for_a_heal() {
     group.see(6, running(0..8));
     group.delete(7..8);
     group.see(5, all(&[running(0..7), deleting(7..8, Counts::No)]));
-    let own = ["i-6".to_owned(), "i-7".to_owned()];
+    let own = launched([7, 6]);
     assert_eq!(plan::healed_capacity(&group.state, &own), None);
 }
 
@@ -295,7 +332,7 @@ fn an_instance_of_the_clouds_own_that_the_capacity_had_room_for_is_made_room_for
         group.state.send_capacity((7, 6), WriteReason::Requested, false, group.now);
         group.state.lose_capacity(6, group.now);
         group.see(6, running(0..7));
-        let healed = plan::healed_capacity(&group.state, &["i-6".to_owned()]);
+        let healed = plan::healed_capacity(&group.state, &launched([6]));
         assert_eq!(healed, had_room.then_some(7), "the capacity had room for it: {had_room}");
     }
 }
@@ -309,9 +346,13 @@ fn a_deletion_that_failed_is_raised_back_only_once_its_instances_are_read_again(
     reading.instances = None;
     let observation = group.observation().with_capacity_of(reading, group.now, wall(group.seconds()));
     group.state.fail(delete, &shortage(wall(group.seconds())), observation, &name);
-    assert_eq!(plan::healed_capacity(&group.state, &[]), None, "which of the four live is not known");
+    assert_eq!(
+        plan::healed_capacity(&group.state, &OwnLaunches::default()),
+        None,
+        "which of the four live is not known"
+    );
     group.see(5, running(1..7));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(6));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(6));
 }
 
 #[test]
@@ -321,5 +362,29 @@ fn a_lost_reduction_that_lands_after_another_one_is_raised_back() {
     group.state.lose_capacity(6, group.now);
     group.write(10, 9, None);
     group.see(6, running(0..7));
-    assert_eq!(plan::healed_capacity(&group.state, &[]), Some(7));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(7));
+}
+
+#[test]
+fn replacements_that_the_cloud_makes_one_after_another_raise_nothing_back() {
+    let mut group = Group::new(20, running(0..20));
+    group.write(20, 22, None);
+    group.see(22, running(0..22));
+    // Each replacement is launched before the old instance is terminated.
+    for number in 0..5 {
+        group.see(22, running(number..23 + number));
+        let instances = (22..=22 + number).rev().map(|number| id(number).to_string()).collect();
+        let own = OwnLaunches { instances, replacing: usize::try_from(number).expect("small") };
+        assert_eq!(plan::healed_capacity(&group.state, &own), None, "{number} replaced");
+        group.see(22, running(number + 1..23 + number));
+    }
+    // Several at once, so that some are beyond the capacity all the time.
+    group.see(22, running(5..29));
+    group.see(22, running(6..30));
+    let instances = (22..30).rev().map(|number| id(number).to_string()).collect();
+    let own = OwnLaunches { instances, replacing: 6 };
+    assert_eq!(plan::healed_capacity(&group.state, &own), None);
+    // One more that the cloud did not launch by itself is another client's.
+    group.see(22, running(6..31));
+    assert_eq!(plan::healed_capacity(&group.state, &own), Some(23));
 }

@@ -24,7 +24,7 @@ use super::plan::{self, DeletePlan};
 use super::state::{CapacityWrite, DeletionWrite, GroupState, WriteReason};
 use crate::cloud::{
     Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity, OperationHandle,
-    Permit, ProviderId,
+    OwnLaunches, Permit, ProviderId,
 };
 
 /// A group under test: a clock, a state, and short words for what happens to it.

@@ -9,7 +9,7 @@ use aws_sdk_autoscaling::types::Activity;
 use super::launch::{
     ended, failure, instance, is_finished, is_launch, is_own, is_termination, names_instance, seconds, started, zone,
 };
-use crate::cloud::{LaunchActivity, Shortfall};
+use crate::cloud::{LaunchActivity, OwnLaunches, Shortfall};
 
 /// In a group of several zones, AWS tries the next zone after a launch failed. Failures in some of the zones are final this long
 /// after the first one if no launch is under way and none has succeeded since (#5829).
@@ -36,7 +36,7 @@ pub(super) fn launches(
         }
     }
     activity.launched = just_launched(activities, now);
-    activity.own = launched_beyond_the_capacity(activities, shortfall.since);
+    activity.own = own_launches(activities, shortfall.since);
     if !is_final(activities, zones, shortfall.since, now) {
         activity.failures.clear();
     }
@@ -56,15 +56,14 @@ fn just_launched(activities: &[Activity], now: SystemTime) -> Vec<String> {
     launches.filter_map(instance).filter(|id| !is_gone(id)).collect()
 }
 
-/// The instances that AWS has launched by itself since then, without those that replaced instances that AWS terminated by itself.
-fn launched_beyond_the_capacity(activities: &[Activity], since: SystemTime) -> Vec<String> {
+/// The instances that AWS has launched by itself since then, and how many it has terminated by itself. Activities come newest first.
+fn own_launches(activities: &[Activity], since: SystemTime) -> OwnLaunches {
     let is_recent = |activity: &&Activity| started(activity).is_some_and(|at| seconds(at) >= seconds(since));
     let own = || activities.iter().filter(is_recent).filter(|activity| is_own(activity));
-    let replaced = own().filter(|activity| is_termination(activity)).count();
-    let mut launched: Vec<String> = own().filter(|activity| is_launch(activity)).filter_map(instance).collect();
-    // The list starts with the newest instance, so this removes the oldest ones.
-    launched.truncate(launched.len().saturating_sub(replaced));
-    launched
+    OwnLaunches {
+        instances: own().filter(|activity| is_launch(activity)).filter_map(instance).collect(),
+        replacing: own().filter(|activity| is_termination(activity)).count(),
+    }
 }
 
 /// Whether AWS has finished retrying the launches that failed since the shortfall began.
