@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::kubelet_reserves::KubeletReserves;
 use super::taint::Taint;
 
 /// What a new instance of a node group is made from.
@@ -40,6 +41,8 @@ pub struct LaunchSpec {
     pub is_spot: bool,
     /// How the node reserves resources for itself, if the cloud shows it.
     pub reserved: Option<ReservedProfile>,
+    /// What the launch settings tell the kubelet to reserve, in place of what the profile reserves.
+    pub kubelet_reserves: KubeletReserves,
 }
 
 /// The rule for what a node reserves for the kubelet and the system.

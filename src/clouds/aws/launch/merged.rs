@@ -1,10 +1,11 @@
 //! Merges all launch options of a group into one launch spec: what they have in common, and the minimum of what differs.
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use super::nodegroups::NodegroupDetails;
 use super::settings::LaunchSettings;
-use crate::cloud::{LaunchSpec, OperatingSystem, ReservedProfile, Taint};
+use crate::cloud::{KubeletReserves, LaunchSpec, OperatingSystem, ReservedProfile, Taint};
 
 const EFA: &str = "vpc.amazonaws.com/efa";
 
@@ -22,6 +23,7 @@ pub(super) struct ResolvedLaunch {
     pub(super) efa_interfaces: u32,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
+    pub(super) kubelet_reserves: KubeletReserves,
     /// Whether it launches spot instances.
     pub(super) is_spot: bool,
     /// Whether the launch template's version is `$Default` or `$Latest`.
@@ -60,6 +62,7 @@ impl MergedLaunch {
         one.efa_interfaces = one.efa_interfaces.min(other.efa_interfaces);
         one.labels.retain(|key, value| other.labels.get(key) == Some(value));
         one.taints.append(&mut other.taints);
+        one.kubelet_reserves = mem::take(&mut one.kubelet_reserves).either(other.kubelet_reserves);
     }
 
     /// The instance types of all options.
@@ -108,6 +111,7 @@ impl MergedLaunch {
             joins_local_disks: merged.joins_local_disks,
             is_spot: merged.is_spot || settings.is_spot,
             is_floating: merged.is_floating,
+            kubelet_reserves: merged.kubelet_reserves,
             reserved: (merged.eks || settings.eks).then_some(ReservedProfile::Eks),
         }
     }

@@ -108,6 +108,7 @@ impl Launches {
             efa_interfaces: parameters.efa_interfaces,
             labels: user_data.labels.clone(),
             taints: user_data.taints.clone(),
+            kubelet_reserves: user_data.kubelet_reserves.clone(),
             is_spot: parameters.is_spot,
             is_floating: option.template.as_ref().is_some_and(|template| !template.is_fixed()),
         });

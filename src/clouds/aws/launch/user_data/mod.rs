@@ -7,13 +7,15 @@
 
 mod decode;
 mod registration;
+mod reserves;
 mod settings;
 mod toml;
+mod yaml;
 
 use std::collections::BTreeMap;
 
 use self::settings::settings;
-use crate::cloud::Taint;
+use crate::cloud::{KubeletReserves, Taint};
 
 /// How far after `localStorage` its `strategy` may be. Both are in the same mapping.
 const NEAR: usize = 200;
@@ -35,6 +37,7 @@ pub(super) struct UserData {
     pub(super) labels: BTreeMap<String, String>,
     /// Taints that the kubelet registers the node with.
     pub(super) taints: Vec<Taint>,
+    pub(super) kubelet_reserves: KubeletReserves,
 }
 
 impl UserData {
@@ -52,6 +55,7 @@ impl UserData {
             joins_local_disks: joins_local_disks(&text),
             labels: registration::labels(&text),
             taints: registration::taints(&text),
+            kubelet_reserves: reserves::reserves(&text),
         }
     }
 }

@@ -28,6 +28,15 @@ const KNOWN: &[&str] = &[
     "[settings.kubernetes.node-taints]\n",
     "node-labels",
     "maxPods",
+    "kubeReserved",
+    "evictionHard",
+    "--kube-reserved",
+    "--eviction-hard",
+    "memory.available<5%",
+    "memory: 1Gi",
+    "memory=$X",
+    "[settings.kubernetes.kube-reserved]\n",
+    "[settings.kubernetes]\nmax-pods",
     "localStorage",
     "strategy: RAID0",
     "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n",
@@ -41,13 +50,18 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_user_data_is_read_and_only_plain_labels_and_taints_come_out(text in pieces(KNOWN)) {
+    fn any_user_data_is_read_and_only_plain_labels_taints_and_figures_come_out(text in pieces(KNOWN)) {
         let encoded = aws_smithy_types::base64::encode(&text);
         let read = UserData::read(Some(&encoded));
         let taints = read.taints.iter().map(|taint| (&taint.key, &taint.value));
         for (key, value) in read.labels.iter().chain(taints) {
             let is_plain = |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_./".contains(letter));
             prop_assert!(!key.is_empty() && is_plain(key) && is_plain(value), "{key}={value}");
+        }
+        let KubeletReserves { kube, system, eviction } = read.kubelet_reserves;
+        for (name, figures) in kube.iter().chain(&system).chain(&eviction) {
+            let is_figure = |text: &String| text.chars().all(|letter| letter.is_ascii_alphanumeric() || ".+-%".contains(letter));
+            prop_assert!(!figures.written.is_empty() && figures.written.iter().all(is_figure), "{name}: {figures:?}");
         }
     }
 

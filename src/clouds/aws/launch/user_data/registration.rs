@@ -6,11 +6,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::settings::settings;
-use super::toml;
+use super::{toml, yaml};
 use crate::cloud::{Taint, TaintEffect};
 
-/// Most lists of taints that are read: one for each part of the user data.
-const LISTS_MAX: usize = 16;
 const BOTTLEROCKET_LABELS: [&str; 3] = ["settings", "kubernetes", "node-labels"];
 const BOTTLEROCKET_TAINTS: [&str; 3] = ["settings", "kubernetes", "node-taints"];
 
@@ -50,32 +48,12 @@ struct RegisteredTaint {
 
 /// The taints under `registerWithTaints` in a nodeadm `NodeConfig`, in YAML or JSON.
 fn of_nodeadm(text: &str) -> impl Iterator<Item = Taint> {
-    const NAME: &str = "registerWithTaints";
-    let lists = text.match_indices(NAME).take(LISTS_MAX).filter_map(|(at, _)| {
-        let line = text.get(..at)?.rsplit('\n').next()?;
-        let list = sequence(text.get(at + NAME.len()..)?, line.len() - line.trim_start().len())?;
-        serde_saphyr::from_str::<Vec<RegisteredTaint>>(&list).ok()
-    });
+    let lists = yaml::sequences(text, "registerWithTaints");
+    let lists = lists.filter_map(|list| serde_saphyr::from_str::<Vec<RegisteredTaint>>(&list).ok());
     lists.flatten().filter_map(|taint| {
         let (key, value) = plain_pair(taint.key, taint.value.unwrap_or_default())?;
         Some(Taint { key, value, effect: TaintEffect::parse(&taint.effect)? })
     })
-}
-
-/// The text of the YAML or JSON sequence after a key that is indented by `indent`.
-fn sequence(after: &str, indent: usize) -> Option<String> {
-    let value = after.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':')?;
-    if value.trim_start().starts_with('[') {
-        let value = value.trim_start();
-        return Some(value.get(..=value.find(']')?)?.to_owned());
-    }
-    let block = value.lines().skip(1).take_while(|line| {
-        let trimmed = line.trim_start();
-        let own = line.len() - trimmed.len();
-        // YAML allows the items of a sequence at the indentation of its key.
-        trimmed.is_empty() || own > indent || (own == indent && (trimmed == "-" || trimmed.starts_with("- ")))
-    });
-    Some(block.fold(String::new(), |block, line| block + line + "\n"))
 }
 
 /// Whether a text is literal, with nothing that a shell or a templating engine would expand.

@@ -16,7 +16,13 @@ pub(super) fn settings<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item =
             return None;
         }
         let value = after.trim_start_matches([' ', '\t', ':', '=', '"', '\'']);
-        let end = value.find(|letter: char| letter.is_whitespace() || "\"'`\\;}]".contains(letter));
+        let mut open = 0_u32;
+        let end = value.find(|letter: char| {
+            // The braces of a shell's `${NAME}` are part of the value.
+            let closes = letter == '}' && open > 0;
+            open = open + u32::from(letter == '{') - u32::from(closes);
+            !closes && (letter.is_whitespace() || "\"'`\\;}]".contains(letter))
+        });
         value.get(..end.unwrap_or(value.len())).filter(|value| !value.is_empty() && value.len() <= VALUE_MAX)
     })
 }

@@ -1,9 +1,9 @@
-//! The part of TOML that Bottlerocket's settings need: tables, dotted and quoted keys, and values of strings.
+//! The part of TOML that Bottlerocket's settings need: tables, dotted and quoted keys, and values of strings and whole numbers.
 
 /// The most lines of one list. The bound limits the work that hostile text can cause.
 const LIST_LINES_MAX: usize = 64;
 
-/// The entries below a table, each with its values: one for a string, several for a list.
+/// The entries below a table, each with its values: one for a string or a number, several for a list.
 pub(super) fn entries(text: &str, table: &[&str]) -> Vec<(String, Vec<String>)> {
     let (mut found, mut current) = (Vec::new(), Vec::new());
     let mut lines = text.lines().map(|line| without_comment(line).trim()).filter(|line| !line.is_empty());
@@ -84,8 +84,11 @@ fn closes(list: &str) -> bool {
     outside_quotes(inside, ']').len() > 1
 }
 
-/// The strings in a value: a string, or a list of strings.
+/// The strings in a value: a string, a list of strings, or the digits of a number.
 fn strings(value: &str) -> Vec<String> {
+    if value.parse::<u64>().is_ok() {
+        return vec![value.to_owned()];
+    }
     let mut found = Vec::new();
     let mut rest = value;
     while let Some(open) = rest.find(['"', '\'']) {
@@ -124,6 +127,7 @@ mod tests {
     fn quoted_keys_and_lists_over_several_lines() {
         let text = "[a.b]\n\"x.y/z=1\" = [\n  \"one\", # first\n  \"two]\",\n]\nnext = \"3\"\n[a.c]\nk = \"v\"\n";
         assert_eq!(shown(text), ["x.y/z=1: one two]", "next: 3"]);
+        assert_eq!(shown("[a.b]\nk = 35 # pods\n"), ["k: 35"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a group of EKS nodes launches.
 
 use super::*;
+use crate::cloud::{KubeletReserves, ReserveFigures};
 
 fn managed(name: &str) -> AutoScalingGroup {
     group(name)
@@ -94,4 +95,41 @@ async fn eks_limits_the_pods_of_managed_node_groups_unless_the_image_is_the_user
     fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
     let unread = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
     assert!(unread.caps_pods, "the lower figure, if EKS cannot be read");
+}
+
+#[tokio::test]
+async fn the_kubelets_reserves_come_from_the_user_data_of_every_launch_option() {
+    let own =
+        |name: &str| LaunchTemplateOverrides::builder().launch_template_specification(template(name, None)).build();
+    let fake = Fake::with(vec![
+        group("one").launch_template(template("config", None)).build(),
+        group("both").mixed_instances_policy(mixed(None, vec![own("config"), own("flags")])).build(),
+        group("configuration").launch_configuration_name("lc").build(),
+    ]);
+    let config = aws_smithy_types::base64::encode(
+        "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet:\n    config:\n      \
+         kubeReserved:\n        memory: 1Gi\n        cpu: 200m\n",
+    );
+    let flags = aws_smithy_types::base64::encode(
+        "/etc/eks/bootstrap.sh c --kubelet-extra-args '--kube-reserved=memory=2Gi --eviction-hard=memory.available<5%'",
+    );
+    fake.state(|state| {
+        for (name, user_data) in [("config", config), ("flags", flags.clone())] {
+            let data = ResponseLaunchTemplateData::builder().instance_type(Ec2Type::M5Large).user_data(user_data);
+            state.templates.insert(format!("{name}@$Default"), version(data.build()));
+        }
+        let configuration = LaunchConfiguration::builder().instance_type("m5.large").user_data(flags);
+        state.configurations.insert("lc".into(), configuration.build());
+    });
+    let shown = async |name: &str| {
+        let KubeletReserves { kube, system, eviction } = launch_spec(&fake, name).await.expect(name).kubelet_reserves;
+        let line = |(name, figures): (String, ReserveFigures)| {
+            let written: Vec<_> = figures.written.into_iter().collect();
+            format!("{name} {}{}", written.join(" "), if figures.or_profile { " or profile" } else { "" })
+        };
+        [kube, system, eviction].into_iter().flatten().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(shown("one").await, ["cpu 200m", "memory 1Gi"]);
+    assert_eq!(shown("both").await, ["cpu 200m or profile", "memory 1Gi 2Gi", "memory.available 5% or profile"]);
+    assert_eq!(shown("configuration").await, ["memory 2Gi", "memory.available 5%"]);
 }
