@@ -32,6 +32,8 @@ pub enum Provenance {
     },
     /// The group itself, by the cloud's description of it and of its launches: zones, disks, labels and taints.
     Group,
+    /// The user data that the group's instances are launched with.
+    UserData,
     /// The rule for what a node reserves.
     Profile {
         /// Its name in the configuration.
@@ -51,6 +53,7 @@ impl fmt::Display for Provenance {
             Self::LiveDiscovery => formatter.write_str("live discovery"),
             Self::Shipped { version } => write!(formatter, "shipped table {version}"),
             Self::Group => formatter.write_str("group"),
+            Self::UserData => formatter.write_str("user data"),
             Self::Profile { name } => write!(formatter, "{name} profile"),
             Self::Default => formatter.write_str("default"),
         }

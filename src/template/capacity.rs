@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::build::Input;
 use super::disk::{disk_for_pods, formatted};
 use super::error::TemplateError;
+use super::launch_reserves::LaunchReserves;
 use super::learned;
 use super::pods::pods;
 use super::reserved::{self, NodeSize};
@@ -45,8 +46,10 @@ struct TypeResources {
 /// The least amount of each resource that any instance type of the group has.
 pub(super) fn node_resources(input: &Input<'_>, profile: ReservedProfile) -> Result<NodeResources, TemplateError> {
     let explicit = explicit(input);
+    let of_launch = LaunchReserves::of(input);
     let types = &input.launch.types;
-    let each: Result<Vec<_>, _> = types.iter().map(|name| type_resources(input, &explicit, profile, name)).collect();
+    let each = types.iter().map(|name| type_resources(input, &explicit, &of_launch, profile, name));
+    let each: Result<Vec<_>, _> = each.collect();
     let each = each?;
     let named: Vec<_> = types.iter().map(String::as_str).zip(each.iter().map(|of_type| &of_type.capacity)).collect();
     let spreads = spreads(&named);
@@ -105,6 +108,7 @@ fn explicit(input: &Input<'_>) -> Candidates {
 fn type_resources(
     input: &Input<'_>,
     explicit: &Candidates,
+    of_launch: &LaunchReserves,
     profile: ReservedProfile,
     type_name: &str,
 ) -> Result<TypeResources, TemplateError> {
@@ -155,7 +159,7 @@ fn type_resources(
     capacity.insert(MEMORY.to_owned(), memory);
     capacity.insert(PODS.to_owned(), pods);
     let rule = &input.overrides.reserved;
-    let kept = reserved::reserved(rule, profile, &size);
+    let kept = reserved::reserved(rule, of_launch, profile, &size);
     let kept = learned::kept(kept, rule, known.as_ref().and_then(|known| known.learned.as_deref()), &capacity);
     Ok(TypeResources {
         allocatable: allocatable(&capacity, &kept),

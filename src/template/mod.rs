@@ -9,6 +9,7 @@ mod capacity;
 mod disk;
 mod error;
 mod labels;
+mod launch_reserves;
 mod learned;
 pub mod node;
 mod overrides;

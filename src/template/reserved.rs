@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::launch_reserves::{Figures, LaunchReserves};
 use super::overrides::{ReservedRule, Threshold};
 use crate::cloud::{OperatingSystem, ReservedProfile};
 use crate::instance_types::{Provenance, Quantity, WithProvenance};
@@ -61,43 +62,81 @@ struct Settings {
     eviction: BTreeMap<String, Threshold>,
 }
 
-/// How much of each resource a node reserves. With overrides, the runner-up is what the profile would reserve.
+/// How much of each resource a node reserves: by the configuration, else by the launch settings, else by the profile.
 pub(super) fn reserved(
     rule: &ReservedRule,
+    of_launch: &LaunchReserves,
     profile: ReservedProfile,
     size: &NodeSize,
 ) -> BTreeMap<String, WithProvenance<Quantity>> {
     let by_profile = settings(profile, size);
-    let mut overridden = by_profile.clone();
-    overridden.kube.extend(rule.kube_reserved.clone());
-    overridden.system.extend(rule.system_reserved.clone());
-    overridden.eviction.extend(rule.eviction_hard.clone());
-    let provenance = Provenance::Profile { name: profile_name(profile) };
-    let by_profile = by_profile.total(size);
+    let by_launch = of_launch.highest(&by_profile, size);
+    let mut launched = by_profile.clone();
+    launched.extend(&by_launch);
+    let by_rule = Settings {
+        kube: rule.kube_reserved.clone(),
+        system: rule.system_reserved.clone(),
+        eviction: rule.eviction_hard.clone(),
+    };
+    let mut overridden = launched.clone();
+    overridden.extend(&by_rule);
+
+    let (by_profile, launched) = (by_profile.total(size), launched.total(size));
     let mut kept = BTreeMap::new();
     for (resource, quantity) in overridden.total(size) {
-        let usual = by_profile.get(&resource).map(|usual| (*usual, provenance.clone()));
-        let sourced = match usual {
-            Some((usual, provenance)) if !overrides(rule, &resource) => WithProvenance::new(usual, provenance),
-            runner_up => WithProvenance { value: quantity, provenance: Provenance::GroupOverride, runner_up },
-        };
-        kept.insert(resource, sourced);
+        let by_rule = by_rule.sets(&resource).then_some((quantity, Provenance::GroupOverride));
+        let by_launch = launched.get(&resource).filter(|_| by_launch.sets(&resource));
+        let by_launch = by_launch.map(|quantity| (*quantity, Provenance::UserData));
+        let of_profile = Provenance::Profile { name: profile_name(profile) };
+        let by_profile = by_profile.get(&resource).map(|quantity| (*quantity, of_profile));
+        let sourced = WithProvenance::first(by_rule.into_iter().chain(by_launch).chain(by_profile));
+        kept.extend(sourced.map(|sourced| (resource, sourced)));
     }
     kept
 }
 
-fn overrides(rule: &ReservedRule, resource: &str) -> bool {
-    let signal = match resource {
-        MEMORY => Some(MEMORY_AVAILABLE),
-        EPHEMERAL => Some(NODEFS_AVAILABLE),
-        _ => None,
-    };
-    rule.kube_reserved.contains_key(resource)
-        || rule.system_reserved.contains_key(resource)
-        || signal.is_some_and(|signal| rule.eviction_hard.contains_key(signal))
+impl LaunchReserves {
+    /// The settings that replace those of the profile.
+    fn highest(&self, by_profile: &Settings, size: &NodeSize) -> Settings {
+        let amounts = |figures: &BTreeMap<String, Figures<Quantity>>, by_profile: &BTreeMap<String, Quantity>| {
+            let highest = figures.iter().filter_map(|(name, figures)| {
+                Some((name.clone(), figures.highest(by_profile.get(name).copied(), |amount| amount)?))
+            });
+            highest.collect()
+        };
+        let eviction = self.eviction.iter().filter_map(|(signal, figures)| {
+            let capacity = if signal == MEMORY_AVAILABLE { size.memory } else { size.ephemeral_storage? };
+            let of_profile = by_profile.eviction.get(signal).copied();
+            Some((signal.clone(), figures.highest(of_profile, |threshold| threshold.of(capacity))?))
+        });
+        Settings {
+            kube: amounts(&self.kube, &by_profile.kube),
+            system: amounts(&self.system, &by_profile.system),
+            eviction: eviction.collect(),
+        }
+    }
 }
 
 impl Settings {
+    /// Replaces each setting that `other` has.
+    fn extend(&mut self, other: &Self) {
+        self.kube.extend(other.kube.clone());
+        self.system.extend(other.system.clone());
+        self.eviction.extend(other.eviction.clone());
+    }
+
+    /// Whether any of the settings is about this resource.
+    fn sets(&self, resource: &str) -> bool {
+        let signal = match resource {
+            MEMORY => Some(MEMORY_AVAILABLE),
+            EPHEMERAL => Some(NODEFS_AVAILABLE),
+            _ => None,
+        };
+        self.kube.contains_key(resource)
+            || self.system.contains_key(resource)
+            || signal.is_some_and(|signal| self.eviction.contains_key(signal))
+    }
+
     fn total(&self, size: &NodeSize) -> BTreeMap<String, Quantity> {
         let mut total: BTreeMap<String, Quantity> = BTreeMap::new();
         let mut add = |resource: &str, quantity: Quantity| {

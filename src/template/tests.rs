@@ -4,6 +4,7 @@ mod capacity;
 mod labels;
 mod launch;
 mod node;
+mod user_data;
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ fn size(cpus: u32, nominal_mib: u64, pods: u32) -> NodeSize {
 }
 
 fn memory_mib(profile: ReservedProfile, size: &NodeSize) -> u64 {
-    reserved(&ReservedRule::default(), profile, size)[MEMORY].value.whole() / MIB
+    reserved(&ReservedRule::default(), &LaunchReserves::default(), profile, size)[MEMORY].value.whole() / MIB
 }
 
 #[test]
@@ -81,6 +81,7 @@ fn openshift_reserves_the_higher_of_its_two_rules() {
     let capacity = "32443760Ki".parse().unwrap();
     let kept = reserved(
         &ReservedRule::default(),
+        &LaunchReserves::default(),
         ReservedProfile::OpenShift,
         &NodeSize { memory: capacity, ..size(4, 32768, 250) },
     );
@@ -101,7 +102,7 @@ fn windows_on_aks_reserves_two_gibibytes_more() {
         let windows = NodeSize { operating_system: OperatingSystem::Windows, ..size(4, nominal_mib, 30) };
         assert_eq!(memory_mib(ReservedProfile::AksLegacy, &windows), kept_mib);
         let disk = NodeSize { ephemeral_storage: Some(mebibytes(128 * 1024)), ..windows };
-        let kept = reserved(&ReservedRule::default(), ReservedProfile::AksLegacy, &disk);
+        let kept = reserved(&ReservedRule::default(), &LaunchReserves::default(), ReservedProfile::AksLegacy, &disk);
         assert!(!kept.contains_key(EPHEMERAL), "{kept:?}");
     }
 }
@@ -110,7 +111,7 @@ fn windows_on_aks_reserves_two_gibibytes_more() {
 fn disks_have_the_reserves_of_kubelets() {
     let capacity = "125277164Ki".parse().unwrap();
     let size = NodeSize { ephemeral_storage: Some(capacity), ..size(4, 16384, 250) };
-    let kept = reserved(&ReservedRule::default(), ReservedProfile::OpenShift, &size);
+    let kept = reserved(&ReservedRule::default(), &LaunchReserves::default(), ReservedProfile::OpenShift, &size);
     assert_eq!(capacity.less(kept[EPHEMERAL].value).whole(), 114_381_692_328);
     assert_eq!(kept[CPU].value, Quantity::millis(500));
 }
@@ -122,7 +123,7 @@ fn each_configured_setting_replaces_that_of_the_profile() {
         eviction_hard: [(MEMORY_AVAILABLE.to_owned(), "5%".parse().unwrap())].into(),
         ..ReservedRule::default()
     };
-    let kept = reserved(&rule, ReservedProfile::Eks, &size(2, 1000, 29));
+    let kept = reserved(&rule, &LaunchReserves::default(), ReservedProfile::Eks, &size(2, 1000, 29));
     assert_eq!(kept[MEMORY].value.whole() / MIB, 350);
     assert_eq!(kept[MEMORY].provenance, Provenance::GroupOverride);
     assert_eq!(kept[MEMORY].runner_up, Some((mebibytes(255 + 319 + 100), Provenance::Profile { name: "eks" })));

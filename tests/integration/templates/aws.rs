@@ -97,6 +97,21 @@ async fn m5d_large_with_joined_disks_and_prefix_delegation() {
 }
 
 #[tokio::test]
+async fn m5_xlarge_with_reserves_in_its_node_config() {
+    let setup = setup(by_eksctl("m5-xlarge-reserves", &["m5.xlarge"]), |details| {
+        details.user_data =
+            "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet:\n    config:\n      \
+                          maxPods: 110\n      kubeReserved:\n        memory: 1Gi\n      evictionHard:\n        \
+                          memory.available: 5%\n    flags:\n    - --system-reserved=cpu=100m,memory=512Mi\n    \
+                          - --node-labels=team=ml\n    - --register-with-taints=gpu=true:NoSchedule\n"
+                .to_owned();
+    })
+    .await;
+    assert_golden(&setup, "m5-xlarge-reserves", "yaml");
+    assert_golden(&setup, "m5-xlarge-reserves", "table");
+}
+
+#[tokio::test]
 async fn m5_xlarge_and_m5_large_mixed() {
     let setup = setup(managed("mixed", &["m5.xlarge", "m5.large"]), |_| {}).await;
     assert_golden(&setup, "mixed", "yaml");
