@@ -37,6 +37,8 @@ pub struct LaunchSpec {
     pub joins_local_disks: bool,
     /// Whether it can change although the group does not, because the launch template's version is `$Default` or `$Latest`.
     pub is_floating: bool,
+    /// Whether it lacks something that could not be read, but may be readable a little later.
+    pub is_provisional: bool,
     /// Whether the group launches spot capacity only.
     pub is_spot: bool,
     /// How the node reserves resources for itself, if the cloud shows it.
@@ -71,6 +73,11 @@ pub enum OperatingSystem {
 }
 
 impl OperatingSystem {
+    /// The operating system of a `kubernetes.io/os` label.
+    pub fn of_label(label: &str) -> Option<Self> {
+        [Self::Linux, Self::Windows].into_iter().find(|system| system.label() == label)
+    }
+
     /// The value of the `kubernetes.io/os` label.
     pub fn label(self) -> &'static str {
         match self {

@@ -103,7 +103,8 @@ impl TemplateBuilder {
                 return BuiltTemplate { template: Err(error.to_string()), retry_soon, is_floating: false };
             }
         };
-        let retry_soon = self.look_up(&launch).await.is_err_and(|error| error.may_pass());
+        let looked_up = self.look_up(&launch).await;
+        let retry_soon = launch.is_provisional || looked_up.is_err_and(|error| error.may_pass());
         let template = self.describe(id, reading, &launch).map_err(|error| error.to_string());
         BuiltTemplate { template, retry_soon, is_floating: launch.is_floating }
     }

@@ -32,8 +32,8 @@ use self::sdk::credentials::ReloadedCredentials;
 use self::sdk::identity::StsApi;
 use crate::cloud::{
     Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Currency, Deletion, DeniedCall, Family, GroupName,
-    GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, PriceExtent, PriceList,
-    Progress, ProviderId, Recognition, Shortfall, WritableCloud,
+    GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperatingSystem, OperationHandle,
+    PriceExtent, PriceList, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
 };
 
 pub use self::sdk::api::{CHECK_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
@@ -125,8 +125,9 @@ impl Cloud for Aws {
 
     async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
         let settings = self.groups.launch_settings(reading).await?;
-        let tagged_windows = reading.hints.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows");
-        self.launches.launch_spec(reading.name.as_str(), &settings, tagged_windows).await
+        let system = reading.hints.labels.get("kubernetes.io/os");
+        let tagged = system.and_then(|label| OperatingSystem::of_label(label));
+        self.launches.launch_spec(reading.name.as_str(), &settings, tagged).await
     }
 
     async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {

@@ -21,7 +21,10 @@ impl Aws {
                 ec2.describe_instance_types(&types, None).await.err(),
                 "templates rely on tables, which lack newer instance types",
             ),
-            (ec2.describe_image(NO_IMAGE).await.err(), "templates assume the architecture and volumes of usual images"),
+            (
+                ec2.describe_image(NO_IMAGE).await.err(),
+                "templates assume EKS nodes that run Linux, unless tags or user data show otherwise",
+            ),
             (
                 ec2.describe_launch_templates(&templates, None).await.err(),
                 "each launch template is read with a call of its own",

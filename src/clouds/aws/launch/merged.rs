@@ -28,6 +28,8 @@ pub(super) struct ResolvedLaunch {
     pub(super) is_spot: bool,
     /// Whether the launch template's version is `$Default` or `$Latest`.
     pub(super) is_floating: bool,
+    /// Whether it lacks its image, which may be readable a little later.
+    pub(super) is_provisional: bool,
 }
 
 /// All launch options of a group, merged.
@@ -53,6 +55,7 @@ impl MergedLaunch {
         one.eks |= other.eks;
         one.is_spot &= other.is_spot;
         one.is_floating |= other.is_floating;
+        one.is_provisional |= other.is_provisional;
         let ephemeral = one.ephemeral.zip(other.ephemeral).map(|(one, other)| one.min(other));
         // Whether the volume or the local disks are smaller depends on the instance type.
         one.ephemeral = ephemeral.filter(|_| one.joins_local_disks == other.joins_local_disks);
@@ -76,11 +79,12 @@ impl MergedLaunch {
         region: &str,
         settings: &LaunchSettings,
         nodegroup: Option<&NodegroupDetails>,
-        tagged_windows: bool,
+        tagged: Option<OperatingSystem>,
     ) -> LaunchSpec {
         let merged = self.merged.unwrap_or_default();
         let nodegroup_details = nodegroup.cloned().unwrap_or_default();
-        let windows = nodegroup_details.windows || merged.windows || tagged_windows;
+        let shown = [nodegroup_details.operating_system, tagged];
+        let windows = merged.windows || shown.contains(&Some(OperatingSystem::Windows));
         let mut labels = settings.labels.clone();
         labels.extend(merged.labels);
         labels.extend(nodegroup_details.labels);
@@ -111,6 +115,7 @@ impl MergedLaunch {
             joins_local_disks: merged.joins_local_disks,
             is_spot: merged.is_spot || settings.is_spot,
             is_floating: merged.is_floating,
+            is_provisional: merged.is_provisional,
             kubelet_reserves: merged.kubelet_reserves,
             reserved: (merged.eks || settings.eks).then_some(ReservedProfile::Eks),
         }

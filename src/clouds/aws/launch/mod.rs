@@ -5,6 +5,7 @@
 //! which gives a [`ResolvedLaunch`](merged::ResolvedLaunch), and `merged` reduces these to one launch spec.
 
 mod fingerprint;
+mod images;
 mod instance_types;
 mod merged;
 mod nodegroups;
@@ -42,7 +43,7 @@ pub(super) struct Launches {
     configurations: Cache<String, Arc<LaunchParameters>>,
     templates: Cache<TemplateVersion, Arc<LaunchParameters>>,
     version_numbers: VersionNumbers,
-    images: Cache<String, Option<Arc<ImageDetails>>>,
+    images: Cache<String, Result<Arc<ImageDetails>, CloudError>>,
     types_by_requirements: Cache<String, Arc<[String]>>,
     nodegroups: Cache<NodegroupKey, Arc<NodegroupDetails>>,
     /// Instance types that were looked up; `None` for those that EC2 does not know.

@@ -9,7 +9,7 @@ use super::super::sdk::cache::{FAILED_TTL, NODEGROUP_TTL};
 use super::Launches;
 use super::tags;
 use super::volumes::is_bottlerocket;
-use crate::cloud::{Taint, TaintEffect};
+use crate::cloud::{OperatingSystem, Taint, TaintEffect};
 use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
 
 /// The managed node group that an Auto Scaling group belongs to, by the tags EKS gives it.
@@ -40,7 +40,8 @@ pub(super) struct NodegroupDetails {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
     pub(super) resources: BTreeMap<String, String>,
-    pub(super) windows: bool,
+    /// `None` if the image is the user's own.
+    pub(super) operating_system: Option<OperatingSystem>,
     pub(super) bottlerocket: bool,
     pub(super) disk_gib: Option<u64>,
     /// The image is the user's own, so EKS does not limit the pods per node.
@@ -82,8 +83,8 @@ pub(super) fn details(nodegroup: &Nodegroup) -> NodegroupDetails {
     if let Some(capacity_type) = &nodegroup.capacity_type {
         labels.insert("eks.amazonaws.com/capacityType".to_owned(), capacity_type.as_str().to_owned());
     }
-    let windows = ami.starts_with("WINDOWS");
-    if let Some(build) = windows_build(ami).filter(|_| windows) {
+    let operating_system = operating_system(ami);
+    if let Some(build) = windows_build(ami).filter(|_| operating_system == Some(OperatingSystem::Windows)) {
         labels.insert(WINDOWS_BUILD_LABEL.to_owned(), build.to_owned());
     }
     let mut taints: Vec<Taint> = nodegroup.taints().iter().filter_map(taint).collect();
@@ -95,10 +96,19 @@ pub(super) fn details(nodegroup: &Nodegroup) -> NodegroupDetails {
         labels,
         taints,
         resources: hints.resources,
-        windows,
+        operating_system,
         bottlerocket: is_bottlerocket(ami),
         disk_gib: nodegroup.disk_size.and_then(|gib| u64::try_from(gib).ok()).filter(|gib| *gib > 0),
         custom_image: ami == "CUSTOM",
+    }
+}
+
+/// What images of this type run: `AL2_…`, `AL2023_…`, `BOTTLEROCKET_…`, `WINDOWS_…`. `CUSTOM` may be either.
+fn operating_system(ami: &str) -> Option<OperatingSystem> {
+    match ami {
+        _ if ami.starts_with("WINDOWS") => Some(OperatingSystem::Windows),
+        _ if ami.starts_with("AL2") || is_bottlerocket(ami) => Some(OperatingSystem::Linux),
+        _ => None,
     }
 }
 
@@ -155,11 +165,26 @@ mod tests {
             details.taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str()));
         let taints: Vec<_> = taints.collect();
         assert_eq!(taints, ["a=1:NoSchedule", "b=:NoExecute", "c=:PreferNoSchedule", "tagged=x:NoSchedule"]);
-        assert_eq!((details.windows, details.bottlerocket, details.disk_gib), (false, true, Some(80)));
+        let linux = Some(OperatingSystem::Linux);
+        assert_eq!((details.operating_system, details.bottlerocket, details.disk_gib), (linux, true, Some(80)));
         assert!(
             !details.custom_image
                 && super::details(&Nodegroup::builder().ami_type("CUSTOM".into()).build()).custom_image
         );
+    }
+
+    #[test]
+    fn the_type_of_its_image_shows_the_operating_system_unless_the_image_is_the_users() {
+        for (ami, system) in [
+            ("AL2_x86_64", Some(OperatingSystem::Linux)),
+            ("AL2023_ARM_64_STANDARD", Some(OperatingSystem::Linux)),
+            ("BOTTLEROCKET_x86_64", Some(OperatingSystem::Linux)),
+            ("WINDOWS_CORE_2022_x86_64", Some(OperatingSystem::Windows)),
+            ("CUSTOM", None),
+            ("", None),
+        ] {
+            assert_eq!(operating_system(ami), system, "{ami}");
+        }
     }
 
     #[test]

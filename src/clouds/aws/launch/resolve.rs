@@ -1,17 +1,17 @@
-//! Looks up what a group's launch settings refer to: launch templates and configurations, requirements and images.
+//! Looks up what a group's launch settings refer to: launch templates and configurations, and requirements.
 
 use std::sync::Arc;
 
 use aws_sdk_ec2::types::{ArchitectureType, InstanceRequirementsRequest, VirtualizationType};
 
-use super::super::sdk::cache::{FAILED_TTL, IMMUTABLE_TTL, RESOLVED_TTL};
+use super::super::sdk::cache::{IMMUTABLE_TTL, RESOLVED_TTL};
 use super::Launches;
+use super::images::Evidence;
 use super::merged::{MergedLaunch, ResolvedLaunch};
-use super::nodegroups::NodegroupDetails;
 use super::parameters::LaunchParameters;
 use super::settings::{LaunchMethod, LaunchOption, LaunchSettings};
 use super::volumes::{ImageDetails, ephemeral_bytes, is_bottlerocket, is_of_eks};
-use crate::cloud::{CloudError, LaunchSpec};
+use crate::cloud::{CloudError, LaunchSpec, OperatingSystem};
 
 /// Most instance types of one group. EC2 has fewer, so the smallest type is never cut off.
 const TYPES_MAX: usize = 2_000;
@@ -19,12 +19,12 @@ const TYPES_MAX: usize = 2_000;
 const PAGES_MAX: usize = 50;
 
 impl Launches {
-    /// What a new instance of the group would be launched from.
+    /// What a new instance of the group would be launched from. `tagged` is the operating system that a tag of the group names.
     pub(in crate::clouds::aws) async fn launch_spec(
         &self,
         group: &str,
         settings: &LaunchSettings,
-        tagged_windows: bool,
+        tagged: Option<OperatingSystem>,
     ) -> Result<LaunchSpec, CloudError> {
         if settings.zones.is_empty() {
             return Err(CloudError::refused("DescribeAutoScalingGroups", group, "the group has no availability zones"));
@@ -33,12 +33,14 @@ impl Launches {
             Some(key) => Some(self.nodegroup(key).await),
             None => None,
         };
-        let merged = self.resolve(group, settings, nodegroup.as_deref()).await?;
+        let evidence = Evidence::of_group(settings, nodegroup.as_deref(), tagged);
+        let bottlerocket = nodegroup.as_ref().is_some_and(|details| details.bottlerocket);
+        let merged = self.resolve(group, settings, evidence, bottlerocket).await?;
         if merged.types().is_empty() {
             let message = "neither the group nor its launch template names an instance type";
             return Err(CloudError::refused("DescribeAutoScalingGroups", group, message));
         }
-        Ok(merged.into_launch_spec(&self.region, settings, nodegroup.as_deref(), tagged_windows))
+        Ok(merged.into_launch_spec(&self.region, settings, nodegroup.as_deref(), tagged))
     }
 
     /// Looks up every launch option of a group.
@@ -46,10 +48,10 @@ impl Launches {
         &self,
         group: &str,
         settings: &LaunchSettings,
-        nodegroup: Option<&NodegroupDetails>,
+        evidence: Evidence,
+        bottlerocket: bool,
     ) -> Result<MergedLaunch, CloudError> {
         let mut merged = MergedLaunch::default();
-        let bottlerocket = nodegroup.is_some_and(|details| details.bottlerocket);
         let options = match &settings.method {
             LaunchMethod::Missing => {
                 let message = "the group has neither a launch template nor a launch configuration";
@@ -57,7 +59,7 @@ impl Launches {
             }
             LaunchMethod::Configuration(name) => {
                 let parameters = self.launch_configuration(name).await?;
-                self.add_option(&mut merged, &LaunchOption::default(), &parameters, bottlerocket).await?;
+                self.add_option(&mut merged, &LaunchOption::default(), &parameters, evidence, bottlerocket).await?;
                 return Ok(merged);
             }
             LaunchMethod::Template(options) => options,
@@ -67,7 +69,7 @@ impl Launches {
                 Some(template) => self.launch_template(template).await?,
                 None => Arc::default(),
             };
-            self.add_option(&mut merged, option, &parameters, bottlerocket).await?;
+            self.add_option(&mut merged, option, &parameters, evidence, bottlerocket).await?;
         }
         Ok(merged)
     }
@@ -77,31 +79,31 @@ impl Launches {
         merged: &mut MergedLaunch,
         option: &LaunchOption,
         parameters: &LaunchParameters,
+        evidence: Evidence,
         bottlerocket: bool,
     ) -> Result<(), CloudError> {
-        let alias = option.image.as_deref().or(parameters.image.as_deref());
-        let image = match alias {
-            Some(id) => self.image(id).await,
-            None => None,
-        };
-        let image = image.as_deref();
         // An override's requirements replace the template's instance type, and an override's instance type replaces the
         // template's requirements.
-        let types =
-            match (&option.instance_type, &option.requirements, &parameters.instance_type, &parameters.requirements) {
-                (Some(name), _, _, _) | (None, None, Some(name), _) => vec![name.clone()],
-                (None, Some(requirements), _, _) | (None, None, None, Some(requirements)) => {
-                    self.types_satisfying(requirements, image).await?
-                }
-                (None, None, None, None) => Vec::new(),
-            };
+        let (name, requirements) = match (&option.instance_type, &option.requirements) {
+            (None, None) => (&parameters.instance_type, &parameters.requirements),
+            (name, requirements) => (name, requirements),
+        };
+        let requirements = requirements.as_ref().filter(|_| name.is_none());
+        let alias = option.image.as_deref().or(parameters.image.as_deref());
+        let evidence = evidence.or(&parameters.user_data);
+        let image = self.launch_image(alias, evidence, requirements.is_some()).await?;
+        let details = image.details.as_deref();
+        let types = match requirements {
+            Some(requirements) => self.types_satisfying(requirements, details).await?,
+            None => name.iter().cloned().collect(),
+        };
         let bottlerocket = bottlerocket || alias.is_some_and(is_bottlerocket);
         let user_data = &parameters.user_data;
         merged.add(ResolvedLaunch {
             types,
-            windows: image.is_some_and(|image| image.windows),
-            eks: user_data.eks || alias.is_some_and(is_of_eks) || image.is_some_and(|image| image.eks),
-            ephemeral: ephemeral_bytes(&parameters.volumes, image, bottlerocket),
+            windows: image.windows,
+            eks: user_data.eks == Some(true) || alias.is_some_and(is_of_eks) || image.eks,
+            ephemeral: ephemeral_bytes(&parameters.volumes, details, bottlerocket),
             joins_local_disks: user_data.joins_local_disks,
             cpus_max: parameters.cpus_max,
             max_pods: user_data.max_pods,
@@ -111,6 +113,7 @@ impl Launches {
             kubelet_reserves: user_data.kubelet_reserves.clone(),
             is_spot: parameters.is_spot,
             is_floating: option.template.as_ref().is_some_and(|template| !template.is_fixed()),
+            is_provisional: image.is_provisional,
         });
         Ok(())
     }
@@ -127,26 +130,6 @@ impl Launches {
         let data = Arc::new(LaunchParameters::from(&described));
         self.configurations.put(key, Arc::clone(&data), IMMUTABLE_TTL);
         Ok(data)
-    }
-
-    // An image only makes the template more precise, so a template is built even if its image cannot be read.
-    async fn image(&self, id: &str) -> Option<Arc<ImageDetails>> {
-        if !id.starts_with("ami-") {
-            return ImageDetails::from_alias(id).map(Arc::new);
-        }
-        let key = id.to_owned();
-        if let Some(facts) = self.images.get(&key) {
-            return facts;
-        }
-        let (facts, ttl) = match self.ec2.describe_image(id).await {
-            Ok(image) => (image.as_ref().map(|image| Arc::new(ImageDetails::from(image))), IMMUTABLE_TTL),
-            Err(error) => {
-                tracing::warn!(image = %id, %error, "machine image cannot be read; building the node template without it");
-                (self.images.get_expired(&key).flatten(), FAILED_TTL)
-            }
-        };
-        self.images.put(key, facts.clone(), ttl);
-        facts
     }
 
     async fn types_satisfying(

@@ -15,21 +15,29 @@ mod yaml;
 use std::collections::BTreeMap;
 
 use self::settings::settings;
-use crate::cloud::{KubeletReserves, Taint};
+use crate::cloud::{KubeletReserves, OperatingSystem, Taint};
 
 /// How far after `localStorage` its `strategy` may be. Both are in the same mapping.
 const NEAR: usize = 200;
 /// User data of an EKS node contains one of these: nodeadm's API group, `bootstrap.sh` or its Windows counterpart, or
 /// Bottlerocket's Kubernetes settings.
 const EKS: [&str; 4] = ["node.eks.aws/", "/etc/eks/bootstrap.sh", "EKSBootstrap", "[settings.kubernetes"];
+/// User data of nodes of other Kubernetes clusters contains one of these: of kubeadm (Cluster API among them), kops, k3s or RKE2.
+const OTHERS: [&str; 5] = ["kubeadm join", "nodeup", "k3s.io", "rke2.io", "/etc/rancher/"];
+/// Windows runs user data between these tags, and only Linux runs the rest: a script with an interpreter, and what cloud-init,
+/// nodeadm and Bottlerocket read.
+const WINDOWS: [&str; 2] = ["<powershell>", "EKSBootstrap"];
+const LINUX: [&str; 5] = ["#!/", "#cloud-config", "node.eks.aws/", "/etc/eks/bootstrap.sh", "[settings.kubernetes"];
 /// The kubelet's default pod limit, which applies if `bootstrap.sh` is told not to set one.
 const KUBELET_PODS: u32 = 110;
 
 /// What user data says about a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct UserData {
-    /// Whether it makes the instance an EKS node.
-    pub(super) eks: bool,
+    /// Whether it makes the instance an EKS node, or a node of another cluster. `None` if it does not show this.
+    pub(super) eks: Option<bool>,
+    /// The operating system that it is written for, if it shows this.
+    pub(super) operating_system: Option<OperatingSystem>,
     pub(super) max_pods: Option<u32>,
     /// Whether the local disks are combined into one volume for the pods' ephemeral storage.
     pub(super) joins_local_disks: bool,
@@ -47,10 +55,12 @@ impl UserData {
     }
 
     fn of(text: &str) -> Self {
+        let operating_system = operating_system(text);
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let text = lines.fold(String::new(), |text, line| text + line + "\n");
         Self {
-            eks: EKS.iter().any(|sign| text.contains(sign)),
+            eks: is_of_eks(&text),
+            operating_system,
             max_pods: max_pods(&text),
             joins_local_disks: joins_local_disks(&text),
             labels: registration::labels(&text),
@@ -63,6 +73,24 @@ impl UserData {
 /// Reads user data for [`crate::parsers`].
 pub(in crate::clouds::aws) fn parse(encoded: &str) {
     let _read = UserData::read(Some(encoded));
+}
+
+fn contains_any(text: &str, signs: &[&str]) -> bool {
+    signs.iter().any(|sign| text.contains(sign))
+}
+
+fn is_of_eks(text: &str) -> Option<bool> {
+    let eks = contains_any(text, &EKS);
+    (eks || contains_any(text, &OTHERS)).then_some(eks)
+}
+
+/// The operating system, unless there are signs of both.
+fn operating_system(text: &str) -> Option<OperatingSystem> {
+    match (contains_any(text, &WINDOWS), contains_any(text, &LINUX)) {
+        (true, false) => Some(OperatingSystem::Windows),
+        (false, true) => Some(OperatingSystem::Linux),
+        _ => None,
+    }
 }
 
 /// The lowest of several settings, because which one wins depends on the tool. `None` if one of them cannot be read.
@@ -127,15 +155,23 @@ mod tests {
     }
 
     #[test]
-    fn eks_nodes_are_recognised_by_their_user_data() {
-        for (text, eks) in [
-            ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", true),
-            ("#!/bin/bash\n/etc/eks/bootstrap.sh my-cluster\n", true),
-            ("& $EKSBootstrapScriptFile -EKSClusterName c", true),
-            ("[settings.kubernetes]\ncluster-name = \"c\"\n", true),
-            ("#!/bin/bash\nkubeadm join\n", false),
+    fn user_data_shows_the_cluster_and_the_operating_system_of_a_node() {
+        let (linux, windows) = (Some(OperatingSystem::Linux), Some(OperatingSystem::Windows));
+        for (text, eks, system) in [
+            ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", Some(true), linux),
+            ("#!/bin/bash\n/etc/eks/bootstrap.sh my-cluster\n", Some(true), linux),
+            ("& $EKSBootstrapScriptFile -EKSClusterName c", Some(true), windows),
+            ("[settings.kubernetes]\ncluster-name = \"c\"\n", Some(true), linux),
+            ("#!/bin/bash\nkubeadm join\n", Some(false), linux),
+            ("#cloud-config\nruncmd: [kubeadm join, /etc/eks/bootstrap.sh]\n", Some(true), linux),
+            ("# kubeadm join\n", None, None),
+            ("<powershell>\nC:\\k\\join.ps1\n</powershell>", None, windows),
+            ("<powershell>\n#!/bin/sh\n</powershell>", None, None),
+            ("#!/bin/bash\n/opt/join\n", None, linux),
+            ("", None, None),
         ] {
-            assert_eq!(UserData::of(text).eks, eks, "{text}");
+            let read = UserData::of(text);
+            assert_eq!((read.eks, read.operating_system), (eks, system), "{text}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a group launches.
 
 mod eks_nodes;
+mod images;
 mod template_versions;
 
 use super::*;
