@@ -118,12 +118,12 @@ impl Draft {
         self.snapshot.groups.insert(id, Arc::new(view));
     }
 
-    /// The instances and placeholders that appeared a moment ago. What a process finds at its start, and what reappears, is listed
-    /// at once.
+    /// The instances and placeholders that appeared a moment ago. What a process finds at its start, what reappears, and what comes
+    /// from another group is listed at once.
     fn newcomers(&self, previous: Option<&GroupView>, status: &GroupStatus) -> Newcomers {
         let Some(previous) = previous else { return Newcomers::default() };
-        let now = Instant::now();
-        let until = |id: &ProviderId| match self.snapshot.index.contains_key(id) {
+        let (now, were) = (Instant::now(), ids(&previous.status));
+        let until = |id: &ProviderId| match were.contains(id) || self.snapshot.index.contains_key(id) {
             true => previous.newcomers.get(id).copied().filter(|until| now < *until),
             false => Some(now + UNLISTED),
         };
@@ -131,13 +131,14 @@ impl Draft {
         Arc::new(status.instances.iter().filter_map(listed_later).collect())
     }
 
+    /// Updates the index. Two groups list an instance that moves, until the list of the old one is read again; it then belongs to
+    /// the group that listed it last.
     fn reindex(&mut self, key: &Arc<GroupKey>, before: Option<&GroupStatus>, after: &GroupStatus) {
-        let stay: BTreeSet<&ProviderId> = after.instances.iter().map(|reported| &reported.id).collect();
-        let were: BTreeSet<&ProviderId> =
-            before.into_iter().flat_map(|status| &status.instances).map(|reported| &reported.id).collect();
-        for id in stay.difference(&were) {
-            let listed = Listed { group: Arc::clone(key), gone: None };
-            self.snapshot.index.insert((*id).clone(), listed);
+        let (were, stay) = (before.map(ids).unwrap_or_default(), ids(after));
+        for id in &stay {
+            if !self.is_indexed(key, id, were.contains(id)) {
+                self.snapshot.index.insert((*id).clone(), Listed { group: Arc::clone(key), gone: None });
+            }
         }
         let gone = |reported: &&ReportedInstance| !stay.contains(&reported.id);
         for reported in before.into_iter().flat_map(|status| &status.instances).filter(gone) {
@@ -145,8 +146,22 @@ impl Draft {
         }
     }
 
+    /// Whether the index is right about an instance that this group lists. Another group that listed it later keeps it.
+    fn is_indexed(&self, key: &Arc<GroupKey>, id: &ProviderId, was_listed: bool) -> bool {
+        let listed = self.snapshot.index.get(id).filter(|listed| listed.gone.is_none());
+        listed.is_some_and(|listed| listed.group == *key || was_listed)
+    }
+
+    /// Whether an instance is this group's. One that moved to another group is not, although this group listed it until now.
+    fn belongs_to(&self, key: &GroupKey, id: &ProviderId) -> bool {
+        self.snapshot.index.get(id).is_some_and(|listed| *listed.group == *key)
+    }
+
     fn remember_gone(&mut self, key: &Arc<GroupKey>, reported: &ReportedInstance) {
         let id = reported.id.clone();
+        if !self.belongs_to(key, &id) {
+            return;
+        }
         if reported.exists {
             let now = Instant::now();
             self.snapshot.index.insert(id.clone(), Listed { group: Arc::clone(key), gone: Some(now) });
@@ -172,8 +187,10 @@ impl Draft {
         let Some((id, view)) = self.snapshot.served(key).map(|(id, view)| (Arc::clone(id), Arc::clone(view))) else {
             return;
         };
-        for reported in &view.status.instances {
-            self.snapshot.index.remove(&reported.id);
+        for id in ids(&view.status) {
+            if self.belongs_to(key, id) {
+                self.snapshot.index.remove(id);
+            }
         }
         self.snapshot.groups.remove(&id);
         if let Some(owners) = self.owners.get_mut(&key.name) {
@@ -218,3 +235,10 @@ impl Draft {
         if shared { key.to_string().into() } else { Arc::clone(&key.name.0) }
     }
 }
+
+fn ids(status: &GroupStatus) -> BTreeSet<&ProviderId> {
+    status.instances.iter().map(|reported| &reported.id).collect()
+}
+
+#[cfg(test)]
+mod tests;
