@@ -12,6 +12,7 @@ mod termination;
 mod weights;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::launch::LaunchSettings;
@@ -30,6 +31,8 @@ pub(super) struct Groups {
     launch_settings: Mutex<HashMap<GroupName, Arc<LaunchSettings>>>,
     /// Holds an entry while AWS is known to lack the batch form of TerminateInstanceInAutoScalingGroup.
     no_batch_form: Cache<(), ()>,
+    /// Which instance of a batch that meets a conflict is tried first.
+    next_probe: AtomicUsize,
 }
 
 impl Groups {
@@ -41,6 +44,7 @@ impl Groups {
             warnings: Warnings::default(),
             launch_settings: Mutex::default(),
             no_batch_form: Cache::default(),
+            next_probe: AtomicUsize::new(0),
         }
     }
 

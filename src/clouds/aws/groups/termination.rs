@@ -1,6 +1,7 @@
 //! Terminates the named instances, and lowers the desired capacity by one for each that it counts.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_autoscaling::types::Activity;
@@ -18,6 +19,10 @@ const OPERATION: &str = "TerminateInstanceInAutoScalingGroup";
 const SINGLES_AT_ONCE: usize = 8;
 /// Waits before a termination is sent again because the group was busy. The refused one had no effect.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(600)];
+
+/// After a batch that met a conflict, this many conflicts without an acceptance mean that the whole group is busy. The other
+/// terminations are not sent, so that a busy group does not cost one call per instance.
+const CONFLICTS_MAX: usize = 2;
 
 /// An instance to terminate: its provider ID and its EC2 ID.
 #[derive(Clone, Debug)]
@@ -68,7 +73,7 @@ impl Groups {
     ) -> Result<(), CloudError> {
         let group = basis.name.as_str();
         if batch.len() == 1 || self.no_batch_form.get(&()).is_some() {
-            return self.terminate_singly(batch, deletion).await;
+            return self.terminate_singly(batch, Singles::default(), deletion).await;
         }
         let instances: Vec<String> = batch.iter().map(|target| target.instance.clone()).collect();
         let decrements = batch.iter().all(|target| target.is_counted);
@@ -85,47 +90,110 @@ impl Groups {
         }
         match error {
             // Nothing was done: AWS does not know the batch form here, or it refused the batch because of one instance.
-            CloudError::Refused(_) | CloudError::NotFound(_) => self.terminate_singly(batch, deletion).await,
+            CloudError::Refused(_) | CloudError::NotFound(_) => {
+                self.terminate_singly(batch, Singles::default(), deletion).await
+            }
+            // Nothing was done here either: one of the instances is busy, or the whole group.
+            CloudError::Conflict(_) => self.terminate_around_busy(batch, deletion).await,
             // The outcome may be unknown. The caller reads the group to find out.
             error => Err(error),
         }
     }
 
-    async fn terminate_singly(&self, batch: &[Target], deletion: &mut Deletion) -> Result<(), CloudError> {
+    /// Terminates the instances of a batch that met a conflict, except those that are busy. Each time, it begins after the instances
+    /// that the last attempt began with, so that busy ones do not keep the others from being tried.
+    async fn terminate_around_busy(&self, batch: &[Target], deletion: &mut Deletion) -> Result<(), CloudError> {
+        let first = self.next_probe.fetch_add(CONFLICTS_MAX, Ordering::Relaxed) % batch.len();
+        let (before, after) = batch.split_at(first);
+        self.terminate_singly(&[after, before].concat(), Singles::probing(), deletion).await
+    }
+
+    async fn terminate_singly(
+        &self,
+        batch: &[Target],
+        mut singles: Singles,
+        deletion: &mut Deletion,
+    ) -> Result<(), CloudError> {
         let (mut waiting, mut sent) = (batch.iter().cloned(), JoinSet::new());
-        // The error that keeps the remaining terminations from being sent, and the terminations that failed with such an error.
-        let mut stopped: Option<CloudError> = None;
-        let mut failed = Vec::new();
         loop {
-            while stopped.is_none() && sent.len() < SINGLES_AT_ONCE {
+            while singles.may_send(sent.len()) {
                 let Some(target) = waiting.next() else { break };
-                sent.spawn(terminate_one(Arc::clone(&self.scaling), target));
+                sent.spawn(terminate_one(Arc::clone(&self.scaling), target, singles.waits));
             }
             let Some(joined) = sent.join_next().await else { break };
             let (target, response) =
                 joined.map_err(|error| CloudError::unintelligible(OPERATION, "a task", error.to_string()))?;
-            match response {
-                Ok(()) => deletion.accepted.push(target.id),
-                Err(CloudError::NotFound(_)) => deletion.already_gone.push(target.id),
-                Err(error) if stops(&error) => {
-                    failed.push((target.id, error.clone()));
-                    // If one of several such errors leaves the outcome unknown, the caller must see that one.
-                    if !stopped.as_ref().is_some_and(CloudError::outcome_unknown) {
-                        stopped = Some(error);
-                    }
-                }
-                Err(error) => deletion.refused.push((target.id, error)),
-            }
+            singles.note(target, response, deletion);
         }
-        let Some(error) = stopped else { return Ok(()) };
+        let Some(error) = singles.stopped else { return Ok(()) };
         // Where the outcome is unknown, the caller must know which terminations were sent and which were not.
-        if deletion.accepted.is_empty() && (!error.outcome_unknown() || failed.len() == batch.len()) {
+        if deletion.accepted.is_empty() && (!error.outcome_unknown() || singles.failed.len() == batch.len()) {
             return Err(error);
         }
-        deletion.refused.extend(failed);
+        deletion.refused.extend(singles.failed);
         let unsent = unsent(&error);
         deletion.refused.extend(waiting.map(|target| (target.id, unsent.clone())));
         Ok(())
+    }
+}
+
+/// Single terminations: how they are sent, and what stops them.
+#[derive(Debug)]
+struct Singles {
+    /// While the whole group may be busy: the conflicts so far. One termination is sent at a time.
+    conflicts: Option<usize>,
+    /// The waits before a termination that met a conflict is sent again.
+    waits: &'static [Duration],
+    /// The error that keeps the remaining terminations from being sent.
+    stopped: Option<CloudError>,
+    /// The terminations that failed with such an error.
+    failed: Vec<(ProviderId, CloudError)>,
+}
+
+impl Default for Singles {
+    fn default() -> Self {
+        Self { conflicts: None, waits: &BACKOFF, stopped: None, failed: Vec::new() }
+    }
+}
+
+impl Singles {
+    /// After a batch that met a conflict. None is sent again: the caller tries those that are busy again.
+    fn probing() -> Self {
+        Self { conflicts: Some(0), waits: &[], ..Self::default() }
+    }
+
+    fn may_send(&self, under_way: usize) -> bool {
+        let at_once = if self.conflicts.is_some() { 1 } else { SINGLES_AT_ONCE };
+        self.stopped.is_none() && under_way < at_once
+    }
+
+    fn note(&mut self, target: Target, response: Result<(), CloudError>, deletion: &mut Deletion) {
+        match response {
+            Ok(()) => {
+                self.conflicts = None;
+                deletion.accepted.push(target.id);
+            }
+            Err(CloudError::NotFound(_)) => deletion.already_gone.push(target.id),
+            Err(error) if stops(&error) => {
+                self.failed.push((target.id, error.clone()));
+                // If one of several such errors leaves the outcome unknown, the caller must see that one.
+                if !self.stopped.as_ref().is_some_and(CloudError::outcome_unknown) {
+                    self.stopped = Some(error);
+                }
+            }
+            Err(error) => {
+                self.note_conflict(&error);
+                deletion.refused.push((target.id, error));
+            }
+        }
+    }
+
+    fn note_conflict(&mut self, error: &CloudError) {
+        let (Some(conflicts), CloudError::Conflict(_)) = (&mut self.conflicts, error) else { return };
+        *conflicts += 1;
+        if *conflicts == CONFLICTS_MAX {
+            self.stopped = Some(error.clone());
+        }
     }
 }
 
@@ -170,12 +238,16 @@ fn targets(basis: &GroupReading, ids: &[ProviderId], deletion: &mut Deletion) ->
     targets
 }
 
-async fn terminate_one(scaling: Arc<dyn AutoScalingApi>, target: Target) -> (Target, Result<(), CloudError>) {
-    for wait in BACKOFF {
+async fn terminate_one(
+    scaling: Arc<dyn AutoScalingApi>,
+    target: Target,
+    waits: &'static [Duration],
+) -> (Target, Result<(), CloudError>) {
+    for wait in waits {
         match scaling.terminate_instance(&target.instance, target.is_counted).await {
             Err(CloudError::Conflict(fault)) => {
                 tracing::debug!(instance = %target.instance, %fault, "Auto Scaling group is busy; retrying the termination");
-                tokio::time::sleep(wait).await;
+                tokio::time::sleep(*wait).await;
             }
             response => return (target, response),
         }

@@ -154,6 +154,9 @@ async fn a_busy_group_or_a_missing_instance_does_not_disable_the_batch_form() {
     let basis = observed(&aws, "asg").await;
     let ids = [id(0), id(1), id(2)];
     fake.fail("TerminateInstances", "ResourceContention", "busy", 500);
+    for _ in 0..2 {
+        fake.fail("TerminateInstance", "ResourceContention", "busy", 500);
+    }
     assert!(matches!(aws.delete_instances(&basis, &ids).await, Err(CloudError::Conflict(_))));
     fake.fail("TerminateInstances", "ValidationError", "No managed instance found for instance ID: i-1", 400);
     fake.fail("TerminateInstance i-1", "ValidationError", "No managed instance found for instance ID: i-1", 400);
@@ -178,6 +181,65 @@ async fn a_busy_instance_is_tried_three_times_while_the_others_are_terminated() 
     assert_eq!(deletion.accepted, [id(0), id(2)]);
     assert!(matches!(deletion.refused.as_slice(), [(refused, CloudError::Conflict(_))] if *refused == id(1)));
     assert_eq!(fake.calls("TerminateInstance").len(), 6);
+}
+
+#[tokio::test]
+async fn a_busy_instance_does_not_keep_the_others_of_its_batch() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 20])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let ids: Vec<_> = (0..20).map(id).collect();
+    fake.fail("TerminateInstances", "ScalingActivityInProgress", "busy", 400);
+    for call in ["TerminateInstance i-0", "TerminateInstance i-7", "TerminateInstance i-8"] {
+        fake.fail(call, "ScalingActivityInProgress", "busy", 400);
+    }
+    let mut deletion = aws.delete_instances(&basis, &ids).await.expect("accepted");
+    deletion.refused.sort_by_key(|(id, _)| ids.iter().position(|one| one == id));
+    assert_eq!(deletion.refused.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&id(0), &id(7), &id(8)]);
+    assert!(deletion.refused.iter().all(|(_, error)| matches!(error, CloudError::Conflict(_))));
+    assert_eq!(deletion.accepted.len(), 17);
+    let sent = (fake.calls("TerminateInstances").len(), fake.calls("TerminateInstance").len());
+    assert_eq!(sent, (1, 20), "the caller tries the busy ones again");
+}
+
+#[tokio::test]
+async fn a_busy_group_gets_two_single_terminations_after_a_batch_each_time_of_other_instances() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 5])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let ids: Vec<_> = (0..5).map(id).collect();
+    for expected in [["i-0", "i-1"].as_slice(), &["i-0", "i-1", "i-2", "i-3"]] {
+        fake.fail("TerminateInstances", "ScalingActivityInProgress", "busy", 400);
+        for _ in 0..2 {
+            fake.fail("TerminateInstance", "ScalingActivityInProgress", "busy", 400);
+        }
+        let busy = aws.delete_instances(&basis, &ids).await;
+        assert!(matches!(busy, Err(CloudError::Conflict(_))), "{busy:?}");
+        assert_eq!(fake.calls("TerminateInstance"), expected);
+    }
+    fake.fail("TerminateInstances", "ScalingActivityInProgress", "busy", 400);
+    let deletion = aws.delete_instances(&basis, &ids).await.expect("accepted");
+    assert_eq!((deletion.accepted.len(), deletion.refused.len()), (5, 0));
+    assert_eq!(fake.calls("TerminateInstance")[4], "i-4");
+}
+
+#[tokio::test]
+async fn throttling_or_a_lost_response_stops_the_terminations_after_a_busy_batch() {
+    for (code, status, is_unknown) in [("Throttling", 400, false), ("RequestTimeout", 408, true)] {
+        let fake = Fake::with(vec![with_instances("asg", &["InService"; 20])]);
+        let aws = fake.aws(Settings::default());
+        let basis = observed(&aws, "asg").await;
+        let ids: Vec<_> = (0..20).map(id).collect();
+        fake.fail("TerminateInstances", "ResourceContention", "busy", 500);
+        fake.fail("TerminateInstance i-0", "ResourceContention", "busy", 500);
+        fake.fail("TerminateInstance i-2", code, "later", status);
+        let deletion = aws.delete_instances(&basis, &ids).await.expect("some accepted");
+        let sent = fake.calls("TerminateInstance").len();
+        assert!(sent < 20, "{code}: {sent}");
+        assert_eq!((deletion.accepted.len(), deletion.refused.len()), (sent - 2, 22 - sent), "{code}");
+        let unknown: Vec<_> = deletion.refused.iter().filter(|(_, error)| error.outcome_unknown()).collect();
+        assert_eq!(unknown.len(), usize::from(is_unknown), "{code}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
