@@ -125,15 +125,16 @@ impl World {
 
     /// Whether all instances that the capacity has room for may just have been deleted. Either a deletion got no response, and its
     /// instances count as being deleted (law 7), or the cloud has a surplus of its own, and only the next read shows whether a
-    /// deletion lowered the capacity or the surplus.
+    /// deletion lowered the capacity or the surplus. Or reads lag, and some of what was named was on its way out already (seed 94895).
     pub(in crate::simulation) fn has_unsettled_deletion(&self, group: &str) -> bool {
         let (has_surplus, since) = (self.has_had_surplus(group), self.cloud.elapsed().saturating_sub(UNSETTLED));
         self.cloud.faults(|faults| {
+            let is_read_late = faults.read_lags.contains_key(group);
             faults.calls().any(|call| {
                 let is_lost = call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict));
                 call.kind == CallKind::DeleteInstances
                     && call.group.as_deref() == Some(group)
-                    && (is_lost || has_surplus)
+                    && (is_lost || has_surplus || is_read_late)
                     && call.at >= since
             })
         })
