@@ -66,6 +66,8 @@ pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
 /// A heal waits this long for the activities, which show what the cloud launched for reasons of its own. It does not wait longer,
 /// because the cloud may be about to delete instances that nobody named.
 pub(crate) const HEAL_ACTIVITY_LIMIT: Duration = Duration::from_secs(1);
+/// A surplus of the cloud's own may have begun this long before a write of ours: an instance refresh replaces one batch after another.
+pub(crate) const OWN_SURPLUS: Duration = Duration::from_secs(600);
 /// How long after a reduction an instance may still appear that the cloud had already begun to launch. AWS was seen to
 /// take 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
 pub(crate) const HEAL_WINDOW: Duration = Duration::from_secs(30);

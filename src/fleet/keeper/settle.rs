@@ -13,7 +13,7 @@ use crate::cloud::{CloudError, OwnLaunches, Shortfall};
 use crate::fleet::error::FleetError;
 use crate::fleet::journal::Decision;
 use crate::fleet::limits::{
-    HEAL_ACTIVITY_LIMIT, HEAL_READ_EVERY, LAUNCH_BEGINS, LOOK_SOON, LOWER_LIMIT, OWN_WRITE_LIMIT,
+    HEAL_ACTIVITY_LIMIT, HEAL_READ_EVERY, LAUNCH_BEGINS, LOOK_SOON, LOWER_LIMIT, OWN_SURPLUS, OWN_WRITE_LIMIT,
 };
 use crate::fleet::plan;
 use crate::fleet::state::WriteReason;
@@ -63,7 +63,7 @@ impl Keeper {
     async fn launched_by_the_cloud(&mut self) -> OwnLaunches {
         let Some(sent) = self.state.undone_since() else { return OwnLaunches::default() };
         let since =
-            self.context.cloud.now().checked_sub(sent.elapsed() + LAUNCH_BEGINS).unwrap_or(SystemTime::UNIX_EPOCH);
+            self.context.cloud.now().checked_sub(sent.elapsed() + OWN_SURPLUS).unwrap_or(SystemTime::UNIX_EPOCH);
         match self.reader.launch_activity(Shortfall { missing: u32::MAX, since }, HEAL_ACTIVITY_LIMIT).await {
             Ok(activity) => activity.own,
             Err(error) => {

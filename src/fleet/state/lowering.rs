@@ -7,6 +7,7 @@
 use tokio::time::Instant;
 
 use super::GroupState;
+use crate::fleet::census::Census;
 use crate::fleet::limits::{HEAL_WINDOW, LAUNCH_BEGINS, SETTLE};
 use crate::fleet::observation::{Observation, count};
 
@@ -34,6 +35,11 @@ pub(super) struct Reduction {
 }
 
 impl Reduction {
+    /// Whether a write without a response is part of it.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
     /// The lowest capacity that it and the deletions sent since account for.
     fn lowest(&self) -> u32 {
         self.to.saturating_sub(self.deleted)
@@ -106,8 +112,11 @@ impl GroupState {
         let recent = self.recent_reduction(now);
         if to < from {
             self.reduction = Some(Reduction::to(to, from, now, recent));
-        } else if !is_conditional && self.surplus.is_none() && reason == WriteReason::Requested {
-            self.reduction = Some(Reduction::to_at_least(to, now, recent));
+        } else if !is_conditional && reason == WriteReason::Requested {
+            let census = self.census();
+            let beyond = census.live.saturating_sub(census.capacity).saturating_sub(self.to_raise_back(census));
+            let surplus = recent.map_or(beyond, |recent| recent.surplus.max(beyond));
+            self.reduction = Some(Reduction { surplus, ..Reduction::to_at_least(to, now, recent) });
         } else if let Some(recent) = recent.filter(|_| reason == WriteReason::Requested) {
             let from = recent.from.saturating_add(to - from);
             let to = recent.to.min(to.saturating_add(recent.deleted));
@@ -208,6 +217,12 @@ impl GroupState {
     pub(in crate::fleet) fn heal_ceiling(&self) -> Option<u32> {
         let recent = self.recent_reduction(self.observation.begun)?;
         (self.has_lowered(&self.observation) && recent.sent <= self.observation.detailed).then_some(recent.ceiling())
+    }
+
+    /// How many of the live instances beyond the capacity a heal would make room for: they are no surplus of the cloud's own.
+    fn to_raise_back(&self, census: Census) -> u32 {
+        let (ceiling, surplus) = (self.heal_ceiling(), self.reduction.map_or(0, |reduction| reduction.surplus));
+        ceiling.map_or(0, |ceiling| census.live.saturating_sub(surplus).min(ceiling).saturating_sub(census.capacity))
     }
 
     /// When the first write was sent that a heal would undo, for a cloud that cannot check its capacity writes.

@@ -87,7 +87,8 @@ impl GroupState {
         let removed = count(removed.len());
         if let Some(reduction) = &mut self.reduction {
             let left = reduction.surplus.saturating_sub(removed);
-            reduction.surplus = left.min(census.live.saturating_sub(census.capacity));
+            let most = if reduction.is_lost() { census.live.saturating_sub(census.capacity) } else { u32::MAX };
+            reduction.surplus = left.min(most);
         }
     }
 

@@ -388,3 +388,25 @@ fn replacements_that_the_cloud_makes_one_after_another_raise_nothing_back() {
     group.see(22, running(6..31));
     assert_eq!(plan::healed_capacity(&group.state, &own), Some(23));
 }
+
+#[test]
+fn a_scale_up_during_a_surplus_that_undid_another_clients_is_raised_back() {
+    let mut group = Group::new(4, running(0..4));
+    group.see(4, running(0..7));
+    // Another client has raised the capacity to 24, which no read shows yet.
+    group.write(4, 8, None);
+    group.see(8, running(0..27));
+    for own in [OwnLaunches::default(), launched([6, 5, 4])] {
+        assert_eq!(
+            plan::healed_capacity(&group.state, &own),
+            Some(24),
+            "but for the three that were beyond the capacity"
+        );
+    }
+    let mut group = Group::new(4, running(0..4));
+    group.see(4, running(0..7));
+    group.write(4, 8, None);
+    group.see(8, running(0..7));
+    group.see(8, running(0..11));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None, "nobody else raised it");
+}
