@@ -135,13 +135,13 @@ pub struct LaunchActivity {
 pub struct OwnLaunches {
     /// The instances, newest first. By [`ProviderId::instance`].
     pub instances: Vec<String>,
-    /// How many instances the cloud terminated for such reasons: as many of the launched ones replace them.
+    /// How many instances the cloud terminated for such reasons. As many of those it launched replace them.
     pub replacing: usize,
 }
 
 impl OwnLaunches {
-    /// The instances without as many as replace others, the oldest ones.
-    pub fn beyond(&self) -> &[String] {
+    /// The instances without the oldest ones, as many as replace others.
+    pub fn additional(&self) -> &[String] {
         &self.instances[..self.instances.len().saturating_sub(self.replacing)]
     }
 }

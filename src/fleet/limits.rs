@@ -110,8 +110,8 @@ pub(crate) const TEMPLATE_LIFE: Duration = Duration::from_secs(10 * 60);
 /// Templates of a launch spec that can change without the group changing (`$Latest`) are rebuilt after this long. A new
 /// instance type must show within 90 s, and an idle source is listed every 60 s.
 pub(crate) const FLOATING_TEMPLATE_LIFE: Duration = Duration::from_secs(25);
-/// A template that could not be built is tried again after this long. So is a template that was built from the tables because the
-/// instance types could not be looked up.
+/// A template that could not be built is tried again after this long. So is one that was built without something that could not be
+/// read: from the tables alone, or without the machine image.
 pub(crate) const TEMPLATE_RETRY: Duration = Duration::from_secs(60);
 /// A template that could not be built because the cloud could not be read is tried again after this long, usually with the next
 /// refresh. Until then, the group cannot grow from zero.

@@ -4,8 +4,8 @@ use super::capacity::{EPHEMERAL, MEMORY, Resources};
 use super::overrides::ReservedRule;
 use crate::instance_types::{LearnedType, Provenance, Quantity, ResourceQuantities, WithProvenance};
 
-/// What a node reserves of each resource. Learned figures win over the user data and the profile. If the configuration sets any part of the reserve,
-/// learned figures are not used.
+/// What a node reserves of each resource. Learned figures win over the user data and the profile. If the configuration sets any part
+/// of the reserve, learned figures are not used.
 pub(super) fn kept(
     by_rule: Resources,
     rule: &ReservedRule,

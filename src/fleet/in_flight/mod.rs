@@ -41,6 +41,11 @@ impl InFlight {
         &self.operations
     }
 
+    /// The instances that this operation deletes, while it is in flight.
+    pub(super) fn deleted_by(&self, id: OperationId) -> Option<&BTreeSet<ProviderId>> {
+        self.operations.iter().find(|operation| operation.id == id)?.deletes()
+    }
+
     /// Live instances beyond the capacity, as the last observation showed them.
     pub(super) fn surplus(&self) -> u32 {
         self.surplus

@@ -212,7 +212,7 @@ impl Keeper {
             self.state.accept_deletion(operation, write);
             followed = self.follow(operation, handle).map(|end| {
                 let (sender, survivors) = watch::channel(None);
-                self.survivors.insert(operation, sender);
+                self.held.insert(operation, sender);
                 Outcome { end, survivors }
             });
         }

@@ -96,9 +96,10 @@ impl Keeper {
     fn why_not_raised(&self) -> String {
         let census = self.state.census();
         if census.live <= census.capacity {
-            return "its capacity was lowered after our last write".to_owned();
+            return "its capacity reads lower than our last write set it: another client may have lowered it"
+                .to_owned();
         }
-        let surplus = format!("{} instances live, and its capacity is only {}", census.live, census.capacity);
+        let surplus = format!("its live instances ({}) exceed its capacity ({})", census.live, census.capacity);
         match &self.state.observation().reading.removal {
             Permit::Granted => format!("{surplus}: the cloud may be about to delete some"),
             Permit::Withheld(reason) => format!("{surplus}; none is deleted: {reason}"),

@@ -62,8 +62,8 @@ pub(super) struct Keeper {
     doubted: Option<Doubted>,
     /// Operations that the cloud reports as failed, until an observation that is younger than the report.
     failed: Vec<FailedOperation>,
-    /// Where held responses learn which instances live on after a failed deletion.
-    survivors: BTreeMap<OperationId, watch::Sender<Option<BTreeSet<ProviderId>>>>,
+    /// Where responses that are held for a deletion learn which of its instances live on if it fails.
+    held: BTreeMap<OperationId, watch::Sender<Option<BTreeSet<ProviderId>>>>,
     /// Instances that a preempted deletion named, until they are deleted once more.
     to_resubmit: BTreeSet<ProviderId>,
     /// Until when they are sent again.
@@ -132,7 +132,7 @@ impl Keeper {
             side,
             doubted: None,
             failed: Vec::new(),
-            survivors: BTreeMap::new(),
+            held: BTreeMap::new(),
             to_resubmit: BTreeSet::new(),
             resubmit_until: None,
             written: None,

@@ -43,7 +43,7 @@ impl Keeper {
     /// The polls of an operation have ended.
     pub(super) fn polled(&mut self, operation: OperationId, end: PollEnd) {
         if !matches!(end, PollEnd::Failed(_)) {
-            self.survivors.remove(&operation);
+            self.held.remove(&operation);
         }
         match end {
             PollEnd::Succeeded => {
@@ -102,10 +102,9 @@ impl Keeper {
     /// The failures that were reported before this was read. What they were to delete is noted to be sent again: only a list that was
     /// read after the report shows which of it lives.
     pub(super) fn take_failed(&mut self, observation: &Observation) -> Vec<FailedOperation> {
-        let deletes =
-            |id| self.state.in_flight().operations().iter().any(|one| one.id == id && one.deletes().is_some());
         let is_due = |one: &FailedOperation| {
-            one.reported <= if deletes(one.operation) { observation.detailed } else { observation.begun }
+            let is_deletion = self.state.in_flight().deleted_by(one.operation).is_some();
+            one.reported <= if is_deletion { observation.detailed } else { observation.begun }
         };
         let (due, later) = std::mem::take(&mut self.failed).into_iter().partition(is_due);
         self.failed = later;
@@ -115,8 +114,7 @@ impl Keeper {
             if !failed.resubmit.is_empty() {
                 self.resubmit_until = Some(failed.reported + RESUBMIT_LIMIT);
             }
-            let operations = self.state.in_flight().operations();
-            let ids = operations.iter().find(|one| one.id == failed.operation).and_then(Operation::deletes);
+            let ids = self.state.in_flight().deleted_by(failed.operation);
             // Where a later deletion named them too and failed, CA has to name them again: there may be no room for them any more.
             if let Some(ids) = ids.filter(|_| failed.resubmit.is_empty()) {
                 self.to_resubmit.retain(|id| !ids.contains(id));
@@ -128,19 +126,16 @@ impl Keeper {
 
     /// Whether a deletion was reported as failed that no list of instances is younger than.
     pub(super) fn has_failed_deletion(&self) -> bool {
-        let operations = self.state.in_flight().operations();
-        let deletes = |id| operations.iter().any(|one| one.id == id && one.deletes().is_some());
-        self.failed.iter().any(|failed| deletes(failed.operation))
+        self.failed.iter().any(|failed| self.state.in_flight().deleted_by(failed.operation).is_some())
     }
 
     /// Records failed operations in the state, and tells the held responses which instances live on.
     pub(super) fn fail(&mut self, reported: &[FailedOperation], observation: &Observation) {
         let names = self.placeholder_names_of(observation);
         for failed in reported {
-            let operations = self.state.in_flight().operations();
-            let named = operations.iter().find(|one| one.id == failed.operation).and_then(Operation::deletes).cloned();
+            let named = self.state.in_flight().deleted_by(failed.operation).cloned();
             self.state.fail(failed.operation, &failed.failure, observation.clone(), &names);
-            let waiting = self.survivors.remove(&failed.operation);
+            let waiting = self.held.remove(&failed.operation);
             if let Some((named, waiting)) = named.zip(waiting) {
                 let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
                 let lives = |one: &&Instance| named.contains(&one.id) && !in_flight.is_leaving(one);

@@ -217,7 +217,7 @@ async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId,
     PollEnd::Unpollable
 }
 
-/// Whether polling again would get the same response.
+/// Whether polling again would get the same response. A conflict may pass.
 fn is_refusal(error: &CloudError) -> bool {
     !error.may_pass() && !matches!(error, CloudError::Conflict(_))
 }

@@ -18,7 +18,7 @@ pub(super) struct Reduction {
     to: u32,
     /// The capacity before it. The largest number where it is not known, because another client may have raised it.
     from: u32,
-    /// Live instances that were beyond the capacity before a write without a response, as far as they still are: the cloud's own.
+    /// Live instances that were beyond the capacity before a write, as far as they still are: the cloud's own.
     pub(super) surplus: u32,
     /// The capacity that our last accepted write set while one without a response might still land. 0 if there was none.
     set: u32,
@@ -124,7 +124,8 @@ impl GroupState {
         }
     }
 
-    /// Notes that a capacity write got no response, and that no read shows it. It may take effect later, and then lower what was
+    /// Notes that a capacity write got no response. Even if a read shows its capacity, another write may have set that, and it may take
+    /// effect later, and then lower what was
     /// written since: an Auto Scaling group was seen to change 11.5 s after its client gave up. A cloud that checks its
     /// capacity writes refuses it by then.
     pub(in crate::fleet) fn lose_capacity(&mut self, to: u32, now: Instant) {

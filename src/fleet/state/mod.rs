@@ -51,7 +51,7 @@ pub(super) struct GroupState {
     surplus: Option<Surplus>,
     /// Instances that lived when the capacity had room for all that did: since then, none of them is beyond it.
     had_room: BTreeSet<ProviderId>,
-    /// How many of those others than us have removed since.
+    /// How many of those the cloud or another client has removed since.
     replaced: u32,
     /// Instances whose deletion was accepted and failed.
     survivors: BTreeSet<ProviderId>,

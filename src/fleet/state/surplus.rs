@@ -21,12 +21,12 @@ impl GroupState {
         census.live > census.capacity
     }
 
-    /// Whether instances that were being deleted live again, in a group that lowers its capacity when it accepts a deletion. They are
+    /// Whether any of these, which were being deleted, live again, in a group that lowers its capacity when it accepts a deletion. These are
     /// no surplus of the cloud's own, although nobody lowered the capacity when they came back.
-    pub(super) fn has_revived(&self, left_before: &BTreeSet<ProviderId>) -> bool {
+    pub(super) fn has_revived(&self, deleted: &BTreeSet<ProviderId>) -> bool {
         let lives = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
         let mut live = self.observation.instances.iter().filter(lives);
-        self.observation.reading.etag.is_some() && live.any(|one| left_before.contains(&one.id))
+        self.observation.reading.etag.is_some() && live.any(|one| deleted.contains(&one.id))
     }
 
     /// Whether the capacity fell from `before` by more than our writes and the instances that left account for. Called with
@@ -80,25 +80,28 @@ impl GroupState {
     }
 
     /// Notes how much of a surplus of the cloud's own an observation still shows. What the cloud or another client `removed` since
-    /// was part of it, for all that is known: instances that nobody named must not be taken for the rest of it.
+    /// was part of it, for all that is known: instances that nobody named must not be taken for the rest of it. Where they had room in
+    /// the capacity, the cloud's own take their places.
     pub(super) fn note_surplus_before(&mut self, removed: &[ProviderId]) {
         let census = self.census();
-        self.replaced += count(removed.iter().filter(|id| self.had_room.contains(*id)).count());
+        let replaced = count(removed.iter().filter(|id| self.had_room.contains(*id)).count());
+        self.replaced = self.replaced.saturating_add(replaced);
         let removed = count(removed.len());
         if let Some(reduction) = &mut self.reduction {
             let left = reduction.surplus.saturating_sub(removed);
+            // After a scale-up, the difference is too small until its instances live.
             let most = if reduction.is_lost() { census.live.saturating_sub(census.capacity) } else { u32::MAX };
             reduction.surplus = left.min(most);
         }
     }
 
-    /// How many live instances a heal makes no room for: those that were beyond the capacity before a write of ours got no
-    /// response, and the cloud's `own`, as far as neither has taken the place of one that was removed. (The cloud removes the oldest
+    /// How many live instances a heal makes no room for: those that were beyond the capacity before a write of ours, and
+    /// the cloud's `own`, as far as neither has taken the place of one that was removed. (The cloud removes the oldest
     /// instances.) Its activities count such removals, and so do the observations since the capacity last had room for all; both miss
     /// some, and the smaller number is the safer one.
     pub(in crate::fleet) fn beyond(&self, own: &OwnLaunches) -> u32 {
         let own =
-            self.counted_among(own.beyond()).min(self.counted_among(&own.instances).saturating_sub(self.replaced));
+            self.counted_among(own.additional()).min(self.counted_among(&own.instances).saturating_sub(self.replaced));
         own.max(self.recent_reduction(self.observation.begun).map_or(0, |recent| recent.surplus))
     }
 

@@ -172,7 +172,7 @@ impl GroupState {
             OperationRequest::Deletion { before, ids, .. } => {
                 let gone = self.gone_among(&ids);
                 let surviving = count(ids.len()).saturating_sub(gone);
-                if surviving > 0 && self.surplus.is_some() && self.observation.reading.etag.is_some() {
+                if self.surplus.is_some() && self.has_revived(&ids) {
                     self.surplus = Some(Surplus::CapacityFell);
                     self.note_surplus();
                 }

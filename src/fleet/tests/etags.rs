@@ -4,12 +4,6 @@ use super::super::doubt::{Doubt, doubt};
 use super::*;
 
 impl Group {
-    fn tagged(&self, etag: &str, desired: u32, instances: Vec<Instance>) -> Observation {
-        let mut observation = self.reading(desired, instances);
-        observation.reading.etag = Some(etag.to_owned());
-        observation
-    }
-
     /// A group of `size` running instances that a read has shown with the etag "1".
     fn with_etag(size: u32) -> Self {
         let mut group = Self::new(size, running(0..size));
@@ -20,14 +14,7 @@ impl Group {
     fn fail_tagged(&mut self, operation: OperationId, etag: &str, desired: u32, instances: Vec<Instance>) {
         self.now += Duration::from_secs(1);
         let observation = self.tagged(etag, desired, instances);
-        self.state.fail(operation, &shortage(wall(self.seconds())), observation, &name);
-    }
-
-    fn write_checked(&mut self, from: u32, to: u32) {
-        self.operations += 1;
-        self.state.send_capacity((from, to), WriteReason::Requested, true, self.now);
-        let write = self.capacity_write(from, to, Some(OperationHandle("capacity".into())));
-        self.state.accept_capacity(OperationId(self.operations), write, &name);
+        self.fail_with(operation, observation);
     }
 }
 
@@ -72,11 +59,11 @@ fn a_scale_up_after_a_reduction_is_the_least_that_the_reduction_explains() {
     group.see_etag("1", 10, running(0..5));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
-    group.write_checked(10, 5);
+    group.write(10, 5, Some("capacity"));
     group.see_etag("2", 5, running(0..5));
     let lower = group.tagged("2", 4, running(0..5));
     assert!(doubt(&group.state, &lower).is_some(), "lower than the reduction");
-    group.write_checked(5, 8);
+    group.write(5, 8, Some("capacity"));
     group.see_etag("3", 8, running(0..8));
     let wrong = group.tagged("3", 5, running(0..8));
     assert_eq!(doubt(&group.state, &wrong), Some(Doubt::CapacityBelowLive { capacity: 5, live: 8 }));
@@ -94,7 +81,7 @@ fn a_read_with_a_new_etag_shows_a_scale_up_and_what_happened_since() {
     let scaled_up = || {
         let mut group = Group::with_etag(10);
         group.delete(0..5);
-        group.write_checked(10, 15);
+        group.write(10, 15, Some("capacity"));
         group
     };
     let mut group = scaled_up();

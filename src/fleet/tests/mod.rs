@@ -9,6 +9,7 @@ mod lowering;
 mod placeholders;
 mod plans;
 mod status;
+mod surplus;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -132,9 +133,14 @@ impl Group {
     /// The same, of a group that had this etag when its capacity was read.
     fn see_etag(&mut self, etag: &str, desired: u32, instances: Vec<Instance>) {
         self.now += Duration::from_secs(1);
+        let observation = self.tagged(etag, desired, instances);
+        self.state.observe(observation, &name);
+    }
+
+    fn tagged(&self, etag: &str, desired: u32, instances: Vec<Instance>) -> Observation {
         let mut observation = self.reading(desired, instances);
         observation.reading.etag = Some(etag.to_owned());
-        self.state.observe(observation, &name);
+        observation
     }
 
     fn write_heal(&mut self, from: u32, to: u32) {
@@ -153,7 +159,8 @@ impl Group {
         let operation = OperationId(self.operations);
         let handle = handle.map(|handle| OperationHandle(handle.to_owned()));
         let write = self.capacity_write(from, to, handle);
-        self.state.send_capacity((from, to), WriteReason::Requested, false, self.now);
+        let is_conditional = self.observation().reading.etag.is_some();
+        self.state.send_capacity((from, to), WriteReason::Requested, is_conditional, self.now);
         self.state.accept_capacity(operation, write, &name);
         operation
     }
@@ -171,6 +178,10 @@ impl Group {
     fn fail(&mut self, operation: OperationId, desired: u32, instances: Vec<Instance>) {
         self.now += Duration::from_secs(1);
         let observation = self.reading(desired, instances);
+        self.fail_with(operation, observation);
+    }
+
+    fn fail_with(&mut self, operation: OperationId, observation: Observation) {
         self.state.fail(operation, &shortage(wall(self.seconds())), observation, &name);
     }
 

@@ -318,17 +318,46 @@ async fn a_wrong_capacity_after_a_failed_deletion_is_confirmed_before_a_scale_up
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_whose_polls_make_no_sense_is_judged_by_what_reads_show() {
+async fn a_deletion_whose_polls_hang_or_make_no_sense_is_judged_by_what_reads_show() {
+    for fault in [CallFault::Malformed, CallFault::Slow(Duration::from_secs(3600))] {
+        let fails = DeleteOutcome::FailsLater(PlannedFailure::other("CannotDelete", "not now"));
+        let plan = GroupPlan::azure("g").sized(0, 9, 6).delete_time(seconds(8)).deletions(Pick::Always, fails);
+        let fixture = Fixture::with([plan]).await;
+        let running = fixture.instances("g", InstanceState::Running);
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::Follow), None, u32::MAX, fault));
+        let began = Instant::now();
+        fixture.delete_unregistered("g", &running[..1]).await.expect("accepted");
+        fixture.until("it is back in the target", |fixture| fixture.target("g") == 6).await;
+        assert!(began.elapsed() < Duration::from_secs(240), "{:?}", began.elapsed());
+        assert_eq!(fixture.instances("g", InstanceState::Running), running);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_up_right_after_a_failed_deletion_reads_the_instances_first() {
     let fails = DeleteOutcome::FailsLater(PlannedFailure::other("CannotDelete", "not now"));
-    let plan = GroupPlan::azure("g").sized(0, 9, 6).delete_time(seconds(8)).deletions(Pick::Always, fails);
+    let plan = GroupPlan::azure("g").sized(0, 90, 10).delete_time(seconds(6)).deletions(Pick::Always, fails);
     let fixture = Fixture::with([plan]).await;
-    let running = fixture.instances("g", InstanceState::Running);
-    fixture.cloud().faults(|faults| faults.script(Some(CallKind::Follow), None, u32::MAX, CallFault::Malformed));
-    let began = Instant::now();
-    fixture.delete_unregistered("g", &running[..1]).await.expect("accepted");
-    fixture.until("it is back in the target", |fixture| fixture.target("g") == 6).await;
-    assert!(began.elapsed() < Duration::from_secs(240), "{:?}", began.elapsed());
-    assert_eq!(fixture.instances("g", InstanceState::Running), running);
+    let named = fixture.instances("g", InstanceState::Running)[..3].to_vec();
+    fixture.delete_unregistered("g", &named).await.expect("accepted");
+    fixture
+        .until("it has failed", |fixture| {
+            fixture.cloud().world(|world, _| world.group("g").expect("exists").live()) == 10
+        })
+        .await;
+    // The failure is known after the next poll, and the read beside the keeper that it calls for takes long.
+    let slow = CallFault::Slow(Duration::from_secs(2));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::ListInstances), None, 1, slow));
+    let polls = fixture.calls(CallKind::Follow);
+    fixture.until("it was polled", |fixture| fixture.calls(CallKind::Follow) > polls).await;
+    let began = fixture.cloud().elapsed();
+    fixture.increase("g", 1).await.expect("accepted");
+    let calls = fixture.cloud().calls();
+    let since = calls.iter().filter(|call| call.at >= began);
+    let reads =
+        since.take_while(|call| call.kind != CallKind::SetCapacity).filter(|call| call.kind == CallKind::ListInstances);
+    assert!(reads.count() > 0, "a list that is younger than the failure: {calls:?}");
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (11, 11));
 }
 
 #[tokio::test(start_paused = true)]

@@ -97,7 +97,7 @@ async fn asg_scale_up_during_surplus() {
     for (name, why) in [("huge", "the cloud may be about to delete some"), ("stuck", "(an evacuation)")] {
         let (code, message) = refused(client.increase(name, 1).await);
         assert_eq!(code, Code::Aborted);
-        assert!(message.contains("9 instances live, and its capacity is only 4"), "{message}");
+        assert!(message.contains("its live instances (9) exceed its capacity (4)"), "{message}");
         assert!(message.contains(why), "{message}");
     }
     assert!(desired_written(&setup.emulator, "huge").is_empty());

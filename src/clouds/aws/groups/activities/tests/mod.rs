@@ -214,26 +214,26 @@ fn launches_of_awss_own_are_distinguished_from_requested_ones() {
             5,
         ),
     ];
-    assert_eq!(shown(&activities, &[], 60).own.beyond(), ["i-refresh", "i-zones"]);
+    assert_eq!(shown(&activities, &[], 60).own.additional(), ["i-refresh", "i-zones"]);
     let replaced = "At … an instance was taken out of service in response to an instance refresh.";
     activities.push(caused("Terminating EC2 instance: i-old", replaced, 6));
-    assert_eq!(shown(&activities, &[], 60).own.beyond(), ["i-refresh"], "one took the place of another");
+    assert_eq!(shown(&activities, &[], 60).own.additional(), ["i-refresh"], "one took the place of another");
     let balanced = "At … instances were launched to balance instances in zones us-east-1a with other zones resulting in more than \
                     desired number of instances in the group. At … an instance was taken out of service in response to a \
                     difference between desired and actual capacity, shrinking the capacity from 3 to 2.";
     activities.push(caused("Terminating EC2 instance: i-older", balanced, 7));
-    assert!(shown(&activities, &[], 60).own.beyond().is_empty(), "and so did the other one");
+    assert!(shown(&activities, &[], 60).own.additional().is_empty(), "and so did the other one");
     for (number, cause) in ["a user health-check.", "an EC2 instance status checks failure."].into_iter().enumerate() {
         let launched = format!("Launching a new EC2 instance: i-replacement{number}");
         let cause = format!("At … an instance was taken out of service in response to {cause}");
         let unhealthy = "At … an instance was started in response to an unhealthy instance needing to be replaced.";
         let replacement = [caused(&launched, unhealthy, 8), caused("Terminating EC2 instance: i-ill", &cause, 7)];
-        assert!(shown(&replacement, &[], 60).own.beyond().is_empty(), "{cause}");
+        assert!(shown(&replacement, &[], 60).own.additional().is_empty(), "{cause}");
     }
     let drained = caused("Terminating EC2 instance from warm pool: i-warm", replaced, 8);
     let launched = caused("Launching a new EC2 instance from warm pool: i-refresh", refresh, 8);
     assert_eq!(
-        shown(&[launched, drained], &[], 60).own.beyond(),
+        shown(&[launched, drained], &[], 60).own.additional(),
         ["i-refresh"],
         "the pool's instances are not the group's"
     );
