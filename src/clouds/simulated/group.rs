@@ -12,7 +12,7 @@ use fastrand::Rng;
 use super::agenda::Due;
 use super::chance::hash;
 use super::member::{DeletionAccounting, Member, Phase};
-use super::plan::{GroupPlan, GroupStyle, Victims};
+use super::plan::{GroupPlan, GroupStyle, RemovalOrder};
 use super::record::{Activity, Author, Event, Killed, Operation};
 use super::{ids, world};
 use crate::cloud::GroupHints;
@@ -127,7 +127,7 @@ impl Group {
     }
 
     /// Live instances that the cloud holds against the capacity: all but its own surplus.
-    pub(super) fn live_without_surplus(&self) -> u32 {
+    pub fn live_without_surplus(&self) -> u32 {
         self.live().saturating_sub(self.surplus)
     }
 
@@ -241,9 +241,9 @@ impl Group {
     pub(super) fn kill(&mut self, count: u32, at: Duration, operation: Option<u64>) {
         let mut candidates: Vec<u64> =
             self.members.iter().filter(|(_, member)| member.phase.lives()).map(|(serial, _)| *serial).collect();
-        match self.plan.victims {
-            Victims::Newest => candidates.reverse(),
-            Victims::Random => self.rng.shuffle(&mut candidates),
+        match self.plan.removal_order {
+            RemovalOrder::Newest => candidates.reverse(),
+            RemovalOrder::Random => self.rng.shuffle(&mut candidates),
         }
         for serial in candidates.into_iter().take(usize::try_from(count).unwrap_or(usize::MAX)) {
             let Some(id) = self.members.get(&serial).map(|member| member.provider_id.clone()) else { continue };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::cloud::{InstanceState, ProviderId};
-use headcount::clouds::simulated::{Call, CallKind, Overlap};
+use headcount::clouds::simulated::{Call, CallKind, GroupStyle, Overlap};
 use headcount::fleet::{NamedNode, NodeKind};
 
 use super::world::World;
@@ -32,6 +32,14 @@ pub(super) fn kept(world: &World, group: &str) -> u32 {
             let going = group.members().filter(|member| member.counts() && !member.phase.lives()).count();
             group.capacity().saturating_sub(u32::try_from(going).unwrap_or(u32::MAX))
         })
+    })
+}
+
+/// Whether a scale set has instances now that it created for reasons of its own.
+pub(super) fn has_surplus_in_scale_set(world: &World, group: &str) -> bool {
+    world.cloud.world(|world, _| {
+        let mut groups = world.group(group).into_iter().filter(|group| group.plan().style == GroupStyle::ScaleSet);
+        groups.any(|group| group.live_without_surplus() < group.live())
     })
 }
 

@@ -50,6 +50,8 @@ pub struct Faults {
     pub denied: BTreeSet<CallKind>,
     /// When the last write to each group was sent that got no response.
     lost: BTreeMap<String, Duration>,
+    /// When a read last showed each group as it had been before.
+    last_stale: BTreeMap<String, Duration>,
     rng: Rng,
     call_faults: Script<CallFault>,
     read_faults: Script<ReadFault>,
@@ -66,6 +68,7 @@ impl Faults {
             read_lags: BTreeMap::new(),
             denied: BTreeSet::new(),
             lost: BTreeMap::new(),
+            last_stale: BTreeMap::new(),
             rng: Rng::with_seed(seed),
             call_faults: Script::default(),
             read_faults: Script::default(),
@@ -125,6 +128,19 @@ impl Faults {
 
     /// The next fault of a read of a group.
     pub fn read_fault(&mut self, at: Duration, kind: CallKind, group: &str) -> Option<ReadFault> {
+        let read_fault = self.next_read_fault(at, kind, group);
+        if matches!(read_fault, Some(ReadFault::Stale(_))) {
+            self.last_stale.insert(group.to_owned(), at);
+        }
+        read_fault
+    }
+
+    /// When a read last showed a group as it had been before.
+    pub fn last_stale_read(&self, group: &str) -> Option<Duration> {
+        self.last_stale.get(group).copied()
+    }
+
+    fn next_read_fault(&mut self, at: Duration, kind: CallKind, group: &str) -> Option<ReadFault> {
         if let Some(scripted) = self.read_faults.take(kind, Some(group)) {
             return Some(scripted);
         }

@@ -14,6 +14,10 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// for some twenty seconds, so a process that crashes before it raises the capacity back may leave the next one too little
 /// time. Headcount cannot prevent that; see `docs/simulation.md`.
 pub(super) const AFTER_CRASH: Duration = Duration::from_secs(45);
+/// How long after a crash a termination that was sent twice may cost an instance. The one of the crashed process takes effect up to
+/// 22 s later. Until then the next process may send it again, and that one takes effect up to 22 s later, too. Auto Scaling lowers the
+/// capacity twice, and tolerates the surplus for [`SURPLUS_TOLERATED`] (seed 223278).
+const REPEATED_AFTER_CRASH: Duration = Duration::from_secs(22 + 22 + 25);
 /// How long an Auto Scaling group tolerates a surplus, and how long a call about it may take.
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 /// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may lag, and
@@ -61,8 +65,9 @@ impl World {
 
     /// Law 1: no capacity write of Headcount deleted an instance that nobody named.
     fn check_kills(&self) -> Result<(), Violation> {
-        let after_crash =
-            |at: Duration| self.crashes.borrow().iter().any(|crash| *crash <= at && at <= *crash + AFTER_CRASH);
+        let after_crash = |at: Duration| {
+            self.crashes.borrow().iter().any(|crash| *crash <= at && at <= *crash + REPEATED_AFTER_CRASH)
+        };
         let mut killed = self.cloud.killed_unnamed();
         killed.retain(|killed| {
             let excused = after_crash(killed.at)
@@ -125,11 +130,12 @@ impl World {
 
     /// Whether all instances that the capacity has room for may just have been deleted. Either a deletion got no response, and its
     /// instances count as being deleted (law 7), or the cloud has a surplus of its own, and only the next read shows whether a
-    /// deletion lowered the capacity or the surplus. Or reads lag, and some of what was named was on its way out already (seed 94895).
+    /// deletion lowered the capacity or the surplus. Or a read was old, and some of what was named was on its way out already (seeds
+    /// 94895 and 170453).
     pub(in crate::simulation) fn has_unsettled_deletion(&self, group: &str) -> bool {
         let (has_surplus, since) = (self.has_had_surplus(group), self.cloud.elapsed().saturating_sub(UNSETTLED));
         self.cloud.faults(|faults| {
-            let is_read_late = faults.read_lags.contains_key(group);
+            let is_read_late = faults.last_stale_read(group).is_some_and(|read| read >= since);
             faults.calls().any(|call| {
                 let is_lost = call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict));
                 call.kind == CallKind::DeleteInstances
