@@ -80,7 +80,7 @@ pub(super) struct CollectedGroup {
     pub(super) reading: GroupReading,
     pub(super) template: Result<NodeTemplate, String>,
     /// Its instances that are older than 15 minutes, if none of its instances is a node of this cluster.
-    pub(super) strangers: usize,
+    pub(super) foreign_instances: usize,
 }
 
 /// Reads everything.
@@ -140,11 +140,11 @@ async fn listed(
         let shares_name = names.get(&reading.name).is_some_and(|sources| *sources > 1);
         let id = if shares_name { format!("{source}/{}", reading.name) } else { reading.name.to_string() };
         let template = builder.build_one(&id, &reading).await.template;
-        let strangers = match nodes {
-            Some(nodes) => strangers(cloud, &reading, nodes).await,
+        let foreign_instances = match nodes {
+            Some(nodes) => foreign_instances(cloud, &reading, nodes).await,
             None => 0,
         };
-        CollectedGroup { id, shares_name, reading, template, strangers }
+        CollectedGroup { id, shares_name, reading, template, foreign_instances }
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();
@@ -154,7 +154,7 @@ async fn listed(
 }
 
 /// The running instances of a group that are old enough to be nodes, if none of them is one.
-async fn strangers(cloud: &ReadOnlyCloud, listed: &GroupReading, nodes: &BTreeSet<ProviderId>) -> usize {
+async fn foreign_instances(cloud: &ReadOnlyCloud, listed: &GroupReading, nodes: &BTreeSet<ProviderId>) -> usize {
     // The listing of scale sets has no instances.
     let read = match listed.instances {
         Some(_) => None,

@@ -5,7 +5,7 @@ use super::collected::CollectedGroup;
 use super::finding::Finding;
 use crate::cloud::Permit;
 use crate::instance_types::Provenance;
-use crate::template::spread::complaint;
+use crate::template::spread::warning;
 use crate::template::{NodeTemplate, Value};
 
 const MEMORY: &str = "capacity.memory";
@@ -17,7 +17,7 @@ pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(shared_name(group));
     findings.extend(tagged_twice(group));
-    findings.extend(stranger(group));
+    findings.extend(foreign(group));
     findings.extend(withheld(group));
     findings.extend(out_of_bounds(group));
     findings.extend(mixed_types(group));
@@ -53,11 +53,11 @@ fn tagged_twice(group: &CollectedGroup) -> Option<Finding> {
     })
 }
 
-fn stranger(group: &CollectedGroup) -> Option<Finding> {
-    (group.strangers > 0).then(|| {
+fn foreign(group: &CollectedGroup) -> Option<Finding> {
+    (group.foreign_instances > 0).then(|| {
         let what = format!(
             "seems to belong to another cluster: none of its {} instances older than 15 minutes is a node of this one",
-            group.strangers
+            group.foreign_instances
         );
         let advice = "remove it from the configuration or from what autoDiscovery finds; if its nodes cannot join this cluster, \
                       find out why, or set foreign: allow so that they can be deleted";
@@ -96,7 +96,7 @@ fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {
 /// A group whose instance types differ in size.
 fn mixed_types(group: &CollectedGroup) -> Option<Finding> {
     let template = group.template.as_ref().ok()?;
-    complaint(&template.spreads).map(|what| Finding::warning(Code::MIXED_TYPES, &group.id, what, ""))
+    warning(&template.spreads).map(|what| Finding::warning(Code::MIXED_TYPES, &group.id, what, ""))
 }
 
 fn template(group: &CollectedGroup) -> Finding {

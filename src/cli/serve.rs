@@ -195,7 +195,7 @@ fn readiness(fleet: &Arc<Fleet>, tls: Option<Arc<LiveTls>>, shutdown: &Shutdown)
             return Readiness { ready: false, reasons, unread_for: fleet.unread_for() };
         }
         let ready = fleet.is_ready();
-        let mut reasons = [fleet.complaints(), fleet.delays()].concat();
+        let mut reasons = [fleet.problem_summaries(), fleet.delays()].concat();
         if let Some(error) = tls.as_ref().and_then(|tls| tls.reload_error()) {
             let since = humantime::format_rfc3339_seconds(error.since);
             reasons.push(format!("tls: the files cannot be used since {since}; the log says why"));

@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_bad_spec_says_what_is_wrong() {
-        for (spec, complaint) in [
+        for (spec, expected) in [
             ("a", "form min:max:name"),
             ("a:b:c", "min \"a\" is not a whole number"),
             ("1:", "form min:max:name"),
@@ -99,7 +99,7 @@ mod tests {
             ("0:4294967295:x", "max \"4294967295\" is not a whole number"),
         ] {
             let error = spec.parse::<NodeGroupSpec>().expect_err(spec).to_string();
-            assert!(error.contains(complaint), "{spec}: {error}");
+            assert!(error.contains(expected), "{spec}: {error}");
         }
     }
 }

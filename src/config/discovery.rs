@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn errors_in_tag_queries_say_what_is_wrong() {
-        for (spec, complaint) in [
+        for (spec, expected) in [
             (
                 "mig:tag=t",
                 r#""mig:tag=t": the discoverer must be "asg", as in asg:tag=k8s.io/cluster-autoscaler/enabled"#,
@@ -91,7 +91,7 @@ mod tests {
             ("asg:=tag", r#"only "tag" is supported"#),
         ] {
             let error = tag_query(spec).expect_err(spec);
-            assert!(error.contains(complaint), "{spec}: {error}");
+            assert!(error.contains(expected), "{spec}: {error}");
         }
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn errors_in_label_queries_say_what_is_wrong() {
-        for (spec, complaint) in [
+        for (spec, expected) in [
             ("asg:a=b", r#"the discoverer must be "label", as in label:"#),
             ("label", r#"the discoverer must be "label""#),
             ("label:a", r#""a" is not of the form key=value"#),
@@ -119,7 +119,7 @@ mod tests {
             ("label:a=b,min=3,max=2", "min 3 is greater than max 2"),
         ] {
             let error = label_query(spec).expect_err(spec);
-            assert!(error.contains(complaint), "{spec}: {error}");
+            assert!(error.contains(expected), "{spec}: {error}");
         }
     }
 }

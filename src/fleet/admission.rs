@@ -24,7 +24,7 @@ pub(super) fn check(
     }
     for node in nodes {
         let id = node.id.as_str();
-        let complaint = match snapshot.group_of(id) {
+        let message = match snapshot.group_of(id) {
             Some((_, owner)) if owner.key == *key => continue,
             Some((owner, _)) => format!("node {id:?} belongs to node group {owner}, not to {group}"),
             None => match cloud.recognise(id) {
@@ -41,7 +41,7 @@ pub(super) fn check(
                 }
             },
         };
-        return Err(FleetError::Malformed(format!("{complaint}; nothing was deleted")));
+        return Err(FleetError::Malformed(format!("{message}; nothing was deleted")));
     }
     Ok(())
 }

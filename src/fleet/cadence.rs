@@ -72,7 +72,7 @@ impl Pulse {
     }
 
     /// Notes that something happens in the source now.
-    pub(super) fn stir(&self) {
+    pub(super) fn note_activity(&self) {
         let now = self.now();
         let before = self.last.swap(now, Ordering::AcqRel);
         if is_idle(before, now) {
@@ -137,7 +137,7 @@ mod tests {
         assert!(pulse.is_idle());
         let mut quickened = std::pin::pin!(pulse.quickened());
         assert!(futures_util::poll!(quickened.as_mut()).is_pending());
-        pulse.stir();
+        pulse.note_activity();
         assert!(!pulse.is_idle());
         quickened.await;
     }

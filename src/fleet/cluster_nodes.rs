@@ -21,8 +21,8 @@ pub(super) enum ClusterNodes {
 pub(super) struct WatchedNodes {
     /// All of them.
     pub all: BTreeSet<ProviderId>,
-    /// Those that CA has marked for deletion, if Headcount follows CA's taints.
-    pub marked: BTreeSet<ProviderId>,
+    /// Those that CA has tainted for deletion, if Headcount follows CA's taints.
+    pub tainted: BTreeSet<ProviderId>,
 }
 
 impl ClusterNodes {
@@ -35,20 +35,20 @@ impl ClusterNodes {
         }
     }
 
-    /// Whether CA has marked an instance's node for deletion.
-    pub(super) fn has_marked(&self, id: &ProviderId) -> bool {
-        matches!(self, Self::Watched(nodes) if nodes.marked.contains(id))
+    /// Whether CA has tainted an instance's node for deletion.
+    pub(super) fn has_tainted(&self, id: &ProviderId) -> bool {
+        matches!(self, Self::Watched(nodes) if nodes.tainted.contains(id))
     }
 
     /// The instances for which these nodes differ from the earlier ones.
     pub(super) fn changed_since<'a>(&'a self, before: &'a Self) -> BTreeSet<&'a ProviderId> {
         let (now, before) = (self.watched(), before.watched());
-        let sets = [(&now.all, &before.all), (&now.marked, &before.marked)];
+        let sets = [(&now.all, &before.all), (&now.tainted, &before.tainted)];
         sets.into_iter().flat_map(|(now, before)| now.symmetric_difference(before)).collect()
     }
 
     fn watched(&self) -> &WatchedNodes {
-        static NONE: WatchedNodes = WatchedNodes { all: BTreeSet::new(), marked: BTreeSet::new() };
+        static NONE: WatchedNodes = WatchedNodes { all: BTreeSet::new(), tainted: BTreeSet::new() };
         match self {
             Self::Watched(nodes) => nodes,
             Self::Unwatched | Self::Awaited => &NONE,

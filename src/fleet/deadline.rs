@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 /// How much earlier than the caller's deadline a call gets its response. The request has already taken some time to arrive, and
 /// the response takes some to return. Our own response says more than the caller's `DEADLINE_EXCEEDED`.
-const ANSWER_MARGIN: Duration = Duration::from_millis(50);
+const RESPONSE_MARGIN: Duration = Duration::from_millis(50);
 
-/// [`ANSWER_MARGIN`] is at most the timeout divided by this, so that a short timeout leaves time for the call itself.
-const ANSWER_MARGIN_DIVISOR: u32 = 10;
+/// [`RESPONSE_MARGIN`] is at most the timeout divided by this, so that a short timeout leaves time for the call itself.
+const RESPONSE_MARGIN_DIVISOR: u32 = 10;
 
 /// How much earlier than the caller's deadline a write must have been sent. A cloud usually accepts a write within this time, so
 /// the caller still gets the outcome.
@@ -22,8 +22,8 @@ const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
     /// When the caller must have a response.
-    pub answer_by: Instant,
-    /// The last moment at which a write may still be sent to a cloud; never after `answer_by`.
+    pub respond_by: Instant,
+    /// The last moment at which a write may still be sent to a cloud; never after `respond_by`.
     pub send_by: Instant,
 }
 
@@ -31,8 +31,8 @@ impl Deadline {
     /// The deadline of a call that has just arrived with this timeout.
     pub fn within(timeout: Duration) -> Self {
         let now = Instant::now();
-        let answer_margin = ANSWER_MARGIN.min(timeout / ANSWER_MARGIN_DIVISOR);
+        let response_margin = RESPONSE_MARGIN.min(timeout / RESPONSE_MARGIN_DIVISOR);
         let send_margin = if timeout < SHORT_TIMEOUT { timeout / 2 } else { SEND_MARGIN };
-        Self { answer_by: now + (timeout - answer_margin), send_by: now + (timeout - send_margin) }
+        Self { respond_by: now + (timeout - response_margin), send_by: now + (timeout - send_margin) }
     }
 }

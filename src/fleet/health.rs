@@ -19,20 +19,19 @@ impl Fleet {
     }
 
     /// One word for each source with a problem, and since when. The log has the texts.
-    pub fn complaints(&self) -> Vec<String> {
-        let mut complaints = Vec::new();
+    pub fn problem_summaries(&self) -> Vec<String> {
+        let mut summaries = Vec::new();
         for (name, health) in self.sources() {
             let since = match (health.problem.is_some(), health.good) {
                 (false, Some(_)) => continue,
                 (_, Some(good)) => format!("for {}s", good.elapsed().as_secs()),
                 (_, None) => "since the start".to_owned(),
             };
-            complaints.push(format!("source {name}: {}, not read {since}", health.why.unwrap_or("waiting")));
+            summaries.push(format!("source {name}: {}, not read {since}", health.why.unwrap_or("waiting")));
         }
         let failing = self.tasks.failed().into_iter().filter(|(_, health)| health.is_failing());
-        complaints
-            .extend(failing.map(|(name, health)| format!("{name}: panicked or ended, {} times", health.failures)));
-        complaints
+        summaries.extend(failing.map(|(name, health)| format!("{name}: panicked or ended, {} times", health.failures)));
+        summaries
     }
 
     /// The problem of each source that has one.

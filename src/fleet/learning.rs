@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::cluster_nodes::{ClusterNodes, WatchedNodes};
-use super::complaint::Complaint;
+use super::failure_log::FailureLog;
 use super::foreign::Judge;
 use super::limits::{NODES_EVERY, NODES_LIMIT, RECALL_LIMIT};
 use super::snapshot::Snapshot;
@@ -90,11 +90,11 @@ impl Learner {
             is_saved,
             judge,
             uses,
-            nodes: Complaint::of(
+            nodes: FailureLog::of(
                 "nodes cannot be watched; nothing new is learned from them",
                 "nodes can be watched again; learning from them continues",
             ),
-            saving: Complaint::of(
+            saving: FailureLog::of(
                 "what was learned from nodes cannot be saved; a restart would forget it",
                 "what was learned from nodes can be saved again",
             ),
@@ -154,8 +154,8 @@ struct Learning {
     is_saved: bool,
     judge: Judge,
     uses: NodeUse,
-    nodes: Complaint,
-    saving: Complaint,
+    nodes: FailureLog,
+    saving: FailureLog,
 }
 
 impl Learning {
@@ -177,7 +177,7 @@ impl Learning {
         }
     }
 
-    /// Notes which nodes there are and which of them CA has marked, until this moment. If nodes cannot be watched, the last known
+    /// Notes which nodes there are and which of them CA has tainted, until this moment. If nodes cannot be watched, the last known
     /// ones stay.
     async fn follow(&self, nodes: &mut NodeWatch, until: Instant) {
         loop {
@@ -201,10 +201,10 @@ impl Learning {
 
     fn cluster_nodes(&self, nodes: &[Arc<Node>]) -> ClusterNodes {
         let id = |node: &Arc<Node>| ProviderId::from(node.provider_id.as_str());
-        let is_marked = |node: &&Arc<Node>| self.uses.follows_taints && node.is_to_be_deleted;
+        let is_tainted = |node: &&Arc<Node>| self.uses.follows_taints && node.is_to_be_deleted;
         let registered = nodes.iter().filter(|node| !node.provider_id.is_empty());
         let all = registered.clone().map(id).collect();
-        ClusterNodes::Watched(WatchedNodes { all, marked: registered.filter(is_marked).map(id).collect() })
+        ClusterNodes::Watched(WatchedNodes { all, tainted: registered.filter(is_tainted).map(id).collect() })
     }
 
     /// Reads the ConfigMap, unless it has been read.

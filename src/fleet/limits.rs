@@ -85,8 +85,8 @@ pub(crate) const RESUBMIT_LIMIT: Duration = Duration::from_secs(2 * 60);
 pub(crate) const ROLLED_BACK_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Instances are read again after this long even if nothing seems to have changed.
 pub(crate) const DETAIL_LIFE: Duration = Duration::from_secs(5 * 60);
-/// A new instance or placeholder without an error is not listed for this long: see [`super::snapshot::Newcomers`].
-pub(crate) const UNLISTED: Duration = Duration::from_secs(6);
+/// A new instance or placeholder without an error is not listed for this long: see [`super::snapshot::Unlisted`].
+pub(crate) const UNLISTED_FOR: Duration = Duration::from_secs(6);
 /// A node whose instance is gone still belongs to its group for this long: the Node object outlives the instance.
 pub(crate) const GONE_NODE_LIFE: Duration = Duration::from_secs(10 * 60);
 /// After this long, the sources that could be listed are served without the others.

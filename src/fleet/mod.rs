@@ -15,12 +15,12 @@ mod cadence;
 mod calls;
 mod census;
 mod cluster_nodes;
-mod complaint;
 mod contact;
 mod deadline;
 mod doubt;
 mod error;
 mod events;
+mod failure_log;
 mod foreign;
 mod health;
 mod in_flight;
@@ -69,7 +69,7 @@ pub use plan::{NamedNode, NodeKind};
 pub use policy::{ForeignPolicy, LivePolicies, Policies, Policy};
 pub use request::Mutation;
 pub use request_id::RequestId;
-pub use snapshot::{GroupKey, GroupView, Newcomers, Snapshot, TemplateState};
+pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState, Unlisted};
 pub use source::Health;
 pub use start::Settings;
 pub use status::{GroupStatus, ReportedInstance};
@@ -184,7 +184,7 @@ impl Fleet {
     }
 
     /// Watches the cluster's nodes until the returned value is dropped: to learn the resources of instance types, to see which node
-    /// groups belong to another cluster, and to see which nodes CA has marked for deletion. A failure only causes a warning. A
+    /// groups belong to another cluster, and to see which nodes CA has tainted for deletion. A failure only causes a warning. A
     /// read-only fleet does not write the ConfigMap either.
     pub fn learn(&self, api: Arc<dyn KubernetesApi>, uses: NodeUse, every: Duration) -> Learner {
         let judge = Judge::new(self.clouds.clone(), Arc::clone(&self.cluster));

@@ -234,7 +234,7 @@ pub(super) fn healed_capacity(state: &GroupState, own: &OwnLaunches) -> Option<u
     let unsettled = if reading.etag.is_none() { state.may_live_on() } else { 0 };
     let live = state.census().live.saturating_add(unsettled);
     // If a lost write lowered the capacity that CA requested, the heal restores it, whichever instances use it by now.
-    let wanted = live.saturating_sub(state.beyond(own)).max(live.min(state.set_last()));
+    let wanted = live.saturating_sub(state.beyond(own)).max(live.min(state.last_set_capacity()));
     let ceiling = state.heal_ceiling()?.saturating_add(unsettled);
     let to = wanted.min(ceiling).min(reading.max);
     if to <= reading.desired {

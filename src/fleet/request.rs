@@ -105,7 +105,7 @@ impl Pending {
         tokio::select! {
             biased;
             outcome = &mut self.outcome => outcome.unwrap_or_else(not_served),
-            () = sleep_until(self.deadline.answer_by) => Err(FleetError::StillRunning { group: Arc::clone(group) }),
+            () = sleep_until(self.deadline.respond_by) => Err(FleetError::StillRunning { group: Arc::clone(group) }),
         }
     }
 }

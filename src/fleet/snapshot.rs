@@ -60,7 +60,7 @@ pub struct GroupView {
     /// The mailbox of its keeper.
     pub mailbox: Mailbox,
     /// Instances and placeholders that appeared a moment ago, and until when they are not listed.
-    pub newcomers: Newcomers,
+    pub unlisted: Unlisted,
 }
 
 /// Instances and placeholders that are not listed yet.
@@ -70,15 +70,15 @@ pub struct GroupView {
 /// treats the scale-up as a success and tries the same group forever, instead of backing it off.
 ///
 /// Headcount therefore lists a new instance one scan interval or more after the scale-up, so that it times out in a later loop. With
-/// CA's default interval of 10 s, any delay is enough that outlasts the second loop. With an interval of 2 s, the 6 s of `UNLISTED`
+/// CA's default interval of 10 s, any delay is enough that outlasts the second loop. With an interval of 2 s, the 6 s of `UNLISTED_FOR`
 /// are three loops, so that one slow loop does not bring the two timeouts together again. The target size includes these instances
 /// from the beginning.
-pub type Newcomers = Arc<BTreeMap<ProviderId, Instant>>;
+pub type Unlisted = Arc<BTreeMap<ProviderId, Instant>>;
 
 impl GroupView {
     /// The instances to list to CA now. A failed one is listed at once, so that CA backs off the group.
     pub fn listed(&self, now: Instant) -> impl Iterator<Item = &ReportedInstance> {
-        let is_new = move |id: &ProviderId| self.newcomers.get(id).is_some_and(|until| now < *until);
+        let is_new = move |id: &ProviderId| self.unlisted.get(id).is_some_and(|until| now < *until);
         self.status.instances.iter().filter(move |reported| {
             reported.failure.is_some() || reported.state == InstanceState::Deleting || !is_new(&reported.id)
         })

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::cluster_nodes::ClusterNodes;
-use super::limits::{GONE_NODE_LIFE, UNLISTED};
-use super::snapshot::{GroupKey, GroupView, Listed, Newcomers, Snapshot};
+use super::limits::{GONE_NODE_LIFE, UNLISTED_FOR};
+use super::snapshot::{GroupKey, GroupView, Listed, Snapshot, Unlisted};
 use super::status::{GroupStatus, ReportedInstance};
 use crate::cloud::{GroupName, ProviderId};
 
@@ -112,7 +112,7 @@ impl Draft {
         if previous.is_none() {
             self.admit(&key);
         }
-        view.newcomers = self.newcomers(previous.as_deref(), &view.status);
+        view.unlisted = self.unlisted(previous.as_deref(), &view.status);
         self.reindex(&key, previous.as_ref().map(|view| view.status.as_ref()), &view.status);
         let id = self.served_id(&key);
         self.snapshot.groups.insert(id, Arc::new(view));
@@ -120,12 +120,12 @@ impl Draft {
 
     /// The instances and placeholders that appeared a moment ago. What a process finds at its start, what reappears, and what comes
     /// from another group is listed at once.
-    fn newcomers(&self, previous: Option<&GroupView>, status: &GroupStatus) -> Newcomers {
-        let Some(previous) = previous else { return Newcomers::default() };
+    fn unlisted(&self, previous: Option<&GroupView>, status: &GroupStatus) -> Unlisted {
+        let Some(previous) = previous else { return Unlisted::default() };
         let (now, were) = (Instant::now(), ids(&previous.status));
         let until = |id: &ProviderId| match were.contains(id) || self.snapshot.index.contains_key(id) {
-            true => previous.newcomers.get(id).copied().filter(|until| now < *until),
-            false => Some(now + UNLISTED),
+            true => previous.unlisted.get(id).copied().filter(|until| now < *until),
+            false => Some(now + UNLISTED_FOR),
         };
         let listed_later = |reported: &ReportedInstance| Some((reported.id.clone(), until(&reported.id)?));
         Arc::new(status.instances.iter().filter_map(listed_later).collect())

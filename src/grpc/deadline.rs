@@ -70,7 +70,7 @@ mod tests {
 
     fn left(deadline: Deadline) -> (Duration, Duration) {
         let now = Instant::now();
-        (deadline.answer_by - now, deadline.send_by - now)
+        (deadline.respond_by - now, deadline.send_by - now)
     }
 
     #[test]
@@ -129,6 +129,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_longest_timeout_of_the_protocol_does_not_overflow() {
         let deadline = deadline_of(&mk_request("99999999H"));
-        assert!(deadline.send_by < deadline.answer_by);
+        assert!(deadline.send_by < deadline.respond_by);
     }
 }

@@ -112,7 +112,7 @@ async fn accept(listener: &mut Listener, port: &Arc<Port>, sessions: &mut JoinSe
             }
             Err(error) => {
                 warn!(%error, "cannot accept connections; retrying in 1s");
-                port.places.spare_one();
+                port.places.close_least_useful();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

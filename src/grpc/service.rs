@@ -43,8 +43,8 @@ impl Service {
     /// Waits for the first good observation of each source, until the caller's deadline.
     async fn ready<T>(&self, request: &Request<T>) -> Result<Deadline, Status> {
         let deadline = deadline_of(request);
-        self.fleet.note_call(deadline.answer_by).await;
-        self.fleet.wait_ready(deadline.answer_by).await.map_err(|error| status(&error))?;
+        self.fleet.note_call(deadline.respond_by).await;
+        self.fleet.wait_ready(deadline.respond_by).await.map_err(|error| status(&error))?;
         Ok(deadline)
     }
 
@@ -114,7 +114,7 @@ impl CloudProvider for Service {
     ) -> Reply<NodeGroupTemplateNodeInfoResponse> {
         let deadline = self.ready(&request).await?;
         let id = request.into_inner().id;
-        let template = self.fleet.template(&id, deadline.answer_by).await.map_err(|error| status(&error))?;
+        let template = self.fleet.template(&id, deadline.respond_by).await.map_err(|error| status(&error))?;
         // CA up to 1.34 reads the first field, CA 1.35 and later the second. A response without the one it reads crashes it.
         let node_info = template.bytes.clone();
         Ok(Response::new(NodeGroupTemplateNodeInfoResponse { node_bytes: node_info.clone(), node_info }))
@@ -181,7 +181,7 @@ impl CloudProvider for Service {
 
     async fn refresh(&self, request: Request<RefreshRequest>) -> Reply<RefreshResponse> {
         let deadline = self.ready(&request).await?;
-        self.fleet.refresh(deadline.answer_by).await.map_err(|error| status(&error))?;
+        self.fleet.refresh(deadline.respond_by).await.map_err(|error| status(&error))?;
         Ok(Response::new(RefreshResponse {}))
     }
 

@@ -26,7 +26,7 @@ pub struct Node {
     pub created: String,
     /// Whether its kubelet says that it is ready.
     pub ready: bool,
-    /// Whether CA has marked it for deletion.
+    /// Whether CA has tainted it for deletion.
     pub is_to_be_deleted: bool,
     /// `status.capacity`, quantities as written.
     pub capacity: BTreeMap<String, String>,

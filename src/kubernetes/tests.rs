@@ -133,7 +133,7 @@ fn a_kubeconfig_says_where_the_server_is_and_how_to_sign_in() {
     assert!(found.authorization.is_none() && found.tls.is_some());
     assert!(open("server: http://127.0.0.1:8001", "").unwrap().tls.is_none());
 
-    for (cluster, user, complaint) in [
+    for (cluster, user, expected) in [
         ("server: https://a, insecure-skip-tls-verify: true", "token: t", "insecure-skip-tls-verify is not supported"),
         ("server: https://a, proxy-url: http://b", "token: t", "proxy-url is not supported"),
         ("server: https://a", "token: t", "certificate-authority cannot be used: it is missing"),
@@ -147,8 +147,8 @@ fn a_kubeconfig_says_where_the_server_is_and_how_to_sign_in() {
         (https, "client-certificate: tls.crt", "must be set together"),
         (https, "client-certificate: tls.crt, client-key: token", "client certificate cannot be used"),
     ] {
-        let error = open(cluster, user).err().unwrap_or_else(|| panic!("{complaint}")).to_string();
-        assert!(error.contains(complaint), "{error}");
+        let error = open(cluster, user).err().unwrap_or_else(|| panic!("{expected}")).to_string();
+        assert!(error.contains(expected), "{error}");
     }
     std::fs::write(folder.path().join("config"), "current-context: nowhere").unwrap();
     let config = ClusterConfig::Kubeconfig { path: folder.path().join("config"), allow_exec: false };
@@ -198,7 +198,7 @@ fn exec(exec: &str, allow_exec: bool) -> Result<ConnectionSettings, ClusterConfi
 fn an_exec_plugin_is_refused_unless_it_is_allowed_and_can_run_without_a_terminal() {
     let good = "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws, args: [eks, get-token]}";
     assert!(matches!(exec(good, true).unwrap().credentials, Credentials::Exec(_)));
-    for (user, allow_exec, complaint) in [
+    for (user, allow_exec, expected) in [
         (
             good,
             false,
@@ -209,7 +209,7 @@ fn an_exec_plugin_is_refused_unless_it_is_allowed_and_can_run_without_a_terminal
         ("exec: {command: aws}", true, "exec has apiVersion \"\""),
         (&good.replace("command", "interactiveMode: Always, command"), true, "exec needs a terminal"),
     ] {
-        let error = exec(user, allow_exec).err().unwrap_or_else(|| panic!("{complaint}")).to_string();
-        assert!(error.contains(complaint), "{error}");
+        let error = exec(user, allow_exec).err().unwrap_or_else(|| panic!("{expected}")).to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }

@@ -39,7 +39,7 @@ pub enum TemplateError {
         resource: &'static str,
     },
     /// The group has no zone to launch in.
-    #[error("group {group}: the group has no availability zone")]
+    #[error("group {group}: the group has no availability zone; give its Auto Scaling group a subnet")]
     NoZone {
         /// The group's ID.
         group: String,

@@ -29,7 +29,7 @@ impl LaunchReserves {
     /// Reads the reserves of a group, and logs those that cannot be read and that the configuration does not replace.
     pub(super) fn of(input: &Input<'_>) -> Self {
         let (reserves, rule) = (&input.launch.kubelet_reserves, &input.overrides.reserved);
-        let complain = |setting: &str, name: &str, is_overridden: bool| {
+        let warn = |setting: &str, name: &str, is_overridden: bool| {
             if !is_overridden {
                 // Without the text, as user data may hold secrets.
                 tracing::warn!(
@@ -47,13 +47,13 @@ impl LaunchReserves {
         };
         Self {
             kube: figures(&reserves.kube, amount, |name| {
-                complain("kubeReserved", name, rule.kube_reserved.contains_key(name));
+                warn("kubeReserved", name, rule.kube_reserved.contains_key(name));
             }),
             system: figures(&reserves.system, amount, |name| {
-                complain("systemReserved", name, rule.system_reserved.contains_key(name));
+                warn("systemReserved", name, rule.system_reserved.contains_key(name));
             }),
             eviction: figures(&reserves.eviction, threshold, |name| {
-                complain("evictionHard", name, rule.eviction_hard.contains_key(name));
+                warn("evictionHard", name, rule.eviction_hard.contains_key(name));
             }),
         }
     }
@@ -62,14 +62,14 @@ impl LaunchReserves {
 fn figures<T: FromStr>(
     written: &BTreeMap<String, ReserveFigures>,
     is_usable: impl Fn(&T) -> bool,
-    complain: impl Fn(&str),
+    warn: impl Fn(&str),
 ) -> BTreeMap<String, Figures<T>> {
     let mut read = BTreeMap::new();
     for (name, figures) in written {
         let found: Vec<T> = figures.written.iter().filter_map(|text| text.parse().ok().filter(&is_usable)).collect();
         let all = found.len() == figures.written.len();
         if !all {
-            complain(name);
+            warn(name);
         }
         if !found.is_empty() {
             read.insert(name.clone(), Figures { found, or_profile: figures.or_profile || !all });

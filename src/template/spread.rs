@@ -41,7 +41,7 @@ impl Spread {
 }
 
 /// A warning about a group whose types differ a lot in processors or memory; `None` if they do not.
-pub fn complaint(spreads: &Spreads) -> Option<String> {
+pub fn warning(spreads: &Spreads) -> Option<String> {
     let wide: Vec<String> = [CPU, MEMORY]
         .into_iter()
         .filter_map(|resource| Some((resource, spreads.get(resource).filter(|spread| spread.is_wide())?)))
@@ -94,8 +94,8 @@ mod tests {
         assert_eq!((cpu.least_type.as_str(), cpu.most_type.as_str()), ("small", "large"));
         assert!((cpu.ratio() - 4.0).abs() < 1e-9 && cpu.is_wide() && !spreads["memory"].is_wide());
         assert!(spreads["nvidia.com/gpu"].ratio().is_infinite());
-        let complaint = complaint(&spreads).unwrap();
-        assert!(complaint.starts_with("the instance types have cpu from 2 (small) to 8 (large); the"), "{complaint}");
+        let warning = warning(&spreads).unwrap();
+        assert!(warning.starts_with("the instance types have cpu from 2 (small) to 8 (large); the"), "{warning}");
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         let one = resources(&[("cpu", "2"), ("memory", "8Gi")]);
         let double = resources(&[("cpu", "4"), ("memory", "16Gi")]);
         assert!(spreads(&[("one", &one), ("other", &one)]).is_empty());
-        assert_eq!(complaint(&spreads(&[("one", &one), ("double", &double)])), None);
+        assert_eq!(warning(&spreads(&[("one", &one), ("double", &double)])), None);
         assert!(spreads(&[]).is_empty());
     }
 }

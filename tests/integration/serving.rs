@@ -61,7 +61,7 @@ fn a_server_with_an_unreadable_source_is_alive_and_not_ready() {
 }
 
 /// Runs `groups` with this configuration and returns the exit code and the message.
-fn complaint(config: &ConfigFile) -> (Option<i32>, String) {
+fn refusal(config: &ConfigFile) -> (Option<i32>, String) {
     let output = run(&["groups", "--config", &config.path()]);
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
@@ -76,7 +76,7 @@ fn a_bad_configuration_is_one_message_with_file_line_and_column_and_exit_code_2(
         ("instanceTypes: [nowhere.yaml]\n".to_owned() + &source(""), ":1:17:", ["nowhere.yaml", "No such file"]),
     ] {
         let config = ConfigFile::new(&text);
-        let (code, message) = complaint(&config);
+        let (code, message) = refusal(&config);
         assert_eq!(code, Some(2), "{message}");
         assert_eq!(message.trim_end().lines().count(), 1, "{message}");
         assert!(message.contains(&format!("{}{place}", config.path())), "{place}: {message}");

@@ -77,7 +77,7 @@ impl Fixture {
         let watched = Arc::clone(&fleet);
         let readiness: ReadinessCheck = Arc::new(move || Readiness {
             ready: watched.is_ready(),
-            reasons: watched.complaints(),
+            reasons: watched.problem_summaries(),
             unread_for: watched.unread_for(),
         });
         let metrics = Metrics::new(Registry::default(), Arc::clone(&fleet), Arc::new(Vec::new));
@@ -160,8 +160,8 @@ async fn a_panic_in_any_task_changes_nothing_that_is_served() {
         };
         eventually(name, breaks).await;
         assert_eq!(fixture.shown(&mut connected).await, before, "{name}: on the connection that was open");
-        let mut newcomer = Server::client_at(fixture.grpc).await;
-        assert_eq!(fixture.shown(&mut newcomer).await, before, "{name}: on a new connection");
+        let mut starting = Server::client_at(fixture.grpc).await;
+        assert_eq!(fixture.shown(&mut starting).await, before, "{name}: on a new connection");
         let ready = fixture.probe("/readyz").await;
         assert!(ready.starts_with("HTTP/1.1 200") && ready.contains(name), "{name}: {ready}");
         let metrics = fixture.probe("/metrics").await;

@@ -27,7 +27,7 @@ pub enum Accounting {
 
 /// Which instances a cloud deletes when a write sets the capacity below the live ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Victims {
+pub enum RemovalOrder {
     /// The youngest first.
     Newest,
     /// Any of them.
@@ -86,7 +86,7 @@ pub struct GroupPlan {
     /// How long an Auto Scaling group tolerates more instances than desired before it terminates some.
     pub scale_in_lag: Span,
     /// Which instances a capacity write below the live ones deletes.
-    pub victims: Victims,
+    pub removal_order: RemovalOrder,
     /// What happens to overlapping writes (scale sets only).
     pub overlap: Overlap,
     /// Whether it can grow. An Auto Scaling group that cannot grow accepts a new capacity and launches nothing.
@@ -122,7 +122,7 @@ impl GroupPlan {
             retry_every: Duration::from_secs(20),
             // Real incidents show 20 s from the write to the first termination.
             scale_in_lag: seconds(18, 22),
-            victims: Victims::Random,
+            removal_order: RemovalOrder::Random,
             overlap: Overlap::Together,
             growth: Permit::Granted,
             removal: Permit::Granted,
@@ -139,7 +139,7 @@ impl GroupPlan {
             instance_types: vec!["Standard_D4s_v5".to_owned()],
             zones: ["eastus-1", "eastus-2", "eastus-3"].map(str::to_owned).to_vec(),
             accounting: Accounting::WhenGone,
-            victims: Victims::Newest,
+            removal_order: RemovalOrder::Newest,
             ..Self::aws(name)
         }
     }
@@ -189,12 +189,6 @@ impl GroupPlan {
     /// With this outcome of some deletions; outcomes given earlier take precedence.
     pub fn deletions(mut self, pick: Pick, outcome: DeleteOutcome) -> Self {
         self.delete_outcomes.0.push((pick, outcome));
-        self
-    }
-
-    /// With this choice of instances for capacity writes below the live ones.
-    pub fn victims(mut self, victims: Victims) -> Self {
-        self.victims = victims;
         self
     }
 

@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn errors_say_what_is_wrong() {
-        for (spec, complaint) in [
+        for (spec, expected) in [
             ("tag=tag", "the discoverer must be"),
             ("mig:tag=t", "the discoverer must be \"asg\""),
             ("asg:tag=", "a tag's key is empty"),
@@ -148,7 +148,7 @@ mod tests {
             ("", "the discoverer must be"),
         ] {
             let error = spec.parse::<TagQuery>().expect_err(spec).to_string();
-            assert!(error.contains(complaint), "{spec}: {error}");
+            assert!(error.contains(expected), "{spec}: {error}");
         }
     }
 }

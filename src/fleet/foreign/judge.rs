@@ -67,7 +67,7 @@ impl Judge {
             return self.cluster.store(None);
         }
         let comparable = self.comparable_sources(&nodes);
-        let mut strangers = HashMap::new();
+        let mut foreign = HashMap::new();
         let mut asked = 0;
         for (key, view) in views.into_iter().filter(|(key, _)| comparable.contains(&key.source)) {
             let running = running(view);
@@ -91,10 +91,10 @@ impl Judge {
                 }
             }
             if !old.is_empty() {
-                strangers.insert(key.clone(), old.len());
+                foreign.insert(key.clone(), old.len());
             }
         }
-        self.cluster.store(Some(Cluster { judged: Instant::now(), nodes, strangers }));
+        self.cluster.store(Some(Cluster { judged: Instant::now(), nodes, foreign }));
     }
 
     /// The sources whose IDs have the form of some of these nodes' IDs. Nothing follows about a source from another cloud's nodes.

@@ -33,7 +33,7 @@ pub(super) struct Cluster {
     nodes: HashSet<ProviderId>,
     /// The groups that have instances which this process did not launch and which are old enough to be nodes, although none of
     /// them is one. The value is the number of such instances.
-    strangers: HashMap<GroupKey, usize>,
+    foreign: HashMap<GroupKey, usize>,
 }
 
 impl Cluster {
@@ -48,7 +48,7 @@ impl Cluster {
         clusters: &BTreeSet<String>,
         named: &[&ProviderId],
     ) -> Result<(), Refusal> {
-        let reason = match self.strangers.get(group) {
+        let reason = match self.foreign.get(group) {
             Some(number) => format!("none of its {number} instances older than 15 minutes is a node of this cluster"),
             None if clusters.len() > 1 => {
                 let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
@@ -91,11 +91,11 @@ mod tests {
         GroupKey { source: "us".into(), name: name.into() }
     }
 
-    fn cluster(strangers: &[&str]) -> Cluster {
+    fn cluster(foreign: &[&str]) -> Cluster {
         Cluster {
             judged: Instant::now(),
             nodes: [id("aws:///a/i-1"), id("aws:///a/i-2")].into(),
-            strangers: strangers.iter().map(|name| (key(name), 3)).collect(),
+            foreign: foreign.iter().map(|name| (key(name), 3)).collect(),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::fleet::request::{Mutation, Request};
 impl Keeper {
     /// Serves a request, together with those that wait already.
     pub(super) async fn serve(&mut self, first: Request) {
-        self.context.pulse.stir();
+        self.context.pulse.note_activity();
         let batch = self.collect(first).await;
         // Ties the cloud calls, and what they log, to the calls of the Cluster Autoscaler.
         let ids: Vec<String> = batch.iter().filter_map(|request| request.id).map(|id| id.to_string()).collect();

@@ -1,7 +1,7 @@
 //! Holding the response to a deletion for its outcome.
 //!
 //! Where the cloud finishes a deletion later, it may accept one and fail it some seconds afterwards. CA's taint stays on the node
-//! of an accepted deletion, and CA then takes the group for unhealthy for minutes, since the externalgrpc client cannot tell it
+//! of an accepted deletion, and CA then considers the group unhealthy for minutes, since the externalgrpc client cannot report
 //! that the instance lives (`hasCloudProviderInstance` in CA's `clusterstate.go`). CA removes the taint at once when
 //! DeleteNodes returns an error. So the response to a call that names real nodes waits a few seconds for the outcome. Calls for
 //! fake nodes are not held: CA's main loop waits for those.
@@ -45,7 +45,7 @@ pub(super) fn respond(request: Request, outcome: Option<Outcome>, group: Arc<str
                 let survivors = known_by(outcome.survivors, until).await;
                 failed_later(group, refusal(&key, &failure), &named, survivors.as_ref())
             }
-            // It goes on, or it succeeded; one that the cloud dropped in favour of another operation is sent once more.
+            // It goes on, or it succeeded; one that another operation preempted is sent once more.
             _ => Ok(()),
         };
         request.respond(response);

@@ -1,10 +1,10 @@
 //! The keeper: the task that owns one group. It alone writes to the group and publishes it, one thing after another, which is
 //! the group's lock.
 //!
-//! `newcomer.rs` waits for the first observation; `observe.rs` adopts observations; `publish.rs` publishes them; `fresh.rs` reads for writes; `batch.rs`
-//! carries requests out, with `remove.rs`, `grow.rs` and `capacity.rs`; `held.rs` holds responses for the outcome;
-//! `operations.rs` sees operations to their end; `settle.rs` raises back and lowers what is owed; `side.rs` holds the work
-//! beside the keeper; `templates.rs` keeps the template.
+//! `starting.rs` waits for the first observation; `observe.rs` adopts observations; `publish.rs` publishes them; `fresh.rs`
+//! reads for writes; `batch.rs` carries requests out, with `delete.rs`, `removal.rs`, `grow.rs` and `capacity.rs`; `held.rs`
+//! holds responses for the outcome; `operations.rs` sees operations to their end; `settle.rs` raises back and writes deferred
+//! reductions; `side.rs` holds the work beside the keeper; `templates.rs` keeps the template.
 
 mod attempts;
 mod batch;
@@ -14,7 +14,6 @@ mod delete;
 mod fresh;
 mod grow;
 mod held;
-mod newcomer;
 mod observe;
 mod operations;
 mod publish;
@@ -22,6 +21,7 @@ mod reader;
 mod removal;
 mod settle;
 mod side;
+mod starting;
 mod templates;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,10 +43,10 @@ use super::state::GroupState;
 use crate::cloud::{GroupHints, ProviderId};
 use crate::tasks::TaskKind;
 pub(super) use context::KeeperContext;
-use newcomer::Newcomer;
 use operations::FailedOperation;
 use reader::GroupReader;
 use side::{Finding, SideTasks};
+use starting::StartingKeeper;
 use templates::TemplateRequest;
 
 /// The owner of one group.
@@ -98,12 +98,12 @@ pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Messa
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
     let reader = GroupReader::new(&context.cloud, &key.name);
     let weak = Mailbox::new(&mailbox);
-    let mut newcomer = Newcomer { key, context, inbox, reader, mailbox: weak };
-    let (tasks, name) = (newcomer.context.tasks.clone(), newcomer.key.to_string());
+    let mut starting = StartingKeeper { key, context, inbox, reader, mailbox: weak };
+    let (tasks, name) = (starting.context.tasks.clone(), starting.key.to_string());
     tokio::spawn(async move {
         let keeping = async move {
-            if let Some((observation, adoption)) = newcomer.observe().await {
-                newcomer.into_keeper(observation).run(adoption).await;
+            if let Some((observation, adoption)) = starting.observe().await {
+                starting.into_keeper(observation).run(adoption).await;
             }
         };
         // What a keeper knew when it panicked may be wrong. The next listing starts another one, which derives everything again
@@ -117,8 +117,8 @@ pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Messa
 }
 
 impl Keeper {
-    fn new(newcomer: Newcomer, observation: Observation) -> Self {
-        let Newcomer { key, context, inbox, reader, mailbox } = newcomer;
+    fn new(starting: StartingKeeper, observation: Observation) -> Self {
+        let StartingKeeper { key, context, inbox, reader, mailbox } = starting;
         let (cloud, reading) = (Arc::clone(&context.cloud), observation.reading.clone());
         let side = SideTasks::new(&context.tasks, &key);
         Self {

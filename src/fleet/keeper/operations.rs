@@ -24,7 +24,7 @@ pub(super) struct FailedOperation {
     pub operation: OperationId,
     pub failure: Failure,
     reported: Instant,
-    /// What is deleted once more after the observation: the cloud preferred another operation.
+    /// What is deleted once more after the observation: another operation preempted it.
     resubmit: BTreeSet<ProviderId>,
 }
 
@@ -66,7 +66,7 @@ impl Keeper {
     /// The cloud preferred another operation. A deletion is sent once more. A new capacity is part of the group, and the other operation
     /// carries it out: no launch has failed.
     fn preempted(&mut self, operation: OperationId) {
-        tracing::warn!(group = %self.group_id(), %operation, "the cloud dropped the operation in favour of another one");
+        tracing::warn!(group = %self.group_id(), %operation, "another operation preempted this one");
         let operations = self.state.in_flight().operations();
         let request = operations.iter().find(|candidate| candidate.id == operation).map(|preempted| &preempted.request);
         let resubmit = match request {
@@ -81,7 +81,7 @@ impl Keeper {
         let failure = Failure {
             class: FailureClass::Other,
             code: "OperationPreempted".to_owned(),
-            message: "the cloud preferred another operation".to_owned(),
+            message: "another operation preempted it".to_owned(),
             at: self.context.cloud.now(),
             is_explained: true,
             is_eviction: false,
@@ -89,7 +89,7 @@ impl Keeper {
         self.report_failed(operation, failure, resubmit);
     }
 
-    /// Whether a later write of ours runs or has finished: it may be what the cloud dropped this one for.
+    /// Whether a later write of ours runs or has finished: it may be what preempted this one.
     fn has_written_since(&self, operation: OperationId) -> bool {
         let is_polled = |one: &Operation| matches!(one.phase, Phase::Running(_) | Phase::Succeeded(_));
         self.state.in_flight().operations().iter().any(|later| later.id > operation && is_polled(later))
@@ -153,10 +153,10 @@ impl Keeper {
         {
             let ids: Vec<&str> = self.to_resubmit.iter().take(IDS_LOGGED).map(ProviderId::as_str).collect();
             if error.may_pass() && now < until {
-                tracing::warn!(group = %self.group_id(), %error, ?ids, "a deletion that the cloud dropped could not be sent again yet");
+                tracing::warn!(group = %self.group_id(), %error, ?ids, "a preempted deletion could not be sent again yet");
                 return self.look_by(now + HEAL_READ_EVERY);
             }
-            tracing::warn!(group = %self.group_id(), %error, ?ids, "a deletion that the cloud dropped could not be sent again; its nodes live on");
+            tracing::warn!(group = %self.group_id(), %error, ?ids, "a preempted deletion could not be sent again; its nodes live on");
         }
         self.to_resubmit.clear();
         self.publish();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Keeper;
 use crate::cloud::{Instance, InstanceState, Permit};
 use crate::fleet::options::Options;
-use crate::fleet::snapshot::{GroupView, Newcomers};
+use crate::fleet::snapshot::{GroupView, Unlisted};
 
 impl Keeper {
     pub(super) fn publish_observed(&mut self) {
@@ -42,13 +42,13 @@ impl Keeper {
             removal: reading.removal.clone(),
             doubt: self.doubted.as_ref().map(|doubted| doubted.why.to_string().into()),
             mailbox: self.mailbox.clone(),
-            newcomers: Newcomers::default(),
+            unlisted: Unlisted::default(),
         };
         let before = self.context.store.view(&self.key);
         let id = self.group_id();
         self.context.journal.published(&id, before.as_deref(), &view, self.state.in_flight());
         if before.is_none_or(|before| before.status != view.status) || self.is_restless() {
-            self.context.pulse.stir();
+            self.context.pulse.note_activity();
         }
         self.context.store.publish(view);
     }

@@ -128,7 +128,7 @@ impl Keeper {
     }
 
     /// Lowers the capacity by what is cancelled. An error says that the cloud refused it for good; a reduction that only takes
-    /// too long stays owed.
+    /// too long stays deferred.
     async fn lower_now(&mut self, attempts: &mut Attempts) -> Result<(), FleetError> {
         let mut reading = Attempts::until((Instant::now() + LOWER_LIMIT).min(Instant::now() + attempts.left()));
         match self.fresh_instances(&mut reading).await {

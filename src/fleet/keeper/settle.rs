@@ -23,7 +23,7 @@ impl Keeper {
     pub(super) async fn settle(&mut self) {
         self.resubmit().await;
         self.heal().await;
-        self.lower_owed().await;
+        self.lower_deferred().await;
         self.plan_look();
     }
 
@@ -85,7 +85,7 @@ impl Keeper {
     }
 
     /// Writes a reduction that was unsafe when it was requested, once it is safe.
-    async fn lower_owed(&mut self) {
+    async fn lower_deferred(&mut self) {
         if self.state.cancelled() == 0 {
             return;
         }
@@ -98,11 +98,11 @@ impl Keeper {
         };
         let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
         if let Err(error) = self.lower(fresh, &mut attempts).await {
-            tracing::warn!(group = %self.group_id(), %error, "an owed reduction could not be written; it is tried again later");
+            tracing::warn!(group = %self.group_id(), %error, "a deferred reduction could not be written; it is tried again later");
         }
     }
 
-    /// Lowers the capacity by what is cancelled, as far as that is safe at this moment; the rest stays owed.
+    /// Lowers the capacity by what is cancelled, as far as that is safe at this moment; the rest stays deferred.
     pub(super) async fn lower(&mut self, fresh: FreshInstances, attempts: &mut Attempts) -> Result<(), FleetError> {
         let mut fresh = fresh;
         loop {
@@ -135,8 +135,8 @@ impl Keeper {
         }
     }
 
-    /// Whether a reduction is owed that only time stands in the way of. The next listing may be ten minutes away.
-    fn owes_for_a_moment(&self) -> bool {
+    /// Whether a reduction is deferred that only time stands in the way of. The next listing may be ten minutes away.
+    fn is_deferred_for_a_moment(&self) -> bool {
         self.state.cancelled() > 0
             && (!self.state.is_steady() || self.state.has_just_grown() || self.state.may_be_outdated())
     }
@@ -163,7 +163,7 @@ impl Keeper {
         }
         let pause: Duration = if is_unsettled || self.state.is_watched(now) {
             HEAL_READ_EVERY
-        } else if self.owes_for_a_moment() {
+        } else if self.is_deferred_for_a_moment() {
             LAUNCH_BEGINS
         } else {
             return;

@@ -63,20 +63,20 @@ impl Watcher {
     fn hand_out(&mut self, page: Listing, listed: &mut Listed) {
         for reading in page.groups {
             let name = reading.name.clone();
-            self.complained.remove(&name);
+            self.unreadable_logged.remove(&name);
             listed.seen.insert(name.clone());
             let adoption = listed.adoption.clone();
             let message = Message::Listed { reading: Box::new(reading), begun: listed.page_begun, adoption };
             self.tell(name, message);
         }
         for (name, reason) in page.broken {
-            if self.complained.insert(name.clone()) {
+            if self.unreadable_logged.insert(name.clone()) {
                 tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be understood; serving the last reading");
             }
             listed.seen.insert(name);
         }
         for name in page.absent {
-            if self.complained.insert(name.clone()) {
+            if self.unreadable_logged.insert(name.clone()) {
                 tracing::warn!(source = %self.name, group = %name, "node group is in the configuration but does not exist");
             }
         }

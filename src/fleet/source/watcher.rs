@@ -24,7 +24,7 @@ pub(super) struct Watcher {
     wishes: watch::Receiver<u64>,
     pub(super) keepers: BTreeMap<GroupName, mpsc::Sender<Message>>,
     /// Groups that were already reported in the log.
-    pub(super) complained: HashSet<GroupName>,
+    pub(super) unreadable_logged: HashSet<GroupName>,
     /// For each page number, when the last page of that number was requested.
     pub(super) page_ages: Vec<Instant>,
     /// Whether the last listing took longer than the refresh interval.
@@ -47,7 +47,7 @@ impl Watcher {
             health,
             wishes,
             keepers: BTreeMap::new(),
-            complained: HashSet::new(),
+            unreadable_logged: HashSet::new(),
             page_ages: Vec::new(),
             is_slow: false,
             failures: 0,

@@ -1,7 +1,7 @@
 //! When a capacity may be lowered, and what has to be watched after that.
 //!
 //! A cloud without preconditions takes a capacity as it comes, whatever has happened since it was computed: instances that
-//! were launched meanwhile, or requested by somebody else, are then too many, and the cloud deletes as many as it likes. So
+//! were launched meanwhile, or requested by another client, are then too many, and the cloud deletes as many as it likes. So
 //! nothing is lowered that may be growing, and each write is remembered until no surplus can come of it any more.
 
 use tokio::time::Instant;
@@ -45,7 +45,7 @@ impl Reduction {
         self.to.saturating_sub(self.deleted)
     }
 
-    /// A write that the cloud could not check. How far somebody else had raised the capacity before it is not known, so a heal
+    /// A write that the cloud could not check. How far another client had raised the capacity before it is not known, so a heal
     /// may go as far as instances live. (A surplus that was there before is the cloud's own.)
     fn to_at_least(to: u32, now: Instant, recent: Option<Self>) -> Self {
         Self {
@@ -99,7 +99,7 @@ pub(in crate::fleet) enum WriteReason {
 
 impl GroupState {
     /// Notes that a capacity write is being sent. A reduction is remembered even if no response comes: instances may come
-    /// up under it all the same. So they may under a scale-up that the cloud cannot check (`is_conditional`): somebody else
+    /// up under it all the same. So they may under a scale-up that the cloud cannot check (`is_conditional`): another client
     /// may have raised the capacity further in the meantime.
     pub(in crate::fleet) fn send_capacity(
         &mut self,
@@ -124,10 +124,9 @@ impl GroupState {
         }
     }
 
-    /// Notes that a capacity write got no response. Even if a read shows its capacity, another write may have set that, and it may take
-    /// effect later, and then lower what was
-    /// written since: an Auto Scaling group was seen to change 11.5 s after its client gave up. A cloud that checks its
-    /// capacity writes refuses it by then.
+    /// Notes that a capacity write got no response. Even if a read shows its capacity, another write may have set that, and it
+    /// may take effect later, and then lower what was written since: an Auto Scaling group was seen to change 11.5 s after its
+    /// client gave up. A cloud that checks its capacity writes refuses it by then.
     pub(in crate::fleet) fn lose_capacity(&mut self, to: u32, now: Instant) {
         if self.observation.reading.etag.is_some() {
             return;
@@ -163,7 +162,7 @@ impl GroupState {
     }
 
     /// The capacity that we set last, where a write without a response may have lowered it since.
-    pub(in crate::fleet) fn set_last(&self) -> u32 {
+    pub(in crate::fleet) fn last_set_capacity(&self) -> u32 {
         self.recent_reduction(self.observation.begun).map_or(0, Reduction::last_set)
     }
 
@@ -207,7 +206,7 @@ impl GroupState {
     }
 
     /// Whether a recent reduction of ours, with the deletions sent since, made the capacity as low as it was read. Where it
-    /// is lower still, somebody else lowered it.
+    /// is lower still, another client lowered it.
     pub(in crate::fleet) fn has_lowered(&self, observation: &Observation) -> bool {
         let recent = self.recent_reduction(observation.begun);
         recent.is_some_and(|reduction| observation.reading.desired >= reduction.lowest())
@@ -239,7 +238,7 @@ impl GroupState {
     }
 
     /// Whether the capacity was raised so recently that the group may not have begun to launch. Where a write names the etag
-    /// that it was computed on, somebody else's raise does not matter.
+    /// that it was computed on, another client's raise does not matter.
     pub(in crate::fleet) fn has_just_grown(&self) -> bool {
         let observation = &self.observation;
         let is_young = |since: Instant| observation.begun.saturating_duration_since(since) < LAUNCH_BEGINS;
@@ -248,7 +247,7 @@ impl GroupState {
         own.map(|operation| operation.accepted).chain(seen).any(is_young)
     }
 
-    /// From when on a list shows all instances that a scale-up made, somebody else's too. `None` while one runs.
+    /// From when on a list shows all instances that a scale-up made, another client's too. `None` while one runs.
     ///
     /// A scale set and its VMs are two reads, and the list of VMs may lag: VMs that it does not show yet run all the same, and
     /// Azure deletes some VMs of its own choice when the capacity falls below them. An Auto Scaling group comes with its instances,

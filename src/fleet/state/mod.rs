@@ -39,7 +39,7 @@ pub(super) struct GroupState {
     /// What the cloud reports of recent launches, while instances are missing.
     activity: LaunchActivity,
     reduction: Option<Reduction>,
-    /// When an observation first showed a capacity that somebody else had raised.
+    /// When an observation first showed a capacity that another client had raised.
     raised: Option<Instant>,
     /// What our last accepted writes make of the capacity, where the cloud cannot check them.
     own: Option<OwnCapacity>,
@@ -50,7 +50,7 @@ pub(super) struct GroupState {
     /// How live instances came to exceed the capacity, while they do.
     surplus: Option<Surplus>,
     /// Instances that lived when the capacity had room for all that did: since then, none of them is beyond it.
-    had_room: BTreeSet<ProviderId>,
+    within_capacity: BTreeSet<ProviderId>,
     /// How many of those the cloud or another client has removed since.
     replaced: u32,
     /// Instances whose deletion was accepted and failed.
@@ -73,7 +73,7 @@ impl GroupState {
             own: None,
             grown: None,
             surplus: None,
-            had_room: BTreeSet::new(),
+            within_capacity: BTreeSet::new(),
             replaced: 0,
             survivors: BTreeSet::new(),
         };
@@ -121,13 +121,13 @@ impl GroupState {
     ///
     /// An instance that is a node is not reported as failed to be created: CA would delete it without draining it.
     ///
-    /// CA takes its mark for the proof that an instance is gone, since the externalgrpc client cannot tell it otherwise. Such a
-    /// node is neither ready nor upcoming for CA, and while the target includes it, CA takes the group for unhealthy and does
-    /// not scale it up. So a marked node whose deletion failed is left out of the target until CA takes the mark away, or names
-    /// the node again.
+    /// CA treats its own deletion taint as proof that the instance is gone, since the externalgrpc client cannot report that it
+    /// lives. Such a node is neither ready nor upcoming for CA, and while the target includes it, CA considers the group
+    /// unhealthy and does not scale it up. So a tainted node whose deletion failed is left out of the target until CA removes
+    /// the taint, or names the node again.
     pub(super) fn status_in(&self, nodes: &ClusterNodes) -> GroupStatus {
         let status = self.status().with_running(|id| nodes.may_have(id));
-        status.with_deleting(|id| self.survivors.contains(id) && nodes.has_marked(id))
+        status.with_deleting(|id| self.survivors.contains(id) && nodes.has_tainted(id))
     }
 
     /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall. Returns how

@@ -47,7 +47,7 @@ impl GroupState {
         let census = self.census();
         // Where the capacity fell, the cloud is about to delete instances: they are no surplus of its own.
         let is_own = self.surplus != Some(Surplus::CapacityFell);
-        let beyond = census.live.saturating_sub(census.remaining).max(self.newcomers_without_room(census));
+        let beyond = census.live.saturating_sub(census.remaining).max(self.new_without_room(census));
         self.in_flight.note_surplus(if is_own { beyond } else { 0 });
     }
 
@@ -55,19 +55,19 @@ impl GroupState {
     /// all of it by now, but that does not take those out of it.
     ///
     /// A deletion that has ended leaves nothing that the capacity counts, however long a list shows its instances.
-    fn newcomers_without_room(&self, census: Census) -> u32 {
+    fn new_without_room(&self, census: Census) -> u32 {
         let operations = self.in_flight.operations();
         let is_deleted = |id: &ProviderId| {
             let running = operations.iter().filter(|operation| !matches!(operation.phase, Phase::Succeeded(_)));
             running.filter_map(Operation::deletes).any(|ids| ids.contains(id))
         };
         let instances = || self.observation.instances.iter().filter(|one| one.counts != Counts::No);
-        let is_new = |one: &&Instance| !self.in_flight.is_leaving(one) && !self.had_room.contains(&one.id);
-        let newcomers = count(instances().filter(is_new).count());
+        let is_new = |one: &&Instance| !self.in_flight.is_leaving(one) && !self.within_capacity.contains(&one.id);
+        let new = count(instances().filter(is_new).count());
         let is_counted =
             |one: &&Instance| is_deleted(&one.id) && self.in_flight.accounting(&one.id) == Accounting::Counted;
         let counted = count(instances().filter(is_counted).count());
-        census.live.saturating_add(counted).saturating_sub(census.capacity).min(newcomers)
+        census.live.saturating_add(counted).saturating_sub(census.capacity).min(new)
     }
 
     /// The live instances that an observation shows as gone or being deleted, by no deletion of ours.
@@ -84,7 +84,7 @@ impl GroupState {
     /// the capacity, the cloud's own take their places.
     pub(super) fn note_surplus_before(&mut self, removed: &[ProviderId]) {
         let census = self.census();
-        let replaced = count(removed.iter().filter(|id| self.had_room.contains(*id)).count());
+        let replaced = count(removed.iter().filter(|id| self.within_capacity.contains(*id)).count());
         self.replaced = self.replaced.saturating_add(replaced);
         let removed = count(removed.len());
         if let Some(reduction) = &mut self.reduction {
@@ -109,11 +109,12 @@ impl GroupState {
     pub(super) fn note_room(&mut self) {
         let in_flight = &self.in_flight;
         let observation = &self.observation;
-        self.had_room.retain(|id| in_flight.deletes(id) || observation.instances.iter().any(|one| one.id == *id));
+        self.within_capacity
+            .retain(|id| in_flight.deletes(id) || observation.instances.iter().any(|one| one.id == *id));
         if !self.has_surplus() && self.in_flight.surplus() == 0 {
             let live =
                 observation.instances.iter().filter(|one| one.counts != Counts::No && !in_flight.is_leaving(one));
-            self.had_room.extend(live.map(|one| one.id.clone()));
+            self.within_capacity.extend(live.map(|one| one.id.clone()));
             self.replaced = 0;
         }
     }
@@ -125,7 +126,7 @@ impl GroupState {
         let is_live = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
         let live = self.observation.instances.iter().filter(is_live).map(|one| &one.id);
         let deleted = self.in_flight.operations().iter().filter_map(Operation::deletes).flatten();
-        let beyond = live.chain(deleted).filter(|id| !self.had_room.contains(*id));
+        let beyond = live.chain(deleted).filter(|id| !self.within_capacity.contains(*id));
         let counted: BTreeSet<&str> = beyond.map(ProviderId::instance).collect();
         count(instances.iter().filter(|name| counted.contains(name.as_str())).count())
     }

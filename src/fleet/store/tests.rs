@@ -38,7 +38,7 @@ fn view(name: &str, ids: &[&str]) -> GroupView {
         removal: Permit::Granted,
         doubt: None,
         mailbox: Mailbox::new(&mpsc::channel(1).0),
-        newcomers: Newcomers::default(),
+        unlisted: Unlisted::default(),
     }
 }
 
@@ -115,7 +115,7 @@ async fn an_instance_that_moves_back_belongs_to_the_group_that_lists_it() {
         }
         store.publish(view("old", &[MOVED]));
         assert_eq!((store.group_of(MOVED).as_deref(), store.listed("old")), (Some("old"), vec![MOVED.to_owned()]));
-        advance(GONE_NODE_LIFE + UNLISTED).await;
+        advance(GONE_NODE_LIFE + UNLISTED_FOR).await;
         store.publish(view("old", &[MOVED]));
         assert_eq!(store.group_of(MOVED).as_deref(), Some("old"));
     }
@@ -140,10 +140,10 @@ async fn a_new_instance_is_listed_later_and_one_that_reappears_at_once() {
     let store = Store::before_the_move();
     store.publish(view("old", &[MOVED, "i-2"]));
     assert_eq!(store.listed("old"), [MOVED], "the other is new");
-    advance(UNLISTED / 2).await;
+    advance(UNLISTED_FOR / 2).await;
     store.publish(view("old", &[MOVED, "i-2"]));
     assert_eq!(store.listed("old"), [MOVED], "a publication does not make it older");
-    advance(UNLISTED / 2).await;
+    advance(UNLISTED_FOR / 2).await;
     assert_eq!(store.listed("old"), [MOVED, "i-2"]);
     store.publish(view("old", &[MOVED]));
     store.publish(view("old", &[MOVED, "i-2"]));

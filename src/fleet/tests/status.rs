@@ -102,18 +102,18 @@ fn a_failed_instance_that_is_a_node_is_reported_running_unless_it_was_evicted() 
 }
 
 #[test]
-fn a_marked_node_whose_deletion_failed_is_left_out_until_the_mark_goes_or_it_is_named_again() {
+fn a_tainted_node_whose_deletion_failed_is_left_out_until_the_taint_goes_or_it_is_named_again() {
     let mut group = Group::new(5, running(0..5));
-    let marked: BTreeSet<ProviderId> = ids(0..2).into_iter().collect();
-    let shown = |group: &Group, marked: &BTreeSet<ProviderId>| {
-        let nodes = WatchedNodes { all: ids(0..5).into_iter().collect(), marked: marked.clone() };
+    let tainted: BTreeSet<ProviderId> = ids(0..2).into_iter().collect();
+    let shown = |group: &Group, tainted: &BTreeSet<ProviderId>| {
+        let nodes = WatchedNodes { all: ids(0..5).into_iter().collect(), tainted: tainted.clone() };
         let status = group.state.status_in(&ClusterNodes::Watched(nodes));
         (status.target, status.in_state(InstanceState::Deleting))
     };
-    assert_eq!(shown(&group, &marked), (5, 0), "a mark alone says nothing: CA may be about to delete it");
+    assert_eq!(shown(&group, &tainted), (5, 0), "a taint alone says nothing: CA may be about to delete it");
     let operation = group.delete(0..1);
     group.fail(operation, 5, running(0..5));
-    assert_eq!(shown(&group, &marked), (4, 1), "CA would take it for upcoming, and wait for it");
+    assert_eq!(shown(&group, &tainted), (4, 1), "CA would take it for upcoming, and wait for it");
     assert_eq!(shown(&group, &BTreeSet::new()), (5, 0), "CA knows that it lives");
     let named = plan::delete(
         &group.state,
@@ -123,5 +123,5 @@ fn a_marked_node_whose_deletion_failed_is_left_out_until_the_mark_goes_or_it_is_
     assert_eq!(named.map(|plan| plan.instances), Ok(ids(0..1)), "naming it again deletes it again");
     group.delete(0..1);
     group.see(4, running(1..5));
-    assert_eq!(shown(&group, &marked), (4, 0));
+    assert_eq!(shown(&group, &tainted), (4, 0));
 }

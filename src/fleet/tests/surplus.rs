@@ -76,16 +76,16 @@ fn an_instance_of_the_clouds_own_that_was_named_is_no_reason_for_a_heal() {
 
 #[test]
 fn an_instance_of_the_clouds_own_that_the_capacity_had_room_for_is_made_room_for() {
-    for had_room in [true, false] {
+    for within_capacity in [true, false] {
         let mut group = Group::new(7, running(0..6));
-        if had_room {
+        if within_capacity {
             group.see(7, running(0..7));
         }
         group.state.send_capacity((7, 6), WriteReason::Requested, false, group.now);
         group.state.lose_capacity(6, group.now);
         group.see(6, running(0..7));
         let healed = plan::healed_capacity(&group.state, &launched([6]));
-        assert_eq!(healed, had_room.then_some(7), "the capacity had room for it: {had_room}");
+        assert_eq!(healed, within_capacity.then_some(7), "the capacity had room for it: {within_capacity}");
     }
 }
 

@@ -25,7 +25,7 @@ proptest! {
         let timeout = parse_timeout(format!("{number}{unit}").as_bytes()).expect("a valid timeout");
         let now = Instant::now();
         let deadline = Deadline::within(timeout);
-        prop_assert!(deadline.send_by <= deadline.answer_by);
+        prop_assert!(deadline.send_by <= deadline.respond_by);
         prop_assert!(deadline.send_by >= now, "a short timeout leaves time to send");
     }
 }

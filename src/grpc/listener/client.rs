@@ -17,7 +17,7 @@ const UNREAD_LIMIT: Duration = Duration::from_secs(20);
 
 /// The order in which connections are closed to make room: the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
+pub(super) enum Usefulness {
     /// It has not finished its TLS handshake or its preface, since then.
     Unfinished(Instant),
     /// It has not made a call, since then.
@@ -128,15 +128,15 @@ impl ClientState {
     }
 
     /// When it would be closed to make room; `None` while a call is under way.
-    pub(super) fn standing(&self) -> Option<Standing> {
+    pub(super) fn usefulness(&self) -> Option<Usefulness> {
         if self.calls() > 0 {
             return None;
         }
         if let Some(served) = *locked(&self.served) {
-            return Some(Standing::Idle(served));
+            return Some(Usefulness::Idle(served));
         }
         let has_preface = locked(&self.frames).as_ref().is_some_and(FrameWatch::has_preface);
-        Some(if has_preface { Standing::NeverServed(self.accepted) } else { Standing::Unfinished(self.accepted) })
+        Some(if has_preface { Usefulness::NeverServed(self.accepted) } else { Usefulness::Unfinished(self.accepted) })
     }
 
     /// Ends the connection at once.

@@ -47,7 +47,7 @@ impl Places {
     pub(super) fn take(self: &Arc<Self>, client: Arc<ClientState>) -> Option<(Place, bool)> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = taken.clients.len() >= self.max;
-        if is_full && !taken.spare_one() {
+        if is_full && !taken.close_least_useful() {
             return None;
         }
         let id = taken.next;
@@ -57,8 +57,8 @@ impl Places {
     }
 
     /// Closes the least useful connection, because descriptors have run out.
-    pub(super) fn spare_one(&self) -> bool {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).spare_one()
+    pub(super) fn close_least_useful(&self) -> bool {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).close_least_useful()
     }
 
     /// Closes the connection with the most unread bytes of responses, if it has more than this many.
@@ -85,8 +85,8 @@ impl Places {
 }
 
 impl Taken {
-    fn spare_one(&mut self) -> bool {
-        let spared = self.clients.iter().filter_map(|(id, client)| Some((client.standing()?, *id))).min();
+    fn close_least_useful(&mut self) -> bool {
+        let spared = self.clients.iter().filter_map(|(id, client)| Some((client.usefulness()?, *id))).min();
         let Some(client) = spared.and_then(|(_, id)| self.clients.remove(&id)) else { return false };
         client.close();
         true

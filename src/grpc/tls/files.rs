@@ -194,7 +194,7 @@ mod tests {
         let (cert, key) = (leaf.cert.as_str(), leaf.key.as_str());
         let broken = "-----BEGIN CERTIFICATE-----\nnot base64!\n-----END CERTIFICATE-----\n";
         let empty = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        for (cert, key, ca, complaint) in [
+        for (cert, key, ca, expected) in [
             (None, Some(key), Some(ca.as_str()), "tls.crt cannot be read: No such file"),
             (Some(cert), None, Some(ca.as_str()), "tls.key cannot be read: No such file"),
             (Some(cert), Some(key), None, "ca.crt cannot be read: No such file"),
@@ -206,8 +206,8 @@ mod tests {
             (Some(empty), Some(key), Some(ca.as_str()), "tls.crt with key "),
             (Some(cert), Some(key), Some(empty), "ca.crt contains a certificate that cannot be a CA"),
         ] {
-            let error = load(cert, key, ca).expect_err(complaint).to_string();
-            assert!(error.contains(complaint), "{error}");
+            let error = load(cert, key, ca).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
         }
         assert!(load(Some(cert), Some(key), Some(ca.as_str())).is_ok());
     }

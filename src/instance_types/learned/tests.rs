@@ -148,14 +148,14 @@ fn a_foreign_text_is_an_error_and_a_broken_entry_is_skipped() {
     let mut learned = Learned::default();
     see(&mut learned, &[mk_node("a", "7900000Ki")], "2026-11-01");
     let text = learned.to_text();
-    for (broken, complaint) in [
+    for (broken, expected) in [
         ("garbage".to_owned(), "cannot be understood"),
         ("{}".to_owned(), "cannot be understood"),
         ("{\"form\":1}".to_owned(), "cannot be understood"),
         (text.replace("\"form\":1", "\"form\":2"), "format version 2"),
     ] {
         let error = Learned::parse(&broken).unwrap_err().to_string();
-        assert!(error.contains(complaint), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     for broken in [text.replace("2026-11-01\"", "some day\""), text.replace("7900000Ki", "plenty")] {
         assert!(Learned::parse(&broken).unwrap().is_empty(), "{broken}");

@@ -114,10 +114,10 @@ fn very_different_types_cause_a_warning() {
     let template = mk_group(Family::Aws, &["m5.large", "m5.4xlarge", "m5.xlarge"]).build().unwrap();
     let cpu = &template.spreads["cpu"];
     assert_eq!((cpu.least_type.as_str(), cpu.most_type.as_str()), ("m5.large", "m5.4xlarge"));
-    let complaint = spread::complaint(&template.spreads).unwrap();
-    assert!(complaint.contains("cpu from 2 (m5.large) to 16 (m5.4xlarge) and memory from"), "{complaint}");
+    let warning = spread::warning(&template.spreads).unwrap();
+    assert!(warning.contains("cpu from 2 (m5.large) to 16 (m5.4xlarge) and memory from"), "{warning}");
     let alike = mk_group(Family::Aws, &["m5.large", "m5a.large"]).build().unwrap();
-    assert_eq!(spread::complaint(&alike.spreads), None);
+    assert_eq!(spread::warning(&alike.spreads), None);
 }
 
 #[test]

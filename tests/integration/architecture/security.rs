@@ -19,14 +19,14 @@ fn is_test(path: &str, sources: &[(PathBuf, String)]) -> bool {
     let function = format!("fn {name}(");
     sources.iter().any(|(file, text)| {
         // The attribute is in the lines above, without an empty one between.
-        let is_marked = || {
+        let is_tainted = || {
             text.match_indices(&function).any(|(at, _)| {
                 let above = &text[..at];
                 let attributes = &above[above.trim_end().rfind("\n\n").unwrap_or_default()..];
                 attributes.contains("test]") || attributes.contains("::test(")
             })
         };
-        file.with_extension("").to_string_lossy().contains(&place) && is_marked()
+        file.with_extension("").to_string_lossy().contains(&place) && is_tainted()
     })
 }
 

@@ -61,12 +61,12 @@ impl Autoscaler {
 
     /// The warnings and errors in its log that the provider caused: lines of level W or E from its cloud provider's files,
     /// and calls that it reports as failed.
-    pub(super) fn provider_complaints(&self) -> Vec<String> {
-        let is_complaint = |line: &String| {
+    pub(super) fn provider_errors(&self) -> Vec<String> {
+        let is_provider_error = |line: &String| {
             let severe = line.starts_with('W') || line.starts_with('E') || line.starts_with('F');
             severe && (line.contains("externalgrpc") || line.contains("cloud provider") || line.contains("rpc error"))
         };
-        self.process.lines().into_iter().filter(is_complaint).collect()
+        self.process.lines().into_iter().filter(is_provider_error).collect()
     }
 
     /// The mean duration of its loops.

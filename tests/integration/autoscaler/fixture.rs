@@ -184,13 +184,13 @@ impl<E: Emulator> Fixture<E> {
     }
 
     /// Checks what must hold at the end of every scenario: no instance was killed that the autoscaler did not name, and the
-    /// autoscaler logged no complaints but the expected ones.
-    pub(super) fn finish(self, expected_complaints: &[&str]) {
+    /// autoscaler logged no provider errors but the expected ones.
+    pub(super) fn finish(self, expected_errors: &[&str]) {
         assert_eq!(self.setup.emulator.simulated().killed_unnamed(), [], "these were killed, but no call named them");
-        let is_expected = |line: &String| expected_complaints.iter().any(|expected| line.contains(expected));
+        let is_expected = |line: &String| expected_errors.iter().any(|expected| line.contains(expected));
         let unexpected: Vec<_> =
-            self.autoscaler.provider_complaints().into_iter().filter(|line| !is_expected(line)).collect();
-        assert!(unexpected.is_empty(), "the autoscaler complained:\n{}", unexpected.join("\n"));
+            self.autoscaler.provider_errors().into_iter().filter(|line| !is_expected(line)).collect();
+        assert!(unexpected.is_empty(), "the autoscaler logged errors of the provider:\n{}", unexpected.join("\n"));
         drop((self.autoscaler, self.kubelets, self.cluster, self.setup, self.endpoint));
         self.folder.remove();
     }

@@ -69,11 +69,11 @@ impl Fixture {
 
     fn compare(&self, more: &[&str]) -> (Value, Option<i32>, String) {
         let output = run(&[&["compare", "-o", "json", "--config", &self.config.path()], more].concat());
-        let (json, complaint) = texts(&output);
+        let (json, stderr) = texts(&output);
         (
-            serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {json}{complaint}")),
+            serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {json}{stderr}")),
             output.status.code(),
-            complaint,
+            stderr,
         )
     }
 }
@@ -82,12 +82,12 @@ impl Fixture {
 async fn four_sides_that_agree_are_a_success() {
     let fixture = fixture();
     fixture.nodes(&fixture.running());
-    let (found, code, complaint) = fixture.compare(&[]);
+    let (found, code, stderr) = fixture.compare(&[]);
     let web = &found["groups"][0];
     let sizes =
         ["cloudDesired", "cloudLive", "headcountTarget", "autoscalerTarget", "nodes"].map(|key| web[key].as_u64());
     assert_eq!(sizes, [Some(2); 5], "{found:#}");
-    assert_eq!((code, found["notes"].as_array().map(Vec::len)), (Some(0), Some(0)), "{found:#}{complaint}");
+    assert_eq!((code, found["notes"].as_array().map(Vec::len)), (Some(0), Some(0)), "{found:#}{stderr}");
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn each_difference_is_named_with_its_reason() {
     let written = status("web", 3, backoff);
     fixture.api.write_config_map("kube-system", "cluster-autoscaler-status", &[("status", &written)]);
     fixture.nodes(&fixture.running()[..1]);
-    let (found, code, complaint) = fixture.compare(&[]);
+    let (found, code, stderr) = fixture.compare(&[]);
     let differences: Vec<&str> =
         found["groups"][0]["differences"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
     let has = |part: &str| {
@@ -108,7 +108,7 @@ async fn each_difference_is_named_with_its_reason() {
     has("backs off until 2026-11-22T12:08:00Z at the earliest: InsufficientInstanceCapacity");
     has("1 instance without a node");
     assert_eq!(code, Some(1));
-    assert!(complaint.contains("1 of 1 node groups differ"), "{complaint}");
+    assert!(stderr.contains("1 of 1 node groups differ"), "{stderr}");
 }
 
 #[tokio::test]
@@ -118,12 +118,12 @@ async fn a_running_server_is_read_and_one_that_does_not_respond_is_a_failure() {
     let server = Server::with_config(&fixture.config);
     let mut client = server.client().await;
     client.until("served", async |client| !client.node_groups().await.is_empty()).await;
-    let (found, code, complaint) = fixture.compare(&["--server", &format!("http://{}", server.admin())]);
-    assert_eq!((&found["groups"][0]["headcountTarget"], code), (&2.into(), Some(0)), "{found:#}{complaint}");
+    let (found, code, stderr) = fixture.compare(&["--server", &format!("http://{}", server.admin())]);
+    assert_eq!((&found["groups"][0]["headcountTarget"], code), (&2.into(), Some(0)), "{found:#}{stderr}");
     drop(server);
-    let (found, code, complaint) = fixture.compare(&["--server", "http://127.0.0.1:1"]);
+    let (found, code, stderr) = fixture.compare(&["--server", "http://127.0.0.1:1"]);
     assert_eq!((&found["groups"][0]["differences"], code), (&serde_json::json!([]), Some(1)), "{found:#}");
-    assert!(complaint.contains("Headcount's server cannot be read: http://127.0.0.1:1: "), "{complaint}");
+    assert!(stderr.contains("Headcount's server cannot be read: http://127.0.0.1:1: "), "{stderr}");
     assert!(found["notes"][0].as_str().is_some_and(|note| note.contains("is the server running")), "{found:#}");
 }
 
@@ -154,8 +154,8 @@ spec: {template: {spec: {containers: [{image: 'cluster-autoscaler:v1.34.2', args
     let config = config(&emulator, &["0:10:a", "0:10:b", "0:10:big"], "").beside("ca.yaml", manifest);
     let similar = |flag: &str, value: &str| -> Vec<Value> {
         let output = run(&["groups", "--similar", flag, value, "-o", "json", "--config", &config.path()]);
-        let (json, complaint) = texts(&output);
-        serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {json}{complaint}"))
+        let (json, stderr) = texts(&output);
+        serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error}: {json}{stderr}"))
     };
     let separated = similar("--ca-version", "1.34");
     let zone = "label topology.ebs.csi.aws.com/zone: ";

@@ -15,8 +15,8 @@ use crate::peers::moto::Moto;
 /// The table that is written for the source `here`.
 fn exported(config: &ConfigFile) -> String {
     let output = run(&["instance-types", "export", "--source", "here", "--config", &config.path()]);
-    let (table, complaint) = texts(&output);
-    assert!(output.status.success(), "{complaint}");
+    let (table, stderr) = texts(&output);
+    assert!(output.status.success(), "{stderr}");
     table
 }
 
@@ -72,9 +72,9 @@ async fn an_exported_table_gives_the_same_figures_with_more_trust() {
     let emulator = Aws::start(Arc::new(Simulated::with_groups(7, [GroupPlan::aws("web")])));
     let template = |config: &ConfigFile| {
         let output = run(&["template", "web", "--config", &config.path()]);
-        let (rows, complaint) = texts(&output);
+        let (rows, stderr) = texts(&output);
         let row = rows.lines().find(|line| line.starts_with("capacity.memory")).map(str::to_owned);
-        row.unwrap_or_else(|| panic!("{rows}{complaint}"))
+        row.unwrap_or_else(|| panic!("{rows}{stderr}"))
     };
     let plain = config(&emulator, &["0:1:web"], "");
     let before = template(&plain);
@@ -118,14 +118,14 @@ async fn a_source_is_chosen_by_its_name_and_one_that_cannot_be_read_is_a_failure
         let path = two.path();
         all.extend(["--config", &path]);
         let output = run(&all);
-        let (table, complaint) = texts(&output);
-        assert_eq!(output.status.code(), code, "{complaint}");
-        assert!(complaint.contains(part) && (code == Some(0)) != table.is_empty(), "{complaint}");
+        let (table, stderr) = texts(&output);
+        assert_eq!(output.status.code(), code, "{stderr}");
+        assert!(stderr.contains(part) && (code == Some(0)) != table.is_empty(), "{stderr}");
     }
     let gone = "{region: us-east-1, endpoint: \"http://127.0.0.1:1\", nodeGroups: [\"0:1:a\"]}";
     let gone = ConfigFile::new(&format!("sources: [{{name: us, aws: {gone}}}]\n"));
     let output = run(&["instance-types", "export", "--config", &gone.path()]);
     assert_eq!(output.status.code(), Some(1));
-    let (table, complaint) = texts(&output);
-    assert!(table.is_empty() && complaint.contains("source us: unreachable: DescribeInstanceTypes"), "{complaint}");
+    let (table, stderr) = texts(&output);
+    assert!(table.is_empty() && stderr.contains("source us: unreachable: DescribeInstanceTypes"), "{stderr}");
 }

@@ -104,8 +104,8 @@ impl Fixture {
 }
 
 pub(super) fn limit(seconds: u64) -> Deadline {
-    let answer_by = Instant::now() + Duration::from_secs(seconds);
-    Deadline { send_by: answer_by - Duration::from_millis(500), answer_by }
+    let respond_by = Instant::now() + Duration::from_secs(seconds);
+    Deadline { send_by: respond_by - Duration::from_millis(500), respond_by }
 }
 
 pub(super) fn named(ids: &[ProviderId]) -> Vec<NamedNode> {

@@ -153,7 +153,7 @@ async fn a_source_that_panics_is_never_ready_with_an_empty_list() {
     let fixture = Fixture::start(&["list"]);
     fixture.until("the panics are counted", |fixture| fixture.panics() > 2).await;
     assert!(!fixture.fleet.is_ready());
-    assert!(fixture.fleet.complaints().iter().any(|line| line.starts_with("source defective: panicked")));
+    assert!(fixture.fleet.problem_summaries().iter().any(|line| line.starts_with("source defective: panicked")));
     sleep(Duration::from_secs(90)).await;
     assert!(fixture.fleet.is_ready(), "the other source is served after a minute");
     assert_eq!((fixture.target("g"), fixture.target("other")), (None, Some(2)));
@@ -175,7 +175,7 @@ async fn a_source_that_panics_later_keeps_its_groups() {
     let panics = fixture.panics();
     sleep(Duration::from_secs(300)).await;
     assert!(fixture.panics() <= panics + 1);
-    assert!(fixture.fleet.complaints().is_empty(), "{:?}", fixture.fleet.complaints());
+    assert!(fixture.fleet.problem_summaries().is_empty(), "{:?}", fixture.fleet.problem_summaries());
 }
 
 #[tokio::test(start_paused = true)]

@@ -169,8 +169,8 @@ fn run_page(page: &str, config: &ConfigFile) {
     for words in commands {
         let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
         let output = command(&arguments).current_dir(config.folder()).output().expect("the binary runs");
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "headcount {}: {complaint}", words.join(" "));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "headcount {}: {stderr}", words.join(" "));
         assert!(!output.stdout.is_empty(), "headcount {}", words.join(" "));
     }
 }

@@ -125,8 +125,8 @@ async fn the_commands_of_the_installation_page_work_as_written() {
                 continue;
             }
         };
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && !output.stdout.is_empty(), "{line}: {complaint}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !output.stdout.is_empty(), "{line}: {stderr}");
         tried.push(line);
     }
     assert!(left.is_empty(), "no longer on the page: {left:?}");

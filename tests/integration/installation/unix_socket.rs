@@ -61,8 +61,8 @@ async fn a_socket_left_by_a_killed_process_is_replaced_and_a_live_one_is_refused
     assert_eq!(fs::metadata(&path).expect("it exists").permissions().mode() & 0o7777, 0o660);
     let second = command(&["serve", "--admin-listen", "127.0.0.1:0", "--config", &config.path()]).output();
     let second = second.expect("the binary runs");
-    let complaint = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert_eq!(second.status.code(), Some(1), "{complaint}");
-    assert!(complaint.contains("another process listens on this socket"), "{complaint}");
+    let stderr = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("another process listens on this socket"), "{stderr}");
     assert!(!server.client().await.node_groups().await.is_empty());
 }

@@ -83,13 +83,13 @@ async fn a_failing_plugin_is_an_error_that_quotes_no_secret() {
     let client = client_of(folder.path(), true).expect("allowed");
     let error = client.get_config_map().await.expect_err("no credential").to_string();
     assert!(error.contains("the exec plugin \"sh\" failed with exit status: 1: cat: "), "{error}");
-    for (printed, complaint) in [
+    for (printed, expected) in [
         ("secret", "printed no ExecCredential (line 1, column 1)"),
         (r#"{"kind": "ExecCredential", "apiVersion": "v1"}"#, "printed v1 ExecCredential instead of client."),
     ] {
         std::fs::write(folder.path().join("credential"), printed).expect("written");
-        let error = client.get_config_map().await.expect_err(complaint).to_string();
-        assert!(error.contains(complaint) && !error.contains("secret"), "{error}");
+        let error = client.get_config_map().await.expect_err(expected).to_string();
+        assert!(error.contains(expected) && !error.contains("secret"), "{error}");
     }
     print(folder.path(), json!({}));
     let error = client.get_config_map().await.expect_err("nothing in it").to_string();

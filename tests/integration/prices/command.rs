@@ -21,8 +21,8 @@ fn prices(arguments: &[&str]) -> (bool, String, String) {
 
 #[test]
 fn every_group_is_shown_with_its_price_its_provenance_and_what_it_overrides() {
-    let (good, text, complaint) = prices(&["-o", "json"]);
-    assert!(good, "{complaint}");
+    let (good, text, stderr) = prices(&["-o", "json"]);
+    assert!(good, "{stderr}");
     let rows: Vec<Value> = serde_json::from_str(&text).expect("an array");
     assert_eq!(rows.len(), 6, "{text}");
     let row = |id: &str| rows.iter().find(|row| row["id"] == id).expect("a row");
@@ -43,11 +43,11 @@ fn every_group_is_shown_with_its_price_its_provenance_and_what_it_overrides() {
 
 #[test]
 fn one_group_as_a_table_and_an_unknown_group_as_an_error() {
-    let (good, table, complaint) = prices(&["arm"]);
-    assert!(good, "{complaint}");
+    let (good, table, stderr) = prices(&["arm"]);
+    assert!(good, "{stderr}");
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 2, "{table}");
     assert!(lines[0].starts_with("ID    TYPE") && lines[1].contains("0.077 USD   shipped table 2026-07-20"), "{table}");
-    let (good, table, complaint) = prices(&["nobody"]);
-    assert!(!good && table.is_empty() && complaint.contains("nobody"), "{table}{complaint}");
+    let (good, table, stderr) = prices(&["nobody"]);
+    assert!(!good && table.is_empty() && stderr.contains("nobody"), "{table}{stderr}");
 }

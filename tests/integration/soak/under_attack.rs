@@ -58,7 +58,7 @@ async fn no_attack_costs_a_response_or_the_memory() {
         callers = back;
         // A new client can connect, too. It connects again if its connection was closed to make room before its first call.
         let gets_in = async || match channel(target.grpc, &target.authority, Some(&certificate)).await {
-            Ok(newcomer) => groups(&newcomer).await.is_ok_and(|number| number == 500),
+            Ok(starting) => groups(&starting).await.is_ok_and(|number| number == 500),
             Err(_) => false,
         };
         until(&format!("a new client is served during {attack:?}"), NEWCOMER_PATIENCE, gets_in).await;

@@ -139,7 +139,7 @@ mod tests {
         let nameless = AutoScalingGroup::builder().min_size(0).max_size(1).desired_capacity(0);
         let stateless = AsgInstance::builder().instance_id("i-1").availability_zone("us-east-1a").build();
         let zoneless = AsgInstance::builder().instance_id("i-1").lifecycle_state(LifecycleState::InService).build();
-        for (builder, complaint) in [
+        for (builder, expected) in [
             (nameless, "has no name"),
             (group(0, 0, 1).set_desired_capacity(None), "no desired capacity"),
             (group(0, 0, 1).set_max_size(None), "no max size"),
@@ -148,8 +148,8 @@ mod tests {
             (group(0, 1, 1).instances(stateless), "has no lifecycle state"),
             (group(0, 1, 1).instances(zoneless), "has no availability zone"),
         ] {
-            let complaints = read(&builder.build(), None).expect_err(complaint);
-            assert!(complaints.contains(complaint), "{complaints}");
+            let problems = read(&builder.build(), None).expect_err(expected);
+            assert!(problems.contains(expected), "{problems}");
         }
     }
 

@@ -62,14 +62,14 @@ async fn a_missing_size_is_an_error_of_its_group_and_an_early_end_one_of_the_pag
     let aws =
         Aws::over(settings.clone(), Clients::from_sdk("us-east-1".to_owned(), settings, config, CallMeter::default()));
     let body = |text: &str| *next.lock().expect("not poisoned") = (StatusCode::OK, text.into());
-    for (missing, complaint) in [
+    for (missing, expected) in [
         ("<DesiredCapacity>2</DesiredCapacity>", "no desired capacity"),
         ("<MinSize>1</MinSize>", "no min size"),
         ("<MaxSize>10</MaxSize>", "no max size"),
     ] {
         body(&GROUPS.replace(missing, ""));
         let listing = aws.list().await.expect("the others can be read");
-        assert_eq!((listing.groups.len(), &listing.broken[..]), (0, &[("asg".into(), complaint.to_owned())][..]));
+        assert_eq!((listing.groups.len(), &listing.broken[..]), (0, &[("asg".into(), expected.to_owned())][..]));
         assert!(aws.observe(&"asg".into()).await.is_err(), "the SDK's 0 is not used");
     }
     let end = GROUPS.find("<Tags>").expect("there are tags");

@@ -139,13 +139,13 @@ async fn a_bad_reload_changes_nothing_and_a_good_one_after_it_is_used() {
     let key = server.files.path().join("tls.key");
     std::fs::write(&key, new.server().key).expect("a file");
     eventually("another certificate's key is noticed", async || {
-        complains(&server.live, "does not match the first certificate")
+        reports(&server.live, "does not match the first certificate")
     })
     .await;
     assert!(server.greets(Some(&client), &old).await.is_ok(), "a key of another certificate stopped the service");
 
     std::fs::remove_file(&key).expect("a file");
-    eventually("a missing key is noticed", async || complains(&server.live, "tls.key cannot be read")).await;
+    eventually("a missing key is noticed", async || reports(&server.live, "tls.key cannot be read")).await;
     assert!(server.greets(Some(&client), &old).await.is_ok(), "a missing key stopped the service");
     assert!(Arc::ptr_eq(&before, &server.live.config()), "the configuration was replaced by a bad one");
 
@@ -155,8 +155,8 @@ async fn a_bad_reload_changes_nothing_and_a_good_one_after_it_is_used() {
     assert!(server.live.reload_error().is_none());
 }
 
-fn complains(live: &LiveTls, complaint: &str) -> bool {
-    live.reload_error().is_some_and(|error| error.reason.contains(complaint))
+fn reports(live: &LiveTls, expected: &str) -> bool {
+    live.reload_error().is_some_and(|error| error.reason.contains(expected))
 }
 
 #[tokio::test]

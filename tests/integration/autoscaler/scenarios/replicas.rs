@@ -33,6 +33,6 @@ async fn hands_over(name: &'static str, emulator: impl Emulator) {
     fixture.autoscaler.kill();
     fixture.create_pods(3, ONE_PER_NODE).await;
     follows_nine_pods(&mut fixture).await;
-    assert_eq!(second.provider_complaints(), Vec::<String>::new(), "the second replica complained");
+    assert_eq!(second.provider_errors(), Vec::<String>::new(), "the second replica complained");
     fixture.finish(&[]);
 }

@@ -22,9 +22,9 @@ struct Found {
 
 fn check(config: &ConfigFile) -> Found {
     let output = run(&["check", "--config", &config.path()]);
-    let (table, complaint) = texts(&output);
+    let (table, stderr) = texts(&output);
     let mut lines: Vec<String> = table.lines().map(without_code).collect();
-    let summary = lines.pop().unwrap_or_else(|| panic!("{complaint}"));
+    let summary = lines.pop().unwrap_or_else(|| panic!("{stderr}"));
     assert!(summary.contains(" check"), "{summary}");
     Found { lines, summary, code: output.status.code() }
 }

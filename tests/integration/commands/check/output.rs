@@ -54,8 +54,8 @@ async fn warnings_fail_the_command_only_on_request_and_the_short_form_has_only_p
     let run = |more: &[&str]| run(&[&["check", "--config", &config.path()], more].concat());
     assert_eq!(run(&[]).status.code(), Some(0));
     let strict = run(&["--fail-on", "warning", "-o", "short"]);
-    let (table, complaint) = texts(&strict);
-    assert_eq!(strict.status.code(), Some(1), "{complaint}");
+    let (table, stderr) = texts(&strict);
+    assert_eq!(strict.status.code(), Some(1), "{stderr}");
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!((lines.len(), lines[1]), (2, "3 checks: 1 warning"), "{table}");
     assert!(lines[0].starts_with("warning   HC402   gone") && lines[0].ends_with("(docs/check.md#hc402)"), "{table}");
@@ -68,9 +68,9 @@ async fn waiting_ends_as_soon_as_the_check_passes() {
     emulator.script("POST", "Action=DescribeAutoScalingGroups", 1, denied);
     let config = config(&emulator, &["0:10:web"], "");
     let output = run(&["check", "--wait", "60s", "--config", &config.path()]);
-    let (table, complaint) = texts(&output);
-    assert_eq!(output.status.code(), Some(0), "{table}{complaint}");
-    assert!(complaint.contains("the check failed; checking again until it passes"), "{complaint}");
+    let (table, stderr) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{table}{stderr}");
+    assert!(stderr.contains("the check failed; checking again until it passes"), "{stderr}");
 }
 
 #[test]

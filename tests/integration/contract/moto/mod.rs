@@ -47,6 +47,6 @@ sources:
 fn json(arguments: &[&str]) -> Value {
     let output = command(arguments).output().expect("the binary runs");
     let text = String::from_utf8_lossy(&output.stdout);
-    let complaint = || format!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {}", complaint()))
+    let output_text = || format!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {}", output_text()))
 }

@@ -39,8 +39,8 @@ async fn reading_commands_write_nothing() {
     let arm = Arm::start(with_surplus(2, GroupPlan::azure("vmss")));
     let config = ConfigFile::new(&format!("sources:\n{}{}", source("us", &aws, "asg"), source("eu", &arm, "vmss")));
     let groups = run(&["groups", "-o", "json", "--config", &config.path()]);
-    let (rows, complaint) = output_of(&groups);
-    assert!(groups.status.success(), "{complaint}");
+    let (rows, stderr) = output_of(&groups);
+    assert!(groups.status.success(), "{stderr}");
     let rows: Value = serde_json::from_str(&rows).expect("JSON");
     for row in rows.as_array().expect("rows") {
         assert_eq!((&row["desired"], &row["live"]), (&10.into(), &14.into()), "{row}");
@@ -66,10 +66,10 @@ async fn groups_command_is_patient_for_long() {
         let arguments = ["groups", "--config", &config.path()].map(str::to_owned);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(option).collect();
         let output = run(&arguments);
-        let (rows, complaint) = output_of(&output);
+        let (rows, stderr) = output_of(&output);
         assert_eq!((output.status.code(), rows.as_str()), (Some(1), ""));
-        assert!(complaint.contains("headcount: reading eu ("), "it prints what it waits for: {complaint}");
-        assert!(complaint.contains(&format!("gave up after {limit}: ")), "{complaint}");
+        assert!(stderr.contains("headcount: reading eu ("), "it prints what it waits for: {stderr}");
+        assert!(stderr.contains(&format!("gave up after {limit}: ")), "{stderr}");
     }
 }
 
@@ -86,16 +86,16 @@ async fn no_ca_bundle() {
         let path = config.path();
         let arguments: Vec<&str> = [name, "--config", &path].into_iter().chain(listen.iter().copied()).collect();
         let output = command(&arguments).env("SSL_CERT_FILE", nowhere).output().expect("the binary runs");
-        let (_, complaint) = output_of(&output);
-        assert_eq!(output.status.code(), Some(2), "{complaint}");
+        let (_, stderr) = output_of(&output);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
         for source in ["us", "eu"] {
             let beginning = format!("headcount: source {source}: no root certificates");
-            let lines: Vec<&str> = complaint.lines().filter(|line| line.starts_with(&beginning)).collect();
-            let [line] = lines[..] else { panic!("{name}: not one line of {source}: {complaint}") };
+            let lines: Vec<&str> = stderr.lines().filter(|line| line.starts_with(&beginning)).collect();
+            let [line] = lines[..] else { panic!("{name}: not one line of {source}: {stderr}") };
             assert!(line.contains(&format!("SSL_CERT_FILE={nowhere}")) && line.contains("ca-certificates"), "{line}");
             assert_eq!(line.matches("source ").count(), 1, "{line}");
         }
-        assert!(!complaint.contains("panicked"), "{complaint}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
     }
 
     // Plain HTTP needs no certificates.
@@ -106,7 +106,7 @@ async fn no_ca_bundle() {
         .env("SSL_CERT_FILE", nowhere)
         .output()
         .expect("the binary runs");
-    let (rows, complaint) = output_of(&output);
-    assert!(output.status.success(), "{complaint}");
+    let (rows, stderr) = output_of(&output);
+    assert!(output.status.success(), "{stderr}");
     assert_eq!(serde_json::from_str::<Value>(&rows).expect("JSON").as_array().map(Vec::len), Some(2));
 }

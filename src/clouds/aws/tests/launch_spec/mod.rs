@@ -124,7 +124,7 @@ async fn a_group_without_launch_settings_is_an_error_of_its_own() {
         state.templates.insert("lt@$Default".into(), of_type("m5.large"));
         state.templates.insert("empty@$Default".into(), version(ResponseLaunchTemplateData::builder().build()));
     });
-    for (name, complaint) in [
+    for (name, expected) in [
         ("nowhere", "neither a launch template nor a launch configuration"),
         ("missing", "the launch template has no version $Default"),
         ("typeless", "names an instance type"),
@@ -133,7 +133,7 @@ async fn a_group_without_launch_settings_is_an_error_of_its_own() {
         ("bare-override", "names an instance type"),
     ] {
         let error = launch_spec(&fake, name).await.expect_err(name).to_string();
-        assert!(error.contains(complaint), "{name}: {error}");
+        assert!(error.contains(expected), "{name}: {error}");
     }
 }
 

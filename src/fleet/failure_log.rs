@@ -3,13 +3,13 @@
 use std::fmt::Display;
 
 /// Something that may fail again and again, and is logged once.
-pub(super) struct Complaint {
+pub(super) struct FailureLog {
     failing: &'static str,
     over: &'static str,
     made: bool,
 }
 
-impl Complaint {
+impl FailureLog {
     pub(super) fn of(failing: &'static str, over: &'static str) -> Self {
         Self { failing, over, made: false }
     }
@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn only_a_change_is_worth_a_line() {
-        let mut complaint = Complaint::of("something failed", "it works again");
-        let turns = [false, true, true, true, false, false, true].map(|failed| complaint.turn(failed));
+        let mut failure_log = FailureLog::of("something failed", "it works again");
+        let turns = [false, true, true, true, false, false, true].map(|failed| failure_log.turn(failed));
         assert_eq!(turns, [false, true, false, false, true, false, true]);
     }
 }

@@ -13,7 +13,7 @@ use crate::fleet::observation::Observation;
 use crate::fleet::snapshot::GroupKey;
 
 /// A keeper before its group's first good observation.
-pub(super) struct Newcomer {
+pub(super) struct StartingKeeper {
     pub(super) key: GroupKey,
     pub(super) context: KeeperContext,
     pub(super) inbox: mpsc::Receiver<Message>,
@@ -29,7 +29,7 @@ struct FirstDoubted {
     adoption: Option<Adoption>,
 }
 
-impl Newcomer {
+impl StartingKeeper {
     /// Waits for the first good observation. `None` where the mailbox was closed or the group does not exist.
     pub(super) async fn observe(&mut self) -> Option<(Observation, Option<Adoption>)> {
         let mut doubted: Option<FirstDoubted> = None;
