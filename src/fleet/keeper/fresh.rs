@@ -8,7 +8,7 @@ use super::Keeper;
 use super::attempts::Attempts;
 use super::reader::ReadResult;
 use crate::cloud::{CloudError, GroupReading};
-use crate::fleet::doubt::{Doubt, doubt};
+use crate::fleet::doubt::doubt;
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::{CONFIRM_AFTER, READ_PATIENCE};
 use crate::fleet::observation::Observation;
@@ -52,7 +52,6 @@ impl Keeper {
 
     /// Reads the group and its instances for a write, until the observation is not in doubt (law 5).
     pub(super) async fn fresh_instances(&mut self, attempts: &mut Attempts) -> Result<FreshInstances, FleetError> {
-        let mut doubted: Option<Doubt> = None;
         let (mut is_gone, mut before) = (false, None);
         loop {
             let time = attempts.left();
@@ -65,12 +64,12 @@ impl Keeper {
                     let Some(why) = doubt(&self.state, &observation) else {
                         return Ok(FreshInstances(self.adopt_fresh(observation)));
                     };
-                    if doubted.as_ref().is_some_and(|doubted| doubted.is_confirmed_by(&why)) {
+                    if self.confirms(&why, begun) {
                         return Ok(FreshInstances(self.adopt_fresh(observation)));
                     }
                     tracing::warn!(group = %self.group_id(), %why, "observation is in doubt; waiting for a second one before writing");
                     let reason = format!("its observations contradict each other: {why}");
-                    doubted = Some(why);
+                    self.put_in_doubt(why, None);
                     reason
                 }
                 Ok(None) if is_gone => {

@@ -11,6 +11,7 @@ mod batch;
 mod capacity;
 mod context;
 mod delete;
+mod doubted;
 mod fresh;
 mod grow;
 mod held;
@@ -31,7 +32,6 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::doubt::Doubt;
 use super::error::{FleetError, Refusal};
 use super::limits::MAILBOX;
 use super::mailbox::{Adoption, Mailbox, Message};
@@ -43,6 +43,7 @@ use super::state::GroupState;
 use crate::cloud::{GroupHints, ProviderId};
 use crate::tasks::TaskKind;
 pub(super) use context::KeeperContext;
+use doubted::Doubted;
 use operations::FailedOperation;
 use reader::GroupReader;
 use side::{Finding, SideTasks};
@@ -84,13 +85,6 @@ pub(super) struct Keeper {
     /// The launch fingerprint of the group when the served template was requested.
     template_fingerprint: Option<u64>,
     is_gone: bool,
-}
-
-/// An observation that waits for a second one to confirm it.
-struct Doubted {
-    why: Doubt,
-    confirm_at: Instant,
-    adoption: Option<Adoption>,
 }
 
 /// Starts the keeper of a group, which lives as long as the returned sender, or until the group is gone.

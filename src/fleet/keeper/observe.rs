@@ -2,11 +2,11 @@
 
 use tokio::time::Instant;
 
+use super::Keeper;
 use super::reader::ReadResult;
-use super::{Doubted, Keeper};
 use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity};
 use crate::fleet::doubt::doubt;
-use crate::fleet::limits::{CONFIRM_AFTER, DETAIL_LIFE, SETTLE};
+use crate::fleet::limits::{DETAIL_LIFE, SETTLE};
 use crate::fleet::mailbox::Adoption;
 use crate::fleet::observation::Observation;
 
@@ -78,22 +78,18 @@ impl Keeper {
             group = %self.group_id(), source = %self.key.source, %error,
             "node group cannot be read; serving the last observation"
         );
-        if let Some(doubted) = &mut self.doubted {
-            doubted.confirm_at = Instant::now() + CONFIRM_AFTER * 5;
-            doubted.adoption = None;
-        }
+        self.postpone_confirmation();
     }
 
     /// Adopts an observation, or waits for a second one if it is in doubt (law 5).
     pub(super) async fn consider(&mut self, observation: Observation, adoption: Option<Adoption>) {
         if let Some(why) = doubt(&self.state, &observation) {
-            let is_confirmed = self.doubted.as_ref().is_some_and(|doubted| doubted.why.is_confirmed_by(&why));
-            if !is_confirmed {
+            if !self.confirms(&why, observation.begun) {
                 tracing::warn!(
                     group = %self.group_id(), source = %self.key.source, %why,
                     "observation is in doubt; not published until a second one confirms it"
                 );
-                self.doubted = Some(Doubted { why, confirm_at: Instant::now() + CONFIRM_AFTER, adoption });
+                self.put_in_doubt(why, adoption);
                 self.plan_look();
                 return;
             }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use headcount::cloud::InstanceState;
 use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan, LaunchOutcome, Pick, ReadFault, Simulated};
-use headcount::fleet::FleetError;
+use headcount::fleet::{FleetError, Mutation};
 use tokio::time::{Instant, sleep};
 
-use super::fixture::{Fixture, kinds, no_capacity, seconds};
+use super::fixture::{Fixture, kinds, limit, no_capacity, seconds};
 
 #[tokio::test(start_paused = true)]
 async fn a_capacity_read_as_zero_is_neither_published_nor_used_for_a_write() {
@@ -34,6 +34,42 @@ async fn an_empty_group_is_reported_once_two_reads_show_it() {
             fixture.target("g") == 0 && fixture.instances("g", InstanceState::Running).is_empty()
         })
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fall_that_a_write_met_is_confirmed_without_waiting_for_a_listing() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 13)]).await;
+    let listings = fixture.calls(CallKind::List);
+    fixture.until("a listing has begun", |fixture| fixture.calls(CallKind::List) > listings).await;
+    sleep(Duration::from_millis(500)).await;
+    fixture.cloud().set_desired_externally("g", 5).expect("exists");
+    let error =
+        fixture.fleet.mutate("g", Mutation::Increase(1), limit(1)).await.expect_err("no time for a second read");
+    assert!(matches!(error, FleetError::Contended { .. }), "{error}");
+    fixture.until("the fall is confirmed", |fixture| fixture.target("g") == 5).await;
+    assert_eq!(fixture.calls(CallKind::List), listings + 1, "no other listing was needed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_wrong_reads_at_the_same_moment_do_not_confirm_each_other() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 13)]).await;
+    let listings = fixture.calls(CallKind::List);
+    fixture.until("a listing has begun", |fixture| fixture.calls(CallKind::List) > listings).await;
+    sleep(Duration::from_millis(4_500)).await;
+    // The write reads twice, and a listing arrives before it reads again.
+    fixture.cloud().faults(|faults| faults.script_read(None, "g", 3, ReadFault::Capacity(0)));
+    let write = fixture.increase("g", 1);
+    let watch = async {
+        for _ in 0..20 {
+            sleep(Duration::from_millis(100)).await;
+            assert!(fixture.target("g") >= 13, "{}", fixture.target("g"));
+        }
+    };
+    let (written, ()) = tokio::join!(write, watch);
+    written.expect("read again");
+    assert_eq!((fixture.calls(CallKind::List) > listings + 1, fixture.capacity("g")), (true, 14));
+    assert!(!fixture.cloud().faults(|faults| faults.has_scripted_reads()), "all three were read");
+    fixture.no_instance_was_killed();
 }
 
 #[tokio::test(start_paused = true)]
