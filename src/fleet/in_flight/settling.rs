@@ -95,6 +95,14 @@ impl InFlight {
         instance.state != InstanceState::Deleting && self.is_unsettled(&instance.id)
     }
 
+    /// Whether a list that was read after its deletion was accepted shows an instance as live, where nothing reports how the deletion
+    /// ends: it may have failed, or the list may lag.
+    pub(in crate::fleet) fn seems_to_live_on(&self, instance: &Instance, detailed: Instant) -> bool {
+        let is_unheard = |one: &&Operation| one.phase == Phase::Unpolled && one.accepted < detailed;
+        let mut unheard = self.operations.iter().filter(is_unheard).filter_map(Operation::deletes);
+        instance.state != InstanceState::Deleting && unheard.any(|ids| ids.contains(&instance.id))
+    }
+
     /// Whether the outcome of any deletion is unknown.
     pub(in crate::fleet) fn has_unsettled(&self) -> bool {
         self.operations.iter().any(|operation| operation.phase == Phase::Unsettled)

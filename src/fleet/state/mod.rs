@@ -20,7 +20,7 @@ use super::observation::{Observation, count};
 use super::placeholder::Placeholder;
 use super::status::{GroupStatus, status};
 use super::surplus::Surplus;
-use crate::cloud::{InstanceState, LaunchActivity, ProviderId};
+use crate::cloud::{Instance, InstanceState, LaunchActivity, ProviderId};
 use lowering::Reduction;
 pub(super) use lowering::WriteReason;
 use writes::OwnCapacity;
@@ -165,10 +165,15 @@ impl GroupState {
         lost
     }
 
-    /// Instances that are not in the target because of a deletion without a response, and that may live on.
+    /// Instances that are not in the target because of a deletion without a response, and that may live on. On a cloud that reports how
+    /// deletions end, also those of a deletion that cannot be polled and that a later list still shows as live (seed 413494).
     pub(super) fn may_live_on(&self) -> u32 {
-        let instances = self.observation.instances.iter();
-        count(instances.filter(|instance| self.in_flight.may_live_on(instance)).count())
+        let (in_flight, observation) = (&self.in_flight, &self.observation);
+        let is_listed = |one: &Instance| {
+            observation.reading.etag.is_some() && in_flight.seems_to_live_on(one, observation.detailed)
+        };
+        let instances = observation.instances.iter();
+        count(instances.filter(|one| in_flight.may_live_on(one) || is_listed(one)).count())
     }
 
     fn note_uncounted(&mut self) {

@@ -55,6 +55,21 @@ fn the_target_is_derived_again_from_each_observation() {
 }
 
 #[test]
+fn instances_of_a_deletion_that_cannot_be_polled_may_live_on_if_they_are_listed_as_running() {
+    let mut group = Group::new(5, running(0..5));
+    group.see_etag("a", 5, running(0..5));
+    let deletion = group.delete(0..2);
+    group.state.stop_polling(deletion, group.now);
+    assert_eq!((group.target(), group.state.may_live_on()), (3, 0), "the list is older than the deletion");
+    group.see_etag("b", 5, all(&[deleting(0..2, Counts::UntilDeleted), running(2..5)]));
+    assert_eq!((group.target(), group.state.may_live_on()), (3, 0));
+    group.see_etag("b", 5, running(0..5));
+    assert_eq!((group.target(), group.state.may_live_on()), (3, 2), "it failed, or the list lags");
+    group.see(5, running(0..5));
+    assert_eq!((group.target(), group.state.may_live_on()), (3, 0), "a cloud without etags has nothing to poll");
+}
+
+#[test]
 fn one_empty_list_does_not_settle_a_deletion_without_a_response() {
     let mut group = Group::new(1, running(0..1));
     let ended = group.now;

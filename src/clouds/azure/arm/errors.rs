@@ -207,7 +207,8 @@ pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &H
     }
     match status {
         412 => CloudError::Conflict(fault()),
-        409 if !is(&REFUSED) => CloudError::Conflict(fault()),
+        // The same code refuses a write for good, and while another operation runs.
+        409 if !is(&REFUSED) || error.says("in progress") => CloudError::Conflict(fault()),
         400..=499 if is(&CONFLICT) => CloudError::Conflict(fault()),
         400..=499 => CloudError::Refused(fault()),
         _ => CloudError::Unintelligible(fault()),

@@ -37,6 +37,7 @@ fn codes_mean_what_azure_says() {
         (409, "OperationNotAllowed", spot, "out of resources"),
         (409, "OperationNotAllowed", more, "out of resources"),
         (409, "OperationNotAllowed", "the scale set is being deleted", "refused"),
+        (409, "OperationNotAllowed", "Operation is not allowed: another operation is in progress", "conflict"),
         (409, "OperationNotAllowed", force, "refused"),
         (409, "SkuNotAvailable", "", "out of resources"),
         (400, "QuotaExceeded", "", "out of resources"),
