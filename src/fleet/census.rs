@@ -20,6 +20,8 @@ pub(super) struct Census {
     pub remaining: u32,
     /// Instances that the capacity asks for and the cloud does not list.
     pub shortfall: u32,
+    /// Listed instances of the capacity whose deletion the cloud accepted after this read.
+    pub unread: u32,
 }
 
 /// Takes the census.
@@ -48,7 +50,7 @@ pub(super) fn census(observation: &Observation, in_flight: &InFlight) -> Census 
     let counted = counted.min(observation.reading.desired.saturating_sub(in_capacity).saturating_sub(unread));
     let remaining =
         if is_deleting { after_unread.min(in_capacity.max(after_unread.saturating_sub(counted))) } else { capacity };
-    Census { capacity, live, remaining, shortfall: remaining.saturating_sub(live) }
+    Census { capacity, live, remaining, shortfall: remaining.saturating_sub(live), unread }
 }
 
 /// Whether the capacity still counts an instance being deleted. If that is unknown, it is assumed to.

@@ -232,17 +232,21 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 pub(super) fn healed_capacity(state: &GroupState, own: &OwnLaunches) -> Option<u32> {
     let reading = &state.observation().reading;
     let unsettled = if reading.etag.is_none() { state.may_live_on() } else { 0 };
-    let live = state.census().live.saturating_add(unsettled);
+    let census = state.census();
+    let live = census.live.saturating_add(unsettled);
+    // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that yet, and the
+    // surplus is deleted meanwhile (seed 659356).
+    let fallen = if reading.etag.is_none() { census.unread } else { 0 };
     // If a lost write lowered the capacity that CA requested, the heal restores it, whichever instances use it by now.
     let wanted = live.saturating_sub(state.beyond(own)).max(live.min(state.last_set_capacity()));
     let ceiling = state.heal_ceiling()?.saturating_add(unsettled);
     let to = wanted.min(ceiling).min(reading.max);
-    if to <= reading.desired {
+    if to <= reading.desired.saturating_sub(fallen) {
         return None;
     }
     // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them. With a lost
     // write it is different: a later write of ours may have been computed from its capacity, and is then written again.
-    let meant = state.census().capacity;
+    let meant = census.capacity.saturating_sub(fallen);
     if state.has_lost_write() {
         return Some(to.max(meant.min(reading.max)));
     }

@@ -77,6 +77,8 @@ pub(super) struct Keeper {
     look_at: Option<Instant>,
     /// Until when the outcome of a capacity write may still show.
     unsettled_until: Option<Instant>,
+    /// The capacity that was last raised back to, and when the cloud accepted it.
+    raised_back: Option<(u32, Instant)>,
     is_activity_denied: bool,
     /// What the group's tags set, read once for each time they change.
     tagged: Option<(Arc<GroupHints>, Options)>,
@@ -133,6 +135,7 @@ impl Keeper {
             read_beside: None,
             look_at: None,
             unsettled_until: None,
+            raised_back: None,
             is_activity_denied: false,
             tagged: None,
             template: TemplateState::Pending,

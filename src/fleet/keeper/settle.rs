@@ -44,10 +44,15 @@ impl Keeper {
                 return;
             }
         };
-        let Some(to) = plan::healed_capacity(&self.state, &own) else { return };
+        let Some(to) = plan::healed_capacity(&self.state, &own).filter(|to| !self.has_just_raised_back(*to)) else {
+            return;
+        };
         tracing::warn!(group = %self.group_id(), to, "more instances live than our own write left room for; raising the capacity back");
         match self.write_capacity(fresh, to, WriteReason::Heal, &mut attempts).await {
-            CapacityOutcome::Accepted => self.note_raised_back(to, "ok"),
+            CapacityOutcome::Accepted => {
+                self.raised_back = Some((to, Instant::now()));
+                self.note_raised_back(to, "ok");
+            }
             CapacityOutcome::Retry(error) => {
                 tracing::warn!(group = %self.group_id(), to, %error, "capacity not raised back yet");
             }
@@ -56,6 +61,11 @@ impl Keeper {
                 tracing::error!(group = %self.group_id(), to, %error, "the capacity could not be raised back");
             }
         }
+    }
+
+    /// Whether the cloud accepted the same capacity a moment ago. Reads that lag do not show it yet, and must not cause a write each.
+    fn has_just_raised_back(&self, to: u32) -> bool {
+        self.raised_back.is_some_and(|(last, at)| last == to && at.elapsed() < HEAL_READ_EVERY)
     }
 
     /// Instances that the cloud launched for reasons of its own, and that may be why more live than a write of ours left room

@@ -1,6 +1,7 @@
 //! When a capacity is raised back, and how far.
 
 use super::super::doubt::doubt;
+use super::super::plan::healed_capacity;
 use super::*;
 
 #[test]
@@ -255,4 +256,20 @@ fn a_lost_reduction_that_lands_after_another_one_is_raised_back() {
     group.write(10, 9, None);
     group.see(6, running(0..7));
     assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(7));
+}
+
+#[test]
+fn a_surplus_that_a_deletion_makes_is_raised_back_before_a_read_shows_the_deletion() {
+    // As on AWS: what is listed as running counts, and a deletion is over once it is accepted.
+    let live = |number| (0..number).map(|one| instance(one, InstanceState::Running, Counts::Yes)).collect::<Vec<_>>();
+    let mut group = Group::new(5, live(5));
+    group.write(5, 6, None);
+    group.see(6, live(6));
+    let deletion = group.delete(0..1);
+    group.state.stop_polling(deletion, group.now);
+    group.see(6, live(7));
+    assert_eq!((group.state.census().unread, group.state.census().live), (1, 6), "the read is older than the deletion");
+    assert_eq!(healed_capacity(&group.state, &OwnLaunches::default()), Some(6), "the capacity is 5 by now");
+    group.see(6, live(6));
+    assert_eq!(healed_capacity(&group.state, &OwnLaunches::default()), None, "all that live have room");
 }

@@ -224,6 +224,21 @@ async fn a_write_that_lands_after_a_read_showed_its_capacity_undoes_no_later_sca
     fixture.no_instance_was_killed();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_raise_back_is_not_repeated_for_each_read_that_lags() {
+    let fixture = lagging(3, GroupPlan::aws("g").sized(0, 20, 10).launch_time(seconds(15))).await;
+    let late = CallFault::Late(Duration::from_secs(3));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), Some("g"), 1, late));
+    let _unknown = fixture.increase("g", 1).await.expect_err("no response within the caller's time");
+    fixture.until("a read shows it", |fixture| fixture.target("g") == 11).await;
+    fixture.decrease("g", 1).await.expect("its instance is missing");
+    fixture.until("its instance came up, and the capacity is raised back", |fixture| fixture.capacity("g") == 11).await;
+    let writes = fixture.calls(CallKind::SetCapacity);
+    sleep(Duration::from_secs(10)).await;
+    assert!(fixture.calls(CallKind::SetCapacity) <= writes + 1, "one write in 3 s at most while reads lag");
+    fixture.no_instance_was_killed();
+}
+
 /// AWS's reads lag by seconds behind its writes.
 async fn lagging(seconds: u64, plan: GroupPlan) -> Fixture {
     let fixture = Fixture::with([plan]).await;
