@@ -32,7 +32,7 @@ impl Keeper {
         let now = Instant::now();
         match &mut self.doubted {
             Some(earlier) if earlier.why.is_confirmed_by(&why) => {
-                earlier.adoption = adoption.or(earlier.adoption.take())
+                earlier.adoption = adoption.or_else(|| earlier.adoption.take())
             }
             earlier => {
                 let adoption = adoption.or_else(|| earlier.take()?.adoption);
