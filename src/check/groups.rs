@@ -5,7 +5,7 @@ use super::collected::CollectedGroup;
 use super::finding::Finding;
 use crate::cloud::Permit;
 use crate::instance_types::Provenance;
-use crate::template::spread::warning;
+use crate::template::spread;
 use crate::template::{NodeTemplate, Value};
 
 const MEMORY: &str = "capacity.memory";
@@ -96,7 +96,7 @@ fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {
 /// A group whose instance types differ in size.
 fn mixed_types(group: &CollectedGroup) -> Option<Finding> {
     let template = group.template.as_ref().ok()?;
-    warning(&template.spreads).map(|what| Finding::warning(Code::MIXED_TYPES, &group.id, what, ""))
+    spread::warning(&template.spreads).map(|what| Finding::warning(Code::MIXED_TYPES, &group.id, what, ""))
 }
 
 fn template(group: &CollectedGroup) -> Finding {

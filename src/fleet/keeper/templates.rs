@@ -12,7 +12,7 @@ use crate::fleet::snapshot::TemplateState;
 use crate::fleet::template_builder::{BuiltTemplate, TemplateJob};
 use crate::instance_types::LearnedTypes;
 use crate::template::NodeTemplate;
-use crate::template::spread::warning;
+use crate::template::spread;
 
 /// What the template was last requested from, and when.
 pub(super) struct TemplateRequest {
@@ -106,10 +106,10 @@ impl Keeper {
     /// Warns of instance types of very different sizes, once until the problem changes.
     fn warn_of_spread(&self, template: &NodeTemplate) {
         let before = match &self.template {
-            TemplateState::Ready(template) => warning(&template.spreads),
+            TemplateState::Ready(template) => spread::warning(&template.spreads),
             _ => None,
         };
-        if let Some(problem) = warning(&template.spreads).filter(|problem| before.as_ref() != Some(problem)) {
+        if let Some(problem) = spread::warning(&template.spreads).filter(|problem| before.as_ref() != Some(problem)) {
             tracing::warn!(group = %self.group_id(), source = %self.key.source, %problem, "node group mixes instance types of very different sizes");
         }
     }

@@ -54,8 +54,8 @@ async fn a_fall_that_a_write_met_is_confirmed_without_waiting_for_a_listing() {
 async fn two_wrong_reads_at_the_same_moment_do_not_confirm_each_other() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 13)]).await;
     fixture.cloud().faults(|faults| faults.script_read(Some(CallKind::List), "g", 1, ReadFault::Capacity(0)));
-    let is_listed = |fixture: &Fixture| !fixture.cloud().faults(|faults| faults.has_scripted_reads());
-    fixture.until("a listing shows 0", is_listed).await;
+    let are_all_read = |fixture: &Fixture| !fixture.cloud().faults(|faults| faults.has_scripted_reads());
+    fixture.until("a listing shows 0", are_all_read).await;
     // The write reads twice before it waits.
     fixture.cloud().faults(|faults| faults.script_read(Some(CallKind::Observe), "g", 2, ReadFault::Capacity(0)));
     let watch = async {
@@ -66,7 +66,7 @@ async fn two_wrong_reads_at_the_same_moment_do_not_confirm_each_other() {
     };
     let (written, ()) = tokio::join!(fixture.increase("g", 1), watch);
     written.expect("read again");
-    assert!(is_listed(&fixture), "the write read both");
+    assert!(are_all_read(&fixture), "the write read both");
     assert_eq!((fixture.target("g"), fixture.capacity("g")), (14, 14));
     fixture.no_instance_was_killed();
 }
