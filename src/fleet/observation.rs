@@ -24,7 +24,8 @@ pub(super) struct Observation {
 impl Observation {
     /// The observation that a reading with instances makes; `None` where it has none.
     pub(super) fn new(mut reading: GroupReading, begun: Instant, at: SystemTime) -> Option<Self> {
-        let instances = reading.instances.take()?;
+        let mut instances = reading.instances.take()?;
+        instances.shrink_to_fit();
         Some(Self { reading, instances, begun, detailed: begun, at })
     }
 

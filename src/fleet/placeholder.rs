@@ -5,6 +5,7 @@
 //! missing instance has a placeholder with an ID of its own. The number of placeholders is not decided here: it is the shortfall
 //! that the census computes.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -21,7 +22,7 @@ pub(super) struct Placeholder {
     /// Whether the capacity and the target include it.
     pub state: PlaceholderState,
     /// Why the instance could not be created. Kept for as long as the placeholder.
-    pub failure: Option<Failure>,
+    pub failure: Option<Arc<Failure>>,
 }
 
 /// Whether the capacity and the target include a placeholder.
@@ -83,7 +84,8 @@ pub(super) fn explain(placeholders: &mut [Placeholder], activity: &LaunchActivit
     {
         if placeholder.failure.is_none() {
             let since = whole_seconds(placeholder.since);
-            placeholder.failure = activity.failures.iter().find(|failure| whole_seconds(failure.at) >= since).cloned();
+            let failure = activity.failures.iter().find(|failure| whole_seconds(failure.at) >= since);
+            placeholder.failure = failure.cloned().map(Arc::new);
         }
     }
 }

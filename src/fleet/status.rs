@@ -1,6 +1,8 @@
 //! The status of a group: a pure function of the last observation, the operations in flight, and the placeholders. No count is
 //! incremented or decremented anywhere (law 3).
 
+use std::sync::Arc;
+
 use super::census::census;
 use super::in_flight::InFlight;
 use super::observation::{Observation, count};
@@ -28,7 +30,7 @@ pub struct ReportedInstance {
     /// Its state.
     pub state: InstanceState,
     /// Why it will never be a node. Set only in state Creating, because CA reads it only there.
-    pub failure: Option<Failure>,
+    pub failure: Option<Arc<Failure>>,
     /// Whether the instance exists; a placeholder's does not.
     pub exists: bool,
 }

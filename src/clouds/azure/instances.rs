@@ -1,6 +1,7 @@
 //! Turns a VM into an instance: what its provisioning state and instance view mean.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::Settings;
@@ -99,7 +100,7 @@ impl MachineReader<'_> {
         CachedMachine {
             delete_by: machine.delete_by.clone(),
             created: machine.created,
-            instance: Instance { id, state, counts: Counts::UntilDeleted, failure },
+            instance: Instance { id, state, counts: Counts::UntilDeleted, failure: failure.map(Arc::new) },
             was_running: runs || before.is_some_and(|before| before.was_running),
         }
     }
@@ -144,7 +145,7 @@ impl MachineReader<'_> {
 // from its operation. A VM that may live must not be missing from the target.
 fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
     match before {
-        Some(before) if before.state != InstanceState::Deleting => (before.state, before.failure.clone()),
+        Some(before) if before.state != InstanceState::Deleting => (before.state, before.failure.as_deref().cloned()),
         _ => (InstanceState::Running, None),
     }
 }

@@ -1,5 +1,6 @@
 //! A simulated group in the terms of the [`Cloud`](crate::cloud::Cloud) trait.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::group::Group;
@@ -115,6 +116,6 @@ fn instance(style: GroupStyle, member: &Member) -> Instance {
         (GroupStyle::AutoScaling, _) => Counts::Yes,
         (GroupStyle::ScaleSet, _) => Counts::UntilDeleted,
     };
-    let failure = member.failure.as_ref().map(|(failure, at)| failure.at(*at));
+    let failure = member.failure.as_ref().map(|(failure, at)| Arc::new(failure.at(*at)));
     Instance { id: member.provider_id.clone(), state, counts, failure }
 }

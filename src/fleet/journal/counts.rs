@@ -227,7 +227,7 @@ impl Counts {
             .collect();
         let (mut counted, mut failures) = (BTreeSet::new(), BTreeMap::new());
         for listed in &now.instances {
-            let Some(failure) = &listed.failure else { continue };
+            let Some(failure) = listed.failure.as_deref() else { continue };
             if !failed_before.contains_key(&listed.id) && counted.insert(&listed.id) {
                 self.launch_failed(group, failure.class, &failure.code);
                 failures.entry(failure.code.as_str()).or_insert(failure);

@@ -97,11 +97,12 @@ pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Messa
     let mut starting = StartingKeeper { key, context, inbox, reader, mailbox: weak };
     let (tasks, name) = (starting.context.tasks.clone(), starting.key.to_string());
     tokio::spawn(async move {
-        let keeping = async move {
+        // Boxed, because each future around it would hold it once more: 8 kB a time, in each group.
+        let keeping = Box::pin(async move {
             if let Some((observation, adoption)) = starting.observe().await {
                 starting.into_keeper(observation).run(adoption).await;
             }
-        };
+        });
         // What a keeper knew when it panicked may be wrong. The next listing starts another one, which derives everything again
         // from the cloud; until then the last status is served, and writes are refused.
         if let Err(panic) = tasks.guard(TaskKind::NodeGroup, keeping).await {

@@ -1,6 +1,7 @@
 //! What becomes of our writes: accepted, lost, finished or failed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::time::Instant;
@@ -188,11 +189,12 @@ impl GroupState {
         for placeholder in &mut self.placeholders[made..] {
             placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
         }
+        let failure = Arc::new(failure.clone());
         let failed = self.placeholders.iter_mut().rev().filter(|placeholder| placeholder.in_target());
         for placeholder in failed.take(size(share)) {
-            placeholder.failure.get_or_insert_with(|| failure.clone());
+            placeholder.failure.get_or_insert_with(|| Arc::clone(&failure));
         }
-        self.explain_instances(failure, share);
+        self.explain_instances(&failure, share);
     }
 
     /// How many of these instances are no longer listed.
@@ -202,10 +204,10 @@ impl GroupState {
     }
 
     /// A failed instance that the cloud gave no reason for failed for the operation's reason; an evicted one did not.
-    fn explain_instances(&mut self, failure: &Failure, share: u32) {
+    fn explain_instances(&mut self, failure: &Arc<Failure>, share: u32) {
         let failures = self.observation.instances.iter_mut().filter_map(|instance| instance.failure.as_mut());
         for unexplained in failures.filter(|own| !own.is_explained && !own.is_eviction).take(size(share)) {
-            *unexplained = failure.clone();
+            *unexplained = Arc::clone(failure);
         }
     }
 }

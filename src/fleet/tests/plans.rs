@@ -87,7 +87,7 @@ fn deleting_an_instance_that_is_gone_or_being_deleted_succeeds_without_a_call() 
 #[test]
 fn failed_instances_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
     let mut machines = running(0..2);
-    machines[1].failure = Some(shortage(wall(0)));
+    machines[1].failure = Some(shortage(wall(0)).into());
     let group = Group::new(2, machines);
     let judge = |nodes: &[NamedNode]| plan::delete(&group.state, nodes, &DeletePlan::default());
     assert_eq!(judge(&named(1..2)).map(|plan| plan.instances), Ok(ids(1..2)));

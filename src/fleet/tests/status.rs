@@ -73,7 +73,7 @@ fn an_observation_after_a_failure_counts_even_if_the_operation_has_settled() {
 #[test]
 fn a_failed_instance_that_is_a_node_is_reported_running_unless_it_was_evicted() {
     let failed = |number, is_eviction| Instance {
-        failure: Some(Failure { is_eviction, ..shortage(wall(0)) }),
+        failure: Some(Failure { is_eviction, ..shortage(wall(0)) }.into()),
         ..instance(number, InstanceState::Creating, Counts::UntilDeleted)
     };
     let group = Group::new(

@@ -176,8 +176,8 @@ async fn a_failed_node_extension_is_a_failure_if_that_is_configured() {
             let expected = failed.then_some((FailureClass::Other, "VMExtensionProvisioningFailed"));
             let state = if failed { InstanceState::Creating } else { InstanceState::Running };
             assert_eq!(summary(&instance), (state, expected), "{detailed} {extension}");
-            if let Some(Failure { message, .. }) = instance.failure {
-                assert!(message.ends_with(": [exit status 50]"), "{message}");
+            if let Some(failure) = instance.failure {
+                assert!(failure.message.ends_with(": [exit status 50]"), "{}", failure.message);
             }
         }
     }

@@ -12,8 +12,8 @@ mod types;
 use self::fake::{FakeApi, RESOURCE_GROUP, SUBSCRIPTION, fault, set, status};
 use super::{Azure, LabelQuery, Settings};
 use crate::cloud::{
-    Cloud, CloudError, Counts, Failure, FailureClass, GroupReading, Instance, InstanceState, Permit, Progress,
-    ProviderId, Recognition, WritableCloud,
+    Cloud, CloudError, Counts, FailureClass, GroupReading, Instance, InstanceState, Permit, Progress, ProviderId,
+    Recognition, WritableCloud,
 };
 use crate::clouds::azure::arm::{BadItem, InstanceViewStatus, Orchestration, ScaleSet, Size};
 
