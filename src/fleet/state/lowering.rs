@@ -30,14 +30,14 @@ pub(super) struct Reduction {
     since: Instant,
     /// Whether instances are so likely to come up under it that the group is read often.
     is_watched: bool,
-    /// Whether a write without a response is part of it: that may take effect after later ones.
-    is_lost: bool,
+    /// The highest capacity of the writes without a response that are part of it: these may take effect after later ones.
+    lost: Option<u32>,
 }
 
 impl Reduction {
     /// Whether a write without a response is part of it.
     pub(super) fn is_lost(&self) -> bool {
-        self.is_lost
+        self.lost.is_some()
     }
 
     /// The lowest capacity that it and the deletions sent since account for.
@@ -57,13 +57,13 @@ impl Reduction {
             sent: now,
             since: recent.map_or(now, |recent| recent.since),
             is_watched: recent.is_some_and(|recent| recent.is_watched),
-            is_lost: recent.is_some_and(|recent| recent.is_lost),
+            lost: recent.and_then(|recent| recent.lost),
         }
     }
 
     /// A reduction to `to`, after a recent one. A recent write without a response may still lower the capacity further.
     fn to(to: u32, from: u32, now: Instant, recent: Option<Self>) -> Self {
-        let lost = recent.filter(|recent| recent.is_lost);
+        let lost = recent.filter(Self::is_lost);
         Self {
             to: lost.map_or(to, |lost| lost.lowest().min(to)),
             from: recent.map_or(from, |recent| recent.ceiling().max(from)),
@@ -73,7 +73,7 @@ impl Reduction {
             sent: now,
             since: recent.map_or(now, |recent| recent.since),
             is_watched: true,
-            is_lost: lost.is_some(),
+            lost: recent.and_then(|recent| recent.lost),
         }
     }
 
@@ -82,9 +82,10 @@ impl Reduction {
         self.set.saturating_sub(self.deleted)
     }
 
-    /// The capacity before it, without what was deleted since: no heal goes above that.
+    /// The capacity before it, without what was deleted since: no heal goes above that, unless a write without a response did. Its
+    /// instances may come up after those deletions (seed 190822).
     fn ceiling(&self) -> u32 {
-        self.from.saturating_sub(self.deleted)
+        self.from.saturating_sub(self.deleted).max(self.lost.unwrap_or(0))
     }
 }
 
@@ -132,21 +133,22 @@ impl GroupState {
             return;
         }
         let (census, recent) = (self.census(), self.recent_reduction(now));
-        let lost = if to > census.capacity {
+        let lost = recent.and_then(|recent| recent.lost).map_or(to, |lost| lost.max(to));
+        let reduction = if to > census.capacity {
             Reduction {
                 surplus: census.live.saturating_sub(census.capacity),
                 is_watched: true,
-                is_lost: true,
+                lost: Some(lost),
                 ..Reduction::to_at_least(to, now, recent)
             }
         } else {
             Reduction {
                 to: recent.map_or(to, |recent| recent.lowest().min(to)),
-                is_lost: true,
+                lost: Some(lost),
                 ..Reduction::to(to, census.capacity, now, recent)
             }
         };
-        self.reduction = Some(lost);
+        self.reduction = Some(reduction);
     }
 
     /// Notes that the cloud accepted a capacity. A write without a response may still lower it, unless the cloud checks capacity
@@ -156,7 +158,7 @@ impl GroupState {
             if let Some(reduction) = &mut self.reduction {
                 reduction.to = reduction.to.max(to.saturating_add(reduction.deleted));
             }
-        } else if let Some(reduction) = self.reduction.as_mut().filter(|reduction| reduction.is_lost) {
+        } else if let Some(reduction) = self.reduction.as_mut().filter(|reduction| reduction.is_lost()) {
             reduction.set = to.saturating_add(reduction.deleted);
         }
     }
@@ -168,7 +170,7 @@ impl GroupState {
 
     /// Whether a write without a response may have lowered what our later writes set.
     pub(in crate::fleet) fn has_lost_write(&self) -> bool {
-        self.recent_reduction(self.observation.begun).is_some_and(|recent| recent.is_lost)
+        self.recent_reduction(self.observation.begun).is_some_and(|recent| recent.is_lost())
     }
 
     /// Notes that a deletion is being sent. It may lower the capacity further, even if no response comes.

@@ -208,6 +208,18 @@ fn a_deletion_without_a_response_takes_nothing_from_the_ceiling_of_a_heal_until_
 }
 
 #[test]
+fn a_write_without_a_response_raises_the_ceiling_of_a_heal_after_later_deletions() {
+    let mut group = Group::new(11, running(0..11));
+    group.state.send_capacity((10, 11), WriteReason::Heal, false, group.now);
+    group.state.lose_capacity(11, group.now);
+    group.state.send_deletion(3);
+    // The write took effect after the deletion, and a write that was computed on a read that lags undid it (seed 190822).
+    group.write(8, 9, None);
+    group.see(9, all(&[deleting(0..3, Counts::No), running(3..15)]));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(11), "one more is not ours");
+}
+
+#[test]
 fn instances_of_a_failed_deletion_that_are_gone_are_no_room_for_others() {
     let mut group = Group::new(8, running(0..8));
     let delete = group.delete(0..3);
