@@ -98,7 +98,7 @@ impl InFlight {
         next.mark_visible(&observation.reading);
         next.note_etag(&observation.reading);
         next.settle_unknown(observation);
-        next.drop_settled(observation.begun);
+        next.drop_settled(observation);
         if let Some(baseline) = next.baseline.take() {
             next.learn_accounting(&baseline, observation);
             // Instances that were read before the deletion was accepted do not show which others have left since.

@@ -110,15 +110,16 @@ impl InFlight {
 
     /// Drops operations that have settled: those whose success is old enough for every read to show it, and those that
     /// nothing more will be heard of.
-    pub(super) fn drop_settled(&mut self, now: Instant) {
-        let age = |since: Instant| now.saturating_duration_since(since);
+    pub(super) fn drop_settled(&mut self, observation: &Observation) {
         self.operations.retain(|operation| {
+            // Which instances are gone, only a list of them shows, and that may be older than the capacity.
+            let read = if operation.deletes().is_some() { observation.detailed } else { observation.begun };
             let is_settled = match operation.phase {
-                Phase::Succeeded(at) => age(at) > SETTLE,
-                Phase::Unpolled => age(operation.accepted) > SETTLE,
+                Phase::Succeeded(at) => read.saturating_duration_since(at) > SETTLE,
+                Phase::Unpolled => read.saturating_duration_since(operation.accepted) > SETTLE,
                 Phase::Running(_) | Phase::Unsettled => false,
             };
-            !is_settled && age(operation.accepted) <= OPERATION_LIFE
+            !is_settled && observation.begun.saturating_duration_since(operation.accepted) <= OPERATION_LIFE
         });
     }
 }

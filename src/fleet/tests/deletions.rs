@@ -42,6 +42,22 @@ fn instances_that_the_cloud_reports_as_leaving_are_leaving() {
 }
 
 #[test]
+fn a_deletion_that_succeeded_stays_until_a_list_of_instances_is_read() {
+    let mut group = Group::new(10, running(0..10));
+    let delete = group.delete(0..1);
+    group.state.succeed(delete, group.now);
+    group.now += Duration::from_secs(120);
+    group.see_capacity(9);
+    assert_eq!(
+        (group.target(), group.reported(InstanceState::Deleting)),
+        (9, 1),
+        "the list is older than the deletion"
+    );
+    group.see(9, running(1..10));
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (9, 0));
+}
+
+#[test]
 fn the_target_is_derived_again_from_each_observation() {
     let mut group = Group::new(5, running(0..5));
     for _ in 0..10 {
