@@ -18,7 +18,11 @@ impl Keeper {
         self.publish();
     }
 
+    /// Publishes the group, unless it is gone: its view was removed, and nothing would remove another one.
     pub(super) fn publish(&self) {
+        if self.is_gone {
+            return;
+        }
         let (observation, nodes) = (self.state.observation(), self.context.store.cluster_nodes());
         let status = self.state.status_in(&nodes).with_deleting(|id| self.to_resubmit.contains(id));
         let reading = &observation.reading;

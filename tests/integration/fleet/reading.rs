@@ -183,6 +183,31 @@ async fn a_group_that_is_gone_when_it_is_read_for_a_write_is_not_written_to() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_group_that_vanishes_while_a_placeholder_is_deleted_is_not_served_again() {
+    let plan =
+        GroupPlan::aws("g").sized(0, 9, 2).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(2)));
+    let fixture = Fixture::with([plan]).await;
+    fixture.increase("g", 2).await.expect("accepted");
+    fixture.until("they have failed", |fixture| fixture.failed("g").len() == 2).await;
+    let placeholders = fixture.failed("g");
+    let latency = Duration::from_millis(50);
+    fixture.cloud().faults(|faults| faults.rates.latency = latency..=latency);
+    let reads = fixture.calls(CallKind::Observe);
+    let vanish = async {
+        while fixture.calls(CallKind::Observe) == reads {
+            sleep(Duration::from_millis(1)).await;
+        }
+        // The first read has reached the cloud, and the next one has not.
+        sleep(Duration::from_millis(75)).await;
+        fixture.cloud().remove_group("g");
+    };
+    let (outcome, ()) = tokio::join!(fixture.delete("g", &placeholders), vanish);
+    assert!(matches!(outcome, Err(FleetError::UnknownGroup { .. })), "{outcome:?}");
+    sleep(Duration::from_secs(60)).await;
+    assert!(fixture.fleet.snapshot().group("g").is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn not_found_responses_do_not_prevent_a_write_if_another_read_finds_the_group() {
     // The capacity is read first, and then the instances.
     for not_found in [1, 2] {
