@@ -126,7 +126,10 @@ impl Keeper {
                 CapacityOutcome::Retry(error) if attempts.again_after(&error).await => {
                     fresh = self.fresh_instances(attempts).await?;
                 }
-                CapacityOutcome::Retry(error) => return Err(self.cloud_error(error)),
+                CapacityOutcome::Retry(error) => {
+                    tracing::warn!(group = %self.group_id(), %error, "a deferred reduction could not be written; it is tried again later");
+                    return Ok(());
+                }
                 CapacityOutcome::Failed(error) => return Err(error),
             }
         }

@@ -75,6 +75,21 @@ async fn placeholders_below_the_minimum_are_cancelled_without_a_write() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reduction_that_meets_conflicts_is_deferred() {
+    for (kind, plan) in kinds() {
+        let plan = plan.sized(0, 10, 2).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(4)));
+        let fixture = Fixture::with([plan]).await;
+        fixture.increase("g", 3).await.expect(kind);
+        fixture.until("three have failed", |fixture| fixture.failed("g").len() == 3).await;
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 20, CallFault::Conflict));
+        fixture.delete("g", &fixture.failed("g")).await.expect(kind);
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (2, 5), "{kind}");
+        fixture.until("the capacity is lowered", |fixture| fixture.capacity("g") == 2).await;
+        assert_eq!(fixture.target("g"), 2, "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_decrease_removes_missing_capacity_and_nothing_else() {
     for (kind, plan) in kinds() {
         let fixture = Fixture::with([plan.sized(0, 10, 4).launch_time(seconds(3600))]).await;
