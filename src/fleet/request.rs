@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::deadline::Deadline;
 use super::error::FleetError;
+use super::limits::RESPOND_EARLY;
 use super::plan::NamedNode;
 use super::request_id::RequestId;
 use crate::cloud::ProviderId;
@@ -70,13 +71,18 @@ impl Request {
         )
     }
 
-    /// Whether it may be sent now. If so, its caller can no longer cancel it.
+    /// Whether it may be sent now, or once more after the cloud refused it. If so, its caller can no longer cancel it.
     pub(super) fn commit(&self) -> bool {
-        if self.stage.load(Ordering::Acquire) == SENT {
-            return true;
+        if Instant::now() >= self.deadline.send_by {
+            return false;
         }
-        Instant::now() < self.deadline.send_by
-            && self.stage.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.stage.load(Ordering::Acquire) == SENT
+            || self.stage.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Until when it may be attempted. The response comes a moment before the caller's time is up, so that the caller sees the reason.
+    pub(super) fn attempt_until(&self) -> Instant {
+        self.deadline.send_by - RESPOND_EARLY
     }
 
     /// Responds to the caller, if it still waits.

@@ -25,14 +25,27 @@ impl Attempts {
         self.until.saturating_duration_since(Instant::now())
     }
 
+    /// When the next attempt begins, if the time allows for one.
+    pub(super) fn next(&self) -> Instant {
+        Instant::now() + self.pause
+    }
+
+    /// When the next attempt after `error` begins, if the time allows for one.
+    pub(super) fn next_after(&self, error: &CloudError) -> Instant {
+        Instant::now() + self.pause_after(error)
+    }
+
     /// Waits before the next attempt, as long as the cloud asked for after `error`. `false` where the time does not allow for
     /// another one.
     pub(super) async fn again_after(&mut self, error: &CloudError) -> bool {
-        let pause = match error {
+        self.wait(self.pause_after(error)).await
+    }
+
+    fn pause_after(&self, error: &CloudError) -> Duration {
+        match error {
             CloudError::Throttled { retry_after: Some(pause), .. } => (*pause).max(self.pause),
             _ => self.pause,
-        };
-        self.wait(pause).await
+        }
     }
 
     /// Waits before the next attempt. `false` where the time does not allow for another one.

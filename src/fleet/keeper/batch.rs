@@ -12,7 +12,7 @@ use super::attempts::Attempts;
 use super::fresh::Fresh;
 use crate::cloud::ProviderId;
 use crate::fleet::error::FleetError;
-use crate::fleet::limits::{BATCH_IDLE, BATCH_OPEN_MAX, RESPOND_EARLY};
+use crate::fleet::limits::{BATCH_IDLE, BATCH_OPEN_MAX};
 use crate::fleet::mailbox::Message;
 use crate::fleet::request::{Mutation, Request};
 
@@ -38,9 +38,8 @@ impl Keeper {
     }
 
     async fn carry_out(&mut self, batch: Vec<Request>) {
-        let until = batch.iter().map(|request| request.deadline.send_by).max().unwrap_or_else(Instant::now);
-        // The response comes a moment before the caller's time is up, so that the caller sees the reason.
-        let mut attempts = Attempts::until(until - RESPOND_EARLY);
+        let until = batch.iter().map(Request::attempt_until).max().unwrap_or_else(Instant::now);
+        let mut attempts = Attempts::until(until);
         let mut fresh = match self.read_for(&batch, &mut attempts).await {
             Ok(fresh) => Some(fresh),
             Err(error) => return respond_all(batch, &error),
@@ -99,6 +98,14 @@ impl Keeper {
             other => self.backlog.push_back(other),
         }
     }
+}
+
+/// Responds with the error to those whose time ends before the next attempt, although others of the batch have more. Returns the rest.
+pub(super) fn respond_out_of_time(requests: Vec<Request>, next: Instant, error: &FleetError) -> Vec<Request> {
+    let (rest, out_of_time): (Vec<_>, Vec<_>) =
+        requests.into_iter().partition(|request| next < request.attempt_until());
+    respond_all(out_of_time, error);
+    rest
 }
 
 /// Responds to all of them with the same error.

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Keeper;
 use super::attempts::Attempts;
-use super::batch::respond_all;
+use super::batch::{respond_all, respond_out_of_time};
 use super::fresh::Fresh;
 use super::held::{self, Outcome};
 use super::removal::Removal;
@@ -36,11 +36,19 @@ impl Keeper {
             if before.is_empty() {
                 return deletions.into_iter().for_each(|removal| removal.request.respond(Ok(())));
             }
-            let unused = fresh.take();
-            let read = match self.fresh_or(unused, attempts).await {
-                Ok(read) => read,
-                Err(error) => return respond_all(requests(deletions), &error),
+            let read = match fresh.take() {
+                Some(read) => read,
+                None => match self.fresh(attempts).await {
+                    Ok(read) => {
+                        // What there was room for before may be too much now (law 6).
+                        deletions = self.judge_removals(requests(deletions));
+                        read
+                    }
+                    Err(error) => return respond_all(requests(deletions), &error),
+                },
             };
+            // The time of some may be up, although others of the batch have more (law 9).
+            deletions.retain(|removal| removal.request.commit());
             self.note_leaving(&deletions);
             // Judged again after the read: an instance that another client is deleting meanwhile is not deleted twice.
             let ids = self.still_there(&deletions);
@@ -61,7 +69,12 @@ impl Keeper {
                     let Some((_, error)) = busy.iter().find_map(|removal| removal.refused(&deletion).next()) else {
                         return;
                     };
-                    if !attempts.again_after(error).await {
+                    let error = error.clone();
+                    let next = attempts.next_after(&error);
+                    let (busy, out_of_time): (Vec<_>, Vec<_>) =
+                        busy.into_iter().partition(|removal| next < removal.request.attempt_until());
+                    self.respond_deleted(out_of_time, &deletion, None);
+                    if !attempts.again_after(&error).await {
                         return self.respond_deleted(busy, &deletion, None);
                     }
                     // What was accepted is being deleted by now, and is not deleted again.
@@ -71,21 +84,19 @@ impl Keeper {
                     let outcome = self.see_deleted(&ids, &error, attempts).await;
                     return requests(deletions).into_iter().for_each(|request| request.respond(outcome.clone()));
                 }
-                Err(error @ (CloudError::Conflict(_) | CloudError::Throttled { .. }))
-                    if attempts.again_after(&error).await =>
-                {
-                    tracing::warn!(group = %self.group_id(), %error, "deletion not accepted; reading the node group again");
-                    match self.fresh(attempts).await {
-                        Ok(read) => *fresh = Some(read),
-                        Err(error) => return respond_all(requests(deletions), &error),
-                    }
-                    // What there was room for before may be too much now (law 6).
-                    deletions = self.judge_removals(requests(deletions));
-                }
                 Err(error) => {
+                    let refused = self.cloud_error(error.clone());
+                    let mut waiting = requests(deletions);
+                    if matches!(error, CloudError::Conflict(_) | CloudError::Throttled { .. }) {
+                        waiting = respond_out_of_time(waiting, attempts.next_after(&error), &refused);
+                        if !waiting.is_empty() && attempts.again_after(&error).await {
+                            tracing::warn!(group = %self.group_id(), %error, "deletion not accepted; reading the node group again");
+                            deletions = self.judge_removals(waiting);
+                            continue;
+                        }
+                    }
                     tracing::warn!(group = %self.group_id(), %error, "deletion refused");
-                    let error = self.cloud_error(error);
-                    return respond_all(requests(deletions), &error);
+                    return respond_all(waiting, &refused);
                 }
             }
         }

@@ -1,10 +1,13 @@
 //! Growing the group.
 
+use std::mem;
+
 use super::Keeper;
 use super::attempts::Attempts;
+use super::batch::{respond_all, respond_out_of_time};
 use super::capacity::CapacityOutcome;
 use super::fresh::Fresh;
-use crate::cloud::Permit;
+use crate::cloud::{CloudError, Permit};
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::OUTDATED_READS;
 use crate::fleet::plan;
@@ -14,16 +17,26 @@ use crate::fleet::state::WriteReason;
 impl Keeper {
     /// Grows the group by all that is requested and allowed, with one write.
     pub(super) async fn grow(&mut self, requests: Vec<Request>, fresh: &mut Option<Fresh>, attempts: &mut Attempts) {
-        let mut granted = self.judge_growth(requests);
-        granted.retain(Request::commit);
-        if granted.is_empty() {
+        if requests.is_empty() {
             return;
         }
-        let delta = granted.iter().map(requested_growth).sum();
-        let outcome = self.raise(delta, fresh.take(), attempts).await;
-        for request in granted {
+        let unused = fresh.take();
+        let fresh = match self.fresh_or(unused, attempts).await {
+            Ok(fresh) => fresh,
+            Err(error) => return respond_all(requests, &error),
+        };
+        let mut growth = Growth { requests, reads: 0 };
+        let outcome = self.raise(&mut growth, fresh, attempts).await;
+        for request in growth.requests {
             request.respond(outcome.clone());
         }
+    }
+
+    /// What may be requested now, after the last read: another client may have used the room meanwhile, and a caller's time may be up.
+    fn granted(&self, growth: &mut Growth) -> u32 {
+        growth.requests = self.judge_growth(mem::take(&mut growth.requests));
+        growth.requests.retain(Request::commit);
+        growth.requests.iter().map(requested_growth).sum()
     }
 
     fn judge_growth(&self, requests: Vec<Request>) -> Vec<Request> {
@@ -52,17 +65,25 @@ impl Keeper {
     }
 
     /// Raises the target. Cancelled placeholders are capacity that exists already and only has to be reinstated.
-    async fn raise(&mut self, delta: u32, fresh: Option<Fresh>, attempts: &mut Attempts) -> Result<(), FleetError> {
-        let mut fresh = self.fresh_or(fresh, attempts).await?;
-        let mut reads = 0;
+    async fn raise(
+        &mut self,
+        growth: &mut Growth,
+        mut fresh: Fresh,
+        attempts: &mut Attempts,
+    ) -> Result<(), FleetError> {
         loop {
+            let delta = self.granted(growth);
+            if delta == 0 {
+                return Ok(());
+            }
             // Another client may have lowered the capacity, too: after some reads, that is what happened.
-            if self.state.in_flight().has_unread() || (self.state.may_be_outdated() && reads < OUTDATED_READS) {
+            if self.state.in_flight().has_unread() || (self.state.may_be_outdated() && growth.reads < OUTDATED_READS) {
                 tracing::info!(group = %self.group_id(), delta, "the read may be older than our last write; reading again before growing");
-                if !attempts.again().await {
-                    return Err(self.contended("its reads do not yet show our last write that the cloud accepted"));
+                let error = self.contended("its reads do not yet show our last write that the cloud accepted");
+                if !growth.wait(attempts, error.clone()).await {
+                    return Err(error);
                 }
-                reads += 1;
+                growth.reads += 1;
                 fresh = self.fresh(attempts).await?;
                 continue;
             }
@@ -73,8 +94,9 @@ impl Keeper {
             }
             let Some(to) = plan::raised_capacity(&self.state, delta - reinstated) else {
                 tracing::warn!(group = %self.group_id(), delta, "the observation does not allow a scale-up; reading again");
-                if !attempts.again().await {
-                    return Err(self.contended(&self.why_not_raised()));
+                let error = self.contended(&self.why_not_raised());
+                if !growth.wait(attempts, error.clone()).await {
+                    return Err(error);
                 }
                 fresh = self.fresh_instances(attempts).await?.into();
                 continue;
@@ -84,10 +106,13 @@ impl Keeper {
                     self.reinstate(reinstated);
                     return Ok(());
                 }
-                CapacityOutcome::Retry(error) if attempts.again_after(&error).await => {
+                CapacityOutcome::Retry(error) => {
+                    let refused = self.cloud_error(error.clone());
+                    if !growth.wait_after(&error, attempts, refused.clone()).await {
+                        return Err(refused);
+                    }
                     fresh = self.fresh(attempts).await?;
                 }
-                CapacityOutcome::Retry(error) => return Err(self.cloud_error(error)),
                 CapacityOutcome::Failed(error) => return Err(error),
             }
         }
@@ -114,6 +139,27 @@ impl Keeper {
         let names = self.placeholder_names();
         self.state.reinstate(number, self.context.cloud.now(), &names);
         self.publish();
+    }
+}
+
+/// The scale-ups of one batch that have no response yet.
+struct Growth {
+    requests: Vec<Request>,
+    /// How often the group was read again because a read may be older than our last write.
+    reads: u32,
+}
+
+impl Growth {
+    /// Waits before the next attempt. Those that have no time for it get the error; `false` where none has.
+    async fn wait(&mut self, attempts: &mut Attempts, error: FleetError) -> bool {
+        self.requests = respond_out_of_time(mem::take(&mut self.requests), attempts.next(), &error);
+        !self.requests.is_empty() && attempts.again().await
+    }
+
+    /// As [`Growth::wait`], for as long as the cloud asked for after `refusal`.
+    async fn wait_after(&mut self, refusal: &CloudError, attempts: &mut Attempts, error: FleetError) -> bool {
+        self.requests = respond_out_of_time(mem::take(&mut self.requests), attempts.next_after(refusal), &error);
+        !self.requests.is_empty() && attempts.again_after(refusal).await
     }
 }
 

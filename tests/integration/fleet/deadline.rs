@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use headcount::cloud::{CloudError, InstanceState, ProviderId};
 use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan};
 use headcount::fleet::{FleetError, Mutation};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fixture::{Fixture, limit};
+use super::fixture::{Fixture, kinds, limit, named};
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_was_not_sent_in_time_is_never_sent() {
@@ -33,4 +34,45 @@ async fn a_write_that_was_sent_is_finished_after_its_caller_has_gone() {
     let call = fixture.fleet.mutate("g", Mutation::Increase(1), limit(5));
     let _gone = timeout(Duration::from_millis(1), call).await;
     fixture.until("it shows", |fixture| fixture.target("g") == 6).await;
+}
+
+/// The group is busy for longer than the first call has, and not as long as the second one has.
+async fn busy_fixture(plan: GroupPlan) -> Fixture {
+    let fixture = Fixture::with([plan.sized(0, 10, 4)]).await;
+    for kind in [CallKind::SetCapacity, CallKind::DeleteInstances] {
+        fixture.cloud().faults(|faults| faults.script(Some(kind), None, 6, CallFault::Conflict));
+    }
+    fixture
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_up_whose_time_is_up_is_not_sent_with_a_later_one() {
+    for (kind, plan) in kinds() {
+        let fixture = busy_fixture(plan).await;
+        let fleet = &fixture.fleet;
+        let (first, second) = tokio::join!(
+            fleet.mutate("g", Mutation::Increase(1), limit(2)),
+            fleet.mutate("g", Mutation::Increase(2), limit(10)),
+        );
+        assert!(matches!(first, Err(FleetError::Cloud { error: CloudError::Conflict(_), .. })), "{kind}: {first:?}");
+        second.expect(kind);
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (6, 6), "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_time_is_up_is_not_sent_with_a_later_one() {
+    for (kind, plan) in kinds() {
+        let fixture = busy_fixture(plan).await;
+        let running = fixture.instances("g", InstanceState::Running);
+        let delete = |node: &ProviderId| Mutation::Delete(named(std::slice::from_ref(node)));
+        let (first, second) = tokio::join!(
+            fixture.fleet.mutate("g", delete(&running[0]), limit(2)),
+            fixture.fleet.mutate("g", delete(&running[1]), limit(10)),
+        );
+        assert!(matches!(first, Err(FleetError::Cloud { error: CloudError::Conflict(_), .. })), "{kind}: {first:?}");
+        second.expect(kind);
+        assert!(fixture.instances("g", InstanceState::Running).contains(&running[0]), "{kind}");
+        assert_eq!(fixture.target("g"), 3, "{kind}");
+    }
 }

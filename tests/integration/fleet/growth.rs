@@ -162,6 +162,23 @@ async fn growth_by_another_client_during_a_write_is_kept() {
     fixture.no_instance_was_killed();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_scale_up_is_judged_again_if_another_client_used_the_room_below_the_maximum() {
+    let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 10, 7)]).await;
+    let slow = CallFault::Slow(Duration::from_secs(2));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let another_client = async {
+        fixture.until("the write is on its way", |fixture| fixture.calls(CallKind::SetCapacity) == 1).await;
+        fixture.cloud().set_desired_externally("g", 9).expect("exists");
+    };
+    let (outcome, ()) = tokio::join!(fixture.increase("g", 3), another_client);
+    let is_above = |error: &FleetError| {
+        matches!(error, FleetError::Refused { refusal: Refusal::AboveMax { target: 9, max: 10, .. }, .. })
+    };
+    assert!(outcome.as_ref().is_err_and(is_above), "{outcome:?}");
+    assert_eq!(fixture.capacity("g"), 9);
+}
+
 /// Another client raises the capacity after it was read for a scale-up and before that scale-up is written, and the write,
 /// which an Auto Scaling group does not check, lowers the capacity below what has been launched by then.
 async fn growth_race(units_per_node: u32, activity: Option<CallFault>) {
