@@ -1,11 +1,13 @@
 //! Terminates the named instances, and lowers the desired capacity by one for each that it counts.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_autoscaling::types::Activity;
-use tokio::task::JoinSet;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::Instant;
 
 use super::super::sdk::api::{AutoScalingApi, BATCH};
 use super::super::sdk::cache::UNKNOWN_FORM_TTL;
@@ -17,8 +19,8 @@ use crate::cloud::{CloudError, Counts, Deletion, GroupReading, InstanceState, Pr
 const OPERATION: &str = "TerminateInstanceInAutoScalingGroup";
 /// The most single terminations at a time. EC2 Auto Scaling throttles the whole account, not one group.
 const SINGLES_AT_ONCE: usize = 8;
-/// Waits before a termination is sent again because the group was busy. The refused one had no effect.
-const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(600)];
+/// Terminations are sent for this long, and those under way are finished. CA waits 5 s, and untaints what it has no response for.
+const SEND_FOR: Duration = Duration::from_secs(3);
 
 /// After a batch that met a conflict, this many conflicts without an acceptance mean that the whole group is busy. The other
 /// terminations are not sent, so that a busy group does not cost one call per instance.
@@ -44,43 +46,38 @@ impl Groups {
         let mut deletion = Deletion::default();
         let targets = targets(basis, ids, &mut deletion);
         let (counted, standby): (Vec<Target>, Vec<Target>) = targets.into_iter().partition(|target| target.is_counted);
-        let mut batches = counted.chunks(BATCH).chain(standby.chunks(BATCH));
-        for batch in batches.by_ref() {
-            let Err(error) = self.terminate_batch(basis, batch, &mut deletion).await else { continue };
-            if deletion.accepted.is_empty() {
-                return Err(error);
+        let send_until = Instant::now() + SEND_FOR;
+        let mut stopped = None;
+        for batch in counted.chunks(BATCH).chain(standby.chunks(BATCH)) {
+            if Instant::now() >= send_until {
+                stopped.get_or_insert_with(|| not_in_time(&basis.name));
             }
-            // Some terminations were accepted, and the caller must know which. The others are refused, each with the reason.
-            deletion.refused.extend(batch.iter().map(|target| (target.id.clone(), error.clone())));
-            let unsent = unsent(&error);
-            deletion.refused.extend(batches.flatten().map(|target| (target.id.clone(), unsent.clone())));
-            break;
+            match &stopped {
+                None => stopped = self.terminate_batch(basis, batch, send_until, &mut deletion).await,
+                Some(error) => refuse(batch, &unsent(error), &mut deletion),
+            }
         }
-        // A busy group refused everything. The caller reads the group and tries again, as long as its own caller waits.
-        let is_busy = |(_, error): &(ProviderId, CloudError)| matches!(error, CloudError::Conflict(_));
-        let is_untouched = deletion.accepted.is_empty() && deletion.already_gone.is_empty();
-        match deletion.refused.first() {
-            Some((_, error)) if is_untouched && deletion.refused.iter().all(is_busy) => Err(error.clone()),
-            _ => Ok(deletion),
-        }
+        outcome(deletion, stopped)
     }
 
+    /// Terminates one batch, and notes what became of each instance. Returns the error that keeps later batches from being sent.
     async fn terminate_batch(
         &self,
         basis: &GroupReading,
         batch: &[Target],
+        send_until: Instant,
         deletion: &mut Deletion,
-    ) -> Result<(), CloudError> {
+    ) -> Option<CloudError> {
         let group = basis.name.as_str();
         if batch.len() == 1 || self.no_batch_form.get(&()).is_some() {
-            return self.terminate_singly(batch, Singles::default(), deletion).await;
+            return self.terminate_singly(batch, Singles::until(send_until), deletion).await;
         }
         let instances: Vec<String> = batch.iter().map(|target| target.instance.clone()).collect();
         let decrements = batch.iter().all(|target| target.is_counted);
         let error = match self.scaling.terminate_instances(group, &instances, decrements).await {
             Ok(activities) => {
                 accept(group, batch, &activities, deletion);
-                return Ok(());
+                return None;
             }
             Err(error) => error,
         };
@@ -91,21 +88,29 @@ impl Groups {
         match error {
             // Nothing was done: AWS does not know the batch form here, or it refused the batch because of one instance.
             CloudError::Refused(_) | CloudError::NotFound(_) => {
-                self.terminate_singly(batch, Singles::default(), deletion).await
+                self.terminate_singly(batch, Singles::until(send_until), deletion).await
             }
             // Nothing was done here either: one of the instances is busy, or the whole group.
-            CloudError::Conflict(_) => self.terminate_around_busy(batch, deletion).await,
+            CloudError::Conflict(_) => self.terminate_around_busy(batch, send_until, deletion).await,
             // The outcome may be unknown. The caller reads the group to find out.
-            error => Err(error),
+            error => {
+                refuse(batch, &error, deletion);
+                Some(error)
+            }
         }
     }
 
     /// Terminates the instances of a batch that met a conflict, except those that are busy. Each time, it begins after the instances
     /// that the last attempt began with, so that busy ones do not keep the others from being tried.
-    async fn terminate_around_busy(&self, batch: &[Target], deletion: &mut Deletion) -> Result<(), CloudError> {
+    async fn terminate_around_busy(
+        &self,
+        batch: &[Target],
+        send_until: Instant,
+        deletion: &mut Deletion,
+    ) -> Option<CloudError> {
         let first = self.next_probe.fetch_add(CONFLICTS_MAX, Ordering::Relaxed) % batch.len();
         let (before, after) = batch.split_at(first);
-        self.terminate_singly(&[after, before].concat(), Singles::probing(), deletion).await
+        self.terminate_singly(&[after, before].concat(), Singles::probing(send_until), deletion).await
     }
 
     async fn terminate_singly(
@@ -113,27 +118,22 @@ impl Groups {
         batch: &[Target],
         mut singles: Singles,
         deletion: &mut Deletion,
-    ) -> Result<(), CloudError> {
-        let (mut waiting, mut sent) = (batch.iter().cloned(), JoinSet::new());
+    ) -> Option<CloudError> {
+        let (mut waiting, mut sent) = (batch.iter(), FuturesUnordered::new());
         loop {
             while singles.may_send(sent.len()) {
                 let Some(target) = waiting.next() else { break };
-                sent.spawn(terminate_one(Arc::clone(&self.scaling), target, singles.waits));
+                sent.push(terminate_one(&*self.scaling, target));
             }
-            let Some(joined) = sent.join_next().await else { break };
-            let (target, response) =
-                joined.map_err(|error| CloudError::unintelligible(OPERATION, "a task", error.to_string()))?;
+            let Some((target, response)) = sent.next().await else { break };
             singles.note(target, response, deletion);
         }
-        let Some(error) = singles.stopped else { return Ok(()) };
-        // Where the outcome is unknown, the caller must know which terminations were sent and which were not.
-        if deletion.accepted.is_empty() && (!error.outcome_unknown() || singles.failed.len() == batch.len()) {
-            return Err(error);
+        if waiting.len() > 0 && singles.stopped.is_none() {
+            singles.stopped = Some(not_in_time(&batch[0].id));
         }
-        deletion.refused.extend(singles.failed);
-        let unsent = unsent(&error);
-        deletion.refused.extend(waiting.map(|target| (target.id, unsent.clone())));
-        Ok(())
+        let error = singles.stopped?;
+        refuse(waiting.as_slice(), &unsent(&error), deletion);
+        Some(error)
     }
 }
 
@@ -142,48 +142,42 @@ impl Groups {
 struct Singles {
     /// While the whole group may be busy: the conflicts so far. One termination is sent at a time.
     conflicts: Option<usize>,
-    /// The waits before a termination that met a conflict is sent again.
-    waits: &'static [Duration],
+    /// Until when they are sent.
+    send_until: Instant,
     /// The error that keeps the remaining terminations from being sent.
     stopped: Option<CloudError>,
-    /// The terminations that failed with such an error.
-    failed: Vec<(ProviderId, CloudError)>,
-}
-
-impl Default for Singles {
-    fn default() -> Self {
-        Self { conflicts: None, waits: &BACKOFF, stopped: None, failed: Vec::new() }
-    }
 }
 
 impl Singles {
-    /// After a batch that met a conflict. None is sent again: the caller tries those that are busy again.
-    fn probing() -> Self {
-        Self { conflicts: Some(0), waits: &[], ..Self::default() }
+    fn until(send_until: Instant) -> Self {
+        Self { conflicts: None, send_until, stopped: None }
+    }
+
+    /// After a batch that met a conflict.
+    fn probing(send_until: Instant) -> Self {
+        Self { conflicts: Some(0), ..Self::until(send_until) }
     }
 
     fn may_send(&self, under_way: usize) -> bool {
         let at_once = if self.conflicts.is_some() { 1 } else { SINGLES_AT_ONCE };
-        self.stopped.is_none() && under_way < at_once
+        self.stopped.is_none() && under_way < at_once && Instant::now() < self.send_until
     }
 
-    fn note(&mut self, target: Target, response: Result<(), CloudError>, deletion: &mut Deletion) {
+    fn note(&mut self, target: &Target, response: Result<(), CloudError>, deletion: &mut Deletion) {
+        let id = target.id.clone();
         match response {
             Ok(()) => {
                 self.conflicts = None;
-                deletion.accepted.push(target.id);
+                deletion.accepted.push(id);
             }
-            Err(CloudError::NotFound(_)) => deletion.already_gone.push(target.id),
-            Err(error) if stops(&error) => {
-                self.failed.push((target.id, error.clone()));
-                // If one of several such errors leaves the outcome unknown, the caller must see that one.
-                if !self.stopped.as_ref().is_some_and(CloudError::outcome_unknown) {
-                    self.stopped = Some(error);
-                }
-            }
+            Err(CloudError::NotFound(_)) => deletion.already_gone.push(id),
             Err(error) => {
+                // If one of several such errors leaves the outcome unknown, the caller must see that one.
+                if stops(&error) && !self.stopped.as_ref().is_some_and(CloudError::outcome_unknown) {
+                    self.stopped = Some(error.clone());
+                }
                 self.note_conflict(&error);
-                deletion.refused.push((target.id, error));
+                deletion.refused.push((id, error));
             }
         }
     }
@@ -191,10 +185,39 @@ impl Singles {
     fn note_conflict(&mut self, error: &CloudError) {
         let (Some(conflicts), CloudError::Conflict(_)) = (&mut self.conflicts, error) else { return };
         *conflicts += 1;
-        if *conflicts == CONFLICTS_MAX {
+        if *conflicts == CONFLICTS_MAX && self.stopped.is_none() {
             self.stopped = Some(error.clone());
         }
     }
+}
+
+fn refuse(batch: &[Target], error: &CloudError, deletion: &mut Deletion) {
+    deletion.refused.extend(batch.iter().map(|target| (target.id.clone(), error.clone())));
+}
+
+// If nothing was done at all, the error alone says so, and the caller may send everything again. As soon as the outcome of one
+// termination is unknown, the caller must know of which (law 7), unless it is that of all.
+fn outcome(deletion: Deletion, stopped: Option<CloudError>) -> Result<Deletion, CloudError> {
+    if !deletion.accepted.is_empty() || deletion.refused.is_empty() {
+        return Ok(deletion);
+    }
+    let unknown = deletion.refused.iter().filter(|(_, error)| error.outcome_unknown()).count();
+    // A busy group refused everything. The caller reads the group and tries again, as long as its own caller waits.
+    let is_busy = deletion.refused.iter().all(|(_, error)| matches!(error, CloudError::Conflict(_)));
+    match (stopped, deletion.refused.first()) {
+        (Some(error), _) if unknown == 0 || unknown == deletion.refused.len() => Err(error),
+        (None, Some((_, error))) if is_busy && deletion.already_gone.is_empty() => Err(error.clone()),
+        _ => Ok(deletion),
+    }
+}
+
+// The error of the terminations that there was no time for. The caller tries again, as long as its own caller waits.
+fn not_in_time(subject: &impl fmt::Display) -> CloudError {
+    CloudError::conflict(
+        OPERATION,
+        &subject.to_string(),
+        "not sent, because AWS responded too slowly to the ones before",
+    )
 }
 
 // The error of a termination that was not sent because an earlier one ended with `error`. Its outcome is known.
@@ -238,20 +261,7 @@ fn targets(basis: &GroupReading, ids: &[ProviderId], deletion: &mut Deletion) ->
     targets
 }
 
-async fn terminate_one(
-    scaling: Arc<dyn AutoScalingApi>,
-    target: Target,
-    waits: &'static [Duration],
-) -> (Target, Result<(), CloudError>) {
-    for wait in waits {
-        match scaling.terminate_instance(&target.instance, target.is_counted).await {
-            Err(CloudError::Conflict(fault)) => {
-                tracing::debug!(instance = %target.instance, %fault, "Auto Scaling group is busy; retrying the termination");
-                tokio::time::sleep(*wait).await;
-            }
-            response => return (target, response),
-        }
-    }
+async fn terminate_one<'a>(scaling: &dyn AutoScalingApi, target: &'a Target) -> (&'a Target, Result<(), CloudError>) {
     let response = scaling.terminate_instance(&target.instance, target.is_counted).await;
     (target, response)
 }

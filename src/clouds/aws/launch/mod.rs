@@ -45,7 +45,7 @@ pub(super) struct Launches {
     version_numbers: VersionNumbers,
     images: Cache<String, Result<Arc<ImageDetails>, CloudError>>,
     types_by_requirements: Cache<String, Arc<[String]>>,
-    nodegroups: Cache<NodegroupKey, Arc<NodegroupDetails>>,
+    nodegroups: Cache<NodegroupKey, Result<Arc<NodegroupDetails>, CloudError>>,
     /// Instance types that were looked up; `None` for those that EC2 does not know.
     types: Cache<String, Option<InstanceType>>,
     /// Locked while types are looked up. Counts the lookups in a row that were denied or throttled.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use aws_sdk_eks::types::Nodegroup;
 
-use super::super::sdk::cache::{FAILED_TTL, NODEGROUP_TTL};
+use super::super::sdk::cache::{FAILED_CALL_TTL, FAILED_TTL, NODEGROUP_TTL};
 use super::Launches;
 use super::tags;
 use super::volumes::is_bottlerocket;
-use crate::cloud::{OperatingSystem, Taint, TaintEffect};
+use crate::cloud::{CloudError, OperatingSystem, Taint, TaintEffect};
 use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
 
 /// The managed node group that an Auto Scaling group belongs to, by the tags EKS gives it.
@@ -49,22 +49,32 @@ pub(super) struct NodegroupDetails {
 }
 
 impl Launches {
-    /// Describes a managed node group. After a failure, the last known details are used, or none.
-    pub(super) async fn nodegroup(&self, key: &NodegroupKey) -> Arc<NodegroupDetails> {
-        if let Some(details) = self.nodegroups.get(key) {
-            return details;
+    /// Describes a managed node group. If it cannot be read again, its last known details are used; if it may not be read, or is gone,
+    /// none are. An error that may pass stays one: without its taints, the group would be scaled up for pods that its nodes reject.
+    pub(super) async fn nodegroup(&self, key: &NodegroupKey) -> Result<Arc<NodegroupDetails>, CloudError> {
+        if let Some(known) = self.nodegroups.get(key) {
+            return known;
         }
-        let (details, ttl) = match self.eks.describe_nodegroup(&key.cluster, &key.nodegroup).await {
-            Ok(described) => {
-                (Arc::new(described.map(|described| details(&described)).unwrap_or_default()), NODEGROUP_TTL)
+        let (cluster, nodegroup) = (&key.cluster, &key.nodegroup);
+        let described = self.eks.describe_nodegroup(cluster, nodegroup).await;
+        let (details, ttl) = match (described, self.nodegroups.get_expired(key)) {
+            (Ok(described), _) => {
+                (Ok(described.map(|described| Arc::new(details(&described))).unwrap_or_default()), NODEGROUP_TTL)
             }
-            Err(error) => {
-                let (cluster, nodegroup) = (&key.cluster, &key.nodegroup);
+            (Err(error), Some(Ok(known))) => {
                 tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read; using its last known labels and taints");
-                (self.nodegroups.get_expired(key).unwrap_or_default(), FAILED_TTL)
+                (Ok(known), FAILED_TTL)
+            }
+            (Err(error), _) if error.may_pass() => {
+                tracing::debug!(%cluster, %nodegroup, %error, "managed node group cannot be read at the moment");
+                (Err(error), FAILED_CALL_TTL)
+            }
+            (Err(error), _) => {
+                tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read with eks:DescribeNodegroup; its labels and taints are not in the template");
+                (Ok(Arc::default()), FAILED_TTL)
             }
         };
-        self.nodegroups.put(key.clone(), Arc::clone(&details), ttl);
+        self.nodegroups.put(key.clone(), details.clone(), ttl);
         details
     }
 }

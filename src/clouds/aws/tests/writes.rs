@@ -1,5 +1,7 @@
 //! Setting capacities and terminating instances.
 
+use std::time::Duration;
+
 use super::*;
 
 #[tokio::test]
@@ -166,21 +168,18 @@ async fn a_busy_group_or_a_missing_instance_does_not_disable_the_batch_form() {
     assert_eq!(fake.calls("TerminateInstances").len(), 3);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_busy_instance_is_tried_three_times_while_the_others_are_terminated() {
+#[tokio::test]
+async fn a_busy_instance_is_refused_and_the_others_are_terminated() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 3])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
     fake.fail("TerminateInstances", "ValidationError", "InstanceId is required", 400);
-    for _ in 0..3 {
-        fake.fail("TerminateInstance i-1", "ResourceContention", "busy", 500);
-    }
-    fake.fail("TerminateInstance i-2", "ScalingActivityInProgress", "busy", 400);
+    fake.fail("TerminateInstance i-1", "ResourceContention", "busy", 500);
     let mut deletion = aws.delete_instances(&basis, &[id(0), id(1), id(2)]).await.expect("accepted");
     deletion.accepted.sort();
     assert_eq!(deletion.accepted, [id(0), id(2)]);
     assert!(matches!(deletion.refused.as_slice(), [(refused, CloudError::Conflict(_))] if *refused == id(1)));
-    assert_eq!(fake.calls("TerminateInstance").len(), 6);
+    assert_eq!(fake.calls("TerminateInstance").len(), 3, "the caller, who knows how much time is left, tries it again");
 }
 
 #[tokio::test]
@@ -242,14 +241,41 @@ async fn throttling_or_a_lost_response_stops_the_terminations_after_a_busy_batch
     }
 }
 
+#[tokio::test]
+async fn terminations_with_an_unknown_outcome_are_named_although_none_was_accepted() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService", "InService", "Standby"])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    fake.fail("TerminateInstances", "ValidationError", "No managed instance found for instance ID: i-1", 400);
+    fake.fail("TerminateInstance i-0", "InternalFailure", "oops", 500);
+    fake.fail("TerminateInstance i-1", "ValidationError", "No managed instance found for instance ID: i-1", 400);
+    let deletion = aws.delete_instances(&basis, &[id(0), id(1), id(2)]).await.expect("one may be accepted");
+    let unknown: Vec<_> = deletion.refused.iter().filter(|(_, error)| error.outcome_unknown()).collect();
+    assert_eq!(unknown.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&id(0)]);
+    assert_eq!(fake.calls("TerminateInstance").len(), 2, "the one in standby is not sent after that");
+    assert!(matches!(&deletion.refused[1], (refused, CloudError::Conflict(_)) if *refused == id(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn terminations_that_aws_is_too_slow_for_are_not_sent_after_the_callers_time() {
+    let fake = Fake::with(vec![with_instances("asg", &["InService"; 20])]);
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "asg").await;
+    let ids: Vec<_> = (0..20).map(id).collect();
+    fake.fail("TerminateInstances", "ValidationError", "InstanceId is required", 400);
+    fake.state(|state| state.latency = Duration::from_millis(1600));
+    let deletion = aws.delete_instances(&basis, &ids).await.expect("some accepted");
+    assert_eq!((deletion.accepted.len(), fake.calls("TerminateInstance").len()), (8, 8));
+    assert!(deletion.refused.iter().all(|(_, error)| matches!(error, CloudError::Conflict(_))));
+    assert_eq!(deletion.refused.len(), 12);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deletion_of_which_a_busy_group_accepts_nothing_is_a_conflict() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"; 3])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
-    for _ in 0..3 {
-        fake.fail("TerminateInstance", "ScalingActivityInProgress", "busy", 400);
-    }
+    fake.fail("TerminateInstance", "ScalingActivityInProgress", "busy", 400);
     assert!(matches!(aws.delete_instances(&basis, &[id(1)]).await, Err(CloudError::Conflict(_))));
     assert_eq!(aws.delete_instances(&basis, &[id(1)]).await.expect("accepted").accepted, [id(1)]);
 }

@@ -1,5 +1,7 @@
 //! The Auto Scaling API of the fake.
 
+use tokio::time::sleep;
+
 use super::*;
 
 #[async_trait]
@@ -72,6 +74,7 @@ impl AutoScalingApi for Fake {
     }
 
     async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError> {
+        sleep(self.state(|state| state.latency)).await;
         self.call("TerminateInstance", &format!("{instance}{}", how(decrements)), |_| ())
     }
 
@@ -81,6 +84,7 @@ impl AutoScalingApi for Fake {
         instances: &[String],
         decrements: bool,
     ) -> Result<Vec<Activity>, CloudError> {
+        sleep(self.state(|state| state.latency)).await;
         let subject = format!("{group}: {}{}", instances.join(","), how(decrements));
         let activity = |instance: &String| {
             let description = format!("Terminating EC2 instance: {instance}");

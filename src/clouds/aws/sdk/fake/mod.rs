@@ -5,7 +5,7 @@ mod ec2;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
@@ -51,6 +51,8 @@ pub(in crate::clouds::aws) struct State {
     pub(in crate::clouds::aws) spot_prices: Vec<SpotPrice>,
     /// Items per page.
     pub(in crate::clouds::aws) page: usize,
+    /// How long a termination takes.
+    pub(in crate::clouds::aws) latency: Duration,
     /// Every call, in order, as `Operation subject`.
     pub(in crate::clouds::aws) calls: Vec<String>,
     /// The failures of the next calls, by operation, or operation and subject: code, message, status.

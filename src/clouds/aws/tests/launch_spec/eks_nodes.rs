@@ -35,8 +35,26 @@ async fn a_managed_node_group_adds_its_labels_and_taints() {
     assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec"), first, "the last response stays in force");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_managed_node_group_that_cannot_be_read_for_a_moment_fails_the_launch_spec_until_it_can() {
+    let fake = Fake::with(vec![managed("eks-workers-1")]);
+    let taint = eks::Taint::builder().key("k").effect(eks::TaintEffect::NoSchedule).build();
+    fake.state(|state| {
+        state.templates.insert("lt@$Default".into(), of_type("m5.large"));
+        let nodegroup = Nodegroup::builder().nodegroup_name("workers").taints(taint).build();
+        state.nodegroups.insert("prod/workers".into(), nodegroup);
+    });
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "eks-workers-1").await;
+    fake.fail("DescribeNodegroup", "ThrottlingException", "later", 429);
+    let error = aws.launch_spec(&basis).await.expect_err("its taints are not known");
+    assert!(error.may_pass(), "{error}");
+    tokio::time::advance(cache::FAILED_CALL_TTL).await;
+    assert_eq!(aws.launch_spec(&basis).await.expect("read").taints.len(), 1);
+}
+
 #[tokio::test]
-async fn a_managed_node_group_that_cannot_be_read_does_not_prevent_a_launch_spec() {
+async fn a_managed_node_group_that_may_not_be_read_does_not_prevent_a_launch_spec() {
     let fake = Fake::with(vec![managed("eks-workers-1")]);
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
     fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
