@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
+use tokio::time::{Instant, timeout};
 
 use super::arm::operations::GET_SCALE_SET;
 use super::arm::{BadItem, MachineList, MachineQuery, Orchestration, ReadPurpose, ScaleSet, ScaleSetApi};
@@ -16,6 +17,8 @@ use crate::clouds::bounds::Bounds;
 
 /// The most spot scale sets that are read at the same time. A subscription is limited to 800 such reads a minute.
 const READS_AT_ONCE: usize = 8;
+/// The time limit of such a read. The listing waits for it; without it, the set keeps its last reading.
+const SPOT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit of a list with instance view. A read may take 20 s; the list without it has the rest of them.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(12);
 /// The same for a write, which has 4 s for both lists, or 2 s if it is a reduction. It needs to know which VMs exist, and not how each
@@ -104,7 +107,9 @@ impl Azure {
             },
         };
         let mut read = None;
+        let mut began = Instant::now();
         for _ in 0..READS_MAX {
+            began = Instant::now();
             let machines = match self.machines_of(&before, purpose).await {
                 Err(error) if !matches!(error, CloudError::NotFound(_)) => return Err(error),
                 machines => machines,
@@ -127,27 +132,27 @@ impl Azure {
             self.cache.forget(name);
             return Ok(None);
         };
-        self.reading_with_instances(name, bounds, set, &machines).map(Some)
+        self.reading_with_instances(SelectedSet { name: name.clone(), bounds, set }, &machines, began).map(Some)
     }
 
     fn reading_with_instances(
         &self,
-        name: &GroupName,
-        bounds: Bounds,
-        set: ScaleSet,
+        selected: SelectedSet,
         machines: &MachineList,
+        began: Instant,
     ) -> Result<GroupReading, CloudError> {
+        let name = &selected.name.clone();
         let misread = |reason| CloudError::unintelligible(GET_SCALE_SET, name.as_str(), reason);
         let before = self.cache.machines(name);
-        let view = instances::MachineReader { set: &set, settings: &self.settings, before: before.as_deref() };
+        let view = instances::MachineReader { set: &selected.set, settings: &self.settings, before: before.as_deref() };
         if machines.without_id > 0 {
             let warning = "Azure lists a VM without an ID; it is left out, and the capacity is not lowered meanwhile";
             self.warnings.log_new(name, vec![warning.to_owned()]);
         }
         let (instances, known) = instances::read(&view, machines, std::time::SystemTime::now());
-        let state = set.provisioning_state.clone();
-        let mut reading = self.reading(SelectedSet { name: name.clone(), bounds, set }).map_err(misread)?;
-        self.cache.store_machines(name, known, state);
+        let state = selected.set.provisioning_state.clone();
+        let mut reading = self.reading(selected).map_err(misread)?;
+        self.cache.store_machines(name, known, began, state);
         (reading.instances, reading.without_id) = (Some(instances), machines.without_id);
         Ok(reading)
     }
@@ -155,7 +160,7 @@ impl Azure {
     /// The VMs of a scale set. The instance view is left out if it cannot be read: when a zone fails, the list with it
     /// returns 504 or takes too long (kubernetes-sigs/cloud-provider-azure#9339).
     pub(super) async fn machines_of(&self, set: &ScaleSet, purpose: ReadPurpose) -> Result<MachineList, CloudError> {
-        let _turn = match self.api.pace().filter(|_| purpose == ReadPurpose::Refresh) {
+        let turn = match self.api.pace().filter(|_| purpose == ReadPurpose::Refresh) {
             Some(pace) => pace.turn().await,
             None => None,
         };
@@ -163,16 +168,24 @@ impl Azure {
             ReadPurpose::Refresh => VIEW_TIMEOUT,
             ReadPurpose::Write => VIEW_TIMEOUT_FOR_WRITE,
         };
+        let name = set.name.as_str().into();
+        if self.cache.views_fail(&name) {
+            return self.machines_by(set, MachineQuery { with_view: false, purpose }).await;
+        }
         let with_view = self.machines_by(set, MachineQuery { with_view: true, purpose });
-        let error = match tokio::time::timeout(view_timeout, with_view).await {
+        let error = match timeout(view_timeout, with_view).await {
             Ok(Err(error @ CloudError::Unreachable(_))) => error,
             Ok(listed) => return listed,
             Err(_elapsed) => CloudError::unreachable(GET_SCALE_SET, &set.name, "the instance views took too long"),
         };
         if purpose == ReadPurpose::Refresh {
+            // A write has less time for the views: that it was too little says nothing about them.
+            self.cache.note_views_fail(&name);
             let warning = "the instance views of its VMs cannot be read; the VMs keep their last known states";
-            self.warnings.log_new(&set.name.as_str().into(), vec![warning.to_owned()]);
+            self.warnings.log_new(&name, vec![warning.to_owned()]);
         }
+        // In a zone outage, many views hang at the same time. Other scale sets do not wait for the rest.
+        drop(turn);
         tracing::debug!(scale_set = set.name, %error, "VMs cannot be listed with their instance views; listing them without");
         self.machines_by(set, MachineQuery { with_view: false, purpose }).await
     }
@@ -243,7 +256,8 @@ async fn with_current_capacity(
     if !set.spot {
         return (name.clone(), Ok(Some(SelectedSet { name, bounds, set })));
     }
-    match api.get_scale_set(&set.name).await {
+    let current = timeout(SPOT_TIMEOUT, api.get_scale_set(&set.name)).await;
+    match current.unwrap_or_else(|_| Err(CloudError::unreachable(GET_SCALE_SET, &set.name, "no response in time"))) {
         Ok(Some(set)) => (name.clone(), Ok(Some(SelectedSet { name, bounds, set }))),
         Ok(None) => (name, Ok(None)),
         Err(error) => (name, Err(error)),

@@ -3,11 +3,16 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
 
 use super::arm::ScaleSet;
 use super::ids::ScaleSetKey;
 use crate::cloud::{GroupName, Instance, ProviderId};
+
+/// After the instance views of a scale set could not be read, its VMs are listed without for this long.
+const VIEWS_PAUSE: Duration = Duration::from_secs(30);
 
 /// A VM as last read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +50,10 @@ struct CachedSet {
     etag_at_reading: Option<String>,
     /// Whether Azure refuses force deletion of its VMs.
     force_refused: bool,
+    /// Until when its VMs are listed without instance views, because these could not be read.
+    views_fail_until: Option<Instant>,
+    /// When the list of VMs began that `machines` is from.
+    listed: Option<Instant>,
 }
 
 /// The scale sets of a source.
@@ -92,18 +101,43 @@ impl ScaleSetCache {
                     state_at_reading: None,
                     etag_at_reading: None,
                     force_refused: false,
+                    views_fail_until: None,
+                    listed: None,
                 };
                 known.insert(group.into(), entry);
             }
         }
     }
 
-    /// Stores the VMs of a scale set, with the provisioning state that it was in.
-    pub(super) fn store_machines(&self, group: &GroupName, machines: CachedMachines, state: Option<String>) {
-        if let Some(known) = self.lock().get_mut(&group.into()) {
+    /// Stores the VMs of a scale set, with the provisioning state that it was in. A slow list that `began` before the one stored is
+    /// not used: VMs that it lacks would count as gone.
+    pub(super) fn store_machines(
+        &self,
+        group: &GroupName,
+        machines: CachedMachines,
+        began: Instant,
+        state: Option<String>,
+    ) {
+        let mut sets = self.lock();
+        let known = sets.get_mut(&group.into()).filter(|known| known.listed.is_none_or(|listed| listed <= began));
+        if let Some(known) = known {
+            known.listed = Some(began);
             known.machines = Some(Arc::new(machines));
             known.state_at_reading = state;
             known.etag_at_reading = known.set.etag.clone();
+        }
+    }
+
+    /// Whether the instance views of a scale set could not be read a moment ago.
+    pub(super) fn views_fail(&self, group: &GroupName) -> bool {
+        let now = Instant::now();
+        self.lock().get(&group.into()).and_then(|known| known.views_fail_until).is_some_and(|until| now < until)
+    }
+
+    /// Notes that the instance views of a scale set cannot be read.
+    pub(super) fn note_views_fail(&self, group: &GroupName) {
+        if let Some(known) = self.lock().get_mut(&group.into()) {
+            known.views_fail_until = Some(Instant::now() + VIEWS_PAUSE);
         }
     }
 

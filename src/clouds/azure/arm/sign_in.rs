@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use azure_core::credentials::TokenCredential;
+use azure_core::credentials::{AccessToken, TokenCredential};
 use hyper::header::HeaderValue;
 use tokio::time::Instant;
 
@@ -15,6 +15,10 @@ use crate::cloud::secrets::keep_secret;
 
 /// The time to get a new token, including retries of the sign-in.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time to get a new token while the last one is valid: the call that needs it has seconds.
+const RENEW_TIMEOUT: Duration = Duration::from_secs(1);
+/// A token that is valid for less than this is not used: the request takes some time to arrive.
+const VALID_FOR_MIN: Duration = Duration::from_secs(30);
 /// The pause before a token is renewed again, if the renewed one was refused as well. It doubles each time.
 const RENEW_PAUSE_MIN: Duration = Duration::from_secs(15);
 const RENEW_PAUSE_MAX: Duration = Duration::from_secs(300);
@@ -52,9 +56,24 @@ struct CurrentCredential {
     credential: Arc<dyn TokenCredential>,
     generation: u64,
     renew: NewCredential,
+    /// The last token. During the last minutes of its life, azure_identity returns an error where it gets no new one.
+    kept: Option<Kept>,
     /// The earliest time of the next renewal. Each renewal that did not help doubles the pause.
     renew_at: Option<Instant>,
     pause: Duration,
+}
+
+/// A token, and from when on the credential is asked for another one.
+#[derive(Clone)]
+struct Kept {
+    token: AccessToken,
+    renew_from: Instant,
+}
+
+impl Kept {
+    fn is_valid(&self) -> bool {
+        SystemTime::now() + VALID_FOR_MIN < SystemTime::from(self.token.expires_on)
+    }
 }
 
 impl SignIn {
@@ -64,19 +83,45 @@ impl SignIn {
 
     /// A token, and the generation of the credential that it comes from.
     pub(super) async fn token(&self, context: ErrorContext<'_>) -> Result<(HeaderValue, u64), CloudError> {
-        let CurrentCredential { credential, generation, .. } = self.current().clone();
-        let scopes = [self.scope.as_str()];
-        let token = tokio::time::timeout(TOKEN_TIMEOUT, credential.get_token(&scopes, None));
-        let token = token
-            .await
-            .map_err(|_| CloudError::Unreachable(context.fault(None, &format!("no token within {TOKEN_TIMEOUT:?}"))))?;
-        let token = token.map_err(|error| context.no_token(&error))?;
+        let CurrentCredential { credential, generation, kept, .. } = self.current().clone();
+        let token = match kept.filter(Kept::is_valid) {
+            Some(kept) if Instant::now() < kept.renew_from => kept.token,
+            Some(kept) => match self.new_token(&credential, RENEW_TIMEOUT, context).await {
+                Ok(token) => self.keep(token, generation, Duration::ZERO),
+                Err(error) => {
+                    tracing::debug!(%error, "the sign-in service returned no new token; using the last one, which is still valid");
+                    self.keep(kept.token, generation, RENEW_PAUSE_MIN)
+                }
+            },
+            None => self.keep(self.new_token(&credential, TOKEN_TIMEOUT, context).await?, generation, Duration::ZERO),
+        };
         keep_secret(token.token.secret());
         let header = HeaderValue::from_str(&format!("Bearer {}", token.token.secret()));
         let mut header =
             header.map_err(|_| context.refused("the token contains characters that a header cannot hold"))?;
         header.set_sensitive(true);
         Ok((header, generation))
+    }
+
+    async fn new_token(
+        &self,
+        credential: &Arc<dyn TokenCredential>,
+        limit: Duration,
+        context: ErrorContext<'_>,
+    ) -> Result<AccessToken, CloudError> {
+        let token = tokio::time::timeout(limit, credential.get_token(&[self.scope.as_str()], None)).await;
+        let token =
+            token.map_err(|_| CloudError::Unreachable(context.fault(None, &format!("no token within {limit:?}"))))?;
+        token.map_err(|error| context.no_token(&error))
+    }
+
+    /// Keeps a token of the credential in use. The credential is asked for the next one after `pause`.
+    fn keep(&self, token: AccessToken, generation: u64, pause: Duration) -> AccessToken {
+        let mut current = self.current();
+        if current.generation == generation {
+            current.kept = Some(Kept { token: token.clone(), renew_from: Instant::now() + pause });
+        }
+        token
     }
 
     /// Whom the tokens are issued to; `None` where they do not say.
@@ -130,6 +175,9 @@ impl SignIn {
 
 impl CurrentCredential {
     fn new(credential: Arc<dyn TokenCredential>, generation: u64, renew: NewCredential) -> Self {
-        Self { credential, generation, renew, renew_at: None, pause: RENEW_PAUSE_MIN }
+        Self { credential, generation, renew, kept: None, renew_at: None, pause: RENEW_PAUSE_MIN }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,10 @@
 //! What the states of machines mean.
 
+use std::time::Duration;
+
 use super::*;
 use crate::clouds::azure::arm::VirtualMachine;
+use crate::clouds::azure::scale_set_cache::CachedMachines;
 
 /// A set of one machine, and what the machine is read as.
 async fn read(settings: Settings, set: ScaleSet, change: impl FnOnce(&mut VirtualMachine)) -> Instance {
@@ -260,4 +263,32 @@ async fn overprovisioned_machines_are_not_counted() {
         "running machines count, regardless of the \
     capacity"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_instance_views_failed_the_next_lists_do_not_wait_for_them() {
+    let fake = FakeApi::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    instances(&azure, "pool").await;
+    fake.fail("uniform", CloudError::Unreachable(fault("GatewayTimeout", "HTTP 504")));
+    for plain in 1..4 {
+        instances(&azure, "pool").await;
+        assert_eq!((fake.calls("uniform").len(), fake.calls("uniform-plain").len()), (2, plain));
+    }
+    tokio::time::advance(Duration::from_secs(30)).await;
+    instances(&azure, "pool").await;
+    assert_eq!((fake.calls("uniform").len(), fake.calls("uniform-plain").len()), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_began_before_the_last_one_does_not_replace_it() {
+    let fake = FakeApi::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    let began = tokio::time::Instant::now();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let basis = azure.observe(&"pool".into()).await.expect("read").expect("exists");
+    azure.cache.store_machines(&"pool".into(), CachedMachines::default(), began, None);
+    let id = basis.instances.as_ref().expect("listed")[0].id.clone();
+    let deletion = azure.delete_instances(&basis, std::slice::from_ref(&id)).await.expect("accepted");
+    assert_eq!((deletion.accepted, deletion.already_gone), (vec![id], vec![]));
 }

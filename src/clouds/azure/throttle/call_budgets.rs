@@ -67,6 +67,8 @@ pub(super) struct CallBudgets {
     budgets: HashMap<BudgetKey, BudgetLevel>,
     /// The policies that the calls of a kind have been charged to so far.
     charged: HashMap<Bucket, BTreeSet<String>>,
+    /// Since when the reserve holds back calls of a kind for a scale set.
+    held_back: HashMap<(Bucket, String), Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +107,24 @@ impl CallBudgets {
             let stale_in = REFILL.checked_sub(now.saturating_duration_since(level.read_at))?;
             (level.is_low() && !stale_in.is_zero()).then_some(stale_in)
         });
-        (closed.chain(reserved).max().map_or(Ok(()), Err), events)
+        let (closed, reserved) = (closed.max(), reserved.max());
+        let reserved = self.hold_back((bucket, target.to_owned()), reserved, now);
+        (closed.max(reserved).map_or(Ok(()), Err), events)
+    }
+
+    /// How long the reserve holds back a call. Other clients can keep a budget low without end, and a scale set must be read
+    /// now and then all the same, so one call gets through each time that a budget refills.
+    fn hold_back(&mut self, call: (Bucket, String), reserved: Option<Duration>, now: Instant) -> Option<Duration> {
+        let Some(wait) = reserved else {
+            self.held_back.remove(&call);
+            return None;
+        };
+        let since = *self.held_back.entry(call.clone()).or_insert(now);
+        if now.saturating_duration_since(since) < REFILL {
+            return Some(wait);
+        }
+        self.held_back.remove(&call);
+        None
     }
 
     pub(super) fn record(

@@ -207,3 +207,15 @@ async fn an_empty_queue_is_not_an_exhausted_budget() {
     let queued = limiter.remaining().into_iter().find(|budget| budget.name == "VmssQueuedVMOperations");
     assert_eq!(queued.map(|budget| budget.remaining), Some(4800), "0 says nothing");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_other_clients_keep_low_does_not_hold_back_a_set_without_end() {
+    let limiter = CallLimiter::default();
+    let reads = |left| [("x-ms-ratelimit-remaining-subscription-reads", left)];
+    limiter.record(Bucket::MachineList, "one", left(&reads("250")));
+    for admitted in [false, false, false, true, false] {
+        limiter.record(Bucket::SetList, "rg", left(&reads("10")));
+        assert_eq!(limiter.admit(Bucket::MachineList, "one").is_ok(), admitted);
+        tokio::time::advance(REFILL / 3).await;
+    }
+}
