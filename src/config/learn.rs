@@ -58,7 +58,9 @@ pub(super) fn settings(
             let place = kubeconfig.or_else(|| kubernetes.allow_exec.as_ref().map(|unused| place(unused, path)));
             place.map(|place| (place, "the Kubernetes API is not called"))
         });
-        let warning = unused.map(|(place, what)| format!("{place}: {what} without learn.kubernetes: true"));
+        let warning = unused.map(|(place, what)| {
+            format!("{place}: {what}; set learn.kubernetes, kubernetes.events or kubernetes.taints to true")
+        });
         context.warnings.extend(warning);
         return Ok(Access { learn: None, events: None, taints: None });
     }

@@ -20,7 +20,9 @@ pub(super) fn check(
     let Mutation::Delete(nodes) = mutation else { return Ok(()) };
     if nodes.len() > NODES_PER_CALL {
         let named = nodes.len();
-        return Err(FleetError::Malformed(format!("{named} nodes in one call; at most {NODES_PER_CALL} can be named")));
+        return Err(FleetError::Malformed(format!(
+            "node group {group}: the call names {named} nodes; name at most {NODES_PER_CALL}; nothing was deleted"
+        )));
     }
     for node in nodes {
         let id = node.id.as_str();

@@ -111,14 +111,16 @@ pub enum FleetError {
         reason: String,
     },
     /// The deadline passed before anything was sent. Nothing was done, and nothing will be.
-    #[error("node group {group}: not sent within the caller's deadline; nothing was done")]
+    #[error(
+        "node group {group}: the request was not sent to the cloud within the caller's deadline; nothing was done; try again"
+    )]
     NotSent {
         /// The group.
         group: Arc<str>,
     },
     /// The deadline passed after the write was sent. The write is still finished, and TargetSize and Nodes will show it.
     #[error(
-        "node group {group}: sent, but the cloud did not respond within the caller's deadline; the next reads show the outcome"
+        "node group {group}: the request was sent, but the cloud did not respond within the caller's deadline; the next reads show the outcome"
     )]
     StillRunning {
         /// The group.

@@ -1,4 +1,4 @@
-//! All limits and intervals of the fleet, each with its reason.
+//! Most limits and intervals of the fleet, each with its reason; the others are in the module that uses them.
 
 use std::time::Duration;
 

@@ -129,7 +129,7 @@ impl Port {
             return;
         };
         if replaced_another {
-            self.refusals.note(address, "too many connections; the one that was idle for longest was closed");
+            self.refusals.note(address, "too many connections; the least useful one was closed to admit this client");
         }
         let session = Session { port: Arc::clone(self), client, place };
         sessions.spawn(session.run(socket));

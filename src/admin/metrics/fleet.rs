@@ -50,7 +50,7 @@ static PAUSED: FamilySpec = FamilySpec::gauge(
     "headcount_node_group_paused",
     &["node_group", "reason"],
     "1 while a node group cannot be changed, by reason: growth (it may not grow), removal (its instances may not be deleted), \
-     doubt (its last observation contradicts itself), source (its source is not being called)",
+     doubt (its last observation contradicts itself or the one before), source (its source is not being called)",
 );
 static LAST_SUCCESS: FamilySpec = FamilySpec::gauge(
     "headcount_source_last_success_timestamp_seconds",

@@ -77,13 +77,13 @@ impl Keeper {
         error: CloudError,
         attempts: &mut Attempts,
     ) -> CapacityOutcome {
-        tracing::warn!(group = %self.group_id(), %operation, %error, "response lost; reading the node group to see the outcome");
+        tracing::warn!(group = %self.group_id(), %operation, %error, "the response to a capacity write was lost; reading the node group to see the outcome");
         self.unsettled_until = Some(write.accepted + SETTLE);
         if self.fresh(attempts).await.is_ok() {
             let shown = &self.state.observation().reading;
             let (is_shown, is_conditional) = (shown.desired == write.to, shown.etag.is_some());
             if is_shown {
-                tracing::info!(group = %self.group_id(), %operation, to = write.to, "the write took effect");
+                tracing::info!(group = %self.group_id(), %operation, to = write.to, "the capacity write took effect");
                 self.unsettled_until = None;
                 // A read that fulfils a precondition cannot be older than the write: there is nothing left to wait for.
                 if is_conditional {

@@ -198,7 +198,7 @@ impl Keeper {
                 followed = self.record_deletion(operation, deletion, ended, is_resubmitted);
             }
             Err(error) if error.outcome_unknown() => {
-                tracing::warn!(group = %self.group_id(), %operation, %error, "response lost; the deletion is not sent again until its outcome shows");
+                tracing::warn!(group = %self.group_id(), %operation, %error, "the response to a deletion was lost; it is not sent again until a read shows the outcome");
                 self.state.lose_deletion(operation, ids.iter().cloned().collect(), ended);
             }
             Err(_) => self.state.refuse_deletion(ids.len()),

@@ -59,7 +59,7 @@ async fn known_by<T: Clone>(mut known: watch::Receiver<Option<T>>, until: Instan
 }
 
 fn refusal(key: &GroupKey, failure: &Failure) -> CloudError {
-    let message = format!("the deletion was accepted, and failed: {} {}", failure.code, failure.message);
+    let message = format!("the cloud accepted the deletion, which then failed: {} {}", failure.code, failure.message);
     match failure.class {
         FailureClass::OutOfResources => CloudError::conflict("delete_instances", key.name.as_str(), message),
         FailureClass::Other => CloudError::refused("delete_instances", key.name.as_str(), message),

@@ -66,7 +66,7 @@ impl Keeper {
     /// The cloud preferred another operation. A deletion is sent once more. A new capacity is part of the group, and the other operation
     /// carries it out: no launch has failed.
     fn preempted(&mut self, operation: OperationId) {
-        tracing::warn!(group = %self.group_id(), %operation, "another operation preempted this one");
+        tracing::warn!(group = %self.group_id(), %operation, "another operation preempted an operation of the node group");
         let operations = self.state.in_flight().operations();
         let request = operations.iter().find(|candidate| candidate.id == operation).map(|preempted| &preempted.request);
         let resubmit = match request {

@@ -87,7 +87,7 @@ impl SideTasks {
                     group = &*group,
                     work,
                     panic,
-                    "work beside the node group panicked; the next reading starts it again"
+                    "background work of the node group panicked; the next reading starts it again"
                 );
                 Finding::Panicked(work)
             })

@@ -7,7 +7,7 @@ use super::rust_files;
 
 /// The messages that a source file logs above debug level, up to the first semicolon, colon or placeholder.
 fn messages(source: &str) -> Vec<String> {
-    let begin = ["info!(", "warn!(", "error!(", ": Complaint::of("];
+    let begin = ["info!(", "warn!(", "error!(", ": FailureLog::of("];
     let calls = begin.iter().flat_map(|begin| source.match_indices(begin).map(|(at, _)| &source[at + begin.len()..]));
     calls.filter_map(message).collect()
 }

@@ -51,7 +51,7 @@ pub(super) fn handle(
             operation = context.operation,
             name = context.name,
             host = url.host_str(),
-            "an operation cannot be followed: its URL is not on the configured endpoint"
+            "Azure returned an operation URL that is not on the configured endpoint; observations alone show the outcome"
         );
         return None;
     }

@@ -149,7 +149,7 @@ async fn asg_growth_write_lands_late() {
     aws.hold("POST", "Action=SetDesiredCapacity", HoldPoint::BeforeEffect);
     let (code, _) = refused(client.increase("web", 2).await);
     assert_eq!(code, Code::Unavailable, "sent, and its outcome is unknown");
-    setup.server().logged("response lost; reading the node group");
+    setup.server().logged("the response to a capacity write was lost; reading the node group");
     // Another client grows the group. Then the write takes effect, and the group is about to terminate three.
     aws.simulated().set_desired_externally("web", 11).expect("it exists");
     let live = || aws.simulated().world(|world, _| world.group("web").map(|group| group.live()));
