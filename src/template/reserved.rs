@@ -177,6 +177,8 @@ fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
             settings.kube.insert(MEMORY.into(), aks_legacy_memory(size.nominal_memory));
             eviction_mib = 750;
         }
+        // The kubelet's own default (pkg/kubelet/eviction/defaults_windows.go).
+        ReservedProfile::Kubeadm if size.operating_system == OperatingSystem::Windows => eviction_mib = 500,
         ReservedProfile::Kubeadm => {}
         ReservedProfile::OpenShift => {
             settings.system.insert(CPU.into(), eks_cpu(size.cpu).max(Quantity::millis(500)));

@@ -102,5 +102,12 @@ pub(super) fn figures(written: &BTreeMap<String, String>) -> ResourceQuantities 
         let quantity = text.parse::<Quantity>().ok()?;
         (!quantity.is_negative() && !quantity.is_zero()).then(|| (name.clone(), quantity))
     };
-    written.iter().filter(|(name, _)| useful(name)).filter_map(read).take(RESOURCES_MAX).collect()
+    let mut figures: ResourceQuantities =
+        written.iter().filter(|(name, _)| useful(name)).filter_map(read).take(RESOURCES_MAX).collect();
+    // Where GPUs are divided or shared, a node has no whole ones, although its instance type does.
+    let is_divided = |name: &String| name.starts_with("nvidia.com/mig-") || name == "nvidia.com/gpu.shared";
+    if figures.keys().any(is_divided) {
+        figures.entry("nvidia.com/gpu".to_owned()).or_insert(Quantity::ZERO);
+    }
+    figures
 }

@@ -114,6 +114,17 @@ fn devices_are_learned_once_all_of_them_are_healthy_and_are_not_unlearned_while_
 }
 
 #[test]
+fn a_node_with_divided_gpus_has_no_whole_ones() {
+    for divided in ["nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared"] {
+        let mut learned = Learned::default();
+        let node = MkNode { more: vec![(divided, "56"), ("nvidia.com/gpu", "0")], ..mk_node("gpu", "7900000Ki") };
+        see(&mut learned, &[node], "2026-11-01");
+        assert_eq!(capacity(&learned, divided).as_deref(), Some("56"));
+        assert_eq!(capacity(&learned, "nvidia.com/gpu").as_deref(), Some("0"), "whatever the cloud says of its type");
+    }
+}
+
+#[test]
 fn a_resource_that_some_nodes_lack_is_not_promised() {
     let mut learned = Learned::default();
     let pages = MkNode { more: vec![("hugepages-2Mi", "1Gi")], ..mk_node("a", "7900000Ki") };

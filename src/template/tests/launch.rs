@@ -110,6 +110,19 @@ fn addresses_for_windows_pods_exist_only_on_windows_nodes_of_eks() {
 }
 
 #[test]
+fn windows_nodes_keep_500_mib_by_the_kubelets_own_default() {
+    let mut group = mk_group(Family::Azure, &["Standard_D2s_v3"]);
+    group.launch.reserved = None;
+    let kept = |group: &Group| {
+        let of = |path: &str| group.get(path).unwrap().parse::<Quantity>().unwrap();
+        of("capacity.memory").less(of("allocatable.memory")).whole() >> 20
+    };
+    assert_eq!(kept(&group), 100);
+    group.launch.operating_system = OperatingSystem::Windows;
+    assert_eq!(kept(&group), 500);
+}
+
+#[test]
 fn very_different_types_cause_a_warning() {
     let template = mk_group(Family::Aws, &["m5.large", "m5.4xlarge", "m5.xlarge"]).build().unwrap();
     let cpu = &template.spreads["cpu"];

@@ -97,8 +97,9 @@ impl Launches {
             Some(requirements) => self.types_satisfying(requirements, details).await?,
             None => name.iter().cloned().collect(),
         };
-        let bottlerocket = bottlerocket || alias.is_some_and(is_bottlerocket);
         let user_data = &parameters.user_data;
+        // If the image cannot be read, the settings show it: Bottlerocket joins no cluster without them.
+        let bottlerocket = bottlerocket || alias.is_some_and(is_bottlerocket) || user_data.bottlerocket;
         merged.add(ResolvedLaunch {
             types,
             windows: image.windows,

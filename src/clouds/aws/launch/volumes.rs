@@ -102,8 +102,7 @@ pub(super) fn of_configuration(mappings: &[ConfigurationMapping]) -> Vec<Volume>
 pub(super) fn ephemeral_bytes(launch: &[Volume], image: Option<&ImageDetails>, bottlerocket: bool) -> Option<u64> {
     let of_image = image.map(|image| image.volumes.as_slice()).unwrap_or_default();
     let has = |device: &str| launch.iter().chain(of_image).any(|volume| volume.device == device);
-    // An image that cannot be read may be Bottlerocket. Other systems are unlikely to have a volume of this device name.
-    let is_bottlerocket = bottlerocket || image.is_none_or(|image| image.bottlerocket);
+    let is_bottlerocket = bottlerocket || image.is_some_and(|image| image.bottlerocket);
     let root = image.and_then(|image| image.root.as_deref());
     let device = match root {
         _ if is_bottlerocket && has(BOTTLEROCKET_DATA) => BOTTLEROCKET_DATA,
@@ -161,7 +160,8 @@ mod tests {
             (vec![], None, false, None),
             (vec![("/dev/xvda", 50)], None, false, Some(50)),
             (vec![("/dev/sda1", 30)], None, false, Some(30)),
-            (vec![("/dev/xvda", 4), ("/dev/xvdb", 80)], None, false, Some(80)),
+            (vec![("/dev/xvda", 4), ("/dev/xvdb", 80)], None, true, Some(80)),
+            (vec![("/dev/xvda", 50), ("/dev/xvdb", 500)], None, false, Some(50)),
             (vec![("/dev/xvda", 50), ("/dev/xvdb", 80)], Some(&linux), false, Some(50)),
             (vec![], Some(&linux), false, Some(20)),
             (vec![("/dev/sdf", 500)], Some(&ubuntu), false, Some(8)),

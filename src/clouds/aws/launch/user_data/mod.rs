@@ -39,6 +39,8 @@ pub(super) struct UserData {
     /// The operating system that it is written for, if it shows this.
     pub(super) operating_system: Option<OperatingSystem>,
     pub(super) max_pods: Option<u32>,
+    /// Whether it has Bottlerocket's settings.
+    pub(super) bottlerocket: bool,
     /// Whether the local disks are combined into one volume for the pods' ephemeral storage.
     pub(super) joins_local_disks: bool,
     /// Labels that the kubelet registers the node with.
@@ -62,6 +64,7 @@ impl UserData {
             eks: is_of_eks(&text),
             operating_system,
             max_pods: max_pods(&text),
+            bottlerocket: !toml::entries(&text, &["settings", "kubernetes"]).is_empty(),
             joins_local_disks: joins_local_disks(&text),
             labels: registration::labels(&text),
             taints: registration::taints(&text),

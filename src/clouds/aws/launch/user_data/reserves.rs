@@ -56,7 +56,24 @@ pub(super) fn reserves(text: &str) -> KubeletReserves {
     if let Some(written) = by_pods_of_bottlerocket(text).filter(|_| !kube.figures.contains_key("memory")) {
         kube.add("memory", &written);
     }
-    KubeletReserves { kube: kube.figures, system: SYSTEM.read(text).figures, eviction: EVICTION.read(text).figures }
+    let mut system = SYSTEM.read(text);
+    // The kubelet reserves these CPUs instead of the two figures for cpu.
+    let sets = settings(text, "reservedSystemCPUs").chain(settings(text, "--reserved-cpus"));
+    for cpus in sets.take(FLAGS_MAX).map(cpus_in) {
+        kube.add("cpu", if cpus.is_some() { "0" } else { "" });
+        system.add("cpu", &cpus.map(|count| count.to_string()).unwrap_or_default());
+    }
+    KubeletReserves { kube: kube.figures, system: system.figures, eviction: EVICTION.read(text).figures }
+}
+
+/// How many CPUs a set like `0,2-3` has.
+fn cpus_in(set: &str) -> Option<u32> {
+    let cpus = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    set.split(',').map(cpus).try_fold(0, |sum: u32, cpus| sum.checked_add(cpus?))
 }
 
 /// Bottlerocket reserves memory by the kubelet's pod limit, not by the pods that the network interfaces serve.
@@ -148,6 +165,22 @@ mod tests {
         "eviction memory.available 5%",
         "eviction nodefs.available 15%",
     ];
+
+    #[test]
+    fn reserved_cpus_replace_the_figures_for_cpu() {
+        let (two, unknown) = (["kube cpu 0", "system cpu 2"], ["kube cpu ?", "system cpu ?"]);
+        for (text, expected) in [
+            ("kubelet:\n  config:\n    reservedSystemCPUs: \"0-1\"\n", two),
+            (r#"{"config": {"reservedSystemCPUs": "0,4", "x": 1}}"#, two),
+            ("bootstrap.sh c --kubelet-extra-args '--reserved-cpus=0-1 --v=2'", two),
+            ("kubelet:\n  config:\n    reservedSystemCPUs: ${cpus}\n", unknown),
+            ("--reserved-cpus=3-1", unknown),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+        let both = "config:\n  kubeReserved: {cpu: 200m}\n  reservedSystemCPUs: 0-3\n";
+        assert_eq!(shown(both), ["kube cpu 0 200m", "system cpu 4"], "the higher one counts");
+    }
 
     #[test]
     fn reserves_are_found_in_every_format() {
