@@ -52,15 +52,14 @@ pub(super) fn settings(
     let follows_taints = kubernetes.taints.unwrap_or(learn.kubernetes);
     if !learn.kubernetes && !kubernetes.events && !follows_taints {
         let unused = [&learn.kubeconfig, &learn.namespace, &learn.config_map].into_iter().flatten().next();
-        let unused = unused.map(|unused| (place(unused, path), "nothing is learned"));
+        let unused = unused.map(|unused| (place(unused, path), "nothing is learned; set learn.kubernetes to true"));
         let unused = unused.or_else(|| {
             let kubeconfig = kubernetes.kubeconfig.as_ref().map(|unused| place(unused, path));
             let place = kubeconfig.or_else(|| kubernetes.allow_exec.as_ref().map(|unused| place(unused, path)));
-            place.map(|place| (place, "the Kubernetes API is not called"))
+            let what = "the Kubernetes API is not called; set learn.kubernetes, kubernetes.events or kubernetes.taints to true";
+            place.map(|place| (place, what))
         });
-        let warning = unused.map(|(place, what)| {
-            format!("{place}: {what}; set learn.kubernetes, kubernetes.events or kubernetes.taints to true")
-        });
+        let warning = unused.map(|(place, what)| format!("{place}: {what}"));
         context.warnings.extend(warning);
         return Ok(Access { learn: None, events: None, taints: None });
     }

@@ -47,7 +47,7 @@ async fn settings_that_conflict_with_the_autoscaler_are_warnings_with_advice() {
     );
     found.has("warning bounds configured as 1:5, but the Auto Scaling group has 0:10; 1:5 is used", &[]);
     found.has("warning gone is in the configuration but does not exist — create it, or correct the name", &[]);
-    found.has("warning config", &["nothing is learned without learn.kubernetes: true"]);
+    found.has("warning config", &["nothing is learned; set learn.kubernetes to true"]);
     found.has("ok scaled size 2 in 0:10", &[]);
     found.has_no("error");
     assert_eq!(found.code, Some(0), "none of it prevents Headcount from working");

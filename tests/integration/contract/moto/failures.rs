@@ -27,7 +27,7 @@ async fn bad_input_is_refused_with_a_reason_and_changes_nothing() {
         (client.delete("by-tag", &[&own, &other]).await, Code::InvalidArgument, "belongs to node group by-name"),
         (client.delete("by-tag", &[&own, ""]).await, Code::InvalidArgument, "without a provider ID"),
         (client.delete("by-tag", &[&own, "azure:///x"]).await, Code::InvalidArgument, "not of the form"),
-        (client.delete("by-tag", &many).await, Code::InvalidArgument, "10000 nodes in one call"),
+        (client.delete("by-tag", &many).await, Code::InvalidArgument, "names 10000 nodes"),
         (client.delete("unknown", &[&own]).await, Code::NotFound, "unknown"),
     ];
     for (outcome, code, part) in outcomes {
