@@ -126,6 +126,15 @@ fn instances_that_the_capacity_was_seen_not_to_count_hide_no_failed_launch() {
 }
 
 #[test]
+fn instances_that_the_capacity_was_seen_not_to_count_are_not_counted_after_another_clients_scale_up() {
+    let mut group = Group::new(8, running(0..8));
+    let leaving = deleting(0..8, Counts::UntilDeleted);
+    group.see(0, leaving.clone());
+    group.see(7, all(&[leaving, running(8..14)]));
+    assert_eq!((group.target(), group.placeholders().len()), (7, 1), "one launch of seven is missing");
+}
+
+#[test]
 fn instances_read_before_the_capacity_fell_do_not_show_what_it_counts() {
     let mut group = Group::new(8, all(&[running(0..5), deleting(5..8, Counts::UntilDeleted)]));
     // Three were evicted between the instances and the capacity, which still counts those on their way out.

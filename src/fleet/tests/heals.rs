@@ -154,6 +154,16 @@ fn a_scale_up_without_a_response_that_a_smaller_one_undid_is_raised_back() {
 }
 
 #[test]
+fn a_surplus_before_a_scale_up_without_a_response_is_not_made_room_for() {
+    let mut group = Group::new(20, running(0..20));
+    group.see(20, running(0..21));
+    group.state.send_capacity((20, 27), WriteReason::Requested, false, group.now);
+    group.state.lose_capacity(27, group.now);
+    group.see(27, running(0..28));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), None);
+}
+
+#[test]
 fn a_read_that_lags_behind_a_later_scale_up_raises_nothing_back() {
     let mut group = Group::new(7, running(0..6));
     group.write(7, 6, None);

@@ -35,6 +35,24 @@ fn the_capacity_is_not_lowered_on_instances_read_before_it_was_raised() {
 }
 
 #[test]
+fn the_capacity_is_not_lowered_on_instances_read_before_the_etag_changed() {
+    let mut group = Group::new(9, running(0..7));
+    let mut see = |etag: &str| {
+        group.see_etag(etag, 9, running(0..7));
+        let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+        group.state.cancel(&named);
+        plan::reduced_capacity(&group.state, 0)
+    };
+    assert_eq!((see("1"), see("1")), (None, Some(7)));
+    assert_eq!(
+        see("2"),
+        None,
+        "another client may have lowered and raised it, and two may be there that were not listed yet"
+    );
+    assert_eq!(see("2"), Some(7));
+}
+
+#[test]
 fn the_capacity_of_a_scale_set_is_not_lowered_while_its_list_may_lack_what_a_scale_up_made() {
     let mut group = Group::new(3, running(0..3));
     group.see_etag("1", 3, running(0..3));

@@ -46,6 +46,15 @@ fn a_scale_up_is_fully_in_the_target_beside_deletions_by_another_client() {
 }
 
 #[test]
+fn instances_that_another_client_deletes_after_a_scale_up_take_no_more_than_their_room_from_the_target() {
+    let mut group = Group::new(3, running(0..3));
+    group.write(3, 8, Some("resize"));
+    // The read lags: of five instances on their way out, its capacity of 3 can count one beside the two that live.
+    group.see(3, all(&[running(0..2), deleting(2..7, Counts::UntilDeleted)]));
+    assert_eq!(group.target(), 7);
+}
+
+#[test]
 fn a_scale_up_is_never_computed_from_a_read_that_lags_behind() {
     let mut group = Group::new(5, running(0..5));
     group.write(5, 10, None);

@@ -23,6 +23,22 @@ async fn a_write_that_was_not_sent_in_time_is_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_that_waits_behind_another_past_its_time_is_never_sent() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
+    let slow = CallFault::Slow(Duration::from_secs(10));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let second = async {
+        sleep(Duration::from_secs(1)).await;
+        fixture.fleet.mutate("g", Mutation::Increase(2), limit(3)).await
+    };
+    let (first, second) = tokio::join!(fixture.fleet.mutate("g", Mutation::Increase(1), limit(20)), second);
+    first.expect("accepted late");
+    assert!(matches!(second, Err(FleetError::NotSent { .. })), "{second:?}");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (5, 5));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_that_was_sent_is_finished_after_its_caller_has_gone() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
     let slow = CallFault::Slow(Duration::from_secs(10));

@@ -122,6 +122,21 @@ async fn a_write_that_conflicts_is_recomputed_from_a_new_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scale_up_without_a_response_that_takes_effect_later_shows_within_seconds() {
+    let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
+    fixture.cloud().faults(|faults| {
+        faults.script(Some(CallKind::SetCapacity), None, 1, CallFault::Late(Duration::from_secs(8)));
+    });
+    fixture.increase("g", 1).await.expect_err("no response");
+    while fixture.capacity("g") == 4 {
+        sleep(Duration::from_millis(100)).await;
+    }
+    let landed = Instant::now();
+    fixture.until("it shows", |fixture| fixture.target("g") == 5).await;
+    assert!(landed.elapsed() < Duration::from_secs(4), "not only with the next listing: {:?}", landed.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_throttled_write_is_sent_again_if_the_pause_ends_in_time() {
     let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 4)]).await;
     let throttled = |pause| CallFault::Throttled { retry_after: Some(Duration::from_secs(pause)) };
