@@ -4,6 +4,7 @@
 //! faults apply to the emulator's responses too; for anything else, a test scripts a response.
 
 pub(crate) mod arm;
+#[cfg(feature = "aws")]
 pub(crate) mod aws;
 pub(crate) mod certificate_authority;
 mod core;
