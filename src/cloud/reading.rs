@@ -63,8 +63,8 @@ pub struct Instance {
     pub state: InstanceState,
     /// Whether the group's desired capacity includes it.
     pub counts: Counts,
-    /// Why it will never be a node, where the cloud reports it as failed. Nearly no instance has one, so it takes no room in those
-    /// that do not.
+    /// Why it will never be a node, where the cloud reports it as failed. Behind a pointer, which takes little room: nearly no
+    /// instance has one.
     pub failure: Option<Arc<Failure>>,
 }
 

@@ -119,6 +119,13 @@ impl CallBudgets {
             self.held_back.remove(&call);
             return None;
         };
+        // Scale sets that no longer exist make no call that would remove their entries.
+        if self.held_back.len() >= BUDGETS_MAX {
+            self.held_back.retain(|_, since| now.saturating_duration_since(*since) < 60 * REFILL);
+        }
+        if self.held_back.len() >= BUDGETS_MAX && !self.held_back.contains_key(&call) {
+            return None;
+        }
         let since = *self.held_back.entry(call.clone()).or_insert(now);
         if now.saturating_duration_since(since) < REFILL {
             return Some(wait);
