@@ -60,7 +60,7 @@ pub(super) fn node_resources(input: &Input<'_>, profile: ReservedProfile) -> Res
             .architecture
             .filter(|one| of_type.architecture.as_ref().is_some_and(|other| other.value == one.value)),
     });
-    let least = least.ok_or_else(|| TemplateError::NoType { group: input.group.to_owned() })?;
+    let least = least.ok_or(TemplateError::NoType)?;
     let TypeResources { capacity, allocatable, architecture } = least;
     Ok(NodeResources { capacity, allocatable, architecture, spreads })
 }
@@ -115,7 +115,6 @@ fn type_resources(
     let known = input.catalog.resolve(input.family, type_name);
     if known.is_none() && !(explicit.contains_key(CPU) && explicit.contains_key(MEMORY)) {
         return Err(TemplateError::UnknownType {
-            group: input.group.to_owned(),
             type_name: type_name.to_owned(),
             table: match input.family {
                 Family::Aws => "aws",
@@ -124,11 +123,7 @@ fn type_resources(
         });
     }
     let mut capacity = other_resources(input, explicit, profile, known.as_ref());
-    let incomplete = |resource| TemplateError::Incomplete {
-        group: input.group.to_owned(),
-        type_name: type_name.to_owned(),
-        resource,
-    };
+    let incomplete = |resource| TemplateError::Incomplete { type_name: type_name.to_owned(), resource };
     let from_catalog = known.as_ref().and_then(|known| known.cpu.clone()).map(|cpu| enabled_cpus(input, cpu));
     let cpu = trusted(explicit, CPU, from_catalog).ok_or_else(|| incomplete(CPU))?;
     let host = Host {

@@ -83,7 +83,7 @@ fn zone<'a>(input: &Input<'a>) -> Result<&'a str, TemplateError> {
     let count = u64::try_from(zones.len()).unwrap_or(u64::MAX);
     let Some(choice) = super::build::stable_hash(input.group).checked_rem(count) else {
         return match input.family {
-            Family::Aws => Err(TemplateError::NoZone { group: input.group.to_owned() }),
+            Family::Aws => Err(TemplateError::NoZone),
             Family::Azure => Ok(AZURE_NO_ZONE),
         };
     };
