@@ -174,6 +174,9 @@ impl Keeper {
             // Where reads fail, it is past until one succeeds.
             self.look_by(until.max(now + LAUNCH_BEGINS));
         }
+        if let Some(at) = self.state.launches_show_at().filter(|at| now < *at) {
+            self.look_by(at);
+        }
         let pause: Duration = if is_unsettled || self.state.is_watched(now) {
             HEAL_READ_EVERY
         } else if self.is_deferred_for_a_moment() {

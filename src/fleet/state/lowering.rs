@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::GroupState;
 use crate::fleet::census::Census;
-use crate::fleet::limits::{HEAL_WINDOW, LAUNCH_BEGINS, SETTLE};
+use crate::fleet::limits::{HEAL_WINDOW, LAUNCH_BEGINS, LAUNCH_SHOWS, SETTLE};
 use crate::fleet::observation::{Observation, count};
 
 /// The last write that may have lowered the capacity, whatever became of it. A heal may undo it (law 11).
@@ -247,6 +247,14 @@ impl GroupState {
         let own = self.in_flight.operations().iter().filter(|operation| operation.is_unpolled_growth());
         let seen = self.raised.filter(|_| observation.reading.etag.is_none());
         own.map(|operation| operation.accepted).chain(seen).any(is_young)
+    }
+
+    /// When the launches of our last scale-up should have begun or failed, if nothing but a read shows what became of them.
+    /// `None` where no instance is missing.
+    pub(in crate::fleet) fn launches_show_at(&self) -> Option<Instant> {
+        let unpolled = self.in_flight.operations().iter().filter(|operation| operation.is_unpolled_growth());
+        let last = unpolled.map(|operation| operation.accepted).max()?;
+        (self.census().shortfall > 0).then(|| last + LAUNCH_SHOWS)
     }
 
     /// From when on a list shows all instances that a scale-up made, another client's too. `None` while one runs.

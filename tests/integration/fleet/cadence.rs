@@ -48,6 +48,24 @@ async fn a_failed_launch_in_an_idle_source_is_seen_within_15_s() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failed_launch_is_listed_before_the_next_loop_of_the_autoscaler() {
+    let long = Duration::from_secs(600);
+    let plan = GroupPlan::aws("g").sized(0, 20, 4);
+    let fixture =
+        Fixture::listed_every(long, [plan.launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(6)))])
+            .await;
+    for increase in 1..=3 {
+        let listings = fixture.calls(CallKind::List);
+        fixture.increase("g", 2).await.expect("accepted");
+        let written = Instant::now();
+        fixture.until("the failure is listed", |fixture| fixture.failed("g").len() == 2 * increase).await;
+        assert!(written.elapsed() < Duration::from_secs(10), "{:?}", written.elapsed());
+        assert_eq!(fixture.calls(CallKind::List), listings, "no listing showed it");
+        sleep(Duration::from_secs(40)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_change_by_another_client_makes_a_source_busy() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4)]).await;
     sleep(REST).await;

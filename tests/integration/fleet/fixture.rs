@@ -23,11 +23,23 @@ impl Fixture {
         fixture
     }
 
+    /// A fleet over one source with these groups, ready to serve, and listed at this interval while it is busy.
+    pub(super) async fn listed_every(interval: Duration, plans: impl IntoIterator<Item = GroupPlan>) -> Self {
+        let cadence = Cadence::new(interval, None);
+        let fixture = Self::start([("sim", Simulated::with_groups(7, plans))], cadence);
+        fixture.ready().await;
+        fixture
+    }
+
     pub(super) fn cold(sources: impl IntoIterator<Item = (&'static str, Simulated)>) -> Self {
+        Self::start(sources, Cadence::new(Duration::from_secs(5), None))
+    }
+
+    fn start(sources: impl IntoIterator<Item = (&'static str, Simulated)>, cadence: Cadence) -> Self {
         let sources: Vec<_> = sources.into_iter().map(|(name, cloud)| (name, Arc::new(cloud))).collect();
         let settings = Settings {
             sources: sources.iter().map(|(name, cloud)| (Arc::from(*name), Arc::clone(cloud) as SharedCloud)).collect(),
-            cadence: Cadence::new(Duration::from_secs(5), None),
+            cadence,
             catalog: Arc::new(Catalog::new(Vec::new())),
             policies: Arc::new(Policies::default()),
             read_only: false,
