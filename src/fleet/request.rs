@@ -71,13 +71,18 @@ impl Request {
         )
     }
 
-    /// Whether it may be sent now, or once more after the cloud refused it. If so, its caller can no longer cancel it.
+    /// Whether it may be sent now. If so, its caller can no longer cancel it.
     pub(super) fn commit(&self) -> bool {
         if Instant::now() >= self.deadline.send_by {
             return false;
         }
         self.stage.load(Ordering::Acquire) == SENT
             || self.stage.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Notes that nothing was sent after all: the cloud refused it, or a read must come first. Its caller may cancel it again.
+    pub(super) fn withdraw(&self) {
+        let _not_sent = self.stage.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Until when it may be attempted. The response comes a moment before the caller's time is up, so that the caller sees the reason.

@@ -100,8 +100,10 @@ impl Keeper {
     }
 }
 
-/// Responds with the error to those whose time ends before the next attempt, although others of the batch have more. Returns the rest.
+/// Responds with the error to those whose time ends before the next attempt, although others of the batch have more. Returns the
+/// rest. Nothing was written for any of them yet.
 pub(super) fn respond_out_of_time(requests: Vec<Request>, next: Instant, error: &FleetError) -> Vec<Request> {
+    requests.iter().for_each(Request::withdraw);
     let (rest, out_of_time): (Vec<_>, Vec<_>) =
         requests.into_iter().partition(|request| next < request.attempt_until());
     respond_all(out_of_time, error);

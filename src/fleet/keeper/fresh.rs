@@ -65,6 +65,7 @@ impl Keeper {
                         return Ok(FreshInstances(self.adopt_fresh(observation)));
                     };
                     if self.confirms(&why, begun) {
+                        tracing::warn!(group = %self.group_id(), %why, "a second observation confirms the first");
                         return Ok(FreshInstances(self.adopt_fresh(observation)));
                     }
                     tracing::warn!(group = %self.group_id(), %why, "observation is in doubt; waiting for a second one before writing");

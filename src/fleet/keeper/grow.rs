@@ -47,9 +47,8 @@ impl Keeper {
                 // Instances whose deletion has an unknown outcome may live on, and would then take the group above its maximum (law 6).
                 Ok(()) if plan::increase(&self.state, delta, claimed + self.state.may_live_on()).is_err() => {
                     tracing::warn!(group = %self.group_id(), delta, "scale-up refused: nodes whose deletion may have failed leave too little room below the maximum");
-                    let reason =
-                        "nodes whose deletion may have failed leave too little room below its maximum".to_owned();
-                    request.respond(Err(FleetError::OutcomeUnknown { group: self.group_id(), reason }));
+                    let reason = "nodes whose deletion may have failed leave too little room below its maximum";
+                    request.respond(Err(self.contended(reason)));
                 }
                 Ok(()) => {
                     claimed += delta;

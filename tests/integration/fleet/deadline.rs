@@ -77,6 +77,34 @@ async fn a_scale_up_whose_time_is_up_is_not_sent_with_a_later_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_that_meets_a_conflict_and_is_read_for_past_its_time_was_not_sent() {
+    for (kind, plan) in kinds() {
+        let fixture = Fixture::with([plan.sized(0, 10, 4)]).await;
+        let running = fixture.instances("g", InstanceState::Running);
+        let delete = |node: &ProviderId| Mutation::Delete(named(std::slice::from_ref(node)));
+        let pairs = [
+            (Mutation::Increase(1), Mutation::Increase(2), CallKind::SetCapacity),
+            (delete(&running[0]), delete(&running[1]), CallKind::DeleteInstances),
+        ];
+        for (first, second, write) in pairs {
+            fixture.cloud().faults(|faults| {
+                faults.script(Some(write), None, 1, CallFault::Conflict);
+                faults.script(Some(CallKind::Observe), None, 1, CallFault::Slow(Duration::from_millis(1)));
+                faults.script(Some(CallKind::Observe), None, 1, CallFault::Slow(Duration::from_secs(10)));
+            });
+            let fleet = &fixture.fleet;
+            let (first, second) =
+                tokio::join!(fleet.mutate("g", first, limit(5)), fleet.mutate("g", second, limit(20)));
+            assert!(matches!(first, Err(FleetError::NotSent { .. })), "{kind}: {first:?}");
+            second.expect(kind);
+            sleep(Duration::from_secs(60)).await;
+        }
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (5, 5), "{kind}");
+        assert!(fixture.instances("g", InstanceState::Running).contains(&running[0]), "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deletion_whose_time_is_up_is_not_sent_with_a_later_one() {
     for (kind, plan) in kinds() {
         let fixture = busy_fixture(plan).await;

@@ -361,7 +361,7 @@ async fn deletions_without_a_response_make_no_room_for_a_scale_up() {
         assert!(matches!(error, FleetError::OutcomeUnknown { .. }), "{kind}: {error}");
         assert_eq!(fixture.target("g"), 2, "{kind}: they count as being deleted");
         let error = fixture.increase("g", 4).await.expect_err("they may still be live");
-        assert!(matches!(error, FleetError::OutcomeUnknown { .. }), "{kind}: {error}");
+        assert!(matches!(error, FleetError::Contended { .. }), "{kind}: {error}");
         fixture.increase("g", 2).await.expect("room for them and all other instances");
         fixture.until("a read shows that they are live", |fixture| fixture.target("g") == 8).await;
         assert_eq!(fixture.capacity("g"), 8, "{kind}");
