@@ -57,6 +57,7 @@ FIGURES = {
     "backed-off": "CA backs off after a launch that failed, s",
     "outside-change-seen": "change from outside seen, s",
     "calls-per-idle-minute": "cloud calls per idle minute",
+    "calls-per-idle-minute-numbered": "the same with numbered launch template versions",
     "calls-per-busy-minute": "cloud calls in a busy minute",
     "mean-loop-ms": "CA's loop in the mean, ms",
     "memory-at-1000": "memory at 1,000 instances, MiB",
@@ -64,12 +65,22 @@ FIGURES = {
 }
 
 
-def beside(results, _table):
-    measured = {}
+def earlier_figures(table, columns):
+    """Yields what a table of `beside` has."""
+    names = {title: what for what, title in FIGURES.items()}
+    for line in table.strip().splitlines()[2:]:
+        title, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        for column, cell in zip(columns, cells):
+            if cell != "–":
+                yield (names[title], *column), cell
+
+
+def beside(results, table):
+    columns = [(cloud, server) for cloud in CLOUDS for server in ("headcount", "upstream")]
+    measured = dict(earlier_figures(table, columns))
     for line in Path(results).read_text().splitlines():
         _, cloud, server, what, figure = line.split(" ")
         measured[what, cloud, server] = figure
-    columns = [(cloud, server) for cloud in CLOUDS for server in ("headcount", "upstream")]
     lines = ["| | " + " | ".join(f"{server.capitalize()}, {CLOUDS[cloud]}" for cloud, server in columns) + " |"]
     lines.append("| --- |" + " --- |" * len(columns))
     for what, title in FIGURES.items():

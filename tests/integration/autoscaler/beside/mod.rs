@@ -2,6 +2,7 @@
 //! emulators. `tests/autoscaler/beside` runs it and writes docs/benchmarks.md.
 
 mod autoscaler;
+mod idle;
 mod memory;
 mod upstream;
 
@@ -51,6 +52,11 @@ async fn azure_headcount() {
 #[tokio::test(flavor = "multi_thread")]
 async fn azure_upstream() {
     autoscaler::measure::<Arm>("beside_azure_upstream", Measured::Upstream).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_idle() {
+    idle::measure().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
