@@ -10,6 +10,7 @@ use headcount::clouds::simulated::{GroupPlan, Simulated};
 
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
+use crate::peers::free_address;
 use crate::peers::headcount::{ConfigFile, Server, command, run};
 
 /// What a tag value may hold in both clouds: a forged line, a terminal's escape sequence, and text that reads backwards.
@@ -23,8 +24,7 @@ fn serve_into(stderr: Stdio, config: &ConfigFile) -> Child {
 
 /// A configuration with ports that no other process uses.
 fn mk_config() -> (ConfigFile, Vec<std::net::SocketAddr>) {
-    let free = || std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a free port");
-    let ports = vec![free(), free()];
+    let ports = vec![free_address(), free_address()];
     let text = format!(
         "grpc: {{listen: \"{}\"}}\nadmin: {{listen: \"{}\"}}\nrefreshInterval: 1s\nsources: [{{name: demo, simulated: {{}}}}]\n",
         ports[0], ports[1]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::cluster::free_address;
 use super::process::Process;
+use crate::peers::free_address;
 use crate::peers::headcount::Server;
 
 /// Flags that make a scenario short; the defaults are minutes.

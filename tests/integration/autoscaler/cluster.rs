@@ -1,6 +1,6 @@
 //! A control plane: etcd, the API server and the scheduler, without controllers and without kubelets.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::api::Api;
 use super::process::Process;
 use crate::emulators::certificate_authority::CertificateAuthority;
+use crate::peers::free_address;
 
 const TOKEN: &str = "a-cluster-administrator";
 
@@ -82,12 +83,6 @@ impl Cluster {
             self.api.create(&object).await;
         }
     }
-}
-
-/// A loopback port that nothing listens on.
-pub(super) fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    listener.local_addr().expect("an address")
 }
 
 fn etcd_command(binaries: &Path, folder: &Path, clients: SocketAddr, peers: SocketAddr) -> Command {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::admission::{combinations, pod_of};
-use super::cluster::{Cluster, POD_TOKEN, free_address};
+use super::cluster::{Cluster, POD_TOKEN};
 use super::fixture::binaries;
 use super::process::Process;
+use crate::peers::free_address;
 use crate::peers::headcount::Server;
 
 /// A combination that needs neither a cloud nor cert-manager: its headcount.yaml serves the simulated cloud.

@@ -1,5 +1,8 @@
-//! The programs that the tests run Headcount with: Headcount itself, as users run it, and a moto server.
+//! The programs that the tests run Headcount with: Headcount itself, as users run it, and a moto server; and where they listen.
 
+mod free_address;
 pub(crate) mod headcount;
 #[cfg(feature = "aws")]
 pub(crate) mod moto;
+
+pub(crate) use free_address::free_address;

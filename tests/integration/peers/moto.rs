@@ -1,11 +1,13 @@
 //! A moto server: an independent implementation of AWS with the real wire format.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use aws_sdk_autoscaling::types::{LaunchTemplateSpecification, Tag};
 use aws_sdk_ec2::types::{InstanceType, RequestLaunchTemplateData};
+
+use super::free_address;
 
 /// moto's own server, one request at a time: moto can count two concurrent terminations as one.
 const SERVE: &str = "
@@ -125,10 +127,4 @@ impl Drop for Moto {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// A port that nothing listens on.
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("bound")
 }

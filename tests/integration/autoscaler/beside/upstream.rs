@@ -8,13 +8,13 @@ use std::sync::Arc;
 use headcount::clouds::simulated::{GroupPlan, RESOURCE_GROUP, SUBSCRIPTION, Simulated};
 use serde_json::json;
 
-use super::super::cluster::free_address;
 use super::super::process::Process;
 use super::UPSTREAM;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
 use crate::emulators::certificate_authority::CertificateAuthority;
 use crate::emulators::{Emulator, HttpResponse};
+use crate::peers::free_address;
 
 /// A running server of upstream's.
 pub(in super::super) struct Upstream {
