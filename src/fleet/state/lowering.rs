@@ -163,6 +163,14 @@ impl GroupState {
         }
     }
 
+    /// Notes that a read shows a higher capacity than was known. A write without a response may still take effect, and then lowers
+    /// that one (seed 99352).
+    pub(super) fn note_raised(&mut self, desired: u32) {
+        if let Some(reduction) = self.reduction.as_mut().filter(|reduction| reduction.is_lost()) {
+            reduction.from = reduction.from.max(desired.saturating_add(reduction.deleted));
+        }
+    }
+
     /// The capacity that we set last, where a write without a response may have lowered it since.
     pub(in crate::fleet) fn last_set_capacity(&self) -> u32 {
         self.recent_reduction(self.observation.begun).map_or(0, Reduction::last_set)

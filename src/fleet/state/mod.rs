@@ -145,6 +145,7 @@ impl GroupState {
         self.is_steady = etag.is_none() || (is_whole && *etag == self.observation.reading.etag);
         if before.capacity < observation.reading.desired {
             self.raised = Some(observation.begun);
+            self.note_raised(observation.reading.desired);
         }
         self.survivors.retain(|id| observation.instances.iter().any(|instance| instance.id == *id));
         self.observation = observation;

@@ -281,6 +281,18 @@ fn a_lost_reduction_that_lands_after_another_one_is_raised_back() {
 }
 
 #[test]
+fn a_lost_reduction_that_lands_after_a_raise_of_another_client_is_raised_back_as_far() {
+    let mut group = Group::new(2, running(0..1));
+    group.state.send_capacity((2, 1), WriteReason::Requested, false, group.now);
+    group.state.lose_capacity(1, group.now);
+    group.see(3, running(0..2));
+    group.see(1, running(0..3));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(3));
+    group.see(1, running(0..4));
+    assert_eq!(plan::healed_capacity(&group.state, &OwnLaunches::default()), Some(3), "no read showed more");
+}
+
+#[test]
 fn a_surplus_that_a_deletion_makes_is_raised_back_before_a_read_shows_the_deletion() {
     // As on AWS: what is listed as running counts, and a deletion is over once it is accepted.
     let live = |number| (0..number).map(|one| instance(one, InstanceState::Running, Counts::Yes)).collect::<Vec<_>>();
