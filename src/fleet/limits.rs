@@ -64,7 +64,7 @@ pub(crate) const OUTDATED_READS: u32 = 5;
 /// what the group is about to launch, so nothing is lowered.
 pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
 /// A scale-up that cannot be polled is read again this long after the cloud accepted it, if instances are still missing. A launch that
-/// failed by then is listed as failed before CA's next loop, which begins 10 s after the one that scaled up.
+/// failed by then is listed as failed before CA's next loop, which by default begins 10 s after the one that scaled up.
 pub(crate) const LAUNCH_SHOWS: Duration = Duration::from_secs(8);
 /// A heal waits this long for the activities, which show what the cloud launched for reasons of its own. It does not wait longer,
 /// because the cloud may be about to delete instances that nobody named.

@@ -59,6 +59,7 @@ pub(super) struct Pending {
 const WAITING: u8 = 0;
 const SENT: u8 = 1;
 const DROPPED: u8 = 2;
+const BEGUN: u8 = 3;
 
 impl Request {
     /// A new mutation, and the end to wait for it on.
@@ -76,11 +77,17 @@ impl Request {
         if Instant::now() >= self.deadline.send_by {
             return false;
         }
-        self.stage.load(Ordering::Acquire) == SENT
+        matches!(self.stage.load(Ordering::Acquire), SENT | BEGUN)
             || self.stage.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Notes that nothing was sent after all: the cloud refused it, or a read must come first. Its caller may cancel it again.
+    /// Notes that part of it took effect. From now on, no response says that nothing was sent.
+    pub(super) fn begin(&self) {
+        self.stage.store(BEGUN, Ordering::Release);
+    }
+
+    /// Notes that nothing was sent after all: the cloud refused it, or a read must come first. Its caller may cancel it again,
+    /// unless part of it took effect before.
     pub(super) fn withdraw(&self) {
         let _not_sent = self.stage.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
     }
@@ -99,11 +106,15 @@ impl Request {
 impl Pending {
     /// Waits for the outcome, within the limit.
     pub(super) async fn outcome(mut self, group: &Arc<str>) -> Result<(), FleetError> {
-        let send_by = self.deadline.send_by;
+        let (send_by, stage) = (self.deadline.send_by, Arc::clone(&self.stage));
         // The keeper drops a request whose time ran out; it drops all of them where it ends.
         let not_served = |_| {
             let group = Arc::clone(group);
-            Err(if Instant::now() < send_by { FleetError::NotServed { group } } else { FleetError::NotSent { group } })
+            Err(match stage.load(Ordering::Acquire) {
+                BEGUN => FleetError::StillRunning { group },
+                _ if Instant::now() < send_by => FleetError::NotServed { group },
+                _ => FleetError::NotSent { group },
+            })
         };
         tokio::select! {
             biased;
@@ -118,5 +129,41 @@ impl Pending {
             outcome = &mut self.outcome => outcome.unwrap_or_else(not_served),
             () = sleep_until(self.deadline.respond_by) => Err(FleetError::StillRunning { group: Arc::clone(group) }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// What the caller of a request hears once the keeper has dropped it after its time.
+    async fn outcome_after(handle: impl FnOnce(&Request)) -> FleetError {
+        let now = Instant::now();
+        let deadline = Deadline { send_by: now + Duration::from_secs(4), respond_by: now + Duration::from_secs(5) };
+        let (request, pending) = Request::new(Mutation::Increase(1), deadline);
+        assert!(request.commit(), "in time");
+        handle(&request);
+        let group = Arc::from("g");
+        let keeper = async {
+            tokio::time::sleep(Duration::from_millis(4500)).await;
+            assert!(!request.commit(), "too late");
+            drop(request);
+        };
+        let (outcome, ()) = tokio::join!(pending.outcome(&group), keeper);
+        outcome.expect_err("never sent in whole")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_request_of_which_nothing_took_effect_is_said_not_to_be_sent() {
+        let refused = outcome_after(Request::withdraw).await;
+        assert!(matches!(refused, FleetError::NotSent { .. }), "{refused}");
+        let begun = |request: &Request| {
+            request.begin();
+            request.withdraw();
+        };
+        let partly_done = outcome_after(begun).await;
+        assert!(matches!(partly_done, FleetError::StillRunning { .. }), "{partly_done}");
     }
 }

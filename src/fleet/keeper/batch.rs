@@ -101,7 +101,7 @@ impl Keeper {
 }
 
 /// Responds with the error to those whose time ends before the next attempt, although others of the batch have more. Returns the
-/// rest. Nothing was written for any of them yet.
+/// rest, whose last attempt wrote nothing.
 pub(super) fn respond_out_of_time(requests: Vec<Request>, next: Instant, error: &FleetError) -> Vec<Request> {
     requests.iter().for_each(Request::withdraw);
     let (rest, out_of_time): (Vec<_>, Vec<_>) =

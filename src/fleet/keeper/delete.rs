@@ -70,6 +70,7 @@ impl Keeper {
                         return;
                     };
                     let error = error.clone();
+                    busy.iter().filter(|removal| removal.has_begun(&deletion)).for_each(|one| one.request.begin());
                     let next = attempts.next_after(&error);
                     let (busy, out_of_time): (Vec<_>, Vec<_>) =
                         busy.into_iter().partition(|removal| next < removal.request.attempt_until());

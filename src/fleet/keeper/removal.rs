@@ -27,6 +27,11 @@ impl Removal {
         deletion.refused.iter().filter(|(id, _)| self.plan.instances.contains(id))
     }
 
+    /// Whether the cloud accepted some of the instances of this call.
+    pub(super) fn has_begun(&self, deletion: &Deletion) -> bool {
+        deletion.accepted.iter().any(|id| self.plan.instances.contains(id))
+    }
+
     /// Whether the cloud refused some, and all of those only for the moment.
     pub(super) fn is_busy(&self, deletion: &Deletion) -> bool {
         let is_passing = |(_, error): &(ProviderId, CloudError)| {
@@ -117,7 +122,10 @@ impl Keeper {
         self.state.cancel(&names);
         self.publish();
         match self.lower_now(attempts).await {
-            Ok(()) => others.extend(cancels),
+            Ok(()) => {
+                cancels.iter().for_each(|removal| removal.request.begin());
+                others.extend(cancels);
+            }
             Err(error) => {
                 self.state.undo_cancel(&names);
                 self.publish();

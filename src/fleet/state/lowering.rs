@@ -16,7 +16,8 @@ use crate::fleet::observation::{Observation, count};
 pub(super) struct Reduction {
     /// The capacity that it set.
     to: u32,
-    /// The capacity before it. The largest number where it is not known, because another client may have raised it.
+    /// The highest capacity that it may have lowered. The largest number where that is not known, because another client may have
+    /// raised it.
     from: u32,
     /// Live instances that were beyond the capacity before a write, as far as they still are: the cloud's own.
     pub(super) surplus: u32,

@@ -9,6 +9,9 @@ use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, NamedNode
 use headcount::instance_types::Catalog;
 use tokio::time::{Instant, sleep, timeout};
 
+/// The interval between listings of a busy source, unless a test sets another one.
+const BUSY: Duration = Duration::from_secs(5);
+
 /// A fleet over simulated sources.
 pub(super) struct Fixture {
     pub(super) fleet: Arc<Fleet>,
@@ -18,9 +21,7 @@ pub(super) struct Fixture {
 impl Fixture {
     /// A fleet over one source with these groups, ready to serve.
     pub(super) async fn with(plans: impl IntoIterator<Item = GroupPlan>) -> Self {
-        let fixture = Self::cold([("sim", Simulated::with_groups(7, plans))]);
-        fixture.ready().await;
-        fixture
+        Self::listed_every(BUSY, plans).await
     }
 
     /// A fleet over one source with these groups, ready to serve, and listed at this interval while it is busy.
@@ -32,7 +33,7 @@ impl Fixture {
     }
 
     pub(super) fn cold(sources: impl IntoIterator<Item = (&'static str, Simulated)>) -> Self {
-        Self::start(sources, Cadence::new(Duration::from_secs(5), None))
+        Self::start(sources, Cadence::new(BUSY, None))
     }
 
     fn start(sources: impl IntoIterator<Item = (&'static str, Simulated)>, cadence: Cadence) -> Self {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::upstream::{Shared, Upstream, servers};
-use super::{Measured, report};
+use super::{Measured, read_all, report};
 use crate::emulators::Emulator;
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
@@ -52,12 +52,9 @@ async fn measure_calls(emulator: &Aws, measured: Measured, client: &mut Client) 
     report(emulator.cloud(), measured, "calls-per-idle-minute-numbered", format!("{calls:.1}"));
 }
 
-/// The autoscaler's reads in one loop.
+/// One of the autoscaler's loops.
 async fn call(client: &mut Client) {
     client.refresh().await.expect("fresh");
-    for group in client.node_groups().await {
-        client.target(&group.id).await;
-        assert_eq!(client.nodes(&group.id).await.len(), 20, "all instances are listed");
-    }
+    assert_eq!(read_all(client).await, 40, "all instances are listed");
     tokio::time::sleep(LOOP).await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use headcount::clouds::simulated::GroupPlan;
 
 use super::upstream::{Shared, Upstream, servers};
-use super::{Measured, report};
+use super::{Measured, read_all, report};
 use crate::emulators::setup::Setup;
 use crate::peers::headcount::{Client, Server};
 
@@ -39,17 +39,13 @@ pub(super) async fn measure<E: Shared>() {
     }
 }
 
-/// The autoscaler's reads in each loop.
+/// Several of the autoscaler's loops.
 async fn call(client: &mut Client, instances: u32) {
     let mut seen = 0;
     for _ in 0..ROUNDS {
         // Upstream's first refresh of many instances takes longer than a deadline.
         let _late = client.refresh().await;
-        seen = 0;
-        for group in client.node_groups().await {
-            client.target(&group.id).await;
-            seen += client.nodes(&group.id).await.len();
-        }
+        seen = read_all(client).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(seen, instances as usize, "all instances are listed");

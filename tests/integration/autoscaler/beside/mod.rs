@@ -8,6 +8,7 @@ mod upstream;
 
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
+use crate::peers::headcount::Client;
 pub(super) use upstream::Upstream;
 
 /// The variable with the folder of upstream's servers, `upstream-aws` and `upstream-azure`.
@@ -32,6 +33,16 @@ impl Measured {
 /// Prints a figure in the form that tests/autoscaler/page.py reads.
 fn report(cloud: &str, measured: Measured, what: &str, figure: impl std::fmt::Display) {
     println!("beside {cloud} {} {what} {figure}", measured.name());
+}
+
+/// The autoscaler's reads of all groups in one loop. Returns how many instances they listed.
+async fn read_all(client: &mut Client) -> usize {
+    let mut listed = 0;
+    for group in client.node_groups().await {
+        client.target(&group.id).await;
+        listed += client.nodes(&group.id).await.len();
+    }
+    listed
 }
 
 #[tokio::test(flavor = "multi_thread")]
