@@ -175,5 +175,5 @@ impl fmt::Display for Migration {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "aws", feature = "azure"))]
 mod tests;
