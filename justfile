@@ -35,7 +35,7 @@ ci:
 deny:
     cargo deny --locked check advisories bans licenses sources
 
-# Build every combination of the manifests, and check them and the values for the official chart
+# Build every combination of the manifests and of our chart, compare the two, and check the values for the official chart
 manifests:
     tests/deploy/run
 

@@ -1,6 +1,7 @@
-//! A real API server admits the manifests in deploy/kubernetes under the pod security level "restricted".
+//! A real API server admits the manifests in deploy/kubernetes and the objects of deploy/chart under the pod security level
+//! "restricted".
 //!
-//! `tests/autoscaler/run --admission` builds every combination with kustomize and names their folder in [`MANIFESTS`].
+//! `tests/autoscaler/run --admission` builds every combination with kustomize and with helm, and names their folder in [`MANIFESTS`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,7 +47,9 @@ async fn every_combination_of_the_manifests_is_admitted() {
     let cluster = Cluster::start(&binaries, folder.path()).await;
     define_foreign_kinds(&cluster).await;
     restrict(&cluster).await;
-    assert!(combinations.len() >= 50, "{} combinations", combinations.len());
+    let (chart, manifests): (Vec<_>, Vec<_>) = combinations.iter().partition(|(name, _)| name.starts_with("chart_"));
+    assert!(manifests.len() >= 50, "{} combinations of the manifests", manifests.len());
+    assert!(chart.len() >= 50, "{} combinations of the chart", chart.len());
     for (name, objects) in &combinations {
         for object in objects {
             submit(&cluster, name, object).await;

@@ -1,4 +1,4 @@
-//! The pod of deploy/kubernetes, started as a kubelet would: its commands, arguments and environment as local processes, with
+//! The pod of deploy/kubernetes and that of deploy/chart, started as a kubelet would: its commands, arguments and environment as local processes, with
 //! its files in a folder, under the rights of its service account.
 
 use std::path::Path;
@@ -14,13 +14,24 @@ use super::process::Process;
 use crate::peers::free_address;
 use crate::peers::headcount::Server;
 
-/// A combination that needs neither a cloud nor cert-manager: its headcount.yaml serves the simulated cloud.
-const COMBINATION: &str = "None_unix-socket";
+/// Combinations that need neither a cloud nor cert-manager: their headcount.yaml serves the simulated cloud.
+const OF_THE_MANIFESTS: &str = "None_unix-socket";
+const OF_THE_CHART: &str = "chart_None_unix-socket";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pod_of_the_manifests_serves_the_autoscaler() {
+    the_pod_serves_the_autoscaler(OF_THE_MANIFESTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pod_of_the_chart_serves_the_autoscaler() {
+    the_pod_serves_the_autoscaler(OF_THE_CHART).await;
+}
+
+/// Creates the objects of a combination, and starts what its pod would run.
+async fn the_pod_serves_the_autoscaler(combination: &str) {
     let (Some(binaries), Some(combinations)) = (binaries(), combinations()) else { return };
-    let (_, objects) = combinations.iter().find(|(name, _)| name == COMBINATION).expect("built");
+    let (_, objects) = combinations.iter().find(|(name, _)| name == combination).expect("built");
     let folder = tempfile::tempdir().expect("a folder");
     let cluster = Cluster::start(&binaries, folder.path()).await;
     for object in objects {

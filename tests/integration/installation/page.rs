@@ -26,7 +26,7 @@ enum Trial {
     Not(&'static str),
 }
 
-const TRIALS: [(&str, Trial); 11] = [
+const TRIALS: [(&str, Trial); 12] = [
     (
         "podman build",
         Trial::Not("a container engine; tests/image/run compares its Containerfile with the image made without one"),
@@ -34,6 +34,7 @@ const TRIALS: [(&str, Trial); 11] = [
     ("deploy/image/build image", Trial::Runs),
     ("skopeo copy", Trial::Not("a registry")),
     ("aws eks create-pod-identity-association", Trial::Not("an EKS cluster")),
+    ("helm upgrade --install", Trial::Not("a cluster with nodes; tests/deploy/run renders the chart with helm")),
     ("kubectl --namespace kube-system get pods", Trial::Not("a cluster with nodes; its selector is checked below")),
     (
         "kubectl --namespace kube-system logs",
