@@ -39,6 +39,10 @@ deny:
 manifests:
     tests/deploy/run
 
+# Lint the workflows of GitHub, and try the scripts of a release with a stand-in for the binary
+workflows:
+    tests/release/run
+
 # Make all files of a release in the directory `dist`
 release:
     deploy/release/build dist

@@ -26,7 +26,9 @@ fn documents_name_files_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let pages = fs::read_dir(root.join("docs")).expect("docs").map(|page| page.expect("a page").path());
     let pages = pages.filter(|page| page.extension().is_some_and(|kind| kind == "md"));
-    let roots = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|page| root.join(page));
+    let roots =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"];
+    let roots = roots.map(|page| root.join(page));
     let mut missing = Vec::new();
     let mut named = 0;
     for page in pages.chain(roots) {
