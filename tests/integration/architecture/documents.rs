@@ -29,9 +29,10 @@ fn documents_name_files_that_exist() {
     let roots =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"];
     let roots = roots.map(|page| root.join(page));
+    let beside = ["incidents", "simulation"].map(|tests| root.join("tests/integration").join(tests).join("README.md"));
     let mut missing = Vec::new();
     let mut named = 0;
-    for page in pages.chain(roots) {
+    for page in pages.chain(roots).chain(beside) {
         let text = fs::read_to_string(&page).expect("a page");
         let folder = page.parent().expect("a folder");
         let files = links(&text).map(|link| folder.join(link)).chain(paths(&text).map(|path| root.join(path)));

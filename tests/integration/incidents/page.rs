@@ -1,4 +1,4 @@
-//! Every incident test has a row in `docs/incidents.md`, and every row has a test.
+//! Every incident test has a row in `tests/integration/incidents/README.md`, and every row has a test.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +35,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_incident_has_a_row_and_every_row_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let rows = documented(&fs::read_to_string(root.join("docs/incidents.md")).expect("the page"));
+    let rows = documented(&fs::read_to_string(root.join("tests/integration/incidents/README.md")).expect("the page"));
     let mut tested = BTreeSet::new();
     for file in files(&root.join("tests/integration/incidents")) {
         let names = tests(&fs::read_to_string(&file).expect("a source file"));

@@ -60,7 +60,7 @@ impl FaultKind {
         Self::Nameless,
     ];
 
-    /// Those that only runs with one process meet; docs/simulation.md says why.
+    /// Those that only runs with one process meet; the README beside the simulation says why.
     pub(in crate::simulation) const OF_ONE_PROCESS: [Self; 6] =
         [Self::Surplus, Self::Late, Self::Lag, Self::View, Self::Side, Self::Nameless];
 

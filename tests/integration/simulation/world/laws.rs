@@ -1,4 +1,4 @@
-//! The laws that the cloud and a process are checked against, and the exceptions that docs/simulation.md names.
+//! The laws that the cloud and a process are checked against, and the exceptions that the simulation's README names.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::simulation::Violation;
 const SETTLE_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// How long after a crash a write of the crashed process may still cost instances: an Auto Scaling group tolerates a surplus
 /// for some twenty seconds, so a process that crashes before it raises the capacity back may leave the next one too little
-/// time. Headcount cannot prevent that; see `docs/simulation.md`.
+/// time. Headcount cannot prevent that; see the README beside the simulation.
 pub(super) const AFTER_CRASH: Duration = Duration::from_secs(45);
 /// How long after a crash a termination that was sent twice may cost an instance. The one of the crashed process takes effect up to
 /// 22 s later. Until then the next process may send it again, and that one takes effect up to 22 s later, too. Auto Scaling lowers the
@@ -26,7 +26,7 @@ pub(super) const UNSETTLED: Duration = Duration::from_secs(75);
 
 impl World {
     /// Law 11: no capacity is above what was requested. Exact only where no other client changes anything, and the cloud launches
-    /// nothing by itself; docs/simulation.md says how close it comes otherwise.
+    /// nothing by itself; the README beside the simulation says how close it comes otherwise.
     pub(in crate::simulation) fn check_nothing_unrequested(&self) -> Result<(), Violation> {
         let ledger = self.ledger.borrow();
         let above = self.cloud.world(|world, _| {
