@@ -5,6 +5,7 @@
 //! The check reads text, not a syntax tree. It sees `crate::…`, `super::…` chains that leave their module, and the
 //! first segment of any other path, in code and in tests, but not in comments and strings.
 
+mod commands;
 mod documents;
 mod log_lines;
 mod paths;

@@ -1,7 +1,7 @@
 //! The documents name files that exist.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Folders of this repository; a code span that begins with one of them is a path.
 const FOLDERS: [&str; 6] = ["src/", "tests/", "docs/", "deploy/", "instance-types/", "benches/"];
@@ -21,18 +21,22 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-#[test]
-fn documents_name_files_that_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+/// The documents: those in docs/, those at the root, and those that stand beside tests.
+pub(super) fn pages(root: &Path) -> Vec<PathBuf> {
     let pages = fs::read_dir(root.join("docs")).expect("docs").map(|page| page.expect("a page").path());
     let pages = pages.filter(|page| page.extension().is_some_and(|kind| kind == "md"));
     let roots =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"];
-    let roots = roots.map(|page| root.join(page));
     let beside = ["incidents", "simulation"].map(|tests| root.join("tests/integration").join(tests).join("README.md"));
+    pages.chain(roots.map(|page| root.join(page))).chain(beside).collect()
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut missing = Vec::new();
     let mut named = 0;
-    for page in pages.chain(roots).chain(beside) {
+    for page in pages(root) {
         let text = fs::read_to_string(&page).expect("a page");
         let folder = page.parent().expect("a folder");
         let files = links(&text).map(|link| folder.join(link)).chain(paths(&text).map(|path| root.join(path)));

@@ -4,6 +4,7 @@ mod accounts;
 mod migrate;
 mod page;
 mod read_only;
+mod readme;
 mod release;
 mod shell;
 mod unix_socket;
