@@ -192,6 +192,17 @@ def rules_alone(role):
     return next(each["rules"] for each in every if each["kind"] == "Role" and each["metadata"]["name"] == role)
 
 
+def check_readme(tool):
+    """The README names each value, and its example is accepted."""
+    readme = (CHART / "README.md").read_text()
+    named = set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in readme.splitlines() if line.startswith("| `"))))
+    values = set(yaml.safe_load((CHART / "values.yaml").read_text()))
+    if named != values:
+        raise Differs(f"README.md and values.yaml differ in {sorted(named ^ values)}")
+    [example] = re.findall(r"```yaml\n(.*?)```", readme, re.S)
+    rendered(tool, yaml.safe_load(example))
+
+
 def check_versions():
     """The chart, what it installs by default, and the package have one version."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
