@@ -6,7 +6,7 @@ use tonic::Code;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
 
-use crate::peers::headcount::{ConfigFile, Server, run};
+use crate::peers::headcount::{ConfigFile, PATIENCE, Server, run};
 
 #[tokio::test]
 async fn the_demo_grows_a_group_and_shows_the_target_at_once() {
@@ -42,7 +42,7 @@ async fn health_and_probes_report_readiness_and_sigterm_shuts_it_down() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), serving).await.expect("serving");
+    tokio::time::timeout(PATIENCE, serving).await.expect("serving");
     drop(health);
     assert_eq!(server.terminate().code(), Some(0));
 }
@@ -136,7 +136,8 @@ async fn a_process_that_stood_still_serves_as_before() {
     let before = client.target("web").await;
     server.signal("STOP");
     // The deadline of this call passes meanwhile.
-    assert_eq!(client.refresh().await.expect_err("nobody responds").code(), Code::Cancelled);
+    let mut caller = client.clone().with_timeout(Duration::from_secs(5));
+    assert_eq!(caller.refresh().await.expect_err("nobody responds").code(), Code::Cancelled);
     server.signal("CONT");
     client.increase("web", 1).await.expect("there is room");
     assert_eq!(client.target("web").await, before + 1);

@@ -24,13 +24,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::in_process;
-use crate::peers::headcount::{ConfigFile, Server};
+use crate::peers::headcount::{ConfigFile, PATIENCE, Server};
 use caller::{Caller, Work};
 
 const CLOUD: Settings = Settings { seed: 1, groups: 500, instances: 10_000, error_rate: 0.1 };
 const CALLERS: usize = 100;
-/// How long everything may take to settle after the load.
-const CALM: Duration = Duration::from_secs(300);
 
 fn duration() -> Duration {
     let asked = std::env::var("HEADCOUNT_SOAK").ok();
@@ -85,7 +83,7 @@ impl Within {
             let settings = in_process::service(Arc::clone(&fleet));
             let listener = listener.try_into().expect("a listener");
             tokio::spawn(grpc::serve(listener, settings, std::future::pending()));
-            fleet.wait_ready(Instant::now() + Duration::from_secs(60)).await.expect("ready");
+            fleet.wait_ready(Instant::now() + PATIENCE).await.expect("ready");
             (fleet, address)
         });
         Self { runtime, cloud, fleet, address }
@@ -118,7 +116,7 @@ fn load_breaks_no_law_and_leaves_no_task_behind() {
             let snapshot = server.fleet.snapshot();
             !snapshot.groups().any(|(_, view)| matches!(view.template, TemplateState::Pending))
         };
-        until("every template is built or unavailable", CALM, built).await;
+        until("every template is built or unavailable", PATIENCE, built).await;
         let idle = server.tasks();
         let callers = load(Caller::several(CALLERS, server.address).await, duration()).await;
         println!("in this process: {:?}, {idle} tasks when idle, {} under load", work_of(&callers), server.tasks());
@@ -132,11 +130,11 @@ fn load_breaks_no_law_and_leaves_no_task_behind() {
             }
             server.disagreement().is_none()
         };
-        timeout(CALM, until("target, instances and cloud agree", CALM, calm)).await.expect("calm");
+        timeout(PATIENCE, until("target, instances and cloud agree", PATIENCE, calm)).await.expect("calm");
         assert_eq!(server.cloud.killed_unnamed(), [], "a write deleted instances that no call named");
         println!("in this process: calm after {:?}", calmed.elapsed());
         drop(callers);
-        until("only the idle tasks are left", CALM, async || server.tasks() <= idle).await;
+        until("only the idle tasks are left", PATIENCE, async || server.tasks() <= idle).await;
     });
 }
 
@@ -193,5 +191,5 @@ async fn load_leaks_neither_memory_nor_descriptors() {
     assert!(end.resident_mib <= warm.resident_mib + warm.resident_mib / 4 + GROWTH_MIB, "{warm:?}, then {end:?}");
     assert!(end.threads <= warm.threads, "{warm:?}, then {end:?}");
     let closed = async || footprint().descriptors <= idle.descriptors;
-    until("every connection is closed", Duration::from_secs(60), closed).await;
+    until("every connection is closed", PATIENCE, closed).await;
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use rcgen::SanType;
 
 use super::certificates::{Authority, Certificate, Validity, channel, groups, is_served};
-use crate::peers::headcount::{ConfigFile, Server, command, run};
+use crate::peers::headcount::{ConfigFile, PATIENCE, Server, command, run};
 
 fn mk_config(tls: &str, authority: &Authority, certificate: &Certificate) -> ConfigFile {
     let config = ConfigFile::new(&format!(
@@ -90,7 +90,7 @@ async fn connections_of_a_client_ca_that_was_rotated_out_end() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), ended).await.expect("it ends within a minute");
+    tokio::time::timeout(PATIENCE, ended).await.expect("it ends");
     assert!(is_served(server.grpc(), &old, Some(&new.client("ca", Vec::new()))).await);
 }
 

@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::peers::headcount::{ConfigFile, run};
 
+/// A file without an end takes forever, and a file that is too deep or too long takes minutes.
+const SOON: Duration = Duration::from_secs(60);
+
 /// One error, soon.
 fn is_refused(path: &str, what: &str) {
     let begun = Instant::now();
@@ -11,7 +14,7 @@ fn is_refused(path: &str, what: &str) {
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{what}: {message}");
     assert!(message.len() < 2000, "{what}: {} bytes", message.len());
-    assert!(begun.elapsed() < Duration::from_secs(5), "{what}: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "{what}: {:?}", begun.elapsed());
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use h2::client::SendRequest;
@@ -13,10 +12,8 @@ use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::peers::headcount::{ConfigFile, Server, eventually};
+use crate::peers::headcount::{ConfigFile, PATIENCE, Server, eventually};
 
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The process needs less memory than this under any attack, in MiB.
 const MEMORY_MAX: u64 = 200;
 

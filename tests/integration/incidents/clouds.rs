@@ -9,7 +9,7 @@ use tonic::Code;
 use crate::emulators::Emulator;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
-use crate::peers::headcount::{ConfigFile, Server, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, refused};
 
 fn source(name: &str, emulator: &impl Emulator, group: &str) -> String {
     let settings: String = emulator.settings().iter().map(|line| format!("      {line}\n")).collect();
@@ -42,7 +42,8 @@ async fn an_outage_of_one_cloud_changes_nothing_for_the_other() {
     client.increase("asg", 2).await.expect("the other cloud can still grow");
     client.until("four run", async |client| client.nodes_in("asg", 1).await.len() == 4).await;
     assert_eq!((client.node_groups().await.len(), client.target("vmss").await), (2, 3));
-    let (code, _) = refused(client.increase("vmss", 1).await);
+    let mut caller = server.untimed_client(AUTOSCALER_TIMEOUT).await;
+    let (code, _) = refused(caller.increase("vmss", 1).await);
     assert_eq!(code, Code::Unavailable);
 
     arm.simulated().faults(|faults| faults.down = false);

@@ -13,13 +13,12 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::emulators::kubernetes::ApiServer;
+use crate::peers::headcount::PATIENCE;
 
 /// Where the ConfigMap is with a kubeconfig.
 pub(super) const NAMESPACE: &str = "kube-system";
 pub(super) const CONFIG_MAP: &str = "headcount-learned";
 
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often the fleet lists its source and learns from the nodes.
@@ -122,9 +121,14 @@ impl Fixture {
         timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never {source}"))
     }
 
+    /// Waits until the watch has sent all events.
+    pub(super) async fn watched(&self) {
+        self.until("delivered", || self.api.is_delivered()).await;
+    }
+
     /// Waits until the watch has sent all events, and the fleet and the groups have processed them.
     pub(super) async fn looked_again(&self) {
-        self.until("delivered", || self.api.is_delivered()).await;
+        self.watched().await;
         self.passed().await;
     }
 

@@ -14,12 +14,12 @@ use crate::peers::headcount::Client;
 
 const MEMORY: u64 = 7_900_000;
 const TAINT: &str = "ToBeDeletedByClusterAutoscaler";
-/// Longer than a response is held for the outcome of its deletion.
-const LATE: Duration = Duration::from_secs(6);
+/// Longer than any test. `Simulated::end_deletions` ends the deletions.
+const ENDLESS: Duration = Duration::from_secs(600);
 
 async fn setup(api: &ApiServer, configuration: &'static str) -> Setup<Arm> {
     let failure = PlannedFailure::other("CannotDelete", "not now");
-    let plan = GroupPlan::azure("web").sized(0, 10, 3).delete_time(LATE..=LATE);
+    let plan = GroupPlan::azure("web").sized(0, 10, 3).delete_time(ENDLESS..=ENDLESS);
     let plan = plan.deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
     let cloud = Simulated::with_groups(7, [plan]).of_family(Family::Azure);
     let kubeconfig = api.kubeconfig_text();
@@ -48,6 +48,7 @@ async fn a_tainted_node_whose_deletion_failed_leaves_the_target_until_the_taint_
     api.set_nodes(nodes(&ids, Some(&ids[0])));
     setup.client.delete("web", &[&ids[0]]).await.expect("under way");
     assert_eq!(setup.client.target("web").await, 2);
+    setup.emulator.simulated().end_deletions("web").expect("it exists");
     setup.server().logged("the cloud accepted the operation, and it failed later");
     let before = setup.emulator.requests().len();
     let is_read_again = async |_: &mut Client| setup.emulator.requests().len() > before + 6;
@@ -67,6 +68,7 @@ async fn a_server_that_stops_following_taints_at_sighup_follows_the_cloud() {
     let ids = setup.client.nodes_in("web", 1).await;
     api.set_nodes(nodes(&ids, Some(&ids[0])));
     setup.client.delete("web", &[&ids[0]]).await.expect("under way");
+    setup.emulator.simulated().end_deletions("web").expect("it exists");
     setup.server().logged("the cloud accepted the operation, and it failed later");
     setup.client.until("all are listed", async |client| client.nodes("web").await.len() == 3).await;
     assert_eq!(setup.client.target("web").await, 2);
@@ -84,5 +86,6 @@ async fn without_access_the_target_follows_the_cloud() {
     let ids = setup.client.nodes_in("web", 1).await;
     api.set_nodes(nodes(&ids, Some(&ids[0])));
     setup.client.delete("web", &[&ids[0]]).await.expect("under way");
+    setup.emulator.simulated().end_deletions("web").expect("it exists");
     setup.client.until("it is back", async |client| client.target("web").await == 3).await;
 }

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_autoscaling::types::{LaunchTemplateSpecification, Tag};
 use aws_sdk_ec2::types::{InstanceType, RequestLaunchTemplateData};
+use tokio::sync::OnceCell;
 
 use super::free_address;
+use super::headcount::{ConfigFile, PATIENCE, run};
 
 /// moto's own server, one request at a time: moto can count two concurrent terminations as one.
 const SERVE: &str = "
@@ -23,6 +25,10 @@ def serve(environment, start_response):
 
 run_simple('127.0.0.1', int(sys.argv[1]), serve, threaded=True)
 ";
+
+/// What `headcount instance-types export` prints of moto's types. moto writes 5 MB for it, and takes longer on a busy machine than
+/// Headcount waits, so it is asked again.
+static EXPORTED_TYPES: OnceCell<Option<String>> = OnceCell::const_new();
 
 /// A running moto server with a launch template for each requested instance type.
 pub(crate) struct Moto {
@@ -64,10 +70,29 @@ impl Moto {
         Some(moto)
     }
 
+    /// The table of moto's instance types, as `instance-types export` prints it. `None` without moto.
+    pub(crate) async fn exported_types() -> Option<&'static str> {
+        let exported = async || {
+            let moto = Self::start().await?;
+            let aws = format!("{{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:1:a\"]}}", moto.url());
+            let config = ConfigFile::new(&format!("sources: [{{name: here, aws: {aws}}}]\n"));
+            let arguments = ["instance-types", "export", "--source", "here", "--config", &config.path()];
+            let began = Instant::now();
+            loop {
+                let output = run(&arguments);
+                if output.status.success() {
+                    return Some(String::from_utf8(output.stdout).expect("text"));
+                }
+                assert!(began.elapsed() < PATIENCE, "{}", String::from_utf8_lossy(&output.stderr));
+            }
+        };
+        EXPORTED_TYPES.get_or_init(exported).await.as_deref()
+    }
+
     async fn wait_until_it_listens(&self) {
         let began = Instant::now();
         while TcpStream::connect(self.address).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(60), "moto does not start");
+            assert!(began.elapsed() < PATIENCE, "moto does not start");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }

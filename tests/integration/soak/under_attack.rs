@@ -9,8 +9,6 @@ use crate::attacks::load::{Attack, Target};
 
 /// The process needs less memory than this under any attack.
 const RESIDENT_MIB_MAX: u64 = 200;
-/// How long it may take until a new client is served.
-const NEWCOMER_PATIENCE: Duration = Duration::from_secs(30);
 /// Callers during the attacks: one Cluster Autoscaler has one connection; two replicas may overlap.
 const CALLERS: usize = 2;
 
@@ -61,7 +59,7 @@ async fn no_attack_costs_a_response_or_the_memory() {
             Ok(starting) => groups(&starting).await.is_ok_and(|number| number == 500),
             Err(_) => false,
         };
-        until(&format!("a new client is served during {attack:?}"), NEWCOMER_PATIENCE, gets_in).await;
+        until(&format!("a new client is served during {attack:?}"), PATIENCE, gets_in).await;
         let (number, [median, p99, most]) = (waits.len(), percentiles(waits));
         let footprint = Footprint::of(server.process_id());
         println!(

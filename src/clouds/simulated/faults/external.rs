@@ -34,6 +34,13 @@ impl World {
         self.edit(now, group, |group, at| group.evict(at, count))
     }
 
+    /// Ends all deletions of a group that are under way now, each as it would have ended later.
+    pub fn end_deletions(&mut self, now: Duration, group: &str) -> Result<(), Refusal> {
+        self.edit(now, group, Group::end_deletions)?;
+        self.advance(now);
+        Ok(())
+    }
+
     /// Adds this many running instances, and raises the capacity by their number.
     pub fn add_instances(&mut self, now: Duration, group: &str, count: u32) -> Result<(), Refusal> {
         self.edit(now, group, |group, at| group.attach(at, count))
@@ -78,6 +85,15 @@ impl World {
 }
 
 impl Group {
+    fn end_deletions(&mut self, at: Duration) {
+        let deleting = self.members.iter().filter(|(_, member)| member.phase == Phase::Deleting);
+        let ends: Vec<_> =
+            deleting.filter_map(|(serial, member)| Some((*serial, member.transition.clone()?.1))).collect();
+        for (serial, end) in ends {
+            self.schedule_transition(serial, at, end);
+        }
+    }
+
     /// Adds running instances for another client, and raises the capacity by their number.
     fn attach(&mut self, at: Duration, count: u32) {
         for _ in 0..count {

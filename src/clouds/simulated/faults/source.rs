@@ -50,6 +50,11 @@ impl Simulated {
         self.world(|world, now| world.evict(now, group, count))
     }
 
+    /// Ends all deletions of a group that are under way now, each as it would have ended later.
+    pub fn end_deletions(&self, group: &str) -> Result<(), Refusal> {
+        self.world(|world, now| world.end_deletions(now, group))
+    }
+
     /// Has the cloud launch this many running instances beyond the capacity, and remove as many after this time.
     pub fn launch_surplus(&self, group: &str, count: u32, lasts: Duration) -> Result<(), Refusal> {
         self.world(|world, now| world.launch_surplus(now, group, count, lasts))

@@ -26,6 +26,7 @@ use tonic::{Code, Request, Status};
 
 use super::samples;
 use crate::in_process;
+use crate::peers::headcount::PATIENCE;
 use call::{call, make};
 use raw::Raw;
 
@@ -144,7 +145,7 @@ async fn any_bytes_at_the_port_do_not_affect_other_clients() {
         let _may_be_cut_short = stream.read_to_end(&mut response).await;
         assert!(response.len() < 100_000, "{} bytes for {bytes:02x?}", response.len());
     });
-    tokio::time::timeout(Duration::from_secs(60), visits.buffer_unordered(AT_ONCE).collect::<()>())
+    tokio::time::timeout(PATIENCE, visits.buffer_unordered(AT_ONCE).collect::<()>())
         .await
         .expect("no client is kept forever");
     service.is_well().await;

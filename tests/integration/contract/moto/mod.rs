@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
 
 use k8s_pb::api::core::v1::Node;
 use k8s_pb::apimachinery::pkg::api::resource::Quantity;
@@ -17,7 +16,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tonic::Code;
 
-use crate::peers::headcount::{Client, ConfigFile, Server, command, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, PATIENCE, Server, command, refused};
 use crate::peers::moto::Moto;
 
 const TAGS: [(&str, &str); 2] =

@@ -9,7 +9,7 @@ use super::{aws, capacity, desired_written, group, instance_id, open, terminatio
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
-use crate::peers::headcount::{Client, eventually, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, eventually, refused};
 
 /// How long a group in these tests tolerates more instances than desired: longer than two reads of an unsettled group.
 const TERMINATES_AFTER: Duration = Duration::from_secs(10);
@@ -45,7 +45,8 @@ async fn asg_slow_terminate() {
     let named =
         [("one", running(&mut setup.client, "one", 1).await), ("batch", running(&mut setup.client, "batch", 3).await)];
     setup.emulator.hold("POST", "Action=TerminateInstanceInAutoScalingGroup", HoldPoint::BeforeEffect);
-    let calls = named.clone().map(|(group, victims)| tokio::spawn(delete(setup.client.clone(), group, victims)));
+    let caller = setup.server().untimed_client(AUTOSCALER_TIMEOUT).await;
+    let calls = named.clone().map(|(group, victims)| tokio::spawn(delete(caller.clone(), group, victims)));
     for call in calls {
         let (code, _) = refused(call.await.expect("no panic"));
         assert_eq!(code, Code::Unavailable, "sent, and its outcome is unknown");
@@ -145,9 +146,9 @@ async fn asg_growth_write_lands_late() {
     let mut plan = group("web", (0, 20, 6));
     plan.scale_in_lag = TERMINATES_AFTER..=TERMINATES_AFTER;
     let mut setup = Setup::with(aws([plan]), |options| options.refresh = "60s".to_owned()).await;
-    let (aws, mut client) = (&setup.emulator, setup.client.clone());
+    let aws = &setup.emulator;
     aws.hold("POST", "Action=SetDesiredCapacity", HoldPoint::BeforeEffect);
-    let (code, _) = refused(client.increase("web", 2).await);
+    let (code, _) = refused(setup.server().untimed_client(AUTOSCALER_TIMEOUT).await.increase("web", 2).await);
     assert_eq!(code, Code::Unavailable, "sent, and its outcome is unknown");
     setup.server().logged("the response to a capacity write was lost; reading the node group");
     // Another client grows the group. Then the write takes effect, and the group is about to terminate three.

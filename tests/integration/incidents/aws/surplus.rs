@@ -11,7 +11,7 @@ use super::{FOREVER, aws, capacity, desired_written, group, open, terminations, 
 use crate::emulators::Emulator;
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
-use crate::peers::headcount::{Client, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, refused};
 
 /// AWS launches this many beyond the desired capacity, and keeps them for the whole test.
 fn surplus(aws: &Aws, name: &str, count: u32) {
@@ -94,8 +94,10 @@ async fn asg_scale_up_during_surplus() {
         assert_eq!((client.target(name).await, capacity(&setup.emulator, name)), (10, 10));
     }
     // More than twice the capacity, for no known reason.
+    let mut caller = setup.server().untimed_client(AUTOSCALER_TIMEOUT).await;
+    let client = &mut setup.client;
     for (name, why) in [("huge", "the cloud may be about to delete some"), ("stuck", "(an evacuation)")] {
-        let (code, message) = refused(client.increase(name, 1).await);
+        let (code, message) = refused(caller.increase(name, 1).await);
         assert_eq!(code, Code::Aborted);
         assert!(message.contains("its live instances (9) exceed its capacity (4)"), "{message}");
         assert!(message.contains(why), "{message}");

@@ -6,11 +6,11 @@ use headcount::clouds::simulated::{Accounting, CallFault, CallKind, DeleteOutcom
 use serde_json::json;
 use tonic::Code;
 
-use super::{arm, capacities_written, late, pool};
+use super::{arm, capacities_written, endless, pool};
 use crate::emulators::arm::Arm;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HttpResponse};
-use crate::peers::headcount::{Client, ConfigFile, Server, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, Server, refused};
 
 #[tokio::test]
 async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
@@ -40,7 +40,7 @@ async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
 #[tokio::test]
 async fn vmss_86_believed_48() {
     let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
-    let plan = pool("pool", (1, 200, 86)).delete_time(late());
+    let plan = pool("pool", (1, 200, 86)).delete_time(endless());
     let plan = plan.deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
     let mut setup = Setup::open(arm([plan])).await;
     let client = &mut setup.client;
@@ -48,6 +48,7 @@ async fn vmss_86_believed_48() {
     let victims: Vec<&str> = victims.iter().map(String::as_str).collect();
     client.delete("pool", &victims).await.expect("accepted");
     assert_eq!(client.target("pool").await, 48);
+    setup.emulator.simulated().end_deletions("pool").expect("it exists");
     client.until("all run again", async |client| client.nodes_in("pool", 1).await.len() == 86).await;
     assert_eq!(client.target("pool").await, 86);
     client.increase("pool", 5).await.expect("accepted");
@@ -148,7 +149,8 @@ async fn vmss_scale_up_from_min() {
     // The size is missing. It must be taken neither as 0 nor as the minimum.
     setup.emulator.group_details("pool", |details| details.undecodable = true);
     setup.server().logged("cannot be understood");
-    let (code, message) = refused(setup.client.increase("pool", 1).await);
+    let mut caller = setup.server().untimed_client(AUTOSCALER_TIMEOUT).await;
+    let (code, message) = refused(caller.increase("pool", 1).await);
     assert_eq!(code, Code::Unavailable, "{message}");
     assert_eq!(setup.client.target("pool").await, 40);
     setup.emulator.group_details("pool", |details| details.undecodable = false);

@@ -1,11 +1,9 @@
 //! Deletions by name.
 
-use std::time::Duration;
-
-use headcount::clouds::simulated::{Accounting, DeleteOutcome, Overlap, Pick, PlannedFailure};
+use headcount::clouds::simulated::{Accounting, DeleteOutcome, GroupPlan, Overlap, Pick, PlannedFailure};
 use tonic::Code;
 
-use super::{arm, capacities_written, capacity, deletions, endless, late, pool, quick, refs};
+use super::{arm, capacities_written, capacity, deletions, endless, pool, quick, refs};
 use crate::emulators::Emulator;
 use crate::emulators::arm::MissingInstance;
 use crate::emulators::setup::Setup;
@@ -32,8 +30,7 @@ async fn vmss_twenty_single_deletes() {
 #[tokio::test]
 async fn vmss_restart_mid_delete() {
     for habit in [Accounting::WhenGone, Accounting::OnAccept] {
-        let slow = Duration::from_secs(30)..=Duration::from_secs(30);
-        let mut setup = Setup::open(arm([pool("pool", (0, 100, 40)).accounting(habit).delete_time(slow)])).await;
+        let mut setup = Setup::open(arm([pool("pool", (0, 100, 40)).accounting(habit).delete_time(endless())])).await;
         let victims: Vec<String> = setup.client.nodes_in("pool", 1).await[..15].to_vec();
         let victims: Vec<&str> = victims.iter().map(String::as_str).collect();
         setup.client.delete("pool", &victims).await.expect("accepted");
@@ -123,16 +120,21 @@ async fn vmss_partial_delete() {
     for habit in [Accounting::WhenGone, Accounting::OnAccept] {
         let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
         let plan = pool("pool", (0, 20, 10)).accounting(habit);
-        let plan = plan.delete_time(late()).deletions(Pick::After(3), DeleteOutcome::FailsLater(failure));
+        let plan = plan.delete_time(endless()).deletions(Pick::After(3), DeleteOutcome::FailsLater(failure));
         let mut setup = Setup::open(arm([plan])).await;
         let client = &mut setup.client;
         let nodes = client.nodes_in("pool", 1).await;
         client.delete("pool", &refs(&nodes)[..5]).await.expect("accepted");
         assert_eq!(client.target("pool").await, 5, "{habit:?}: all five are being deleted");
+        setup.emulator.simulated().end_deletions("pool").expect("it exists");
         client.until("two run again", async |client| client.nodes_in("pool", 1).await.len() == 7).await;
         assert_eq!(client.nodes_in("pool", 1).await, nodes[3..], "{habit:?}");
         assert_eq!((client.nodes("pool").await.len(), client.target("pool").await), (7, 7), "{habit:?}");
-        setup.emulator.simulated().replan("pool", |plan| plan.deletions_fine()).expect("it exists");
+        let fine = |plan: &mut GroupPlan| {
+            plan.deletions_fine();
+            plan.delete_time = quick();
+        };
+        setup.emulator.simulated().replan("pool", fine).expect("it exists");
         client.delete("pool", &refs(&nodes)[3..5]).await.expect("the deletion is retried");
         client.until("they are gone", async |client| client.nodes("pool").await.len() == 5).await;
         assert_eq!((client.target("pool").await, capacity(&setup.emulator, "pool")), (5, Some(5)), "{habit:?}");

@@ -22,12 +22,7 @@ fn quick() -> Span {
     Duration::from_millis(200)..=Duration::from_millis(400)
 }
 
-/// Longer than a response is held for the outcome of its deletion.
-fn late() -> Span {
-    Duration::from_secs(6)..=Duration::from_secs(6)
-}
-
-/// Longer than any test.
+/// Longer than any test. `Simulated::end_deletions` ends deletions that take so long.
 fn endless() -> Span {
     Duration::from_secs(600)..=Duration::from_secs(600)
 }

@@ -6,7 +6,7 @@ use headcount::clouds::simulated::{
     Accounting, CallKind, DeleteOutcome, LaunchOutcome, Pick, PlannedFailure, ReadFault,
 };
 
-use super::{arm, capacities_written, errors, late, pool, quick, refs};
+use super::{arm, capacities_written, endless, errors, pool, quick, refs};
 use crate::emulators::arm::{denied, error};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
@@ -80,11 +80,12 @@ async fn vmss_polls_hang() {
 async fn vmss_preempted_deletes_revived() {
     let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
     let plan = pool("pool", (0, 20, 6)).accounting(Accounting::OnAccept);
-    let plan = plan.delete_time(late()).deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
+    let plan = plan.delete_time(endless()).deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
     let mut setup = Setup::open(arm([plan])).await;
     let nodes = setup.client.nodes_in("pool", 1).await;
     setup.client.delete("pool", &refs(&nodes)[..2]).await.expect("accepted");
     assert_eq!(setup.client.target("pool").await, 4);
+    setup.emulator.simulated().end_deletions("pool").expect("it exists");
     // The machines are live again, but the capacity stays as the deletion left it.
     setup.emulator.simulated().faults(|faults| {
         for kind in [CallKind::List, CallKind::Observe] {

@@ -1,23 +1,16 @@
 //! Node templates on the wire.
 
-use headcount::grpc::proto::NodeGroupTemplateNodeInfoRequest;
+use std::time::Duration;
+
 use k8s_pb::api::core::v1::Node;
 use prost::Message;
-use tonic::{Code, Request};
+use tonic::Code;
 
 use crate::emulators::aws::{Launch, template_id};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
 use crate::incidents::aws::{aws, group};
-use crate::peers::headcount::{Client, refused};
-
-/// Asks with a deadline of one second.
-async fn ask(client: &mut Client, id: &str) -> Result<(prost::bytes::Bytes, prost::bytes::Bytes), tonic::Status> {
-    let mut request = Request::new(NodeGroupTemplateNodeInfoRequest { id: id.to_owned() });
-    request.set_timeout(std::time::Duration::from_secs(1));
-    let response = client.stub().node_group_template_node_info(request).await?.into_inner();
-    Ok((response.node_info, response.node_bytes))
-}
+use crate::peers::headcount::refused;
 
 #[tokio::test]
 async fn template_never_empty() {
@@ -37,6 +30,9 @@ async fn template_never_empty() {
     aws.group_details("image", |details| details.image = "ami-missing".to_owned());
     aws.hold("POST", &format!("LaunchTemplateId={}", template_id("slow")), HoldPoint::BeforeEffect);
     let mut setup = Setup::open(aws).await;
+    // The server responds before the deadline, whether or not there is a template.
+    let caller = setup.server().untimed_client(Duration::from_secs(1)).await;
+    let ask = async |group: &str| caller.clone().template(group).await;
     let client = &mut setup.client;
     for (group, reason) in [
         ("missing", "does not exist"),
@@ -46,8 +42,8 @@ async fn template_never_empty() {
         ("slow", "still being built; try again"),
     ] {
         let mut last = (Code::Ok, String::new());
-        let refused = async |client: &mut Client| {
-            last = refused(ask(client, group).await);
+        let refused = async |_: &mut _| {
+            last = refused(ask(group).await);
             last.1.contains(reason)
         };
         client.until("its template is refused for this reason", refused).await;
@@ -55,17 +51,17 @@ async fn template_never_empty() {
         assert_eq!(code, Code::Unimplemented, "{group}: {message}");
         assert!(message.starts_with(&format!("node group {group}: no template: ")), "{message}");
     }
-    let (code, _) = refused(ask(client, "nobody's").await);
+    let (code, _) = refused(ask("nobody's").await);
     assert_eq!(code, Code::NotFound);
     for group in ["web", "image"] {
         // An OK response without a node would crash the autoscaler.
-        if let Ok((old, new)) = ask(client, group).await {
-            assert!(!old.is_empty() && !new.is_empty(), "{group}");
+        if let Ok(template) = ask(group).await {
+            assert!(!template.node_info.is_empty() && !template.node_bytes.is_empty(), "{group}");
         }
     }
     setup.emulator.release();
-    client.until("it is built", async |client| ask(client, "slow").await.is_ok()).await;
-    client.until("the other groups were never affected", async |client| ask(client, "web").await.is_ok()).await;
+    client.until("it is built", async |_| ask("slow").await.is_ok()).await;
+    client.until("the other groups were never affected", async |_| ask("web").await.is_ok()).await;
 }
 
 #[tokio::test]
@@ -73,8 +69,9 @@ async fn both_template_fields() {
     let mixed = group("mixed", (0, 10, 0)).instance_types(&["m5.xlarge", "c5.large"]);
     let mut setup = Setup::open(aws([group("web", (0, 10, 0)), group("running", (0, 10, 2)), mixed])).await;
     for name in ["web", "running", "mixed"] {
-        setup.client.until("it is built", async |client| ask(client, name).await.is_ok()).await;
-        let (old, new) = ask(&mut setup.client, name).await.expect("built");
+        setup.client.until("it is built", async |client| client.template(name).await.is_ok()).await;
+        let template = setup.client.template(name).await.expect("built");
+        let (old, new) = (template.node_info, template.node_bytes);
         assert!(!old.is_empty() && old == new, "1.33 and earlier read one field, 1.35 and later the other");
         let node = Node::decode(new).expect("a v1.Node");
         let metadata = node.metadata.expect("metadata");

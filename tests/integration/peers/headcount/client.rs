@@ -4,44 +4,60 @@ use std::time::Duration;
 
 use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use headcount::grpc::proto::*;
-use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use super::PATIENCE;
+use super::{Connection, PATIENCE};
 
-/// The Cluster Autoscaler's end of the protocol, with its default deadline of 5 s.
+/// The timeout of a call. The Cluster Autoscaler's default is 5 s, which a busy machine may need for a call that takes none at rest.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The Cluster Autoscaler's end of the protocol.
 #[derive(Clone)]
 pub(crate) struct Client {
-    pub(super) stub: CloudProviderClient<Channel>,
-}
-
-fn timed<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(Duration::from_secs(5));
-    request
+    stub: CloudProviderClient<Connection>,
+    timeout: Duration,
 }
 
 impl Client {
-    pub(crate) fn stub(&mut self) -> &mut CloudProviderClient<Channel> {
+    pub(super) fn new(connection: Connection) -> Self {
+        Self { stub: CloudProviderClient::new(connection), timeout: TIMEOUT }
+    }
+
+    /// The same client, whose calls have this timeout.
+    pub(crate) fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    pub(crate) fn stub(&mut self) -> &mut CloudProviderClient<Connection> {
         &mut self.stub
     }
 
+    fn timed<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.timeout);
+        request
+    }
+
     pub(crate) async fn node_groups(&mut self) -> Vec<NodeGroup> {
-        let response = self.stub.node_groups(timed(NodeGroupsRequest {})).await;
+        let request = self.timed(NodeGroupsRequest {});
+        let response = self.stub.node_groups(request).await;
         response.expect("NodeGroups never fails").into_inner().node_groups
     }
 
     pub(crate) async fn refresh(&mut self) -> Result<(), Status> {
-        self.stub.refresh(timed(RefreshRequest {})).await.map(|_| ())
+        let request = self.timed(RefreshRequest {});
+        self.stub.refresh(request).await.map(|_| ())
     }
 
     pub(crate) async fn target(&mut self, id: &str) -> i32 {
-        let response = self.stub.node_group_target_size(timed(NodeGroupTargetSizeRequest { id: id.into() })).await;
+        let request = self.timed(NodeGroupTargetSizeRequest { id: id.into() });
+        let response = self.stub.node_group_target_size(request).await;
         response.expect("served").into_inner().target_size
     }
 
     pub(crate) async fn nodes(&mut self, id: &str) -> Vec<Instance> {
-        let response = self.stub.node_group_nodes(timed(NodeGroupNodesRequest { id: id.into() })).await;
+        let request = self.timed(NodeGroupNodesRequest { id: id.into() });
+        let response = self.stub.node_group_nodes(request).await;
         response.expect("served").into_inner().instances
     }
 
@@ -53,13 +69,13 @@ impl Client {
     }
 
     pub(crate) async fn increase(&mut self, id: &str, delta: i32) -> Result<(), Status> {
-        let request = NodeGroupIncreaseSizeRequest { id: id.into(), delta };
-        self.stub.node_group_increase_size(timed(request)).await.map(|_| ())
+        let request = self.timed(NodeGroupIncreaseSizeRequest { id: id.into(), delta });
+        self.stub.node_group_increase_size(request).await.map(|_| ())
     }
 
     pub(crate) async fn decrease(&mut self, id: &str, delta: i32) -> Result<(), Status> {
-        let request = NodeGroupDecreaseTargetSizeRequest { id: id.into(), delta };
-        self.stub.node_group_decrease_target_size(timed(request)).await.map(|_| ())
+        let request = self.timed(NodeGroupDecreaseTargetSizeRequest { id: id.into(), delta });
+        self.stub.node_group_decrease_target_size(request).await.map(|_| ())
     }
 
     pub(crate) async fn delete(&mut self, id: &str, nodes: &[&str]) -> Result<(), Status> {
@@ -68,18 +84,20 @@ impl Client {
             name: (*provider_id).to_owned(),
             ..Default::default()
         };
-        let request = NodeGroupDeleteNodesRequest { id: id.into(), nodes: nodes.iter().map(node).collect() };
-        self.stub.node_group_delete_nodes(timed(request)).await.map(|_| ())
+        let nodes = nodes.iter().map(node).collect();
+        let request = self.timed(NodeGroupDeleteNodesRequest { id: id.into(), nodes });
+        self.stub.node_group_delete_nodes(request).await.map(|_| ())
     }
 
     pub(crate) async fn group_of(&mut self, provider_id: &str) -> Option<String> {
         let node = ExternalGrpcNode { provider_id: provider_id.into(), ..Default::default() };
-        let response = self.stub.node_group_for_node(timed(NodeGroupForNodeRequest { node: Some(node) })).await;
+        let request = self.timed(NodeGroupForNodeRequest { node: Some(node) });
+        let response = self.stub.node_group_for_node(request).await;
         response.expect("a response").into_inner().node_group.map(|group| group.id)
     }
 
     pub(crate) async fn template(&mut self, id: &str) -> Result<NodeGroupTemplateNodeInfoResponse, Status> {
-        let request = timed(NodeGroupTemplateNodeInfoRequest { id: id.into() });
+        let request = self.timed(NodeGroupTemplateNodeInfoRequest { id: id.into() });
         self.stub.node_group_template_node_info(request).await.map(tonic::Response::into_inner)
     }
 

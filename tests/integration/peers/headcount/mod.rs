@@ -2,6 +2,7 @@
 
 mod client;
 mod config_file;
+mod connection;
 mod server;
 
 use std::process::{Command, Output, Stdio};
@@ -11,10 +12,15 @@ use tonic::{Code, Status};
 
 pub(crate) use client::Client;
 pub(crate) use config_file::ConfigFile;
+pub(crate) use connection::Connection;
 pub(crate) use server::Server;
 
-/// How long a program under test may take for any step.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The Cluster Autoscaler's default timeout, for callers who wait for a response that the cloud prevents.
+pub(crate) const AUTOSCALER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long anything may take. The longest step takes half a minute on an idle machine, because Headcount waits as long for reads that
+/// may lag.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// A command line of the real binary, with an environment that has nothing from this machine.
 pub(crate) fn command(arguments: &[&str]) -> Command {

@@ -6,10 +6,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use headcount::grpc::proto::cloud_provider_client::CloudProviderClient;
 use tonic::transport::{Channel, Endpoint};
 
-use super::{Client, ConfigFile, PATIENCE, command};
+use super::{Client, ConfigFile, Connection, PATIENCE, command};
 
 /// The arguments of a server on free ports.
 const SERVE: [&str; 7] = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
@@ -100,12 +99,18 @@ impl Server {
     /// A connected client.
     pub(crate) async fn client(&self) -> Client {
         let channel = self.endpoint().connect().await.expect("connects");
-        Client { stub: CloudProviderClient::new(channel) }
+        Client::new(Connection::Channel(channel))
+    }
+
+    /// A connected client whose calls have this timeout, and which leaves it to the server to end them.
+    pub(crate) async fn untimed_client(&self, timeout: Duration) -> Client {
+        let connection = Connection::untimed(self.grpc()).await.expect("connects");
+        Client::new(connection).with_timeout(timeout)
     }
 
     /// A client that connects when it is first used.
     pub(crate) fn lazy_client(&self) -> Client {
-        Client { stub: CloudProviderClient::new(self.endpoint().connect_lazy()) }
+        Client::new(Connection::Channel(self.endpoint().connect_lazy()))
     }
 
     /// A client of a server whose log is not read. It may still be starting.
@@ -114,7 +119,7 @@ impl Server {
         let connecting = async {
             loop {
                 match endpoint.connect().await {
-                    Ok(channel) => return Client { stub: CloudProviderClient::new(channel) },
+                    Ok(channel) => return Client::new(Connection::Channel(channel)),
                     Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
                 }
             }
