@@ -7,6 +7,7 @@
 mod admission;
 mod api;
 mod beside;
+mod chart;
 mod client;
 mod cluster;
 mod endpoint;
