@@ -10,6 +10,7 @@ pub mod fleet;
 pub mod grpc;
 pub mod instance_types;
 pub mod kubernetes;
+pub mod limits;
 pub mod metrics;
 #[cfg(all(feature = "aws", feature = "azure"))]
 pub mod parsers;

@@ -7,6 +7,7 @@ mod client;
 mod connection;
 mod exchange;
 mod frames;
+mod handshakes;
 mod places;
 mod refusals;
 mod session;
@@ -26,6 +27,7 @@ use super::tls::LiveTls;
 use crate::tasks::{TaskKind, Tasks};
 use budget::Budget;
 use client::ClientState;
+use handshakes::Handshakes;
 use places::Places;
 pub use refusals::Refusals;
 use session::Session;
@@ -46,6 +48,7 @@ struct Port {
     routes: Routes,
     tls: Option<Arc<LiveTls>>,
     refusals: Arc<Refusals>,
+    handshakes: Handshakes,
     places: Arc<Places>,
     requests: Arc<Budget>,
     responses: Arc<Budget>,
@@ -68,6 +71,7 @@ pub(super) async fn serve(
         routes,
         tls,
         refusals,
+        handshakes: Handshakes::default(),
         places: Places::new(descriptors()),
         requests: Arc::new(Budget::default()),
         responses: Arc::new(Budget::default()),

@@ -8,6 +8,7 @@ mod encoding;
 mod gpu;
 mod listen;
 mod listener;
+mod message;
 mod metering;
 mod metrics;
 mod nodes;

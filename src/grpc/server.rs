@@ -11,17 +11,16 @@ use tonic_health::server::HealthReporter;
 use super::dialect::SendPolicy;
 use super::gpu::Gpu;
 use super::listener::{self, Listener, Refusals};
+use super::message;
 use super::metrics::GrpcMetrics;
 use super::proto::cloud_provider_server::CloudProviderServer;
 use super::service::Service;
 use super::tls::LiveTls;
 use crate::fleet::Fleet;
+use crate::limits::CALL;
 use crate::prices::Prices;
 use crate::tasks::TaskKind;
 
-/// The largest request. DeleteNodes carries every label and annotation of its nodes (annotations may have 256 KiB), and CA
-/// 1.34 sends pods twice.
-const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What the server serves, and how.
 pub struct Settings {
     /// The groups.
@@ -46,7 +45,7 @@ pub fn service(
 ) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
     let Settings { fleet, gpu, prices, options_since_135, tls, refusals: _, metrics: _ } = settings;
     let service = Service { fleet, gpu, prices, options_since_135, warned_of_options: Mutex::default() };
-    (CloudProviderServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX), tls)
+    (CloudProviderServer::new(service).max_decoding_message_size(message::BYTES_MAX), tls)
 }
 
 /// Serves until `shutdown` completes, then finishes the calls in progress.
@@ -56,10 +55,11 @@ pub async fn serve(listener: Listener, settings: Settings, shutdown: impl Future
     let metrics = settings.metrics.clone();
     let (service, tls) = service(settings);
     let mut routes = Routes::builder();
-    routes.add_service(service).add_service(health(&fleet).await);
+    routes.add_service(service).add_service(health(&fleet).await.max_decoding_message_size(CALL.bytes));
     // grpcurl up to 1.8 supports only the alpha version of reflection.
-    described(reflection().build_v1()).map(|service| routes.add_service(service));
-    described(reflection().build_v1alpha()).map(|service| routes.add_service(service));
+    described(reflection().build_v1()).map(|service| routes.add_service(service.max_decoding_message_size(CALL.bytes)));
+    described(reflection().build_v1alpha())
+        .map(|service| routes.add_service(service.max_decoding_message_size(CALL.bytes)));
     let metered = Routes::from(routes.routes().into_axum_router().layer(metrics));
     listener::serve(listener, metered.prepare(), tls, refusals, tasks, shutdown).await;
 }

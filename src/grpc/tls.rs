@@ -4,6 +4,7 @@
 //! the files, which file notifications miss. The server's certificate and the client CA are in one [`ServerConfig`], which is
 //! swapped as a whole.
 
+mod chain;
 mod error;
 mod files;
 

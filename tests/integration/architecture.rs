@@ -7,6 +7,7 @@
 
 mod commands;
 mod documents;
+mod limits;
 mod log_lines;
 mod paths;
 mod security;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use paths::{UsedPath, used_paths};
 
 /// The top-level modules, top to bottom. A module may import itself and the modules after it.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "main",
     "cli",
     "parsers",
@@ -37,6 +38,7 @@ const ORDER: [&str; 16] = [
     "cloud",
     "tasks",
     "metrics",
+    "limits",
 ];
 
 /// A longer file is about more than one noun.
@@ -107,7 +109,7 @@ fn objection(module: &[String], used: &UsedPath) -> Option<String> {
 
 /// What implementations of the trait may import: the trait's vocabulary, and their own settings.
 fn clouds_may_import(path: &[&str]) -> bool {
-    matches!(path, ["clouds" | "cloud", ..] | ["config", "settings", ..])
+    matches!(path, ["clouds" | "cloud" | "limits", ..] | ["config", "settings", ..])
 }
 
 /// Why a module must not use this crate; `None` if it may.

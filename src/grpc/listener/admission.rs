@@ -10,6 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, field, warn};
 
 use super::connection::Transport;
+use super::handshakes::Handshakes;
 use super::refusals::Refusals;
 use super::socket::Socket;
 use crate::grpc::peer::{self, CertifiedName, Peer};
@@ -27,12 +28,21 @@ pub(super) struct Admitted {
 }
 
 /// Performs the TLS handshake and checks the client's names. A rejected client is counted, and its connection is closed.
-pub(super) async fn admit(socket: Socket, tls: Option<&LiveTls>, refusals: &Refusals) -> Option<Admitted> {
+pub(super) async fn admit(
+    socket: Socket,
+    tls: Option<&LiveTls>,
+    handshakes: &Handshakes,
+    refusals: &Refusals,
+) -> Option<Admitted> {
     let address = socket.peer();
     let Some(tls) = tls else {
         let peer = Peer { address, names: Arc::from([]) };
         return Some(Admitted { transport: Transport::Plain(socket), peer, certificates: Vec::new() });
     };
+    if !handshakes.turn(address.map(|address| address.ip())).await {
+        refusals.note(address, "too many TLS handshakes from this address");
+        return None;
+    }
     let handshake = TlsAcceptor::from(tls.config()).accept(socket);
     let stream = match tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await {
         Ok(Ok(stream)) => stream,

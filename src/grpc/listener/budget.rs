@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The most bytes that one connection may make the process hold: one request of the largest size.
+/// The most bytes that one connection may make the process hold: a request of the largest size, decoded.
 pub(crate) const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The most bytes that all connections may make it hold, in addition to what every connection is granted.
 const SHARED_BYTES_MAX: usize = 48 * 1024 * 1024;
@@ -38,6 +38,15 @@ pub(crate) struct Account {
 pub(crate) struct Charge {
     account: Arc<Account>,
     bytes: usize,
+}
+
+impl Charge {
+    /// Raises it to this many bytes in all; `None`, and no change, if there is no room for them.
+    pub(crate) fn raise_to(&mut self, bytes: usize) -> Option<()> {
+        let mut more = self.account.charge(bytes.saturating_sub(self.bytes))?;
+        self.bytes += std::mem::take(&mut more.bytes);
+        Some(())
+    }
 }
 
 impl Account {
@@ -97,6 +106,10 @@ mod tests {
         assert_eq!(charges.len(), 2 + 253, "every connection gets its grant");
         assert!(accounts.iter().map(|account| account.held()).sum::<usize>() <= 64 * MIB);
         drop((full, charges));
+        let mut grown = accounts[0].charge(0).expect("nothing");
+        assert!(grown.raise_to(CONNECTION_BYTES_MAX).is_some() && grown.raise_to(CONNECTION_BYTES_MAX + 1).is_none());
+        assert_eq!(accounts[0].held(), CONNECTION_BYTES_MAX);
+        drop(grown);
         assert!(accounts.iter().all(|account| account.held() == 0));
         assert_eq!(*budget.shared.lock().expect("no panic"), 0);
     }

@@ -2,7 +2,7 @@
 //! and whether it is within the time limits.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use super::frames::FrameWatch;
 /// A client that has not read a single byte of its responses for this long is gone or malicious.
 const UNREAD_LIMIT: Duration = Duration::from_secs(20);
 
-/// The order in which connections are closed to make room: the smallest first.
+/// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Usefulness {
+pub(super) enum Progress {
     /// It has not finished its TLS handshake or its preface, since then.
     Unfinished(Instant),
-    /// It has not made a call, since then.
+    /// It has not finished a call, since then.
     NeverServed(Instant),
-    /// Its last call ended then.
-    Idle(Instant),
+    /// It has finished calls: how many, as a power of two, so that a few calls more make no difference; the last one then.
+    Served(u32, Instant),
 }
 
 /// The state of one connection.
@@ -38,6 +38,7 @@ pub(crate) struct ClientState {
     /// When the client last read part of a response, or when a response was written while none was unread.
     responses_moved: Mutex<Instant>,
     calls: AtomicUsize,
+    finished: AtomicU64,
     served: Mutex<Option<Instant>>,
     is_closed: AtomicBool,
     closing: Notify,
@@ -66,6 +67,7 @@ impl ClientState {
             responses: Account::new(responses),
             responses_moved: Mutex::new(now),
             calls: AtomicUsize::new(0),
+            finished: AtomicU64::new(0),
             served: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             closing: Notify::new(),
@@ -127,16 +129,21 @@ impl ClientState {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// When it would be closed to make room; `None` while a call is under way.
-    pub(super) fn usefulness(&self) -> Option<Usefulness> {
+    /// How far it has come; `None` while a call is under way.
+    pub(super) fn progress(&self) -> Option<Progress> {
         if self.calls() > 0 {
             return None;
         }
         if let Some(served) = *locked(&self.served) {
-            return Some(Usefulness::Idle(served));
+            return Some(Progress::Served(self.finished.load(Ordering::Relaxed).max(1).ilog2(), served));
         }
         let has_preface = locked(&self.frames).as_ref().is_some_and(FrameWatch::has_preface);
-        Some(if has_preface { Usefulness::NeverServed(self.accepted) } else { Usefulness::Unfinished(self.accepted) })
+        Some(if has_preface { Progress::NeverServed(self.accepted) } else { Progress::Unfinished(self.accepted) })
+    }
+
+    /// Whether it has finished a call.
+    pub(super) fn was_served(&self) -> bool {
+        locked(&self.served).is_some()
     }
 
     /// Ends the connection at once.
@@ -159,9 +166,16 @@ impl ClientState {
     }
 }
 
+impl CallUnderWay {
+    /// Notes that its response is ready.
+    pub(super) fn finish(self) {
+        *locked(&self.0.served) = Some(Instant::now());
+        self.0.finished.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for CallUnderWay {
     fn drop(&mut self) {
-        *locked(&self.0.served) = Some(Instant::now());
         self.0.calls.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,5 @@
 //! One request and its response: the time for the body, the bytes that both may hold, and the caller's deadline.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +8,9 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Frame, Incoming};
-use hyper::{Request, Response};
+use hyper::header::CONTENT_TYPE as CONTENT_TYPE_HEADER;
+use hyper::{Method, Request, Response, StatusCode};
+use prost::bytes::BytesMut;
 use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 use tonic::Status;
 use tonic::body::Body;
@@ -17,9 +18,10 @@ use tower_service::Service as _;
 
 use super::Port;
 use super::budget::Charge;
-use super::client::{ClientState, Unread};
-use super::frames::BODY_LIMIT;
+use super::client::{CallUnderWay, ClientState, Unread};
 use crate::grpc::deadline::{Arrival, timeout_of};
+use crate::grpc::message::MessageLimit;
+use crate::limits::CALL;
 
 /// The paths of the service whose calls have one request and one response. Others (health checks, reflection) stream.
 const CALLS: &str = "/clusterautoscaler.cloudprovider.";
@@ -30,6 +32,9 @@ const CALL_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// How long a response waits for room after another connection was closed, which frees its bytes at once.
 const MAKING_ROOM_LIMIT: Duration = Duration::from_millis(100);
 
+/// What the type of a request's content must be; it may be followed by the encoding: `application/grpc+proto`.
+const CONTENT_TYPE: &str = "application/grpc";
+
 /// Responds to one request.
 pub(super) async fn respond(
     port: Arc<Port>,
@@ -37,22 +42,101 @@ pub(super) async fn respond(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let arrival = Instant::now();
-    let is_call = request.uri().path().starts_with(CALLS);
-    let _under_way = is_call.then(|| client.begin_call());
+    if !is_grpc(&request) {
+        let mut refused = Response::new(Body::empty());
+        *refused.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Ok(refused);
+    }
     let until = arrival + timeout_of(request.headers()).min(CALL_LIMIT);
-    let mut request = request.map(|body| {
-        let limit = Box::pin(sleep_until(arrival + BODY_LIMIT));
-        let (held, frames) = (Vec::new(), VecDeque::new());
-        Body::new(RequestBody { body, client: Arc::clone(&client), is_held_back: is_call, frames, held, limit })
-    });
-    request.extensions_mut().insert(Arrival(arrival));
     let responding = async {
-        let response = port.routes.clone().call(request).await.unwrap_or_else(|never: Infallible| match never {});
-        if is_call { held(&port, &client, response).await } else { response }
+        if request.uri().path().starts_with(CALLS) {
+            return call(&port, &client, request, arrival, until).await;
+        }
+        let limit = Box::pin(sleep_until(arrival + CALL.time));
+        let streamed =
+            request.map(|body| Body::new(StreamBody { body, client: Arc::clone(&client), held: Vec::new(), limit }));
+        routed(&port, streamed).await
     };
     Ok(timeout_at(until, responding).await.unwrap_or_else(|_elapsed| {
         Status::deadline_exceeded("the call was not finished within its deadline").into_http()
     }))
+}
+
+/// Whether it is a gRPC request, and not one of a browser or of another protocol: those of gRPC-Web have types of their own.
+fn is_grpc(request: &Request<Incoming>) -> bool {
+    let content_type = request.headers().get(CONTENT_TYPE_HEADER).and_then(|value| value.to_str().ok());
+    let encoding = content_type.and_then(|value| value.strip_prefix(CONTENT_TYPE));
+    request.method() == Method::POST
+        && encoding.is_some_and(|rest| matches!(rest.chars().next(), None | Some('+' | ';')))
+}
+
+/// Receives the message of a call, and has it answered. Until the message is complete, the call is not under way: it keeps neither
+/// the connection's place nor a shutdown waiting.
+async fn call(
+    port: &Port,
+    client: &Arc<ClientState>,
+    request: Request<Incoming>,
+    arrival: Instant,
+    until: Instant,
+) -> Response<Body> {
+    let (mut head, body) = request.into_parts();
+    head.extensions.insert(Arrival(arrival));
+    let limit = MessageLimit::of(head.uri.path());
+    let received = match timeout_at(until.min(arrival + CALL.time), receive(client, body, &limit)).await {
+        Ok(received) => received,
+        Err(_elapsed) => Err(Status::deadline_exceeded(format!("the request was not complete within {:?}", CALL.time))),
+    };
+    // What the message decodes to is held until the call has ended.
+    let (body, _held, under_way) = match received {
+        Ok((message, charge)) => (Body::new(Full::new(message)), Some(charge), Some(client.begin_call())),
+        // The service answers with this status, and counts it.
+        Err(status) => (Body::new(Unreceived(Some(status))), None, None),
+    };
+    let response = routed(port, Request::from_parts(head, body)).await;
+    let response = held(port, client, response).await;
+    under_way.into_iter().for_each(CallUnderWay::finish);
+    response
+}
+
+async fn routed(port: &Port, request: Request<Body>) -> Response<Body> {
+    port.routes.clone().call(request).await.unwrap_or_else(|never: Infallible| match never {})
+}
+
+/// Receives a whole message, within its limits and the bytes that this client may hold. It is copied: frames of one byte each would
+/// keep whole buffers of the HTTP library.
+async fn receive(client: &ClientState, mut body: Incoming, limit: &MessageLimit) -> Result<(Bytes, Charge), Status> {
+    let no_room = || Status::resource_exhausted("the requests on this port hold too many bytes; try again later");
+    let mut message = BytesMut::new();
+    let mut charge = client.hold_request(0).ok_or_else(no_room)?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Status::from_error(error.into()))?;
+        let Some(data) = frame.data_ref() else { continue };
+        charge.raise_to(message.len() + data.len()).ok_or_else(no_room)?;
+        message.extend_from_slice(data);
+        if message.len() > limit.body_bytes() || limit.announces_too_much(&message) {
+            let most = limit.body_bytes();
+            return Err(Status::resource_exhausted(format!(
+                "the request is longer than {most} bytes, the most for this call"
+            )));
+        }
+    }
+    let Some(weight) = limit.weigh(&message) else {
+        return Err(Status::resource_exhausted("the request has too many parts for this call"));
+    };
+    charge.raise_to(weight).ok_or_else(no_room)?;
+    Ok((message.freeze(), charge))
+}
+
+/// The body of a request that was not received.
+struct Unreceived(Option<Status>);
+
+impl hyper::body::Body for Unreceived {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Poll::Ready(self.0.take().map(Err))
+    }
 }
 
 /// Holds a whole response until the client has read it. Its bytes count at once, even if the client does not accept any yet.
@@ -103,52 +187,37 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// The body of a request, within limits of time and bytes.
-struct RequestBody {
+/// The body of a request that streams, within limits of time and bytes.
+struct StreamBody {
     body: Incoming,
     client: Arc<ClientState>,
-    /// Whether the whole body must arrive before any of it is passed on. tonic reserves the length that a message announces, up to 16
-    /// MiB, with the first bytes of it. Thousands of messages that never end would fragment the heap, and the allocator keeps the
-    /// touched parts: 440 MiB within a minute.
-    is_held_back: bool,
-    frames: VecDeque<Frame<Bytes>>,
     held: Vec<Charge>,
     limit: Pin<Box<Sleep>>,
 }
 
-impl hyper::body::Body for RequestBody {
+impl hyper::body::Body for StreamBody {
     type Data = Bytes;
     type Error = Status;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        loop {
-            if !self.is_held_back
-                && let Some(frame) = self.frames.pop_front()
-            {
-                return Poll::Ready(Some(Ok(frame)));
-            }
-            let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else {
-                ready!(self.limit.as_mut().poll(cx));
-                let message = format!("the request was not complete within {BODY_LIMIT:?}");
-                return Poll::Ready(Some(Err(Status::deadline_exceeded(message))));
-            };
-            let frame = match next {
-                None if self.is_held_back => {
-                    self.is_held_back = false;
-                    continue;
-                }
-                None => return Poll::Ready(None),
-                Some(Err(error)) => return Poll::Ready(Some(Err(Status::from_error(error.into())))),
-                Some(Ok(frame)) => frame,
-            };
-            if let Some(data) = frame.data_ref() {
-                let Some(charge) = self.client.hold_request(data.len()) else {
-                    let message = "the unfinished requests on this port hold too many bytes; try again later";
-                    return Poll::Ready(Some(Err(Status::resource_exhausted(message))));
-                };
-                self.held.push(charge);
-            }
-            self.frames.push_back(frame);
+        if self.limit.as_mut().poll(cx).is_ready() {
+            let message = format!("the request was not complete within {:?}", CALL.time);
+            return Poll::Ready(Some(Err(Status::deadline_exceeded(message))));
         }
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(Status::from_error(error.into())))),
+            Some(Ok(frame)) => frame,
+        };
+        // Short frames are copied, for the same reason as whole messages.
+        let frame = frame.map_data(|data| Bytes::copy_from_slice(&data));
+        if let Some(data) = frame.data_ref() {
+            let Some(charge) = self.client.hold_request(data.len()) else {
+                let message = "the unfinished requests on this port hold too many bytes; try again later";
+                return Poll::Ready(Some(Err(Status::resource_exhausted(message))));
+            };
+            self.held.push(charge);
+        }
+        Poll::Ready(Some(Ok(frame)))
     }
 }

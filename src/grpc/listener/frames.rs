@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::limits::CALL_WITH_NODES;
+
 /// The connection preface: `PRI * HTTP/2.0`, an empty line, `SM`, an empty line.
 const PREFACE_BYTES: usize = 24;
 /// The length (3 bytes), type, flags (1 each) and stream (4) of a frame.
@@ -12,8 +14,8 @@ const FRAME_HEAD_BYTES: usize = 9;
 
 /// The longest that the preface may take, and the head of a request: a few packets.
 pub(super) const HEAD_LIMIT: Duration = Duration::from_secs(5);
-/// The longest that a frame of a request's body may take. The largest request has 16 MiB.
-pub(super) const BODY_LIMIT: Duration = Duration::from_secs(10);
+/// The longest that a frame of a request's body may take.
+pub(super) const BODY_LIMIT: Duration = CALL_WITH_NODES.time;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

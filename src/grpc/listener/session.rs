@@ -46,7 +46,7 @@ impl Session {
         let Self { port, client, place } = self;
         let mut stopping = port.stopping.clone();
         let admitted = tokio::select! {
-            admitted = admit(socket, port.tls.as_deref(), &port.refusals) => admitted,
+            admitted = admit(socket, port.tls.as_deref(), &port.handshakes, &port.refusals) => admitted,
             () = client.closed() => None,
             _ = stopping.wait_for(|stopping| *stopping) => None,
         };

@@ -1,14 +1,19 @@
 //! The file of a Unix socket.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixSocket};
+use tracing::warn;
 
 /// The most connections that wait to be accepted.
 const BACKLOG: u32 = 128;
+
+/// The permissions of users who are neither the owner nor of its group.
+const EVERYONE: u32 = 0o007;
 
 /// The file of a Unix socket that this process created.
 #[derive(Debug)]
@@ -18,27 +23,39 @@ pub(super) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Binds under another name first, so that the socket has its permissions before anyone can find it, and a stale file is
-    /// replaced in one step.
+    /// Binds in a private folder first, so that the socket has its permissions before anyone can find it, nobody can plant a link in
+    /// its place, and a stale file is replaced in one step.
     pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, Self)> {
         refuse_unless_stale(path)?;
+        if mode & EVERYONE != 0 {
+            warn!(socket = %path.display(), "every user of this host may connect to the Unix socket; set socketMode: \"0600\"");
+        }
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", std::process::id()));
-        let temporary = PathBuf::from(name);
-        let _left_by_an_earlier_process_of_this_id = fs::remove_file(&temporary);
-        let socket = UnixSocket::new_stream()?;
-        socket.bind(&temporary)?;
-        let placed = fs::set_permissions(&temporary, Permissions::from_mode(mode)).and_then(|()| {
-            // No client can connect before this call, even if the permissions allowed it.
-            let listener = socket.listen(BACKLOG)?;
-            let identity = identity(&temporary)?;
-            fs::rename(&temporary, path)?;
-            Ok((listener, Self { path: path.to_owned(), identity }))
-        });
-        placed.inspect_err(|_| {
-            let _nothing_else_can_be_done = fs::remove_file(&temporary);
-        })
+        let folder = PathBuf::from(name);
+        remove(&folder);
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        let placed = Self::place(&folder.join("s"), path, mode);
+        remove(&folder);
+        placed
     }
+
+    fn place(temporary: &Path, path: &Path, mode: u32) -> io::Result<(UnixListener, Self)> {
+        let socket = UnixSocket::new_stream()?;
+        socket.bind(temporary)?;
+        fs::set_permissions(temporary, Permissions::from_mode(mode))?;
+        // No client can connect before this call, even if the permissions allowed it.
+        let listener = socket.listen(BACKLOG)?;
+        let identity = identity(temporary)?;
+        fs::rename(temporary, path)?;
+        Ok((listener, Self { path: path.to_owned(), identity }))
+    }
+}
+
+/// Removes a private folder, which an earlier process of this ID may have left.
+fn remove(folder: &Path) {
+    let _there_is_none = fs::remove_file(folder.join("s"));
+    let _there_is_none = fs::remove_dir(folder);
 }
 
 /// Fails if something that is not a socket has this path, or a process listens on it.
@@ -49,12 +66,23 @@ fn refuse_unless_stale(path: &Path) -> io::Result<()> {
         Ok(found) if !found.file_type().is_socket() => {
             Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket has this name"))
         }
-        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => match probe(path) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
             Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on this socket")),
         },
+    }
+}
+
+/// Connects to a socket without waiting. Where its owner has stopped and its queue is full, this returns at once.
+fn probe(path: &Path) -> io::Result<()> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        // Its queue is full, so some process owns it.
+        Err(error) if error == rustix::io::Errno::AGAIN => Ok(()),
+        connected => Ok(connected?),
     }
 }
 
@@ -94,6 +122,40 @@ mod tests {
             drop(listener);
             assert!(!path.exists());
         }
+    }
+
+    #[tokio::test]
+    async fn a_socket_whose_owner_accepts_nothing_is_refused_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, listen) = listen_in(&folder);
+        let socket = UnixSocket::new_stream().expect("a socket");
+        socket.bind(&path).expect("bound");
+        let _stopped = socket.listen(1).expect("listens");
+        // Fills the queue; the kernel takes one more than asked for.
+        let _queued: Vec<_> = (0..8).map(|_| probe(&path)).collect();
+        let kept = (0..8).map(|_| {
+            let stream = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None);
+            let stream = stream.expect("a socket");
+            let _full = rustix::net::connect(&stream, &SocketAddrUnix::new(&path).expect("a path"));
+            stream
+        });
+        let _kept: Vec<_> = kept.collect();
+        let refused = Listener::bind(&listen, 0o600).await.expect_err("it is in use");
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[tokio::test]
+    async fn a_planted_link_or_folder_gains_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, listen) = listen_in(&folder);
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "x").expect("a file");
+        fs::set_permissions(&precious, Permissions::from_mode(0o600)).expect("set");
+        let planted = folder.path().join(format!("grpc.sock.{}", std::process::id()));
+        std::os::unix::fs::symlink(&precious, &planted).expect("a link");
+        assert!(Listener::bind(&listen, 0o666).await.is_err(), "the folder's name is taken");
+        assert_eq!(fs::metadata(&precious).expect("a file").permissions().mode() & 0o777, 0o600);
+        assert!(!path.exists());
     }
 
     #[tokio::test]

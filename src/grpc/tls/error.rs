@@ -7,7 +7,7 @@ use rustls::pki_types::pem;
 use rustls::server::VerifierBuilderError;
 use thiserror::Error;
 
-use super::files::FILE_BYTES_MAX;
+use crate::limits::TLS_FILE;
 
 /// Why the files cannot be used. Retrying helps only after they have changed.
 #[derive(Debug, Error)]
@@ -22,7 +22,7 @@ pub enum TlsError {
         source: io::Error,
     },
     /// A file is something that could block or exhaust the process.
-    #[error("TLS file {path} is not a regular file of at most {FILE_BYTES_MAX} bytes")]
+    #[error("TLS file {path} is not a regular file of at most {} bytes", TLS_FILE.bytes)]
     NotAFile {
         /// The file.
         path: PathBuf,

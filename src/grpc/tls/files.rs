@@ -1,6 +1,6 @@
 //! The files that TLS is configured from.
 
-use std::io::Read;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,10 +12,9 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::chain::ShortChains;
 use super::error::TlsError;
-
-/// The largest file. A bundle of all public CAs has 250 KiB.
-pub(super) const FILE_BYTES_MAX: u64 = 1024 * 1024;
+use crate::limits::{TLS_FILE, read_file};
 
 /// The files that TLS is configured from, and the clients that may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,23 +133,17 @@ fn client_verifier(
     for certificate in certificates(path, ca)? {
         roots.add(certificate).map_err(|source| TlsError::BadRoot { path: path.to_owned(), source })?;
     }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
-        .map_err(|source| TlsError::BadClientCa { path: path.to_owned(), source })
+        .map_err(|source| TlsError::BadClientCa { path: path.to_owned(), source })?;
+    Ok(Arc::new(ShortChains(verifier)))
 }
 
-/// Reads a file, unless it is one that could block (a FIFO) or has no end (a device).
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    let unreadable = |source| TlsError::Unreadable { path: path.to_owned(), source };
-    let found = std::fs::metadata(path).map_err(unreadable)?;
-    if !found.is_file() || found.len() > FILE_BYTES_MAX {
-        return Err(TlsError::NotAFile { path: path.to_owned() });
-    }
-    let mut content = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut content))
-        .map_err(unreadable)?;
-    Ok(content)
+    read_file(path, TLS_FILE).map_err(|source| match source.kind() {
+        io::ErrorKind::InvalidInput => TlsError::NotAFile { path: path.to_owned() },
+        _ => TlsError::Unreadable { path: path.to_owned(), source },
+    })
 }
 
 /// Returns the certificates in a PEM file, at least one.

@@ -43,10 +43,16 @@ pub(crate) enum Validity {
 
 impl Authority {
     pub(crate) fn new(name: &str) -> Self {
+        Self::with_key(name, &KeyPair::generate().expect("a key"))
+    }
+
+    /// An authority with this key. Each call makes another certificate.
+    pub(crate) fn with_key(name: &str, key: &KeyPair) -> Self {
+        let key = KeyPair::from_pem(&key.serialize_pem()).expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority"))
+        Self(CertifiedIssuer::self_signed(params, key).expect("an authority"))
     }
 
     pub(crate) fn pem(&self) -> String {

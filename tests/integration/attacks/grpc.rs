@@ -140,6 +140,182 @@ async fn unfinished_requests_hold_little_memory() {
     is_small(&server);
 }
 
+/// Sends a whole request on a connection of its own, and returns the response's HTTP status and its code.
+async fn send(address: SocketAddr, method: &str, message: &Bytes) -> (u16, Option<Code>) {
+    let mut client = http2(address).await.ready().await.expect("connected");
+    let (response, mut body) = client.send_request(call(method), false).expect("sent");
+    let length = u32::try_from(message.len()).expect("short").to_be_bytes();
+    let begun = body.send_data([&[0], &length[..]].concat().into(), false);
+    let sending = async {
+        let mut left = message.clone();
+        while begun.is_ok() && !left.is_empty() {
+            body.reserve_capacity(left.len());
+            let Some(Ok(room)) = std::future::poll_fn(|cx| body.poll_capacity(cx)).await else { return };
+            let part = left.split_to(room.min(left.len()));
+            if body.send_data(part, left.is_empty()).is_err() {
+                return;
+            }
+        }
+    };
+    sending.await;
+    match response.await {
+        Ok(response) => (response.status().as_u16(), code(response.headers())),
+        Err(_) => (0, None),
+    }
+}
+
+#[tokio::test]
+async fn messages_that_decode_to_much_are_refused_before_they_are_decoded() {
+    let server = Server::start(&["--demo"]);
+    let mut well_behaved = server.client().await;
+    let groups = well_behaved.node_groups().await.len();
+    let before = server.peak_memory();
+    // An empty node, an empty label and an empty container have two bytes each.
+    let nodes = Bytes::from([0x0a, 0].repeat(4_000_000));
+    let node = [0x1a, 0].repeat(500_000);
+    let length = [0x80 | (node.len() & 0x7f) as u8, 0x80 | (node.len() >> 7 & 0x7f) as u8, (node.len() >> 14) as u8];
+    let node = Bytes::from([&[0x0a], &length[..], &node].concat());
+    let spec = [0x12, 0].repeat(500_000);
+    let spec = [&[0x12], &length[..], &spec].concat();
+    let outer = spec.len();
+    let length = [0x80 | (outer & 0x7f) as u8, 0x80 | (outer >> 7 & 0x7f) as u8, (outer >> 14) as u8];
+    let pod = Bytes::from([&[0x0a], &length[..], &spec].concat());
+    let too_long = Bytes::from(vec![0; 70 << 10]);
+    let attacks = [
+        ("NodeGroupDeleteNodes", &nodes),
+        ("NodeGroupForNode", &node),
+        ("PricingNodePrice", &node),
+        ("PricingPodPrice", &pod),
+        ("NodeGroupTargetSize", &too_long),
+    ];
+    for (method, message) in attacks {
+        let outcomes = join_all((0..4).map(|_| send(server.grpc(), method, message))).await;
+        assert!(outcomes.iter().all(|(_, code)| *code == Some(Code::ResourceExhausted)), "{method}: {outcomes:?}");
+        assert_eq!(well_behaved.node_groups().await.len(), groups);
+    }
+    let more = server.peak_memory() - before;
+    println!("at most {more} MiB more");
+    assert!(more < 100, "{more} MiB");
+}
+
+#[tokio::test]
+async fn slow_bodies_hold_little_memory_and_end() {
+    let server = Server::start(&["--demo"]);
+    let well_behaved = server.client().await;
+    let before = server.peak_memory();
+    let attackers = join_all((0..20).map(|_| http2(server.grpc()))).await;
+    let mut senders = Vec::new();
+    for attacker in attackers {
+        senders.push(tokio::spawn(async move {
+            let mut attacker = attacker.ready().await.expect("connected");
+            let mut bodies = Vec::new();
+            for _ in 0..20 {
+                let Ok(ready) = attacker.ready().await else { break };
+                attacker = ready;
+                let Ok((response, body)) = attacker.send_request(call("NodeGroupDeleteNodes"), false) else { break };
+                bodies.push((response, body));
+            }
+            // A message of 1 MiB, one byte in a frame.
+            for (_, body) in &mut bodies {
+                let _ended = body.send_data(Bytes::from_static(&[0, 0, 16, 0, 0]), false);
+            }
+            for _ in 0..1_000 {
+                for (_, body) in &mut bodies {
+                    let _ended = body.send_data(Bytes::from_static(&[0]), false);
+                }
+                tokio::task::yield_now().await;
+            }
+            let codes = bodies.into_iter().map(async |(response, body)| {
+                let code = response.await.ok().and_then(|response| code(response.headers()));
+                drop(body);
+                code
+            });
+            join_all(codes).await
+        }));
+    }
+    let ended = tokio::time::timeout(PATIENCE, join_all(senders)).await.expect("slow bodies have a time limit");
+    for code in ended.into_iter().flat_map(|codes| codes.expect("no panic")) {
+        assert!(matches!(code, None | Some(Code::DeadlineExceeded | Code::ResourceExhausted)), "{code:?}");
+    }
+    assert!(!well_behaved.clone().node_groups().await.is_empty());
+    let more = server.peak_memory() - before;
+    println!("at most {more} MiB more");
+    assert!(more < 64, "{more} MiB");
+}
+
+#[tokio::test]
+async fn what_is_no_grpc_request_is_an_unsupported_media_type() {
+    let server = Server::start(&["--demo"]);
+    let path = "http://headcount/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider/NodeGroups";
+    for (method, content_type) in [
+        ("GET", "application/grpc"),
+        ("PUT", "application/grpc"),
+        ("POST", "application/json"),
+        ("POST", "application/grpc-web"),
+        ("POST", "application/grpc-web+proto"),
+        ("POST", "application/grpcx"),
+        ("POST", ""),
+    ] {
+        let mut client = http2(server.grpc()).await.ready().await.expect("connected");
+        let request = Request::builder().method(method).uri(path).header("content-type", content_type).body(());
+        let (response, mut body) = client.send_request(request.expect("a request"), false).expect("sent");
+        let _ended = body.send_data(Bytes::from_static(&[0; 5]), true);
+        assert_eq!(response.await.expect("answered").status(), 415, "{method} {content_type}");
+    }
+    for content_type in ["application/grpc", "application/grpc+proto"] {
+        let mut client = http2(server.grpc()).await.ready().await.expect("connected");
+        let request = Request::post(path).header("content-type", content_type).header("te", "trailers").body(());
+        let (response, mut body) = client.send_request(request.expect("a request"), false).expect("sent");
+        body.send_data(Bytes::from_static(&[0; 5]), true).expect("sent");
+        assert_eq!(response.await.expect("answered").status(), 200, "{content_type}");
+    }
+}
+
+#[tokio::test]
+async fn connections_with_unfinished_calls_do_not_keep_new_clients_out() {
+    let server = Server::start(&["--demo"]);
+    let mut well_behaved = server.client().await;
+    let groups = well_behaved.node_groups().await.len();
+    let mut unfinished = Vec::new();
+    for _ in 0..300 {
+        let Ok(socket) = tokio::net::TcpStream::connect(server.grpc()).await else { continue };
+        let Ok((client, connection)) = h2::client::handshake(socket).await else { continue };
+        tokio::spawn(connection);
+        let Ok(mut client) = client.ready().await else { continue };
+        unfinished.extend(client.send_request(call("NodeGroupDeleteNodes"), false).ok());
+    }
+    assert!(unfinished.len() > 256, "{}", unfinished.len());
+    assert_eq!(server.client().await.node_groups().await.len(), groups, "a new client is served");
+    assert_eq!(well_behaved.node_groups().await.len(), groups, "the old connection still works");
+}
+
+#[tokio::test]
+async fn connections_that_come_and_go_do_not_end_the_one_in_use() {
+    let server = Server::start(&["--demo"]);
+    let mut well_behaved = server.client().await;
+    for _ in 0..20 {
+        well_behaved.node_groups().await;
+    }
+    let mut kept = Vec::new();
+    for number in 0..600 {
+        // Some make a call, most say nothing, and all stay.
+        if number % 2 == 0 {
+            let mut client = http2(server.grpc()).await;
+            let Ok(ready) = client.ready().await else { continue };
+            client = ready;
+            let Ok((response, mut body)) = client.send_request(call("NodeGroups"), false) else { continue };
+            let _ended = body.send_data(Bytes::from_static(&[0; 5]), true);
+            let _answered = response.await;
+        } else {
+            kept.extend(TcpStream::connect(server.grpc()).ok());
+        }
+        if number % 20 == 0 {
+            // It never reconnects: a call on a connection that was closed would fail.
+            well_behaved.node_groups().await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn responses_that_are_never_read_hold_little_memory() {
     let config = ConfigFile::new("sources: [{name: demo, simulated: {groups: 1, instances: 5000}}]\n");

@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use rcgen::{DnType, ExtendedKeyUsagePurpose};
+use rcgen::{DnType, ExtendedKeyUsagePurpose, KeyPair};
 
-use super::certificates::{Authority, Validity, is_served, mk_params, stream_for};
+use super::certificates::{Authority, Certificate, Validity, is_served, mk_params, stream_for};
 use crate::peers::headcount::{ConfigFile, Server, eventually};
 
 /// A server with TLS, and the authority that signs its certificate and those of its clients.
@@ -144,4 +144,23 @@ async fn nobody_gets_in_while_the_files_are_broken() {
         server.signal("HUP");
         eventually("the whole file is noticed", || !complains()).await;
     }
+}
+
+#[tokio::test]
+async fn a_long_chain_of_certificates_is_refused_before_it_is_verified() {
+    let (server, authority, _config) = mk_server();
+    let client = authority.client("cluster-autoscaler", Vec::new());
+    // Authorities of one name and one key, so that each may have signed each.
+    let stranger = Authority::new("stranger");
+    let leaf = stranger.client("cluster-autoscaler", Vec::new());
+    let key = KeyPair::generate().expect("a key");
+    let chain: String = (0..36).map(|_| Authority::with_key("stranger", &key).pem()).collect();
+    let attack = Certificate { chain: format!("{}{chain}", leaf.chain), key: leaf.key };
+    let began = std::time::Instant::now();
+    for _ in 0..10 {
+        assert!(!is_served(server.grpc(), &authority, Some(&attack)).await);
+    }
+    assert!(is_served(server.grpc(), &authority, Some(&client)).await);
+    println!("{:?} for ten handshakes", began.elapsed());
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
 }

@@ -49,7 +49,11 @@ async fn greet(tcp: TcpListener, tls: Arc<LiveTls>) {
     while let Ok((socket, _)) = tcp.accept().await {
         let tls = Arc::clone(&tls);
         tokio::spawn(async move {
-            let Some(admitted) = admit(Socket::Tcp(socket), Some(&tls), &Refusals::default()).await else { return };
+            let Some(admitted) =
+                admit(Socket::Tcp(socket), Some(&tls), &Handshakes::default(), &Refusals::default()).await
+            else {
+                return;
+            };
             let mut connection = mk_connection(admitted.transport);
             let greeting = format!("hello {}", admitted.peer.names.join(" "));
             let _ = connection.write_all(greeting.as_bytes()).await;

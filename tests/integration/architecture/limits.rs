@@ -1,0 +1,74 @@
+//! Every reader of foreign bytes has a row in the table of limits, and `docs/security.md` shows the table.
+
+use std::fs;
+use std::path::Path;
+
+use headcount::limits::{Limit, TABLE};
+
+use super::{rust_files, source};
+
+/// What reads bytes that others sent: a file, a body or a pipe as a whole.
+const READS: [&str; 8] = [
+    "fs::read(",
+    "fs::read_to_string(",
+    "File::open(",
+    ".read_to_end(",
+    ".read_to_string(",
+    "Limited::new(",
+    "to_bytes(",
+    ".read_line(",
+];
+
+/// Files that read something else, and what.
+const EXEMPT: [(&str, &str); 5] = [
+    ("admin/metrics/process.rs", "files of /proc about this process"),
+    ("clouds/azure/http/loopback.rs", "a server for tests"),
+    ("grpc/listener/exchange.rs", "our own responses; requests are read within `grpc/message.rs`"),
+    ("limits/file.rs", "the reader itself"),
+    ("properties.rs", "only for tests"),
+];
+
+fn row(limit: &Limit) -> String {
+    let bytes = match limit.bytes {
+        bytes if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes => format!("{} KiB", bytes >> 10),
+    };
+    format!("| {} | {bytes} | {} s | `{}` |", limit.what, limit.time.as_secs(), limit.reader)
+}
+
+#[test]
+fn the_page_shows_the_table_of_limits() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/security.md")).expect("the page");
+    let missing: Vec<_> = TABLE.iter().map(|(_, limit)| row(limit)).filter(|row| !page.contains(row)).collect();
+    assert!(missing.is_empty(), "docs/security.md lacks these rows:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn every_limit_is_used_by_the_file_that_its_row_names() {
+    for (name, limit) in TABLE {
+        let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join(limit.reader);
+        let text = fs::read_to_string(reader).expect(limit.reader);
+        assert!(source::code_only(&text).contains(name), "{} does not use {name}", limit.reader);
+    }
+}
+
+#[test]
+fn whoever_reads_has_a_limit() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut without = Vec::new();
+    for file in rust_files(&src) {
+        let name = file.strip_prefix(&src).expect("within").to_string_lossy().into_owned();
+        let is_test =
+            name.contains("/tests") || name.contains("fake") || EXEMPT.iter().any(|(exempt, _)| *exempt == name);
+        if is_test {
+            continue;
+        }
+        let text = fs::read_to_string(&file).expect("a source file");
+        let code = source::code_only(text.split("#[cfg(test)]").next().unwrap_or_default());
+        let reads: Vec<_> = READS.iter().filter(|read| code.contains(**read)).collect();
+        if !reads.is_empty() && !code.contains("limits::") {
+            without.push(format!("src/{name}: {reads:?}"));
+        }
+    }
+    assert!(without.is_empty(), "these read without a row of src/limits.rs:\n{}", without.join("\n"));
+}
