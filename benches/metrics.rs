@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group};
-use headcount::admin::Metrics;
+use headcount::admin::{Format, Metrics};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
@@ -25,10 +25,12 @@ fn scrape(criterion: &mut Criterion) {
     let metrics = runtime.block_on(metrics());
     let mut group = criterion.benchmark_group("/metrics of 1000 groups");
     for (format, accept) in [("OpenMetrics", OPEN_METRICS), ("text 0.0.4", "")] {
-        let size = metrics.render(accept).expect("rendered").text.len();
+        let size = metrics.render(Format::wanted(accept)).expect("rendered").len();
         println!("{format}: {size} bytes");
         let _entered = runtime.enter();
-        group.bench_function(format, |bencher| bencher.iter(|| black_box(metrics.render(accept).expect("rendered"))));
+        group.bench_function(format, |bencher| {
+            bencher.iter(|| black_box(metrics.render(Format::wanted(accept)).expect("rendered")))
+        });
     }
     group.finish();
 }

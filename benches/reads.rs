@@ -192,7 +192,7 @@ async fn headcount(listener: TcpListener, groups: u32, instances: u32, is_scrape
         tokio::spawn(async move {
             loop {
                 sleep(Duration::from_secs(1)).await;
-                black_box(metrics.render(OPEN_METRICS).expect("rendered"));
+                black_box(metrics.render(headcount::admin::Format::wanted(OPEN_METRICS)).expect("rendered"));
             }
         });
     }

@@ -20,6 +20,7 @@ use tokio::time::{sleep, timeout};
 use tower_service::Service as _;
 use tracing::{error, warn};
 
+use crate::limits::ADMIN_REQUEST;
 use crate::tasks::{TaskKind, Tasks};
 
 /// The most open connections; a further one replaces the oldest.
@@ -28,12 +29,8 @@ const CONNECTIONS_MAX: usize = 128;
 const DESCRIPTORS_SHARE: usize = 8;
 /// The fewest connections, even with few file descriptors.
 const CONNECTIONS_MIN: usize = 4;
-/// How long the head of a request may take. It fits into one packet.
-const HEAD_LIMIT: Duration = Duration::from_secs(2);
 /// How long a connection may live. Every response comes from memory.
 const LIFETIME: Duration = Duration::from_secs(10);
-/// The largest head of a request.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The pause after the system failed to accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -81,8 +78,8 @@ async fn serve_one(stream: TcpStream, address: SocketAddr, router: Router) {
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_LIMIT)
-        .max_header_size(HEAD_BYTES_MAX)
+        .header_read_timeout(ADMIN_REQUEST.time)
+        .max_header_size(ADMIN_REQUEST.bytes)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
     // An error affects this client alone, and the client sees it.

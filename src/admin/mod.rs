@@ -2,6 +2,7 @@
 
 mod connections;
 mod metrics;
+mod rendering;
 pub mod statusz;
 
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-pub use metrics::{CertificateExpiry, Exposition, Metrics};
+pub use metrics::{CertificateExpiry, Format, Metrics};
+use rendering::{Page, PageKind, Renderings};
 use statusz::Statusz;
 
 use crate::tasks::{TaskKind, Tasks};
@@ -49,9 +51,11 @@ pub struct Pages {
 pub fn router(pages: Pages) -> Router {
     let Pages { readiness, metrics, statusz } = pages;
     let probes = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz)).with_state(readiness);
-    let routes = probes.merge(Router::new().route("/metrics", get(exposition)).with_state(metrics));
+    let renderings = Renderings::default();
+    let exposition = Router::new().route("/metrics", get(exposition)).with_state((metrics, renderings.clone()));
+    let routes = probes.merge(exposition);
     match statusz {
-        Some(statusz) => routes.merge(statusz::router(statusz)),
+        Some(statusz) => routes.merge(statusz::router(statusz, renderings)),
         None => routes,
     }
 }
@@ -98,12 +102,20 @@ async fn readyz(State(check): State<ReadinessCheck>) -> (StatusCode, String) {
     (status, text)
 }
 
-/// Renders on a thread of its own: thousands of groups take some milliseconds.
-async fn exposition(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> Response {
-    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default().to_owned();
-    match tokio::task::spawn_blocking(move || metrics.render(&accept)).await {
-        Ok(Ok(rendered)) => ([(CONTENT_TYPE, rendered.content_type)], rendered.text).into_response(),
-        Ok(Err(_)) | Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be rendered\n").into_response(),
+async fn exposition(State((metrics, renderings)): State<(Arc<Metrics>, Renderings)>, headers: HeaderMap) -> Response {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let format = Format::wanted(accept);
+    let kind = match format {
+        Format::Classic => PageKind::ClassicMetrics,
+        Format::OpenMetrics => PageKind::OpenMetrics,
+    };
+    let render = move || {
+        let text = metrics.render(format).ok()?;
+        Some(Page { content_type: format.content_type(), body: text.into() })
+    };
+    match renderings.page(kind, render).await {
+        Some(page) => ([(CONTENT_TYPE, page.content_type)], page.body).into_response(),
+        None => (StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be rendered\n").into_response(),
     }
 }
 

@@ -28,12 +28,28 @@ pub type CertificateExpiry = Arc<dyn Fn() -> Vec<(&'static str, f64)> + Send + S
 #[derive(Default)]
 pub struct Metrics(Registry);
 
-/// One exposition.
-pub struct Exposition {
+/// A text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The classic format (0.0.4).
+    Classic,
+    /// OpenMetrics.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The format that an `Accept` header asks for.
+    pub fn wanted(accept: &str) -> Self {
+        if classic::wants_open_metrics(accept) { Self::OpenMetrics } else { Self::Classic }
+    }
+
     /// Its content type.
-    pub content_type: &'static str,
-    /// Its text.
-    pub text: String,
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Classic => classic::CLASSIC,
+            Self::OpenMetrics => classic::OPEN_METRICS,
+        }
+    }
 }
 
 impl Metrics {
@@ -52,18 +68,17 @@ impl Metrics {
         fleet::FAMILIES.into_iter().chain([&CERTIFICATE]).chain(process::FAMILIES)
     }
 
-    /// Writes all metrics in the format that the `Accept` header asks for.
+    /// Writes all metrics in this format.
     ///
     /// # Errors
     ///
     /// If a collector fails.
-    pub fn render(&self, accept: &str) -> Result<Exposition, fmt::Error> {
+    pub fn render(&self, format: Format) -> Result<String, fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.0)?;
-        Ok(if classic::wants_open_metrics(accept) {
-            Exposition { content_type: classic::OPEN_METRICS, text }
-        } else {
-            Exposition { content_type: classic::CLASSIC, text: classic::to_classic(&text) }
+        Ok(match format {
+            Format::OpenMetrics => text,
+            Format::Classic => classic::to_classic(&text),
         })
     }
 }

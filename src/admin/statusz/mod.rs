@@ -19,6 +19,7 @@ pub use document::{
     Autoscaler, BudgetStatus, DecisionEntry, Document, FailureEntry, GroupEntry, OperationEntry, SourceStatus,
 };
 
+use super::rendering::{Page, PageKind, Renderings};
 use crate::fleet::Fleet;
 
 /// Nothing may be loaded or run; the only style is the page's own.
@@ -45,12 +46,12 @@ pub struct Statusz {
 }
 
 /// The routes of the page.
-pub(super) fn router(statusz: Statusz) -> Router {
-    Router::new().route("/statusz", get(respond)).with_state(statusz)
+pub(super) fn router(statusz: Statusz, renderings: Renderings) -> Router {
+    Router::new().route("/statusz", get(respond)).with_state((statusz, renderings))
 }
 
 async fn respond(
-    State(Statusz { fleet, audience }): State<Statusz>,
+    State((Statusz { fleet, audience }, renderings)): State<(Statusz, Renderings)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -66,14 +67,18 @@ async fn respond(
         Some(format) => format == "json",
         None => text(ACCEPT).split(',').any(|media| media.trim().starts_with("application/json")),
     };
-    let document = Document::of(&fleet);
-    let (content_type, body) = if is_json {
-        match serde_json::to_string_pretty(&document) {
-            Ok(json) => ("application/json", json + "\n"),
-            Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        }
-    } else {
-        ("text/html; charset=utf-8", page::page(&document))
+    let kind = if is_json { PageKind::StatusDocument } else { PageKind::StatusPage };
+    let render = move || {
+        let document = Document::of(&fleet);
+        Some(if is_json {
+            let json = serde_json::to_string_pretty(&document).ok()? + "\n";
+            Page { content_type: "application/json", body: json.into() }
+        } else {
+            Page { content_type: "text/html; charset=utf-8", body: page::page(&document).into() }
+        })
+    };
+    let Some(Page { content_type, body }) = renderings.page(kind, render).await else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     let headers = [
         (CONTENT_TYPE, content_type),

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::peers::headcount::Server;
+use crate::peers::headcount::{ConfigFile, Server};
 
 #[test]
 fn silent_clients_do_not_lock_the_probes_out() {
@@ -54,4 +54,38 @@ fn nothing_but_the_pages_is_served() {
     {
         assert_eq!(ask(&format!("GET {path}")), "HTTP/1.1 404 Not Found", "{path}");
     }
+}
+
+#[test]
+fn a_flood_of_metrics_and_pages_takes_little_memory() {
+    let config = ConfigFile::new("sources: [{name: demo, simulated: {groups: 500, instances: 2000}}]\n");
+    let server = Server::with_config(&config);
+    assert!(
+        server.probe("/metrics").starts_with("HTTP/1.1 200") && server.probe("/statusz").starts_with("HTTP/1.1 200")
+    );
+    let before = server.peak_memory();
+    let ask = |path: &str, accept: &str| {
+        let mut stream = TcpStream::connect(server.admin()).expect("connects");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n");
+        let _closed_to_make_room = stream.write_all(request.as_bytes());
+        stream
+    };
+    let mut unread = Vec::new();
+    for _ in 0..100 {
+        for (path, accept) in [
+            ("/metrics", "text/plain"),
+            ("/metrics", "application/openmetrics-text"),
+            ("/statusz", "text/html"),
+            ("/statusz", "application/json"),
+        ] {
+            unread.push(ask(path, accept));
+        }
+        assert!(server.probe("/livez").starts_with("HTTP/1.1 200"));
+    }
+    assert!(server.probe("/metrics").starts_with("HTTP/1.1 200"));
+    let threads = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs").count();
+    let more = server.peak_memory() - before;
+    println!("at most {more} MiB more, {threads} threads");
+    assert!(more < 64, "{more} MiB");
+    assert!(threads < 40, "{threads} threads");
 }

@@ -1,0 +1,133 @@
+//! Renders pages for any number of readers: two at a time at most, and under load one page for all who ask within a second.
+//!
+//! At 1,000 groups, a page takes some milliseconds and some MiB. One rendering for each of hundreds of requests took 1.3 GiB.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::Instant;
+
+/// The most renderings at a time, of all pages.
+const AT_A_TIME: usize = 2;
+/// The most renderings of one page within [`SHARED_FOR`]. Scrapers and people ask less often, and get a new one each.
+const FRESH_MAX: u32 = 5;
+/// How long a page is shared once there were as many.
+const SHARED_FOR: Duration = Duration::from_secs(1);
+
+/// A page with a format of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PageKind {
+    /// `/metrics` in the classic format.
+    ClassicMetrics,
+    /// `/metrics` as OpenMetrics.
+    OpenMetrics,
+    /// `/statusz` for people.
+    StatusPage,
+    /// `/statusz` for programs.
+    StatusDocument,
+}
+
+/// A rendered page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Page {
+    pub(super) content_type: &'static str,
+    pub(super) body: Bytes,
+}
+
+/// The renderings of all pages.
+#[derive(Clone, Debug)]
+pub(super) struct Renderings {
+    places: Arc<Semaphore>,
+    pages: Arc<[Mutex<Last>; 4]>,
+}
+
+impl Default for Renderings {
+    fn default() -> Self {
+        Self { places: Arc::new(Semaphore::new(AT_A_TIME)), pages: Arc::default() }
+    }
+}
+
+/// The last renderings of one page.
+#[derive(Debug, Default)]
+struct Last {
+    /// The first rendering of this second, and how many there were since.
+    second: Option<(Instant, u32)>,
+    /// Kept only under load.
+    shared: Option<(Instant, Page)>,
+}
+
+impl Renderings {
+    /// Renders a page on a thread of its own, or shares the last one; `None` if it cannot be rendered.
+    pub(super) async fn page(
+        &self,
+        kind: PageKind,
+        render: impl FnOnce() -> Option<Page> + Send + 'static,
+    ) -> Option<Page> {
+        let mut last = self.pages[kind as usize].lock().await;
+        let now = Instant::now();
+        let is_recent = |since: Instant| now.saturating_duration_since(since) < SHARED_FOR;
+        if let Some((_, page)) = last.shared.as_ref().filter(|(rendered, _)| is_recent(*rendered)) {
+            return Some(page.clone());
+        }
+        let (second, renderings) = last.second.filter(|(began, _)| is_recent(*began)).unwrap_or((now, 0));
+        last.second = Some((second, renderings + 1));
+        last.shared = None;
+        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        // A rendering whose reader has gone keeps its place until it ends.
+        let rendering = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            render()
+        });
+        let page = rendering.await.ok().flatten()?;
+        last.shared = (renderings + 1 >= FRESH_MAX).then(|| (Instant::now(), page.clone()));
+        Some(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn mk_page(number: usize) -> Page {
+        Page { content_type: "text/plain", body: Bytes::from(number.to_string()) }
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_readers_shares_a_few_renderings_and_a_single_reader_gets_its_own() {
+        let (renderings, rendered) = (Renderings::default(), Arc::new(AtomicUsize::new(0)));
+        let ask = async || {
+            let rendered = Arc::clone(&rendered);
+            let render = move || Some(mk_page(rendered.fetch_add(1, Ordering::Relaxed)));
+            renderings.page(PageKind::ClassicMetrics, render).await.expect("a page")
+        };
+        for number in 0..FRESH_MAX as usize {
+            assert_eq!(ask().await, mk_page(number), "each of the first gets a rendering of its own");
+        }
+        let began = Instant::now();
+        let pages = futures_util::future::join_all((0..500).map(|_| ask())).await;
+        assert!(pages.len() == 500 && (began.elapsed() > SHARED_FOR || rendered.load(Ordering::Relaxed) == 5));
+    }
+
+    #[tokio::test]
+    async fn no_more_than_two_pages_are_rendered_at_a_time() {
+        let renderings = Renderings::default();
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let kinds = [PageKind::ClassicMetrics, PageKind::OpenMetrics, PageKind::StatusPage, PageKind::StatusDocument];
+        let readers = (0..40).map(|number| {
+            let (now, most) = (Arc::clone(&now), Arc::clone(&most));
+            renderings.page(kinds[number % kinds.len()], move || {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::yield_now();
+                now.fetch_sub(1, Ordering::SeqCst);
+                Some(mk_page(number))
+            })
+        });
+        let pages = futures_util::future::join_all(readers).await;
+        assert!(pages.iter().all(Option::is_some));
+        assert!(most.load(Ordering::SeqCst) <= AT_A_TIME);
+    }
+}
