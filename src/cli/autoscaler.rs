@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{CommandError, server};
+use super::{CommandError, manifest, server};
 use crate::check::Autoscaler;
 use crate::config::Config;
 use crate::kubernetes;
@@ -38,7 +38,7 @@ impl AutoscalerArguments {
         match (&self.ca_deployment, access) {
             (Some(path), _) => {
                 let name = path.display().to_string();
-                let text = std::fs::read_to_string(path)
+                let text = manifest::read(path)
                     .map_err(|error| CommandError::Usage(format!("--ca-deployment {name}: {error}")))?;
                 autoscaler.read_manifest(&text, &name).map_err(usage)?;
             }

@@ -82,7 +82,8 @@ impl Compare {
             let nodes = client.list_nodes().await.map_err(|error| error.to_string())?;
             Ok(nodes.into_iter().map(|node| node.provider_id).collect())
         };
-        tokio::join!(status, nodes)
+        let patience = self.reading.patience;
+        tokio::join!(patience.within(status), patience.within(nodes))
     }
 }
 

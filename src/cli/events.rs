@@ -11,7 +11,7 @@ pub(super) fn start(config: &Config, fleet: &Arc<Fleet>) {
     let Some(settings) = &config.events else { return };
     let environment = |name: &str| std::env::var(name).ok();
     let Some(pod) = OwnPod::find(&environment) else {
-        tracing::warn!("not writing Kubernetes Events: POD_NAME and POD_NAMESPACE are not set");
+        tracing::warn!("not writing Kubernetes Events: POD_NAME and POD_NAMESPACE do not name a pod");
         return;
     };
     match Client::new(settings.clone(), &environment) {

@@ -1,14 +1,11 @@
 //! `headcount migrate`
 
-use std::io::Read;
 use std::path::PathBuf;
 
-use super::CommandError;
 use super::output::print;
+use super::{CommandError, manifest};
+use crate::cloud::text::printable_json;
 use crate::config::migrate::{InTree, MigrateError, from_deployment, migrate};
-
-/// The largest manifest that is read.
-const MANIFEST_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Show what to use instead of an in-tree provider: headcount.yaml, the Cluster Autoscaler's new flags, and permissions.
 ///
@@ -33,7 +30,7 @@ impl Migrate {
     pub(super) fn run(self) -> Result<(), CommandError> {
         let before = match &self.deployment {
             Some(path) => {
-                let text = read(path).map_err(|error| {
+                let text = manifest::read(path).map_err(|error| {
                     CommandError::Usage(format!("--deployment {}: cannot be read: {error}", path.display()))
                 })?;
                 from_deployment(&text)
@@ -42,16 +39,6 @@ impl Migrate {
         };
         let usage = |error: MigrateError| CommandError::Usage(error.to_string());
         let migration = before.and_then(|before| migrate(&before)).map_err(usage)?;
-        print(&migration.to_string())
+        print(&printable_json(&migration.to_string()))
     }
-}
-
-fn read(path: &PathBuf) -> std::io::Result<String> {
-    let mut text = String::new();
-    if path.as_os_str() == "-" {
-        std::io::stdin().take(MANIFEST_BYTES_MAX).read_to_string(&mut text)?;
-    } else {
-        std::fs::File::open(path)?.take(MANIFEST_BYTES_MAX).read_to_string(&mut text)?;
-    }
-    Ok(text)
 }

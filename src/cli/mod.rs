@@ -8,6 +8,7 @@ mod events;
 mod groups;
 mod instance_types;
 pub mod log;
+mod manifest;
 mod migrate;
 mod output;
 mod patience;

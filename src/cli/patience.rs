@@ -41,6 +41,13 @@ impl Patience {
         }
     }
 
+    /// The result of anything else that is read, or a text for people if it takes longer than the command may wait.
+    pub(super) async fn within<T>(self, reading: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        let limit = humantime::format_duration(self.timeout);
+        let read = tokio::time::timeout(self.timeout, reading).await;
+        read.unwrap_or_else(|_elapsed| Err(format!("gave up after {limit}; --timeout sets a longer limit")))
+    }
+
     fn timed_out(self, reason: &str) -> CommandError {
         let limit = humantime::format_duration(self.timeout);
         CommandError::Failed(format!("gave up after {limit}: {reason}; --timeout sets a longer limit"))

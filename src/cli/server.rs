@@ -1,7 +1,5 @@
 //! Reads the status of a running server.
 
-use std::time::Duration;
-
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, HOST};
@@ -11,16 +9,12 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::admin::statusz::Document;
-
-/// The server responds from memory.
-const LIMIT: Duration = Duration::from_secs(10);
-/// Room for the status of thousands of groups.
-const BYTES_MAX: usize = 64 << 20;
+use crate::limits::SERVER_STATUS;
 
 /// The status of the server at this address of its admin port, such as `http://127.0.0.1:8087`. The error is a text for people.
 pub(super) async fn status(server: &str) -> Result<Document, String> {
-    let read = timeout(LIMIT, read(server)).await;
-    read.unwrap_or_else(|_elapsed| Err(format!("{server} did not respond within {} s", LIMIT.as_secs())))
+    let read = timeout(SERVER_STATUS.time, read(server)).await;
+    read.unwrap_or_else(|_elapsed| Err(format!("{server} did not respond within {} s", SERVER_STATUS.time.as_secs())))
 }
 
 async fn read(server: &str) -> Result<Document, String> {
@@ -43,8 +37,11 @@ async fn read(server: &str) -> Result<Document, String> {
         .map_err(|error| failed(&error))?;
     let response = sender.send_request(request).await.map_err(|error| failed(&error))?;
     let code = response.status();
-    let body =
-        Limited::new(response.into_body(), BYTES_MAX).collect().await.map_err(|error| failed(&error))?.to_bytes();
+    let body = Limited::new(response.into_body(), SERVER_STATUS.bytes)
+        .collect()
+        .await
+        .map_err(|error| failed(&error))?
+        .to_bytes();
     if code != StatusCode::OK {
         return Err(format!("{server} responded with {code}: {}", String::from_utf8_lossy(&body).trim()));
     }

@@ -9,47 +9,121 @@ use std::sync::{PoisonError, RwLock};
 const REDACTED: &str = "[redacted]";
 /// Shorter secrets are ignored, because they would match ordinary words. No token or key is that short.
 const LENGTH_MIN: usize = 8;
-/// How many secrets are removed from texts: the latest ones, in two forms each. Tokens live for an hour, and each source has two or
-/// three.
-const SECRETS_MAX: usize = 256;
+/// How many secrets that were wrapped over lines are removed from one text.
+const WRAPPED_MAX: usize = 16;
+/// How many tokens are removed from texts: the latest ones, in three forms each. Tokens live for an hour, and each source has two
+/// or three.
+const TOKENS_MAX: usize = 384;
+/// How many secrets that live longer: client secrets and secret keys. They change only when a person or a Secret does.
+const LONG_LIVED_MAX: usize = 384;
 
-static KNOWN: RwLock<VecDeque<String>> = RwLock::new(VecDeque::new());
+static TOKENS: RwLock<VecDeque<String>> = RwLock::new(VecDeque::new());
+static LONG_LIVED: RwLock<VecDeque<String>> = RwLock::new(VecDeque::new());
 
-/// Keeps a secret out of every text from now on.
+/// Keeps a token, which expires, out of every text from now on.
 pub fn keep_secret(secret: &str) {
+    keep(secret, &TOKENS, TOKENS_MAX);
+}
+
+/// Keeps a secret that does not expire out of every text from now on. No number of tokens makes this process forget it.
+pub fn keep_long_lived_secret(secret: &str) {
+    keep(secret, &LONG_LIVED, LONG_LIVED_MAX);
+}
+
+fn keep(secret: &str, among: &RwLock<VecDeque<String>>, max: usize) {
     let secret = secret.trim();
     if secret.len() < LENGTH_MIN {
         return;
     }
-    // As a form carries it.
-    let encoded: String = secret
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect();
-    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    for form in [secret.to_owned(), encoded] {
+    let mut known = among.write().unwrap_or_else(PoisonError::into_inner);
+    for form in [
+        secret.to_owned(),
+        encoded(secret, |byte| format!("%{byte:02X}")),
+        encoded(secret, |byte| format!("%{byte:02x}")),
+    ] {
         // A secret that is used again counts as the latest one.
         if let Some(at) = known.iter().position(|one| *one == form) {
             known.remove(at);
         }
-        if known.len() >= SECRETS_MAX {
+        if known.len() >= max {
             known.pop_front();
         }
         known.push_back(form);
     }
 }
 
+/// A secret as a form carries it.
+fn encoded(secret: &str, escaped: impl Fn(u8) -> String) -> String {
+    let bytes = secret.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+        _ => escaped(byte),
+    });
+    bytes.collect()
+}
+
 /// Takes our own secrets out of a text.
 pub(super) fn redacted(text: &str) -> Cow<'_, str> {
-    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let mut text = Cow::Borrowed(text);
-    for secret in known.iter().filter(|secret| text.contains(secret.as_str())).collect::<Vec<_>>() {
-        text = Cow::Owned(text.replace(secret.as_str(), REDACTED));
+    for known in [&LONG_LIVED, &TOKENS] {
+        let known = known.read().unwrap_or_else(PoisonError::into_inner);
+        for secret in known.iter() {
+            if text.contains(secret.as_str()) {
+                text = Cow::Owned(text.replace(secret.as_str(), REDACTED));
+            }
+        }
+        // A service may have wrapped what it was sent.
+        for _ in 0..WRAPPED_MAX {
+            let squeezed = Squeezed::of(&text);
+            let Some(place) = known.iter().filter_map(|secret| squeezed.find(secret)).min() else { break };
+            text = Cow::Owned(format!("{}{REDACTED}{}", &text[..place.start], &text[place.end..]));
+        }
     }
     text
+}
+
+/// A text without the line breaks and the spaces around them, and where each of its bytes was.
+struct Squeezed {
+    text: String,
+    places: Vec<usize>,
+}
+
+impl Squeezed {
+    /// Line breaks may have been escaped already.
+    fn of(text: &str) -> Self {
+        let (mut squeezed, mut places) = (String::new(), Vec::new());
+        if !text.contains('\n') && !text.contains("\\n") && !text.contains("\\r") {
+            return Self { text: squeezed, places };
+        }
+        let mut rest = text;
+        while let Some(character) = rest.chars().next() {
+            let at = text.len() - rest.len();
+            if let Some(after) = ["\\n", "\\r", "\\t"].iter().find_map(|escaped| rest.strip_prefix(escaped)) {
+                rest = after;
+                continue;
+            }
+            rest = &rest[character.len_utf8()..];
+            if !character.is_whitespace() {
+                squeezed.push(character);
+                places.extend(std::iter::repeat_n(at, character.len_utf8()));
+            }
+        }
+        Self { text: squeezed, places }
+    }
+
+    /// Where a secret was.
+    fn find(&self, secret: &str) -> Option<Place> {
+        let at = self.text.find(secret)?;
+        let (start, last) = (self.places.get(at)?, self.places.get(at + secret.len() - 1)?);
+        // Secrets are ASCII.
+        Some(Place { start: *start, end: last + 1 }).filter(|_| secret.is_ascii())
+    }
+}
+
+/// A part of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    start: usize,
+    end: usize,
 }
 
 #[cfg(test)]
@@ -64,5 +138,25 @@ mod tests {
         let echoed = "401: Authorization: Bearer s3cret/of+the test; client_secret=s3cret%2Fof%2Bthe%20test short";
         assert_eq!(printable(echoed), "401: Authorization: Bearer [redacted]; client_secret=[redacted] short");
         assert_eq!(shorten("x s3cret/of+the test", 8), "x [reda…", "nor its beginning where the text is cut");
+        assert_eq!(printable("client_secret=s3cret%2fof%2bthe%20test"), "client_secret=[redacted]");
+    }
+
+    #[test]
+    fn a_secret_that_is_wrapped_over_lines_is_not_shown() {
+        keep_secret("wrapped-Secret+0123456789abcdef");
+        for text in [
+            "you sent wrapped-Secret+\n0123456789\n  abcdef, twice: wrapped-Secret+0123\r\n456789abcdef.",
+            "you sent wrapped-Secret+\\n0123456789\\r\\n  abcdef, twice: wrapped-Secret+0123\\n456789abcdef.",
+        ] {
+            assert_eq!(redacted(text), "you sent [redacted], twice: [redacted].");
+        }
+    }
+
+    #[test]
+    fn no_number_of_tokens_makes_it_forget_a_client_secret() {
+        keep_long_lived_secret("a-client-secret-for-two-years");
+        (0..2 * TOKENS_MAX).for_each(|number| keep_secret(&format!("an-hourly-token-{number}")));
+        assert_eq!(redacted("a-client-secret-for-two-years"), REDACTED);
+        assert!(TOKENS.read().expect("no panic").len() <= TOKENS_MAX);
     }
 }

@@ -34,6 +34,45 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// A text of JSON in which [`printable`]'s characters are escaped, except for line breaks: outside strings, there are no others.
+pub fn printable_json(text: &str) -> Cow<'_, str> {
+    let text = redacted(text);
+    if !has_unprintable(&text) {
+        return text;
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            '\n' => safe.push('\n'),
+            _ if is_unprintable(character) => {
+                character.encode_utf16(&mut [0; 2]).iter().for_each(|unit| safe.push_str(&format!("\\u{unit:04x}")));
+            }
+            _ => safe.push(character),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Whether a text with line breaks has anything else that is not printable.
+pub fn has_unprintable(text: &str) -> bool {
+    text.contains(|character| character != '\n' && is_unprintable(character))
+}
+
+/// A string that YAML reads as this text, and that shows nothing else. JSON's form is valid YAML, except that YAML knows no pairs of
+/// surrogates.
+pub fn yaml_string(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    let mut safe = String::with_capacity(quoted.len());
+    for character in quoted.chars() {
+        match u32::from(character) {
+            code if !is_unprintable(character) || character == '\n' => safe.extend(char::from_u32(code)),
+            code if code > 0xffff => safe.push_str(&format!("\\U{code:08x}")),
+            code => safe.push_str(&format!("\\u{code:04x}")),
+        }
+    }
+    safe
+}
+
 fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::instance_types::TableError;
+use crate::limits::{self, CONFIG_FILE};
 
 /// Where a piece of configuration was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,14 +92,11 @@ pub(super) struct Located<T> {
     pub(super) place: Place,
 }
 
-/// The largest file to read, in bytes. A configuration or a table of every instance type is far smaller, so a larger file was
-/// probably named by mistake.
-const MAX_FILE_BYTES: u64 = 1 << 20;
-
 /// Reads a file that `place` names.
 pub(super) fn read_file(path: &Path, place: &Place) -> Result<String, ConfigError> {
     check_file(path, place)?;
-    std::fs::read_to_string(path).map_err(|error| unreadable(path, place, &error.to_string()))
+    let bytes = limits::read_file(path, CONFIG_FILE).map_err(|error| unreadable(path, place, &error.to_string()))?;
+    String::from_utf8(bytes).map_err(|_| unreadable(path, place, "it is not text in UTF-8"))
 }
 
 /// Checks that a file that `place` names exists and is not too large.
@@ -107,7 +105,7 @@ pub(super) fn check_file(path: &Path, place: &Place) -> Result<(), ConfigError> 
     if !metadata.is_file() {
         return Err(unreadable(path, place, "it is not a file"));
     }
-    if metadata.len() > MAX_FILE_BYTES {
+    if usize::try_from(metadata.len()).map_or(true, |bytes| bytes > CONFIG_FILE.bytes) {
         return Err(unreadable(path, place, "it is larger than 1 MiB"));
     }
     Ok(())

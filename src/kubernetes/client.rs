@@ -8,9 +8,10 @@ use serde_json::json;
 
 use super::cluster_config::{ClusterConfig, ClusterConfigError, Credentials, Identity};
 use super::endpoint::Endpoint;
-use super::node_watch::NodeWatch;
+use super::node_watch::{NODES_MAX, NodeWatch};
 use super::transport::Transport;
 use super::{ConfigMap, KubernetesApi, KubernetesError, NAMESPACE_DEFAULT, Node, Settings};
+use crate::limits::{KUBERNETES_RESPONSE, NODE_LIST};
 use crate::tasks::Tasks;
 
 /// The one key of the ConfigMap that is Headcount's.
@@ -18,6 +19,8 @@ const KEY: &str = "learned.json";
 
 /// Nodes in one page of a list, as kubectl reads them.
 const NODES_PAGE: u32 = 500;
+/// The most pages of a list.
+const PAGES_MAX: usize = NODE_LIST.bytes / KUBERNETES_RESPONSE.bytes;
 
 /// The API server of one cluster.
 #[derive(Clone)]
@@ -55,6 +58,28 @@ impl Client {
         Api::all(self.client.clone())
     }
 
+    /// The nodes of all pages.
+    async fn all_nodes(&self) -> Result<Vec<Node>, KubernetesError> {
+        let nodes = self.nodes();
+        let (mut found, mut token) = (Vec::new(), None::<String>);
+        // A page is never longer than one response, so the pages together have a limit of bytes, too.
+        for _ in 0..PAGES_MAX {
+            let mut parameters = ListParams::default().limit(NODES_PAGE);
+            parameters.continue_token = token;
+            let page = nodes.list(&parameters).await;
+            let page = page.map_err(|error| KubernetesError::of_call("list nodes", error))?;
+            found.extend(page.items.into_iter().map(Node::from));
+            token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if token.is_none() {
+                return Ok(found);
+            }
+            if found.len() > NODES_MAX {
+                break;
+            }
+        }
+        Err(KubernetesError::too_long("list nodes"))
+    }
+
     fn config_maps(&self) -> Api<ApiConfigMap> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
@@ -77,19 +102,8 @@ impl KubernetesApi for Client {
     }
 
     async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError> {
-        let nodes = self.nodes();
-        let (mut found, mut token) = (Vec::new(), None::<String>);
-        loop {
-            let mut parameters = ListParams::default().limit(NODES_PAGE);
-            parameters.continue_token = token;
-            let page = nodes.list(&parameters).await;
-            let page = page.map_err(|error| KubernetesError::of_call("list nodes", error))?;
-            found.extend(page.items.into_iter().map(Node::from));
-            token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if token.is_none() {
-                return Ok(found);
-            }
-        }
+        let listing = tokio::time::timeout(NODE_LIST.time, self.all_nodes()).await;
+        listing.unwrap_or_else(|_elapsed| Err(KubernetesError::too_long("list nodes")))
     }
 
     async fn check_nodes(&self) -> Result<(), KubernetesError> {

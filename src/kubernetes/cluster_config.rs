@@ -3,7 +3,7 @@
 //! All files are read again for every request. A kubelet replaces the token of a service account within the hour, and CAs
 //! are replaced too; requests are so few that reading is cheaper than watching the files.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rustls::pki_types::InvalidDnsNameError;
@@ -11,11 +11,11 @@ use thiserror::Error;
 
 use super::exec::ExecPlugin;
 use super::kubeconfig;
+use super::names::is_name;
+use crate::limits::{CLUSTER_FILE, read_file};
 
 /// Where kubelets put a service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// No token, certificate or kubeconfig is nearly as large: a larger file was configured by mistake.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why the API server cannot be called.
 #[derive(Debug, Error)]
@@ -140,7 +140,7 @@ impl ClusterConfig {
     pub(super) fn namespace(&self) -> Option<String> {
         let Self::ServiceAccount { folder, .. } = self else { return None };
         let namespace = read_text(&folder.join("namespace")).ok()?.trim().to_owned();
-        (!namespace.is_empty()).then_some(namespace)
+        is_name(&namespace).then_some(namespace)
     }
 
     /// Reads all files. Runs no plugin.
@@ -162,14 +162,7 @@ impl ClusterConfig {
 
 /// Reads a file of a plausible size.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, ClusterConfigError> {
-    let unreadable = |source| ClusterConfigError::Unreadable { path: path.to_owned(), source };
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(unreadable(io::Error::other("it is larger than 1 MiB")));
-    }
-    Ok(bytes)
+    read_file(path, CLUSTER_FILE).map_err(|source| ClusterConfigError::Unreadable { path: path.to_owned(), source })
 }
 
 /// Reads a text file of a plausible size.

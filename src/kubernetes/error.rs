@@ -31,6 +31,12 @@ pub enum KubernetesError {
         /// The API server's own words, short.
         message: String,
     },
+    /// A list that has too many pages, or takes too long.
+    #[error("{operation}: the list has more pages than any cluster needs, or does not end")]
+    TooLong {
+        /// The call.
+        operation: &'static str,
+    },
     /// The response is not what the API server should send.
     #[error("{operation}: the response cannot be parsed: {source}")]
     Unexpected {
@@ -77,6 +83,11 @@ impl KubernetesError {
             watcher::Error::WatchError(status) => Self::refused(WATCH, &status),
             other @ watcher::Error::NoResourceVersion => Self::Unexpected { operation: LIST, source: other.into() },
         }
+    }
+
+    /// A list without an end.
+    pub(super) fn too_long(operation: &'static str) -> Self {
+        Self::TooLong { operation }
     }
 
     fn refused(operation: &'static str, status: &kube::core::Status) -> Self {

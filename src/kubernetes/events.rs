@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::KubernetesError;
 use super::client::Client;
+use super::names::is_name;
 
 /// What Headcount must be allowed to do with Events in its namespace.
 pub const EVENT_VERBS: [&str; 1] = ["create"];
@@ -36,7 +37,7 @@ pub struct OwnPod {
 impl OwnPod {
     /// The pod that the environment names.
     pub fn find(environment: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
-        let variable = |name| environment(name).filter(|value| !value.is_empty());
+        let variable = |name| environment(name).filter(|value| is_name(value));
         Some(Self { name: variable("POD_NAME")?, namespace: variable("POD_NAMESPACE")? })
     }
 }

@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,11 +19,8 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::cluster_config::Identity;
+use crate::limits::PLUGIN_OUTPUT;
 
-/// A plugin calls the cloud for a token, which takes a few seconds.
-const RUN_LIMIT: Duration = Duration::from_secs(30);
-/// Credentials are a few KiB.
-const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 /// How much of a plugin's stderr a message quotes, in characters.
 const STDERR_CHARACTERS_MAX: usize = 300;
 /// Credentials are replaced this long before they expire, in seconds.
@@ -150,8 +146,9 @@ impl ExecPlugin {
     }
 
     async fn run(&self) -> Result<Issued, ExecError> {
-        let printed = timeout(RUN_LIMIT, self.output()).await;
-        let printed = printed.unwrap_or_else(|_elapsed| Err(self.failed(format!("took longer than {RUN_LIMIT:?}"))))?;
+        let printed = timeout(PLUGIN_OUTPUT.time, self.output()).await;
+        let printed = printed
+            .unwrap_or_else(|_elapsed| Err(self.failed(format!("took longer than {:?}", PLUGIN_OUTPUT.time))))?;
         // No message quotes the output: it is a secret.
         let printed: ExecCredential = serde_json::from_slice(&printed).map_err(|error| {
             self.failed(format!("printed no ExecCredential (line {}, column {})", error.line(), error.column()))
@@ -207,7 +204,7 @@ async fn bounded(from: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(from) = from {
         // After an error, nothing more can be read. The exit status and the parser decide whether the output is usable.
-        let _incomplete = from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes).await;
+        let _incomplete = from.take(PLUGIN_OUTPUT.bytes as u64).read_to_end(&mut bytes).await;
     }
     bytes
 }

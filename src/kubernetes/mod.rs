@@ -18,11 +18,13 @@ mod error;
 mod events;
 mod exec;
 mod kubeconfig;
+mod names;
 mod node;
 mod node_watch;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod watch_lines;
 
 use std::path::Path;
 

@@ -31,15 +31,14 @@ use tower_service::Service;
 use super::cluster_config::{ClusterConfig, ClusterConfigError, Credentials};
 use super::endpoint::Endpoint;
 use super::exec::{ExecCache, ExecError};
+use super::names::is_plain_path;
+use super::watch_lines::WatchLines;
+use crate::limits::KUBERNETES_RESPONSE;
 
 /// The API server is in the same network; one that takes longer to accept a connection is down.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// A page of nodes takes a busy API server a second or two. For a watch, this limits only the head of the response.
-const RESPONSE_LIMIT: Duration = Duration::from_secs(20);
 /// The shortest time between two watches: one that is accepted and ended at once must not become a busy loop.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
-/// A node is 10 to 40 KiB of JSON, most of it names of images and managed fields.
-const BODY_BYTES_MAX: usize = 64 << 20;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -61,6 +60,9 @@ pub enum TransportError {
         #[source]
         source: io::Error,
     },
+    /// A name in the path of the request leads elsewhere.
+    #[error("{0:?} is no path of the Kubernetes API; check the names of the namespace, the pod and the ConfigMap")]
+    Path(String),
     /// The connection broke, or the peer does not speak HTTP.
     #[error("the connection to the API server broke: {0}")]
     Broken(#[source] BoxError),
@@ -109,6 +111,9 @@ impl Transport {
     }
 
     async fn send(self, request: Request<Body>) -> Result<Response<ResponseBody>, TransportError> {
+        if !is_plain_path(request.uri().path()) {
+            return Err(TransportError::Path(request.uri().path().to_owned()));
+        }
         let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
         if is_watch {
             let mut last = self.0.last_watch.lock().await;
@@ -118,8 +123,9 @@ impl Transport {
             *last = Some(Instant::now());
         }
         let (endpoint, is_issued) = self.endpoint().await?;
-        let exchange = timeout(RESPONSE_LIMIT, exchange(&endpoint, request, is_watch));
-        let response = exchange.await.map_err(|_elapsed| TransportError::Timeout(RESPONSE_LIMIT))??;
+        // For a watch, this limits only the head of the response.
+        let exchange = timeout(KUBERNETES_RESPONSE.time, exchange(&endpoint, request, is_watch));
+        let response = exchange.await.map_err(|_elapsed| TransportError::Timeout(KUBERNETES_RESPONSE.time))??;
         if is_issued && response.status() == StatusCode::UNAUTHORIZED {
             self.0.credentials.forget().await;
         }
@@ -182,9 +188,9 @@ async fn send<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     }));
     let (parts, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
     let body = if is_watch && parts.status.is_success() {
-        ResponseBody { body: Either::Right(body), _connection: Some(connection) }
+        ResponseBody { body: Either::Right(WatchLines::new(body)), _connection: Some(connection) }
     } else {
-        let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(TransportError::Broken)?;
+        let body = Limited::new(body, KUBERNETES_RESPONSE.bytes).collect().await.map_err(TransportError::Broken)?;
         ResponseBody { body: Either::Left(Full::new(body.to_bytes())), _connection: None }
     };
     Ok(Response::from_parts(parts, body))
@@ -214,7 +220,7 @@ impl Drop for Connection {
 
 /// The body of a response: complete, or an ongoing watch.
 pub(super) struct ResponseBody {
-    body: Either<Full<Bytes>, Incoming>,
+    body: Either<Full<Bytes>, WatchLines<Incoming>>,
     _connection: Option<Connection>,
 }
 

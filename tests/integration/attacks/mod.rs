@@ -10,6 +10,7 @@ mod frames;
 mod grpc;
 pub(crate) mod load;
 mod log;
+mod metadata;
 mod responses;
 mod secrets;
 mod strangers;

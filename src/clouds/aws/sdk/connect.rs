@@ -9,20 +9,18 @@ use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 use aws_sdk_autoscaling::config::{IdentityCache, SharedCredentialsProvider};
-use aws_smithy_http_client::Builder as HttpClientBuilder;
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
-use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
-use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
 use thiserror::Error;
 
 use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi, PricingApi};
 use super::clock::CloudClock;
 use super::credentials::{ReloadedCredentials, SecretCredentials};
+use super::http;
 use super::identity::{Sts, StsApi};
 use super::metering::Metering;
 use super::price_list;
 use super::responses::Responses;
+use super::shared_files::{self, SharedFileError};
 use crate::cloud::CallMeter;
 use crate::clouds::roots::{self, NoRoots};
 use crate::config::settings::aws::{AssumeRole, Settings};
@@ -45,6 +43,9 @@ pub enum ConnectError {
          or a region in the AWS profile; on EC2, make sure that the instance metadata service is reachable"
     )]
     NoRegion,
+    /// A file that the SDK would read is none that it may read.
+    #[error(transparent)]
+    File(#[from] SharedFileError),
     /// The system has no root certificates.
     #[error(transparent)]
     NoRoots(#[from] NoRoots),
@@ -72,8 +73,11 @@ impl Clients {
         {
             return Err(error.into());
         }
+        shared_files::check().await?;
         let config = sdk_config(settings).await;
         let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
+        // The credential chain keeps its own client, whose responses are shorter.
+        let config = config.into_builder().http_client(http::for_services()).build();
         // The region is known now, and is not looked up again with the credentials.
         let settings = Settings { region: Some(region.clone()), ..settings.clone() };
         Ok(Self::from_sdk(region, settings, config, calls))
@@ -91,6 +95,7 @@ impl Clients {
             .credentials_provider(SharedCredentialsProvider::new(credentials.clone()))
             .identity_cache(IdentityCache::no_cache())
             .build();
+        let sts = Sts(aws_sdk_sts::Client::new(&config));
         let clock = Arc::new(CloudClock::default());
         let shared = credentials.clone();
         let responses = SharedInterceptor::new(Responses { clock: Arc::clone(&clock), credentials });
@@ -105,7 +110,6 @@ impl Clients {
             lists: aws_sdk_autoscaling::Client::from_conf(lists),
             writes: aws_sdk_autoscaling::Client::from_conf(scaling().retry_config(RetryConfig::disabled()).build()),
         };
-        let sts = Sts(aws_sdk_sts::Client::new(&config));
         let pricing = price_list::client(&region, &config, metering.clone());
         let ec2 = || {
             let ec2 = aws_sdk_ec2::config::Builder::from(&config);
@@ -144,12 +148,7 @@ pub(super) async fn sdk_config(settings: &Settings) -> SdkConfig {
     if let Some(endpoint) = settings.endpoint.as_deref().filter(|endpoint| !endpoint.is_empty()) {
         loader = loader.endpoint_url(endpoint);
     }
-    // The SDK's own client looks for root certificates even where only plain HTTP is used.
-    if roots::check().is_err()
-        && let Some(client) = trusting_nobody()
-    {
-        loader = loader.http_client(client);
-    }
+    loader = loader.http_client(http::for_sign_in());
     if let Some(profile) = &settings.profile {
         // Named here, it takes precedence over credentials in the environment.
         let provider = ProfileFileCredentialsProvider::builder().profile_name(profile).build();
@@ -174,13 +173,6 @@ async fn assume(config: SdkConfig, role: &AssumeRole) -> SdkConfig {
     }
     let provider = SharedCredentialsProvider::new(provider.build().await);
     config.into_builder().credentials_provider(provider).build()
-}
-
-/// A client for plain HTTP.
-fn trusting_nobody() -> Option<SharedHttpClient> {
-    let context = TlsContext::builder().with_trust_store(TrustStore::empty()).build().ok()?;
-    let client = HttpClientBuilder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
-    Some(client.tls_context(context).build_https())
 }
 
 /// Whether the configured endpoint, or that of the environment, is plain HTTP.

@@ -16,9 +16,9 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::connect;
-use super::shared_files::{FileStamp, stamps};
+use super::shared_files::{self, FileStamp, stamps};
 use crate::cloud::CallMeter;
-use crate::cloud::secrets::keep_secret;
+use crate::cloud::secrets::{keep_long_lived_secret, keep_secret};
 use crate::cloud::text::error_chain;
 use crate::config::settings::aws::Settings;
 
@@ -171,7 +171,9 @@ impl ProvideCredentials for SecretCredentials {
 
 /// Asks for credentials, and redacts them and the tokens that they are exchanged for in all texts.
 async fn ask(provider: Option<&SharedCredentialsProvider>) -> Provided {
-    tokens_of_the_environment().await.iter().for_each(|token| keep_secret(token));
+    std::env::var("AWS_CONTAINER_AUTHORIZATION_TOKEN").iter().for_each(|token| keep_secret(token));
+    let tokens = shared_files::check().await.map_err(CredentialsError::invalid_configuration)?;
+    tokens.iter().for_each(|token| keep_secret(token));
     let provided = provider.ok_or_else(none)?.provide_credentials().await?;
     keep_secrets(&provided);
     Ok(provided)
@@ -182,18 +184,12 @@ fn none() -> CredentialsError {
 }
 
 fn keep_secrets(credentials: &Credentials) {
-    keep_secret(credentials.secret_access_key());
-    credentials.session_token().iter().for_each(|token| keep_secret(token));
-}
-
-/// The tokens that the SDK exchanges for credentials: of IAM roles for service accounts, and of EKS Pod Identity.
-async fn tokens_of_the_environment() -> Vec<String> {
-    let mut tokens = Vec::from_iter(std::env::var("AWS_CONTAINER_AUTHORIZATION_TOKEN"));
-    for name in ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] {
-        let Some(path) = std::env::var_os(name) else { continue };
-        tokens.extend(tokio::fs::read_to_string(path).await);
+    // The key of a session expires with it.
+    match credentials.session_token() {
+        Some(_) => keep_secret(credentials.secret_access_key()),
+        None => keep_long_lived_secret(credentials.secret_access_key()),
     }
-    tokens
+    credentials.session_token().iter().for_each(|token| keep_secret(token));
 }
 
 fn expires_within(credentials: &Credentials, time: Duration) -> bool {

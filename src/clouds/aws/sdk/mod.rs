@@ -8,6 +8,7 @@ pub(super) mod credentials;
 pub(super) mod errors;
 #[cfg(test)]
 pub(super) mod fake;
+mod http;
 pub(super) mod identity;
 mod metering;
 mod price_list;

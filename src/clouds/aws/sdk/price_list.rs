@@ -11,9 +11,7 @@ use aws_types::service_config::ServiceConfigKey;
 use http_body_util::Limited;
 
 use super::api::{Pricing, PricingApi};
-
-/// Most bytes of a page. 100 products have about 500 kB.
-const BODY_MAX: usize = 16 << 20;
+use crate::limits::AWS_PRICES;
 
 /// The other services that Headcount calls, by their names in variables and profiles.
 const OTHER_SERVICES: [&str; 4] = ["Auto Scaling", "EC2", "EKS", "STS"];
@@ -85,7 +83,7 @@ impl Intercept for BoundedBodies {
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let response = context.response_mut();
         let body = std::mem::replace(response.body_mut(), SdkBody::taken());
-        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, BODY_MAX));
+        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, AWS_PRICES.bytes));
         Ok(())
     }
 }

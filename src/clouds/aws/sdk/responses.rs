@@ -22,9 +22,7 @@ use super::clock::CloudClock;
 use super::credentials::ReloadedCredentials;
 use super::errors::refuses_credentials;
 use super::xml;
-
-/// Most bytes of one response. A page of 100 groups with 1,000 instances each has about 45 MB.
-const BODY_MAX: usize = 64 << 20;
+use crate::limits::AWS_RESPONSE;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -99,7 +97,7 @@ impl Intercept for Responses {
             self.clock.note(date, *sent);
         }
         let body = std::mem::replace(response.body_mut(), SdkBody::taken());
-        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, BODY_MAX));
+        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, AWS_RESPONSE.bytes));
         Ok(())
     }
 

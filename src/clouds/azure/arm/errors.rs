@@ -12,6 +12,9 @@ pub(in crate::clouds::azure) const FORCE_DELETE_NOT_ALLOWED: &str = "ForceDelete
 /// A newer operation on the same scale set replaced this one.
 pub(in crate::clouds::azure) const OPERATION_PREEMPTED: &str = "OperationPreempted";
 
+/// The most digits of a code of Entra ID.
+const CODE_DIGITS_MAX: usize = 10;
+
 const OPERATION_NOT_ALLOWED: &str = "OperationNotAllowed";
 
 // Azure returns 404 SubscriptionNotFound if the identity has no role in the subscription.
@@ -134,9 +137,34 @@ impl ErrorContext<'_> {
 
     /// No token: either the sign-in was refused, or the sign-in service is unreachable.
     pub(in crate::clouds::azure) fn no_token(self, error: &azure_core::Error) -> CloudError {
-        let fault = self.fault(None, &format!("no token: {error}"));
+        let fault = self.fault(None, &format!("no token: {}", refusal(error)));
         if is_transient(error) { CloudError::Unreachable(fault) } else { CloudError::Denied(fault) }
     }
+}
+
+/// Why there is no token. The sign-in service may repeat what it was sent, in any form, so only its status and its code are shown.
+fn refusal(error: &azure_core::Error) -> String {
+    use azure_core::error::ErrorKind;
+    match error.kind() {
+        ErrorKind::HttpResponse { status, .. } => {
+            let status = u16::from(*status);
+            match code_of(&error.to_string()) {
+                Some(code) => format!("the sign-in service refused with status {status} and code {code}"),
+                None => format!("the sign-in service refused with status {status}"),
+            }
+        }
+        ErrorKind::DataConversion => "the response of the sign-in service cannot be read".to_owned(),
+        // Our own errors, and those of the connection.
+        _ => error.to_string(),
+    }
+}
+
+/// The code in a description of Entra ID, such as `AADSTS7000215`.
+fn code_of(description: &str) -> Option<&str> {
+    const PREFIX: &str = "AADSTS";
+    let code = &description[description.find(PREFIX)?..];
+    let digits = code[PREFIX.len()..].bytes().take(CODE_DIGITS_MAX).take_while(u8::is_ascii_digit).count();
+    (digits > 0).then(|| &code[..PREFIX.len() + digits])
 }
 
 fn is_transient(error: &azure_core::Error) -> bool {

@@ -19,6 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use thiserror::Error;
 
+use super::credential_file;
 use crate::cloud::secrets::keep_secret;
 
 /// An assertion is used at once; this allows for clock skew.
@@ -60,7 +61,7 @@ impl Certificate {
     ) -> Result<Self, CertificateError> {
         let audience = format!("{}/{tenant_id}/oauth2/v2.0/token", authority.trim_end_matches('/'));
         let certificate = Self { path, audience, client_id };
-        let read = std::fs::read(&certificate.path);
+        let read = credential_file::read(&certificate.path);
         let pem = read.map_err(|source| CertificateError::File { path: certificate.path.clone(), source })?;
         let signed = certificate.assertion(&pem, SystemTime::now());
         signed.filter(|_| !encrypted).ok_or_else(|| CertificateError::Form { path: certificate.path.clone() })?;
@@ -93,7 +94,7 @@ impl Certificate {
 impl ClientAssertion for Certificate {
     async fn secret(&self, _options: Option<ClientMethodOptions<'_>>) -> azure_core::Result<String> {
         let failed = |text: String| azure_core::Error::with_message(ErrorKind::Credential, text);
-        let pem = tokio::fs::read(&self.path).await.map_err(|error| failed(error.to_string()))?;
+        let pem = credential_file::read_later(self.path.clone()).await.map_err(|error| failed(error.to_string()))?;
         let assertion = self.assertion(&pem, SystemTime::now());
         let assertion =
             assertion.ok_or_else(|| failed(CertificateError::Form { path: self.path.clone() }.to_string()))?;

@@ -13,7 +13,7 @@ use azure_identity::{
 
 use super::certificate::{Certificate, CertificateError};
 use super::federated::{FederatedError, TokenFile};
-use crate::cloud::secrets::keep_secret;
+use crate::cloud::secrets::keep_long_lived_secret;
 use crate::config::settings::azure::{AzureCloud, Credential};
 
 /// Overrides the address of the sign-in service; the workload identity webhook sets it.
@@ -49,7 +49,7 @@ pub(in crate::clouds::azure) fn credential(
     Ok(match settings {
         Credential::ClientSecret { tenant_id, client_id, secret } => {
             let options = ClientSecretCredentialOptions { client_options };
-            keep_secret(&secret.0);
+            keep_long_lived_secret(&secret.0);
             let secret = Secret::new(secret.0.clone());
             ClientSecretCredential::new(tenant_id, client_id.clone(), secret, Some(options))?
         }
@@ -61,7 +61,7 @@ pub(in crate::clouds::azure) fn credential(
             ClientAssertionCredential::new(tenant_id.clone(), client_id.clone(), certificate, Some(options))?
         }
         Credential::ManagedIdentity { user_assigned } => {
-            std::env::var(IDENTITY_HEADER).iter().for_each(|header| keep_secret(header));
+            std::env::var(IDENTITY_HEADER).iter().for_each(|header| keep_long_lived_secret(header));
             let user_assigned_id = user_assigned.clone().map(|id| {
                 if id.starts_with('/') { UserAssignedId::ResourceId(id) } else { UserAssignedId::ClientId(id) }
             });

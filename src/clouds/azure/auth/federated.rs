@@ -13,6 +13,7 @@ use azure_core::http::ClientMethodOptions;
 use azure_identity::ClientAssertion;
 use thiserror::Error;
 
+use super::credential_file;
 use crate::cloud::secrets::keep_secret;
 
 /// What is wrong with the token file.
@@ -37,13 +38,15 @@ impl TokenFile {
     /// Reads the file once, so that a bad file is reported at startup.
     pub(super) fn new(path: PathBuf) -> Result<Self, FederatedError> {
         let file = Self(path);
-        file.token(std::fs::read_to_string(&file.0))?;
+        file.token(credential_file::read(&file.0))?;
         Ok(file)
     }
 
-    fn token(&self, read: std::io::Result<String>) -> Result<String, FederatedError> {
+    fn token(&self, read: std::io::Result<Vec<u8>>) -> Result<String, FederatedError> {
         let path = || self.0.clone();
-        let text = read.map_err(|source| FederatedError::File { path: path(), source })?;
+        let not_text = |error| std::io::Error::new(std::io::ErrorKind::InvalidData, error);
+        let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(not_text));
+        let text = text.map_err(|source| FederatedError::File { path: path(), source })?;
         let token = text.trim();
         if token.is_empty() {
             return Err(FederatedError::Empty { path: path() });
@@ -56,7 +59,7 @@ impl TokenFile {
 #[async_trait]
 impl ClientAssertion for TokenFile {
     async fn secret(&self, _options: Option<ClientMethodOptions<'_>>) -> azure_core::Result<String> {
-        let read = tokio::fs::read_to_string(&self.0).await;
+        let read = credential_file::read_later(self.0.clone()).await;
         self.token(read).map_err(|error| azure_core::Error::new(ErrorKind::Credential, error))
     }
 }

@@ -8,6 +8,7 @@ use hyper::Request;
 use hyper::body::Bytes;
 
 use crate::clouds::azure::http::Transport;
+use crate::limits::AZURE_SIGN_IN;
 
 /// The address of the service, the same on every Azure VM.
 const SERVICE: &str = "http://169.254.169.254";
@@ -23,7 +24,7 @@ pub(in crate::clouds::azure) async fn subscription() -> Option<String> {
 async fn ask(service: &str) -> Option<String> {
     let request = Request::get(format!("{service}{SUBSCRIPTION}")).header("metadata", "true");
     let request = request.body(Full::new(Bytes::new())).ok()?;
-    let response = Transport::plain().ok()?.exchange(request, TIMEOUT).await;
+    let response = Transport::plain().ok()?.exchange_up_to(request, TIMEOUT, AZURE_SIGN_IN.bytes).await;
     let response = response.inspect_err(|error| tracing::debug!(%error, "no instance metadata service")).ok()?;
     let text = String::from_utf8(response.body.to_vec()).ok()?;
     let text = text.trim();

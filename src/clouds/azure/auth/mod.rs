@@ -1,6 +1,7 @@
 //! Sign-in: credentials, and the metadata service of the VM. Imports only [`super::http`].
 
 mod certificate;
+mod credential_file;
 mod credentials;
 mod federated;
 mod metadata;

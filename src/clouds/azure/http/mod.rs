@@ -1,6 +1,7 @@
 //! HTTP: the client for all of Azure, and the parts of an error response. Imports nothing else of [`super`].
 
 mod error_body;
+mod lifetime;
 #[cfg(test)]
 mod loopback;
 mod proxy;

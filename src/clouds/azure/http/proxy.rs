@@ -4,6 +4,7 @@
 //! and for endpoints on the same machine.
 
 use std::error::Error;
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -52,8 +53,11 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let under_tls = to.scheme_str() == Some("https");
-        let Some(proxy) = under_tls.then(|| self.proxies.intercept(&to)).flatten() else {
+        // The metadata service and the agents of clouds are on the same link: no proxy can reach them, and none may see their tokens.
+        let is_link_local =
+            to.host().and_then(|host| host.parse::<Ipv4Addr>().ok()).is_some_and(|host| host.is_link_local());
+        let is_proxied = to.scheme_str() == Some("https") && !is_link_local;
+        let Some(proxy) = is_proxied.then(|| self.proxies.intercept(&to)).flatten() else {
             let connecting = self.http.call(to);
             return Box::pin(async { Ok(connecting.await?) });
         };

@@ -25,17 +25,15 @@ use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
+use super::lifetime::plausible;
 use super::proxy::Connector;
 use crate::cloud::text::error_chain;
+use crate::limits::{AZURE_ERROR, AZURE_RESPONSE, AZURE_SIGN_IN};
 
-/// One request to the sign-in service or the metadata service.
-const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Resource Manager keeps idle connections open for minutes, and keepers send calls every few seconds.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Enough for the listing and a few keepers at a time.
 const IDLE_CONNECTIONS_MAX: usize = 8;
-/// The longest known body is the unfiltered SKU list of a subscription: about 20 MiB.
-const BODY_BYTES_MAX: usize = 64 << 20;
 
 /// A whole response.
 #[derive(Clone, Debug)]
@@ -130,7 +128,7 @@ impl Transport {
         request: Request<Full<Bytes>>,
         limit: Duration,
     ) -> Result<HttpResponse, TransportError> {
-        self.exchange_up_to(request, limit, BODY_BYTES_MAX).await
+        self.exchange_up_to(request, limit, AZURE_RESPONSE.bytes).await
     }
 
     /// The same, for responses of at most `bytes` bytes.
@@ -145,6 +143,7 @@ impl Transport {
                 if error.is_connect() { TransportError::Connect(error) } else { TransportError::Broken(error.into()) }
             })?;
             let (parts, body) = response.into_parts();
+            let bytes = if parts.status.is_success() { bytes } else { bytes.min(AZURE_ERROR.bytes) };
             let body = Limited::new(body, bytes).collect().await.map_err(|error| {
                 if error.is::<LengthLimitError>() {
                     TransportError::TooLong(bytes)
@@ -172,7 +171,7 @@ impl HttpClient for Transport {
             sent = sent.header(name.as_str(), value.as_str());
         }
         let sent = sent.body(Full::new(body.clone())).map_err(|error| other(&error))?;
-        let response = self.exchange(sent, SIGN_IN_TIMEOUT).await.map_err(|error| {
+        let response = self.exchange_up_to(sent, AZURE_SIGN_IN.time, AZURE_SIGN_IN.bytes).await.map_err(|error| {
             let kind = if matches!(error, TransportError::Connect(_)) { ErrorKind::Connection } else { ErrorKind::Io };
             azure_core::Error::new(kind, error)
         })?;
@@ -181,6 +180,6 @@ impl HttpClient for Transport {
             Some((HeaderName::from(name.as_str().to_owned()), HeaderValue::from(value)))
         });
         let headers = Headers::from(headers.collect::<HashMap<_, _>>());
-        Ok(AsyncRawResponse::from_bytes(response.status.as_u16().into(), headers, response.body))
+        Ok(AsyncRawResponse::from_bytes(response.status.as_u16().into(), headers, plausible(response.body)))
     }
 }

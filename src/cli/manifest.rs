@@ -1,0 +1,18 @@
+//! Reads a manifest of the Cluster Autoscaler.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use crate::limits::{MANIFEST, read_file};
+
+/// The text of a manifest; `-` is the standard input.
+pub(super) fn read(path: &Path) -> io::Result<String> {
+    let bytes = if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        io::stdin().take(MANIFEST.bytes as u64).read_to_end(&mut bytes)?;
+        bytes
+    } else {
+        read_file(path, MANIFEST)?
+    };
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
+}

@@ -1,0 +1,151 @@
+//! The HTTP client of the SDK, within limits: no response is longer than its limit, and link-local addresses are never reached through
+//! a proxy.
+//!
+//! The credential chain uses it too. Its providers would read a response of any length.
+
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use aws_smithy_http_client::{Builder, Connector};
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::Uri;
+
+use crate::clouds::roots;
+use crate::limits::{AWS_RESPONSE, AWS_SIGN_IN, Limit};
+
+/// The path of the metadata service that returns the name of the role, which is part of the next request's path.
+const ROLE_PATHS: [&str; 2] = ["/iam/security-credentials/", "/iam/security-credentials-extended/"];
+
+/// A client for the credential chain.
+pub(super) fn for_sign_in() -> SharedHttpClient {
+    client(AWS_SIGN_IN)
+}
+
+/// A client for the services.
+pub(super) fn for_services() -> SharedHttpClient {
+    client(AWS_RESPONSE)
+}
+
+fn client(limit: Limit) -> SharedHttpClient {
+    let direct = base(ProxyConfig::disabled());
+    let proxied = base(ProxyConfig::from_env());
+    SharedHttpClient::new(BoundedClient { direct, proxied, limit })
+}
+
+/// The SDK's client. It looks for root certificates at once, even where only plain HTTP is used; so it trusts nobody if there are none.
+fn base(proxy: ProxyConfig) -> SharedHttpClient {
+    let nobody = || TlsContext::builder().with_trust_store(TrustStore::empty()).build().ok();
+    let context = roots::check().err().and_then(|_| nobody());
+    Builder::new().build_with_connector_fn(move |settings, components| {
+        let mut connector = Connector::builder().proxy_config(proxy.clone());
+        connector.set_connector_settings(settings.cloned());
+        connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
+        let mut connector = connector.tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+        if let Some(context) = context.clone() {
+            connector = connector.tls_context(context);
+        }
+        connector.build()
+    })
+}
+
+#[derive(Debug)]
+struct BoundedClient {
+    direct: SharedHttpClient,
+    proxied: SharedHttpClient,
+    limit: Limit,
+}
+
+impl HttpClient for BoundedClient {
+    fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
+        SharedHttpConnector::new(BoundedConnector {
+            direct: self.direct.http_connector(settings, components),
+            proxied: self.proxied.http_connector(settings, components),
+            limit: self.limit,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct BoundedConnector {
+    direct: SharedHttpConnector,
+    proxied: SharedHttpConnector,
+    limit: Limit,
+}
+
+impl HttpConnector for BoundedConnector {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let uri = request.uri().parse::<Uri>().unwrap_or_default();
+        let connector = if is_link_local(uri.host().unwrap_or_default()) { &self.direct } else { &self.proxied };
+        let names_a_role = ROLE_PATHS.iter().any(|path| uri.path().ends_with(path));
+        let (response, limit) = (connector.call(request), self.limit);
+        HttpConnectorFuture::new(async move {
+            let response = response.await?.map(|body| SdkBody::from_body_1_x(Limited::new(body, limit.bytes)));
+            if names_a_role { with_a_role(response).await } else { Ok(response) }
+        })
+    }
+}
+
+/// Refuses a response with anything but the name of a role: the SDK would panic.
+async fn with_a_role(response: HttpResponse) -> Result<HttpResponse, ConnectorError> {
+    let refused = |why: &'static str| ConnectorError::other(why.into(), None);
+    let is_success = response.status().is_success();
+    let mut response = response;
+    let body = std::mem::replace(response.body_mut(), SdkBody::taken());
+    let name =
+        body.collect().await.map_err(|_| refused("the metadata service did not finish its response"))?.to_bytes();
+    let is_letter = |letter: &u8| letter.is_ascii_alphanumeric() || b"+=,.@_-".contains(letter);
+    if is_success && !name.trim_ascii().iter().all(is_letter) {
+        return Err(refused("the metadata service returned no name of a role"));
+    }
+    *response.body_mut() = SdkBody::from(name.to_vec());
+    Ok(response)
+}
+
+/// Whether this host is on the same link: the metadata service and the agents for containers.
+fn is_link_local(host: &str) -> bool {
+    match host.trim_matches(['[', ']']).parse() {
+        Ok(std::net::IpAddr::V4(address)) => address.is_link_local() || address.is_loopback(),
+        Ok(std::net::IpAddr::V6(address)) => {
+            address.is_unicast_link_local() || address.is_loopback() || address.segments()[..2] == [0xfd00, 0x0ec2]
+        }
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metadata_service_and_the_agents_for_containers_are_link_local() {
+        for host in
+            ["169.254.169.254", "169.254.170.2", "169.254.170.23", "[fd00:ec2::254]", "[fd00:ec2::23]", "127.0.0.1"]
+        {
+            assert!(is_link_local(host), "{host}");
+        }
+        for host in ["", "sts.amazonaws.com", "10.0.0.1", "169.253.1.1", "[fd01:ec2::1]", "169.254.169.254.example"] {
+            assert!(!is_link_local(host), "{host}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_name_of_a_role_has_only_the_letters_of_names() {
+        let response = |name: &str| {
+            let mut response = HttpResponse::new(200.try_into().expect("a status"), SdkBody::from(name));
+            response.headers_mut().insert("content-type", "text/plain");
+            response
+        };
+        for (name, is_role) in
+            [("my-role_1+=,.@", true), ("role\n", true), ("a b", false), ("\u{1}", false), ("a/../b?", false)]
+        {
+            assert_eq!(with_a_role(response(name)).await.is_ok(), is_role, "{name:?}");
+        }
+    }
+}
