@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::CommandError;
-use crate::cloud::text::printable;
+use crate::cloud::text::{has_unprintable, printable, printable_json};
 
 /// The format of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,13 +59,15 @@ pub(super) fn columns(rows: &[Vec<String>]) -> String {
 
 fn as_json(value: &impl Serialize) -> Result<String, CommandError> {
     serde_json::to_string_pretty(value)
-        .map(|text| text + "\n")
+        .map(|text| printable_json(&text).into_owned() + "\n")
         .map_err(|error| CommandError::Failed(format!("cannot write the output as JSON: {error}")))
 }
 
+/// JSON where a text is not printable: that is YAML, too, and can escape any character.
 fn as_yaml(value: &impl Serialize) -> Result<String, CommandError> {
-    serde_saphyr::to_string(value)
-        .map_err(|error| CommandError::Failed(format!("cannot write the output as YAML: {error}")))
+    let yaml = serde_saphyr::to_string(value)
+        .map_err(|error| CommandError::Failed(format!("cannot write the output as YAML: {error}")))?;
+    if has_unprintable(&yaml) { as_json(value) } else { Ok(printable_json(&yaml).into_owned()) }
 }
 
 #[cfg(test)]
@@ -77,5 +79,17 @@ mod tests {
         let rows = [vec!["ID".to_owned(), "MIN".to_owned()], vec!["web".to_owned(), "1".to_owned()]];
         assert_eq!(columns(&rows), "ID    MIN\nweb   1\n");
         assert_eq!(columns(&[vec!["a\nerror".to_owned(), "\u{1b}[2J".to_owned()]]), "a\\nerror   \\u001b[2J\n");
+    }
+
+    #[test]
+    fn names_cannot_command_a_terminal_in_json_or_yaml() {
+        let value = serde_json::json!({"id": "a\u{9b}2J\u{2028}\u{202e}b: c", "plain": "x"});
+        for text in [as_json(&value), as_yaml(&value)] {
+            let text = text.unwrap_or_else(|error| panic!("{error}"));
+            assert!(!has_unprintable(&text), "{text:?}");
+            assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&text).expect("YAML"), value);
+        }
+        let plain = as_yaml(&serde_json::json!({"id": "x"})).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plain.trim(), "id: x");
     }
 }

@@ -51,6 +51,12 @@ pub(super) fn file_mode(text: &str) -> Result<u32, String> {
 pub(super) fn endpoint(text: &str) -> Result<String, String> {
     let trimmed = text.trim().trim_end_matches('/');
     let host = trimmed.strip_prefix("https://").or_else(|| trimmed.strip_prefix("http://"));
+    // A user and a password before the host are a secret, which no message repeats.
+    if text.contains('@') {
+        return Err(
+            "this is not an endpoint without a user and a password; write a URL such as https://host".to_owned()
+        );
+    }
     match host {
         Some(host) if !host.is_empty() && !host.contains(char::is_whitespace) => Ok(trimmed.to_owned()),
         _ => Err(format!("{text:?} is not an endpoint; write a URL such as https://host or http://127.0.0.1:5000")),

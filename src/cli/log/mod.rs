@@ -9,7 +9,11 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use prometheus_client::metrics::counter::Counter;
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use queue::Queue;
 
@@ -69,8 +73,8 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
         .with_ansi(false)
         .log_internal_errors(false);
     match format {
-        LogFormat::Text => logs.init(),
-        LogFormat::Json => logs.json().flatten_event(true).init(),
+        LogFormat::Text => logs.finish().with(filter_fn(shows_no_secret)).init(),
+        LogFormat::Json => logs.json().flatten_event(true).finish().with(filter_fn(shows_no_secret)).init(),
     }
     // The library's own report of a panic would wait for stderr.
     std::panic::set_hook(Box::new(|panic| {
@@ -78,6 +82,12 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
         tracing::error!(place, panic = panic.payload_as_str(), "Headcount panicked; this is a bug, please report it");
     }));
     Ok(())
+}
+
+/// Whether an event may be logged at all. At `debug` and `trace`, libraries log whole requests and responses, with tokens and keys that
+/// nobody knows yet.
+fn shows_no_secret(event: &Metadata<'_>) -> bool {
+    event.target().split("::").next() == Some("headcount") || *event.level() <= Level::INFO
 }
 
 /// Whether a part of a filter is a bare word that is no level. The library takes it for the name of a module, and logs nothing else.

@@ -1,5 +1,6 @@
 //! The queue of log lines, and the thread that writes them. Lines that do not fit are counted and dropped.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,6 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
+use serde_json::Value;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::CommandError;
@@ -16,6 +18,11 @@ use crate::cloud::text::printable;
 const QUEUE_LINES: usize = 4096;
 /// The longest line, in bytes. With the queue full of such lines, the process holds 32 MiB.
 const LINE_BYTES_MAX: usize = 8 * 1024;
+/// The longest text of a field in a line that is too long, at first.
+const FIELD_BYTES_MAX: usize = 4 * 1024;
+
+/// The longest event that is held until it is cut.
+const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
 /// How often dropped lines are reported.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
@@ -90,7 +97,7 @@ pub(super) struct Line {
 
 impl Write for Line {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = LINE_BYTES_MAX.saturating_sub(self.text.len());
+        let room = EVENT_BYTES_MAX.saturating_sub(self.text.len());
         self.text.extend_from_slice(&bytes[..bytes.len().min(room)]);
         Ok(bytes.len())
     }
@@ -100,12 +107,43 @@ impl Write for Line {
     }
 }
 
+/// A line of a limited length. A line of JSON stays one: its longest texts are cut, and not the line.
+fn fitting(line: &str) -> Cow<'_, str> {
+    if line.len() <= LINE_BYTES_MAX {
+        return Cow::Borrowed(line);
+    }
+    let cut = |text: &str, bytes: usize| text[..text.floor_char_boundary(bytes)].to_owned();
+    if !line.starts_with('{') {
+        return Cow::Owned(cut(line, LINE_BYTES_MAX));
+    }
+    let fields = serde_json::from_str::<serde_json::Map<String, Value>>(line);
+    // An event that is longer than any event may be has lost its end.
+    let mut fields = fields.unwrap_or_else(|_| serde_json::Map::from_iter([("message".to_owned(), Value::from(line))]));
+    let mut bytes = FIELD_BYTES_MAX;
+    loop {
+        for value in fields.values_mut() {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if text.len() > bytes {
+                *value = Value::from(cut(&text, bytes) + "…");
+            }
+        }
+        let text = Value::Object(fields.clone()).to_string();
+        if text.len() <= LINE_BYTES_MAX {
+            return Cow::Owned(printable(&text).into_owned());
+        }
+        if bytes == 0 {
+            return Cow::Borrowed("{\"message\":\"a line of the log has too many fields\"}");
+        }
+        bytes /= 2;
+    }
+}
+
 impl Drop for Line {
     fn drop(&mut self) {
         let text = String::from_utf8_lossy(&self.text);
         let line = text.strip_suffix('\n').unwrap_or(&text);
         if !line.is_empty() {
-            self.queue.put(printable(line).into_owned() + "\n");
+            self.queue.put(fitting(&printable(line)).into_owned() + "\n");
         }
     }
 }
@@ -163,6 +201,23 @@ mod tests {
         drop(release);
         drained(&queue);
         assert_eq!(written.lock().expect("no panic").lines().count() as u64 + dropped, lines as u64);
+    }
+
+    #[test]
+    fn a_long_line_of_json_is_cut_by_field() {
+        let long = "ä\"\\\u{202e}\n".repeat(3_000);
+        let many = Value::Object((0..2_000).map(|number| (format!("field-{number}"), Value::from("x"))).collect());
+        let event = serde_json::json!({"level": "WARN", "message": "short", "a": long, "b": long, "c": [long]});
+        for (event, keeps) in [(&event, true), (&many, false)] {
+            let line = printable(&event.to_string()).into_owned();
+            let fitted = fitting(&line);
+            assert!(fitted.len() <= 2 * LINE_BYTES_MAX && printable(&fitted) == fitted, "{}", fitted.len());
+            let read: Value = serde_json::from_str(&fitted).expect("JSON");
+            assert_eq!(read["message"] == "short" && read["level"] == "WARN", keeps);
+        }
+        let endless = format!("{{\"message\":\"{}", "x".repeat(LINE_BYTES_MAX));
+        assert!(serde_json::from_str::<Value>(&fitting(&endless)).is_ok());
+        assert_eq!(fitting(&"x".repeat(2 * LINE_BYTES_MAX)).len(), LINE_BYTES_MAX);
     }
 
     #[test]

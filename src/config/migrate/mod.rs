@@ -10,6 +10,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::Provider;
+use crate::cloud::text::yaml_string;
 use crate::kubernetes::{AutoscalerContainer, Flag, parse_flags};
 
 /// The permissions that Headcount needs on AWS.
@@ -146,9 +147,9 @@ fn config(provider: Provider, given: &[Flag], before: &InTree) -> String {
     text
 }
 
-/// A string that YAML reads as this text. JSON's form is valid YAML for any text.
+/// A string that YAML reads as this text.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    yaml_string(text)
 }
 
 impl fmt::Display for Migration {
