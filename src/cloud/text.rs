@@ -130,6 +130,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn json_and_yaml_are_printable_and_are_read_as_the_same_text() {
+        let text = "a\u{9b}31m\u{2028}b\u{202e}c\u{e0041}\u{85}\u{7f}\"'\\: #\n\t-";
+        let json = serde_json::to_string(text).expect("JSON");
+        let safe = printable_json(&json);
+        assert!(!has_unprintable(&safe), "{safe:?}");
+        assert_eq!(serde_json::from_str::<String>(&safe).expect("JSON"), text);
+        let yaml = yaml_string(text);
+        assert!(!has_unprintable(&yaml), "{yaml:?}");
+        assert_eq!(serde_saphyr::from_str::<String>(&yaml).expect("YAML"), text);
+    }
+
+    #[test]
     fn a_shortened_text_is_one_line_within_the_limit() {
         assert_eq!(shorten(" a\n  b ", 200), "a b");
         assert_eq!(shorten(&"ä".repeat(200), 200), "ä".repeat(200));

@@ -145,18 +145,20 @@ impl ErrorContext<'_> {
 /// Why there is no token. The sign-in service may repeat what it was sent, in any form, so only its status and its code are shown.
 fn refusal(error: &azure_core::Error) -> String {
     use azure_core::error::ErrorKind;
-    match error.kind() {
-        ErrorKind::HttpResponse { status, .. } => {
-            let status = u16::from(*status);
-            match code_of(&error.to_string()) {
-                Some(code) => format!("the sign-in service refused with status {status} and code {code}"),
-                None => format!("the sign-in service refused with status {status}"),
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = next {
+        match cause.downcast_ref::<azure_core::Error>().map(azure_core::Error::kind) {
+            Some(ErrorKind::HttpResponse { status, .. }) => {
+                let status = u16::from(*status);
+                let code = code_of(&cause.to_string()).map(|code| format!(" and code {code}")).unwrap_or_default();
+                return format!("the sign-in service refused with status {status}{code}");
             }
+            Some(ErrorKind::DataConversion) => return "the response of the sign-in service cannot be read".to_owned(),
+            _ => next = cause.source(),
         }
-        ErrorKind::DataConversion => "the response of the sign-in service cannot be read".to_owned(),
-        // Our own errors, and those of the connection.
-        _ => error.to_string(),
     }
+    // Our own errors, and those of the connection.
+    error.to_string()
 }
 
 /// The code in a description of Entra ID, such as `AADSTS7000215`.

@@ -123,6 +123,25 @@ fn failures_have_a_code_a_class_and_a_short_message() {
 }
 
 #[test]
+fn of_a_refused_sign_in_only_the_status_and_the_code_are_shown() {
+    use azure_core::error::ErrorKind;
+    let refused = |description: &'static str| {
+        let kind = ErrorKind::HttpResponse { status: 401_u16.into(), error_code: None, raw_response: None };
+        let inner = azure_core::Error::with_message(kind, description);
+        let message = format!("ClientSecretCredential authentication failed. {description}");
+        CONTEXT.no_token(&azure_core::Error::with_error(ErrorKind::Credential, inner, message)).to_string()
+    };
+    for (description, shown) in [
+        ("AADSTS7000215: you sent s3-cr\net", "refused with status 401 and code AADSTS7000215"),
+        ("AADSTS: you sent s3-cr-et", "refused with status 401"),
+        ("AADSTS77777777777777777777 s3-cr-et", "refused with status 401 and code AADSTS7777777777"),
+        ("you sent czMtY3ItZXQ=", "refused with status 401"),
+    ] {
+        assert!(refused(description).ends_with(shown), "{}", refused(description));
+    }
+}
+
+#[test]
 fn missing_permissions_differ_from_an_unreachable_sign_in() {
     use azure_core::error::ErrorKind;
     let timeout = TransportError::Timeout(Duration::from_secs(1));
