@@ -164,6 +164,14 @@ async fn send(address: SocketAddr, method: &str, message: &Bytes) -> (u16, Optio
     }
 }
 
+/// A part of a message, after its key.
+fn part(key: u8, content: &[u8]) -> Vec<u8> {
+    let mut part = vec![key];
+    prost::encode_length_delimiter(content.len(), &mut part).expect("there is room");
+    part.extend_from_slice(content);
+    part
+}
+
 #[tokio::test]
 async fn messages_that_decode_to_much_are_refused_before_they_are_decoded() {
     let server = Server::start(&["--demo"]);
@@ -172,14 +180,8 @@ async fn messages_that_decode_to_much_are_refused_before_they_are_decoded() {
     let before = server.peak_memory();
     // An empty node, an empty label and an empty container have two bytes each.
     let nodes = Bytes::from([0x0a, 0].repeat(4_000_000));
-    let node = [0x1a, 0].repeat(500_000);
-    let length = [0x80 | (node.len() & 0x7f) as u8, 0x80 | (node.len() >> 7 & 0x7f) as u8, (node.len() >> 14) as u8];
-    let node = Bytes::from([&[0x0a], &length[..], &node].concat());
-    let spec = [0x12, 0].repeat(500_000);
-    let spec = [&[0x12], &length[..], &spec].concat();
-    let outer = spec.len();
-    let length = [0x80 | (outer & 0x7f) as u8, 0x80 | (outer >> 7 & 0x7f) as u8, (outer >> 14) as u8];
-    let pod = Bytes::from([&[0x0a], &length[..], &spec].concat());
+    let node = Bytes::from(part(0x0a, &[0x1a, 0].repeat(500_000)));
+    let pod = Bytes::from(part(0x0a, &part(0x12, &[0x12, 0].repeat(500_000))));
     let too_long = Bytes::from(vec![0; 70 << 10]);
     let attacks = [
         ("NodeGroupDeleteNodes", &nodes),
