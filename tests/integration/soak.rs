@@ -5,7 +5,7 @@
 //! cloud itself and counts the runtime's tasks. The other is the real binary, because this process's memory and descriptors
 //! belong to all its tests.
 //!
-//! `HEADCOUNT_SOAK=1h cargo test --test integration soak` runs for an hour; the default is 10 s. `under_attack.rs` adds attackers.
+//! `HEADCOUNT_SOAK=1h cargo test --test integration soak` runs for an hour; the default is 5 s. `under_attack.rs` adds attackers.
 
 mod caller;
 #[cfg(all(target_os = "linux", feature = "azure"))]
@@ -33,7 +33,7 @@ const CALLERS: usize = 100;
 fn duration() -> Duration {
     let asked = std::env::var("HEADCOUNT_SOAK").ok();
     let asked = asked.map(|text| humantime::parse_duration(&text).expect("HEADCOUNT_SOAK is a duration such as 1h"));
-    asked.unwrap_or(Duration::from_secs(10))
+    asked.unwrap_or(Duration::from_secs(5))
 }
 
 /// Runs all callers for this long.

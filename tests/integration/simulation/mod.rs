@@ -24,9 +24,9 @@ use std::time::Instant;
 use schedule::{Processes, Schedule};
 
 /// The seeds that run by default.
-const SEEDS: Range<u64> = 0..400;
+const SEEDS: Range<u64> = 0..250;
 /// The same with two processes.
-const SEEDS_OF_TWO: Range<u64> = 0..200;
+const SEEDS_OF_TWO: Range<u64> = 0..125;
 /// The number of violations after which no more seeds are started.
 const ENOUGH: usize = 20;
 

@@ -88,7 +88,7 @@ impl Caller {
         callers
     }
 
-    /// Runs until then.
+    /// Runs until then. On a busy machine a loop over all groups takes longer, so it may end after any of them.
     pub(super) async fn work(mut self, until: Instant) -> Self {
         while Instant::now() < until {
             self.refresh().await;
@@ -96,6 +96,9 @@ impl Caller {
             let number = self.groups.len().min(20);
             for group in self.rng.choose_multiple(self.groups.clone(), number) {
                 self.visit(&group).await;
+                if Instant::now() >= until {
+                    return self;
+                }
             }
         }
         self
