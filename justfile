@@ -7,6 +7,10 @@ _default:
 test *ARGS:
     cargo test --locked {{ ARGS }}
 
+# Run all tests that need no cloud SDK: minutes at first, within a minute once it is built
+quick *ARGS:
+    cargo test --locked --no-default-features {{ ARGS }}
+
 # Run the simulation over a range of seeds, for example `just seeds 0..200000`, or one seed with `just seeds 42..43`
 seeds RANGE="0..20000":
     HEADCOUNT_SEEDS={{ RANGE }} cargo test --locked --profile simulation --no-default-features --test integration simulation

@@ -3,12 +3,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 
-use super::{Client, ConfigFile, Connection, PATIENCE, command};
+use super::{Client, ConfigFile, Connection, PATIENCE, command, eventually};
 
 /// The arguments of a server on free ports.
 const SERVE: [&str; 7] = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
@@ -24,15 +25,18 @@ pub(crate) struct Server {
 #[derive(Default)]
 struct Log {
     lines: Mutex<Vec<String>>,
+    /// There is a new line, or there will be no more.
     grown: Condvar,
+    ended: AtomicBool,
 }
 
 impl Log {
-    /// Waits for a line that contains this text.
+    /// Waits for a line that contains this text, as long as the process writes lines.
     fn line_with(&self, part: &str) -> String {
         let lines = self.lines.lock().expect("not poisoned");
         let found = |lines: &Vec<String>| lines.iter().find(|line| line.contains(part)).cloned();
-        let (lines, _) = self.grown.wait_timeout_while(lines, PATIENCE, |lines| found(lines).is_none()).expect("waits");
+        let waits = |lines: &mut Vec<String>| found(lines).is_none() && !self.ended.load(Ordering::Relaxed);
+        let (lines, _) = self.grown.wait_timeout_while(lines, PATIENCE, waits).expect("waits");
         found(&lines).unwrap_or_else(|| panic!("no line with {part:?} in:\n{}", lines.join("\n")))
     }
 }
@@ -66,6 +70,10 @@ impl Server {
                 writer.lines.lock().expect("not poisoned").push(line);
                 writer.grown.notify_all();
             }
+            // Under the lock, so that nobody begins to wait between its check and this.
+            let _lines = writer.lines.lock().expect("not poisoned");
+            writer.ended.store(true, Ordering::Relaxed);
+            writer.grown.notify_all();
         });
         let serving: serde_json::Value = serde_json::from_str(&log.line_with("\"serving\"")).expect("a JSON line");
         let address = |name: &str| serving[name].as_str().expect("an address").to_owned();
@@ -204,6 +212,19 @@ impl Server {
     /// Sends a signal.
     pub(crate) fn signal(&self, name: &str) {
         signal(&self.process, name);
+    }
+
+    /// Sends SIGSTOP, and waits until each thread has stopped: on a busy machine, some run on for a while.
+    pub(crate) async fn stand_still(&self) {
+        self.signal("STOP");
+        let tasks = format!("/proc/{}/task", self.process_id());
+        let is_stopped = |stat: &str| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'));
+        eventually("every thread has stopped", || {
+            let threads = std::fs::read_dir(&tasks).expect("it runs").map_while(Result::ok);
+            let mut stats = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+            stats.all(|stat| is_stopped(&stat))
+        })
+        .await;
     }
 
     /// Sends SIGTERM and waits for the end.
