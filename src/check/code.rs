@@ -58,6 +58,8 @@ codes! {
     MIXED_TYPES = 408, "The instance types of the node group are alike";
     /// The template.
     TEMPLATE = 409, "The template of a new node can be built";
+    /// Capacity without instances.
+    UNFILLED = 410, "The capacity of the scale set counts only VMs that exist";
     /// The provider.
     CA_PROVIDER = 501, "The Cluster Autoscaler uses external gRPC";
     /// The price expander.

@@ -13,8 +13,8 @@ use super::pod_identity;
 use super::prices::CollectedPrices;
 use super::{Autoscaler, CheckInput};
 use crate::cloud::{
-    AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, InstanceState, Listing, ProviderId,
-    ReadOnlyCloud, Recognition,
+    AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, InstanceState, Listing, Missing,
+    ProviderId, ReadOnlyCloud, Recognition,
 };
 use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder};
 use crate::template::NodeTemplate;
@@ -79,6 +79,8 @@ pub(super) struct CollectedGroup {
     pub(super) shares_name: bool,
     pub(super) reading: GroupReading,
     pub(super) template: Result<NodeTemplate, String>,
+    /// The part of its capacity that no VM fills, in a scale set in which nothing runs. `None` where it was not read.
+    pub(super) unfilled: Option<u32>,
     /// Its instances that are older than 15 minutes, if none of its instances is a node of this cluster.
     pub(super) foreign_instances: usize,
 }
@@ -144,13 +146,25 @@ async fn listed(
             Some(nodes) => foreign_instances(cloud, &reading, nodes).await,
             None => 0,
         };
-        CollectedGroup { id, shares_name, reading, template, foreign_instances }
+        let unfilled = unfilled(cloud, &reading).await;
+        CollectedGroup { id, shares_name, reading, template, unfilled, foreign_instances }
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();
     let denied_calls = timeout(PATIENCE, cloud.denied_calls()).await.unwrap_or_default();
     let Listing { broken, absent, .. } = listing;
     CollectedListing { groups, broken, absent, warnings: cloud.warnings(), adverse_settings, denied_calls }
+}
+
+/// The part of a group's capacity that no instance fills, if the cloud does not launch what is missing.
+async fn unfilled(cloud: &ReadOnlyCloud, listed: &GroupReading) -> Option<u32> {
+    if listed.consistency.missing == Missing::Retried {
+        return None;
+    }
+    let reading = timeout(PATIENCE, cloud.observe(&listed.name)).await.ok().and_then(Result::ok).flatten();
+    let reading = reading.filter(|reading| reading.is_quiet)?;
+    let listed = reading.instances?.len() + usize::try_from(reading.without_id).unwrap_or(usize::MAX);
+    Some(reading.desired.saturating_sub(u32::try_from(listed).unwrap_or(u32::MAX)))
 }
 
 /// The running instances of a group that are old enough to be nodes, if none of them is one.

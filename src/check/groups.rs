@@ -20,6 +20,7 @@ pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     findings.extend(foreign(group));
     findings.extend(withheld(group));
     findings.extend(out_of_bounds(group));
+    findings.extend(unfilled(group));
     findings.extend(mixed_types(group));
     findings.push(template(group));
     findings
@@ -79,6 +80,18 @@ fn withheld(group: &CollectedGroup) -> Vec<Finding> {
             })
             .collect(),
     }
+}
+
+fn unfilled(group: &CollectedGroup) -> Option<Finding> {
+    let unfilled = group.unfilled.filter(|unfilled| *unfilled > 0)?;
+    let capacity = group.reading.desired;
+    let what =
+        format!("its capacity of {capacity} counts {unfilled} VMs that do not exist; Headcount does not lower it");
+    let advice = format!(
+        "raise its maximum by {unfilled}, or replace the scale set; if Azure compares a new capacity with the live VMs, set \
+         capacityIs: actual under groups"
+    );
+    Some(Finding::warning(Code::UNFILLED, &group.id, what, advice))
 }
 
 fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {

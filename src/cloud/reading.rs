@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::consistency::Consistency;
+use super::identity::Identity;
 use super::ids::{GroupName, ProviderId};
 use super::taint::Taint;
 
@@ -16,6 +18,10 @@ pub const CAPACITY_MAX: u32 = 100_000;
 pub struct GroupReading {
     /// The group.
     pub name: GroupName,
+    /// What tells it from another group of this name. `None` where the cloud did not return it.
+    pub identity: Option<Identity>,
+    /// What may be concluded from this read, and what a write does.
+    pub consistency: Consistency,
     /// The least number of nodes: the cloud's or the configuration's, whichever is higher.
     pub min: u32,
     /// The greatest number of nodes: the cloud's or the configuration's, whichever is lower.
@@ -24,13 +30,16 @@ pub struct GroupReading {
     pub floor: u32,
     /// The group's desired capacity.
     pub desired: u32,
-    /// The precondition of writes: the group's etag. `None` where the cloud has none and accepts writes unconditionally.
+    /// The version of the group, and the precondition of writes to it, where [`Consistency::guard`] is `IfMatch`.
     pub etag: Option<String>,
     /// Units of the cloud's capacity per node; 1 for nearly every group. `None` where the instances' weights differ, so that
     /// no capacity can be written.
     pub units_per_node: Option<u32>,
     /// The instances may have changed although the capacity has not; an earlier read of them is outdated.
     pub is_detail_outdated: bool,
+    /// Whether nothing runs that adds or deletes instances, and the last such operation succeeded. Never for a group whose cloud
+    /// launches what is missing by itself.
+    pub is_quiet: bool,
     /// Whether the group can grow.
     pub growth: Permit,
     /// Whether its instances can be deleted.
@@ -59,6 +68,8 @@ pub enum Permit {
 pub struct Instance {
     /// Its ID.
     pub id: ProviderId,
+    /// What tells it from another instance of this ID. `None` where the cloud did not return it, or never reuses IDs.
+    pub identity: Option<Identity>,
     /// Its state.
     pub state: InstanceState,
     /// Whether the group's desired capacity includes it.

@@ -157,6 +157,7 @@ pub(super) struct Group {
     pub(super) reserved: Option<Reserved>,
     pub(super) memory_overhead: Option<Text>,
     pub(super) foreign: Option<Text>,
+    pub(super) capacity_is: Option<Text>,
     #[serde(default)]
     pub(super) options: Options,
 }

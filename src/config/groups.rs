@@ -11,7 +11,7 @@ use super::error::ConfigError;
 use super::file::{self, Text};
 use super::scalar;
 use super::yaml::{checked, optional};
-use crate::cloud::ReservedProfile;
+use crate::cloud::{CapacityIs, ReservedProfile};
 use crate::fleet::options::Options;
 use crate::fleet::{ForeignPolicy, Policy};
 use crate::instance_types::Quantity;
@@ -42,7 +42,12 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
         "allow" => Ok(ForeignPolicy::Allow),
         other => Err(format!("{other:?} is not refuse or allow")),
     })?;
-    Ok(Policy { matches, overrides, options: options(&group.options, path)?, foreign })
+    let capacity_is = optional(group.capacity_is.as_ref(), path, |text| match text.as_str() {
+        "actual" => Ok(CapacityIs::Actual),
+        "nominal" => Ok(CapacityIs::Nominal),
+        other => Err(format!("{other:?} is not actual or nominal")),
+    })?;
+    Ok(Policy { matches, overrides, options: options(&group.options, path)?, foreign, capacity_is })
 }
 
 fn profile(name: &str) -> Result<ReservedProfile, String> {

@@ -24,6 +24,14 @@ pub(super) struct Census {
     pub unread: u32,
 }
 
+impl Census {
+    /// The same, where all live instances are there to stay, whatever the capacity is.
+    pub(super) fn with_all_live(self) -> Self {
+        let remaining = self.remaining.max(self.live);
+        Self { remaining, shortfall: remaining - self.live, ..self }
+    }
+}
+
 /// Takes the census.
 pub(super) fn census(observation: &Observation, in_flight: &InFlight) -> Census {
     let capacity = in_flight.capacity(&observation.reading);

@@ -32,6 +32,22 @@ pub enum Refusal {
         /// The minimum.
         min: u32,
     },
+    /// A scale-up that the scale set's capacity has no room for, because part of it has no instances.
+    #[error(
+        "growing by {delta} would take its capacity above its maximum of {max}: the scale set's capacity counts {unfilled} VMs that do not \
+         exist, and lowering it could delete others; raise the maximum by {unfilled}, or replace the scale set"
+    )]
+    Unfilled {
+        /// How many more nodes were asked for.
+        delta: u32,
+        /// How many VMs of the capacity do not exist.
+        unfilled: u32,
+        /// The maximum.
+        max: u32,
+    },
+    /// The group was deleted and created again since the caller named its instances.
+    #[error("it was deleted and created again under its name; nothing was deleted; list its nodes again")]
+    Recreated,
     /// The group cannot grow.
     #[error("it cannot grow: {reason}")]
     GrowthWithheld {

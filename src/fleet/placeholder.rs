@@ -19,6 +19,8 @@ pub(super) struct Placeholder {
     pub id: ProviderId,
     /// Since when it has been missing, by the cloud's clock. Earlier failures do not explain it.
     pub since: SystemTime,
+    /// Whether a write of ours asked for it. Otherwise a read showed that an instance is missing.
+    pub is_requested: bool,
     /// Whether the capacity and the target include it.
     pub state: PlaceholderState,
     /// Why the instance could not be created. Kept for as long as the placeholder.
@@ -30,8 +32,8 @@ pub(super) struct Placeholder {
 pub(super) enum PlaceholderState {
     /// In the capacity and in the target: listed as Creating.
     Pending,
-    /// In the capacity, but no longer in the target: CA has deleted it, and the capacity could not be lowered yet (because of the
-    /// group's minimum, or deletions under way).
+    /// In the capacity, but not in the target: CA has deleted it, and the capacity could not be lowered yet (because of the group's
+    /// minimum, or deletions under way), or is never lowered.
     Cancelled,
     /// Not in the capacity, because the cloud lowered it again after a failed scale-up. It stays in the target until CA deletes
     /// it. Otherwise, CA would treat the scale-up as a success and repeat it forever.

@@ -9,6 +9,7 @@ use super::operation::Operation;
 use super::placeholder::Placeholder;
 use super::state::GroupState;
 use super::status::ReportedInstance;
+use super::surplus::Surplus;
 use crate::cloud::{CAPACITY_MAX, Counts, Instance, InstanceState, OwnLaunches, Permit, ProviderId};
 
 /// A node that CA named.
@@ -43,6 +44,9 @@ pub(super) struct DeletePlan {
 /// The capacity that a reduction may set; `None` if it may set none. It is never below the sum of the instances that it may count
 /// and those being launched (law 1), never below the group's minimum, and never above the capacity that was read.
 pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32> {
+    if !state.may_lower() {
+        return None;
+    }
     let (census, reading) = (state.census(), &state.observation().reading);
     // If a launch has failed, the launches of the last scale-up have begun.
     let has_begun = state.placeholders().iter().any(|placeholder| placeholder.failure.is_some());
@@ -61,7 +65,7 @@ pub(super) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32
 /// Whether a deletion without a response may still lower the capacity, in addition to a reduction of ours. On a scale set, the
 /// etag rules this out.
 fn may_still_be_lowered(state: &GroupState) -> bool {
-    state.observation().reading.etag.is_none() && state.in_flight().has_unsettled()
+    !state.observation().reading.consistency.is_guarded() && state.in_flight().has_unsettled()
 }
 
 /// Instances that the cloud is still deleting although the observation does not list them. The observation may be wrong. The cloud
@@ -207,17 +211,29 @@ pub(super) fn increase(state: &GroupState, delta: u32, claimed: u32) -> Result<(
     if target.saturating_add(delta) > max {
         return Err(Refusal::AboveMax { delta, target, max });
     }
+    let unfilled = state.unfilled();
+    let capacity = base_of_growth(state).saturating_add(claimed).saturating_add(delta);
+    let makes_only_delta = state.is_nominal() && reading.is_quiet;
+    if unfilled > 0 && capacity > max && !makes_only_delta {
+        return Err(Refusal::Unfilled { delta, unfilled, max });
+    }
     Ok(())
+}
+
+/// What a scale-up adds to: the capacity, or all live instances where they are there to stay although the capacity is lower.
+fn base_of_growth(state: &GroupState) -> u32 {
+    let census = state.census();
+    match state.surplus() {
+        Some(Surplus::DeletionFailed) => census.capacity.max(census.live),
+        _ => census.capacity,
+    }
 }
 
 /// The capacity that a scale-up by `delta` sets. `None` if it would not be above both the capacity that was read and the one that
 /// we wrote last, or if there is a surplus that does not permit growth.
 pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     let (census, reading) = (state.census(), &state.observation().reading);
-    let most = reading.max.max(census.capacity.checked_add(delta)?);
-    // A cloud that checks capacity writes carries each out at once: what a failed deletion left to raise back is raised with it.
-    let back = if reading.etag.is_some() { healed_capacity(state, &OwnLaunches::default()) } else { None };
-    let to = back.map_or(census.capacity, |back| back.max(census.capacity)).checked_add(delta)?.min(most);
+    let to = base_of_growth(state).checked_add(delta)?;
     let is_permitted = state.surplus().is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live));
     (is_permitted && to > reading.desired.max(state.own_capacity())).then_some(to)
 }
@@ -231,12 +247,15 @@ pub(super) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 /// lowers the capacity when it begins to terminate them, and not before.
 pub(super) fn healed_capacity(state: &GroupState, own: &OwnLaunches) -> Option<u32> {
     let reading = &state.observation().reading;
-    let unsettled = if reading.etag.is_none() { state.may_live_on() } else { 0 };
+    if reading.consistency.is_guarded() {
+        return None;
+    }
+    let unsettled = state.may_live_on();
     let census = state.census();
     let live = census.live.saturating_add(unsettled);
     // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that yet, and the
     // surplus is deleted meanwhile (seed 659356).
-    let fallen = if reading.etag.is_none() { census.unread } else { 0 };
+    let fallen = census.unread;
     // If a lost write lowered the capacity that CA requested, the heal restores it, whichever instances use it by now.
     let wanted = live.saturating_sub(state.beyond(own)).max(live.min(state.last_set_capacity()));
     let ceiling = state.heal_ceiling()?.saturating_add(unsettled);

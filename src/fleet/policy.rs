@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use wildmatch::WildMatch;
 
 use super::options::Options;
+use crate::cloud::{CapacityIs, GroupReading};
 use crate::template::GroupOverrides;
 
 /// What the configuration sets for the groups whose ID matches.
@@ -20,6 +21,21 @@ pub struct Policy {
     pub options: Options,
     /// What to do if they seem to belong to another cluster.
     pub foreign: Option<ForeignPolicy>,
+    /// What their capacity is compared with when a new one is written.
+    pub capacity_is: Option<CapacityIs>,
+}
+
+impl Policy {
+    /// One that matches every group and sets nothing.
+    pub fn of_all() -> Self {
+        Self {
+            matches: WildMatch::new("*"),
+            overrides: GroupOverrides::default(),
+            options: Options::default(),
+            foreign: None,
+            capacity_is: None,
+        }
+    }
 }
 
 /// What to do with a node group that seems to belong to another cluster.
@@ -45,6 +61,8 @@ pub struct GroupPolicy {
     pub options: Options,
     /// What to do if it seems to belong to another cluster.
     pub foreign: ForeignPolicy,
+    /// What its capacity is compared with when a new one is written; `None` if its cloud says it.
+    pub capacity_is: Option<CapacityIs>,
 }
 
 impl Policies {
@@ -55,6 +73,7 @@ impl Policies {
             all.overrides.merge(policy.overrides.clone());
             all.options = policy.options.merge(&all.options);
             all.foreign = policy.foreign.unwrap_or(all.foreign);
+            all.capacity_is = policy.capacity_is.or(all.capacity_is);
         }
         all
     }
@@ -76,6 +95,14 @@ impl LivePolicies {
     /// The current policies for a group, merged.
     pub fn of(&self, id: &str) -> GroupPolicy {
         self.current.load().of(id)
+    }
+
+    /// The reading of a group, with what the configuration says about its capacity.
+    pub(super) fn applied_to(&self, id: &str, mut reading: GroupReading) -> GroupReading {
+        if let Some(capacity_is) = self.of(id).capacity_is {
+            reading.consistency.capacity_is = capacity_is;
+        }
+        reading
     }
 
     /// Replaces the policies.

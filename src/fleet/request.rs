@@ -14,7 +14,7 @@ use super::error::FleetError;
 use super::limits::RESPOND_EARLY;
 use super::plan::NamedNode;
 use super::request_id::RequestId;
-use crate::cloud::ProviderId;
+use crate::cloud::{Identity, ProviderId};
 
 /// What a request changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub(super) struct Request {
     pub deadline: Deadline,
     /// The call that it came with.
     pub id: Option<RequestId>,
+    /// The group as it was known when the keeper took it. It is not carried out on another one of the same name.
+    pub group: Option<Identity>,
     stage: Arc<AtomicU8>,
     reply: oneshot::Sender<Result<(), FleetError>>,
 }
@@ -67,7 +69,7 @@ impl Request {
         let stage = Arc::new(AtomicU8::new(WAITING));
         let (reply, outcome) = oneshot::channel();
         (
-            Self { mutation, deadline, id: RequestId::current(), stage: Arc::clone(&stage), reply },
+            Self { mutation, deadline, id: RequestId::current(), group: None, stage: Arc::clone(&stage), reply },
             Pending { deadline, stage, outcome },
         )
     }

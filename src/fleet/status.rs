@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::census::census;
+use super::census::Census;
 use super::in_flight::InFlight;
 use super::observation::{Observation, count};
 use super::placeholder::Placeholder;
@@ -18,6 +18,8 @@ pub struct GroupStatus {
     pub capacity: u32,
     /// Live instances.
     pub live: u32,
+    /// What CA gave back or the cloud took away, and a capacity that is not lowered still holds.
+    pub unfilled: u32,
     /// The instances to report, placeholders for missing ones included.
     pub instances: Vec<ReportedInstance>,
 }
@@ -36,8 +38,12 @@ pub struct ReportedInstance {
 }
 
 /// Derives the status to report.
-pub(super) fn status(observation: &Observation, in_flight: &InFlight, placeholders: &[Placeholder]) -> GroupStatus {
-    let census = census(observation, in_flight);
+pub(super) fn status(
+    census: Census,
+    observation: &Observation,
+    in_flight: &InFlight,
+    placeholders: &[Placeholder],
+) -> GroupStatus {
     let mut instances: Vec<ReportedInstance> = Vec::with_capacity(observation.instances.len() + placeholders.len());
     for instance in &observation.instances {
         let (state, failure) = if in_flight.is_leaving(instance) {
@@ -65,6 +71,7 @@ pub(super) fn status(observation: &Observation, in_flight: &InFlight, placeholde
         target: census.remaining.saturating_sub(cancelled).saturating_add(rolled_back),
         capacity: census.capacity,
         live: census.live,
+        unfilled: if observation.reading.consistency.may_lower() { 0 } else { cancelled },
         instances,
     }
 }

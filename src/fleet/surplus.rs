@@ -8,6 +8,9 @@ pub(super) enum Surplus {
     Launched,
     /// The first observation showed it; its cause is unknown.
     FoundAtStart,
+    /// A deletion of ours lowered the capacity and failed: its instances live for good. Nothing is raised back where the cloud checks
+    /// capacity writes; the target has them, and the next scale-up makes room for them.
+    DeletionFailed,
     /// The capacity fell, and no write of ours explains it: the cloud is about to delete instances, or the read is wrong.
     CapacityFell,
 }
@@ -16,7 +19,7 @@ impl Surplus {
     /// Whether a scale-up from `capacity` to `to` may be written with this many live instances.
     pub(super) fn permits_growth(self, capacity: u32, to: u32, live: u32) -> bool {
         match self {
-            Self::Launched => true,
+            Self::Launched | Self::DeletionFailed => true,
             Self::FoundAtStart => live <= capacity.saturating_mul(2) || live <= to,
             Self::CapacityFell => live <= to,
         }

@@ -31,6 +31,11 @@ static DESIRED: FamilySpec = FamilySpec::gauge(
     GROUP,
     "The cloud's capacity of a node group in nodes, including accepted writes that no read shows yet",
 );
+static UNFILLED: FamilySpec = FamilySpec::gauge(
+    "headcount_node_group_unfilled_capacity",
+    GROUP,
+    "The part of a scale set's capacity that no VM fills and that is not lowered, because Azure could delete other VMs",
+);
 static INSTANCES: FamilySpec = FamilySpec::gauge(
     "headcount_node_group_instances",
     &["node_group", "state"],
@@ -93,12 +98,13 @@ static BUILD: FamilySpec =
     FamilySpec::gauge("headcount_build_info", &["version", "commit", "protocol"], "1, with the version as labels");
 
 /// The families of this module.
-pub(super) static FAMILIES: [&FamilySpec; 17] = [
+pub(super) static FAMILIES: [&FamilySpec; 18] = [
     &BUILD,
     &MIN,
     &MAX,
     &TARGET,
     &DESIRED,
+    &UNFILLED,
     &INSTANCES,
     &PENDING,
     &OLDEST,
@@ -135,11 +141,12 @@ impl Collector for FleetCollector {
         family(&BUILD, &mut |samples| samples.write(&[env!("CARGO_PKG_VERSION"), commit, PROTOCOL], 1.0))?;
         let snapshot = Arc::clone(&fleet.snapshot());
         let groups: Vec<(&str, &GroupView)> = snapshot.groups().map(|(id, view)| (&**id, view.as_ref())).collect();
-        let sizes: [SizeFamily; 4] = [
+        let sizes: [SizeFamily; 5] = [
             (&MIN, |view| view.min),
             (&MAX, |view| view.max),
             (&TARGET, |view| view.status.target),
             (&DESIRED, |view| view.status.capacity),
+            (&UNFILLED, |view| view.status.unfilled),
         ];
         for (spec, size) in sizes {
             family(spec, &mut |samples| {

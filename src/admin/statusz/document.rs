@@ -107,6 +107,9 @@ pub struct GroupEntry {
     pub desired: u32,
     /// Instances that are live.
     pub live: u32,
+    /// The part of the capacity that no VM fills and that is not lowered.
+    #[serde(default)]
+    pub unfilled: u32,
     /// Instances and placeholders that are being created.
     pub creating: u32,
     /// Instances that are being deleted.
@@ -265,6 +268,7 @@ fn group(fleet: &Fleet, id: &str, view: &GroupView) -> GroupEntry {
         target: status.target,
         desired: status.capacity,
         live: status.live,
+        unfilled: status.unfilled,
         creating: status.in_state(InstanceState::Creating).saturating_sub(status.failed()),
         deleting: status.in_state(InstanceState::Deleting),
         failed: status.failed(),

@@ -158,6 +158,10 @@ fn notes(group: &GroupEntry) -> String {
         let text = format!("{} {}, {} ago", Text(&operation.id), Text(&operation.what), age(operation.age_seconds));
         note("warn", &operation.kind, text);
     }
+    if group.unfilled > 0 {
+        let text = format!("{} of the capacity of {} that no VM fills", group.unfilled, group.desired);
+        note("warn", "unfilled", text);
+    }
     for failure in &group.failures {
         note("bad", "failed", format!("{} × {}: {}", failure.count, Text(&failure.code), Text(&failure.message)));
     }

@@ -10,6 +10,12 @@ pub(super) fn notes(served: &GroupEntry) -> Vec<String> {
     for operation in &served.operations {
         notes.push(format!("{} under way for {} s: {}", operation.id, operation.age_seconds, operation.what));
     }
+    if served.unfilled > 0 {
+        notes.push(format!(
+            "the capacity counts {} that do not exist; it is not lowered",
+            counted(served.unfilled, "VM")
+        ));
+    }
     for (what, reason) in [("cannot grow", &served.cannot_grow), ("cannot shrink", &served.cannot_shrink)] {
         notes.extend(reason.as_ref().map(|reason| format!("{what}: {reason}")));
     }
@@ -23,7 +29,7 @@ pub(super) fn headcount_differs(cloud: &GroupEntry, served: &GroupEntry) -> Vec<
         differences.push(format!("{} failed to launch: {}", counted(failure.count, "instance"), failure.code));
     }
     differences.extend(served.doubt.as_ref().map(|doubt| format!("in doubt: {doubt}")));
-    if served.target != cloud.desired && served.operations.is_empty() {
+    if served.target + served.unfilled != cloud.desired && served.operations.is_empty() {
         differences.push(if served.deleting > 0 {
             format!("the cloud still counts {} being deleted", counted(served.deleting, "instance"))
         } else {

@@ -40,6 +40,8 @@ pub struct Row {
     pub cloud_desired: Option<u32>,
     /// The cloud's live instances.
     pub cloud_live: Option<u32>,
+    /// The part of the cloud's capacity that no VM fills and that is not lowered.
+    pub unfilled: Option<u32>,
     /// The target size that Headcount returns.
     pub headcount_target: Option<u32>,
     /// The target size that the Cluster Autoscaler last saw.
@@ -175,6 +177,7 @@ fn row(
         id: id.to_owned(),
         cloud_desired: cloud.map(|group| group.desired),
         cloud_live: cloud.map(|group| group.live),
+        unfilled: served.map(|group| group.unfilled),
         headcount_target: served.map(|group| group.target),
         autoscaler_target: autoscaler.map(|group| group.health.cloud_provider_target),
         autoscaler_nodes: autoscaler.map(|group| group.health.node_counts.registered.total),

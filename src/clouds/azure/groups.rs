@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::arm::ScaleSet;
 use super::tags;
-use crate::cloud::{CAPACITY_MAX, GroupName, GroupReading, Permit};
+use crate::cloud::{CAPACITY_MAX, Consistency, GroupName, GroupReading, Identity, Permit};
 use crate::clouds::bounds::Bounds;
 
 /// A reading without instances, and warnings about the group.
@@ -31,6 +31,11 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
     let permit = being_deleted(set).map_or(Permit::Granted, Permit::Withheld);
     let reading = GroupReading {
         name,
+        identity: set.unique_id.as_deref().map(|id| Identity::of(&[id])),
+        consistency: match &etag {
+            Some(_) => Consistency::SCALE_SET,
+            None => Consistency::SCALE_SET_WITHOUT_ETAG,
+        },
         min: bounds.min,
         max: bounds.max,
         floor: 0,
@@ -39,6 +44,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         units_per_node: Some(1),
         is_detail_outdated: false,
         without_id: 0,
+        is_quiet: is_in(set, "Succeeded"),
         growth: permit.clone(),
         removal: permit,
         instances: None,
@@ -51,8 +57,11 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
 // The autoscaler must not grow a node pool that is being deleted. Any other state allows scaling, including an update that is
 // running or that failed.
 fn being_deleted(set: &ScaleSet) -> Option<String> {
-    let state = set.provisioning_state.as_deref()?;
-    state.eq_ignore_ascii_case("Deleting").then(|| "the scale set is being deleted".to_owned())
+    is_in(set, "Deleting").then(|| "the scale set is being deleted".to_owned())
+}
+
+fn is_in(set: &ScaleSet, state: &str) -> bool {
+    set.provisioning_state.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(state))
 }
 
 /// A hash that changes if, and only if, the inputs of a new VM change.

@@ -9,7 +9,7 @@ use super::arm::{MachineList, ScaleSet, VirtualMachine};
 use super::ids::provider_id;
 use super::scale_set_cache::{CachedMachine, CachedMachines};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
-use crate::cloud::{Counts, Failure, FailureClass, Instance, InstanceState, ProviderId};
+use crate::cloud::{Counts, Failure, FailureClass, Identity, Instance, InstanceState, ProviderId, differ};
 
 /// The code of a VM that failed without a reason. The reason of the operation that created it replaces it.
 pub(super) const UNEXPLAINED: &str = "provisioning-state-failed";
@@ -86,7 +86,10 @@ enum PowerState {
 impl MachineReader<'_> {
     fn machine(&self, machine: &VirtualMachine, now: SystemTime) -> CachedMachine {
         let id = provider_id(&machine.id);
-        let before = self.before.and_then(|before| before.get(&id));
+        let identity = machine.vm_id.as_deref().map(|id| Identity::of(&[id]));
+        // A VM that was created again under its ID is another one.
+        let is_same = |before: &&CachedMachine| !differ(before.instance.identity, identity);
+        let before = self.before.and_then(|before| before.get(&id)).filter(is_same);
         let (state, failure) = self.state(machine, before, now);
         // A failure keeps its time from one reading to the next.
         let earlier = before.and_then(|before| before.instance.failure.as_ref());
@@ -100,7 +103,7 @@ impl MachineReader<'_> {
         CachedMachine {
             delete_by: machine.delete_by.clone(),
             created: machine.created,
-            instance: Instance { id, state, counts: Counts::UntilDeleted, failure: failure.map(Arc::new) },
+            instance: Instance { id, identity, state, counts: Counts::UntilDeleted, failure: failure.map(Arc::new) },
             was_running: runs || before.is_some_and(|before| before.was_running),
         }
     }

@@ -87,11 +87,12 @@ impl ScaleSetCache {
         })
     }
 
-    /// Stores a scale set with its etag.
+    /// Stores a scale set with its etag. Nothing that was known of another one of this name applies to it.
     pub(super) fn store(&self, group: &GroupName, set: ScaleSet, etag: Option<String>) {
         let set = Arc::new(ScaleSet { etag, ..set });
         let mut known = self.lock();
-        match known.get_mut(&group.into()) {
+        let is_same = |known: &&mut CachedSet| !is_another(&known.set, &set);
+        match known.get_mut(&group.into()).filter(is_same) {
             Some(known) => known.set = set,
             None => {
                 let entry = CachedSet {
@@ -172,6 +173,10 @@ impl ScaleSetCache {
     pub(super) fn locations(&self) -> BTreeSet<String> {
         self.lock().values().map(|known| known.set.location.clone()).collect()
     }
+}
+
+fn is_another(one: &ScaleSet, other: &ScaleSet) -> bool {
+    one.unique_id.as_ref().zip(other.unique_id.as_ref()).is_some_and(|(one, other)| one != other)
 }
 
 fn without_etag(set: &ScaleSet) -> ScaleSet {

@@ -96,6 +96,11 @@ impl Group {
         &self.name
     }
 
+    /// Distinguishes it from an earlier group of this name.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Its settings and behavior.
     pub fn plan(&self) -> &GroupPlan {
         &self.plan

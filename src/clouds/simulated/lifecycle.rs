@@ -7,7 +7,7 @@ use super::chance::draw;
 use super::group::Group;
 use super::member::{DeletionAccounting, Phase, Transition};
 use super::outcome::{DeleteOutcome, LaunchOutcome, PlannedFailure};
-use super::plan::GroupStyle;
+use super::plan::{GroupStyle, Sizing};
 use super::record::{ActivityKind, ActivityStatus};
 use super::world::display_name;
 use crate::cloud::ProviderId;
@@ -218,7 +218,10 @@ impl Group {
             running.into_iter().take(count).filter_map(|serial| self.members.remove(&serial)).collect();
         for member in &victims {
             // A scale set with eviction policy Delete lowers its capacity; an Auto Scaling group replaces the instance.
-            let afterwards = if self.plan.style == GroupStyle::ScaleSet {
+            let afterwards = if self.plan.style == GroupStyle::ScaleSet && self.plan.sizing == Sizing::Nominal {
+                self.changed();
+                format!("capacity {}", self.capacity)
+            } else if self.plan.style == GroupStyle::ScaleSet {
                 self.capacity = self.capacity.saturating_sub(1);
                 self.changed();
                 format!("capacity {}", self.capacity)

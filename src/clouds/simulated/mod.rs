@@ -49,7 +49,7 @@ pub use group::Group;
 pub use ids::{RESOURCE_GROUP, SUBSCRIPTION};
 pub use member::{Member, Phase};
 pub use outcome::{DeleteOutcome, LaunchOutcome, PlannedFailure};
-pub use plan::{Accounting, GroupPlan, GroupStyle, Overlap, RemovalOrder};
+pub use plan::{Accounting, GroupPlan, GroupStyle, Overlap, RemovalOrder, Sizing};
 pub use record::{
     Activity, ActivityKind, ActivityStatus, Author, DeletionResult, Ending, Event, Killed, Operation, OperationKind,
     Refusal, RefusalKind,

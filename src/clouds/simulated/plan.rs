@@ -25,6 +25,16 @@ pub enum Accounting {
     WhenGone,
 }
 
+/// What a scale set compares a new capacity with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizing {
+    /// The instances: it creates or deletes `new − instances`.
+    Actual,
+    /// The capacity before, whatever lives: it creates or deletes `new − old`. Instances that leave without being named in a call of
+    /// the scale set stay in the capacity (dataplat/dbatools #10540).
+    Nominal,
+}
+
 /// Which instances a cloud deletes when a write sets the capacity below the live ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovalOrder {
@@ -77,6 +87,8 @@ pub struct GroupPlan {
     pub taints: Vec<Taint>,
     /// When a deleted instance leaves the capacity (scale sets only).
     pub accounting: Accounting,
+    /// What a new capacity is compared with (scale sets only).
+    pub sizing: Sizing,
     /// How long a launch takes.
     pub launch_time: Span,
     /// How long a deletion takes.
@@ -117,6 +129,7 @@ impl GroupPlan {
             labels: BTreeMap::new(),
             taints: Vec::new(),
             accounting: Accounting::OnAccept,
+            sizing: Sizing::Actual,
             launch_time: seconds(8, 15),
             delete_time: seconds(5, 10),
             retry_every: Duration::from_secs(20),
@@ -165,6 +178,12 @@ impl GroupPlan {
     /// With this accounting of deletions.
     pub fn accounting(mut self, accounting: Accounting) -> Self {
         self.accounting = accounting;
+        self
+    }
+
+    /// With this meaning of a new capacity (scale sets only).
+    pub fn sizing(mut self, sizing: Sizing) -> Self {
+        self.sizing = sizing;
         self
     }
 

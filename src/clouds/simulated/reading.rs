@@ -10,8 +10,8 @@ use super::plan::GroupStyle;
 use super::record::{ActivityKind, ActivityStatus};
 use super::world::wall_clock;
 use crate::cloud::{
-    Counts, GroupName, GroupReading, Instance, InstanceState, LaunchActivity, LaunchSpec, OwnLaunches, ProviderId,
-    ReservedProfile,
+    Consistency, Counts, GroupName, GroupReading, Identity, Instance, InstanceState, LaunchActivity, LaunchSpec,
+    OwnLaunches, ProviderId, ReservedProfile,
 };
 
 const GIB: u64 = 1 << 30;
@@ -26,6 +26,11 @@ impl Group {
     pub fn outline(&self) -> GroupReading {
         GroupReading {
             name: GroupName(self.name.clone()),
+            identity: Some(Identity::of(&[&self.name, &self.generation.to_string()])),
+            consistency: match self.plan.style {
+                GroupStyle::AutoScaling => Consistency::AUTO_SCALING,
+                GroupStyle::ScaleSet => Consistency::SCALE_SET,
+            },
             min: self.plan.min,
             max: self.plan.max,
             floor: if self.plan.style == GroupStyle::AutoScaling { self.plan.min } else { 0 },
@@ -34,6 +39,7 @@ impl Group {
             units_per_node: Some(self.plan.units_per_node),
             is_detail_outdated: false,
             without_id: 0,
+            is_quiet: self.is_quiet(),
             growth: self.plan.growth.clone(),
             removal: self.plan.removal.clone(),
             instances: None,
@@ -44,7 +50,10 @@ impl Group {
 
     /// Its listed instances.
     pub fn instances(&self) -> Vec<Instance> {
-        self.members().filter(|member| !member.lacks_id).map(|member| instance(self.plan.style, member)).collect()
+        self.members()
+            .filter(|member| !member.lacks_id)
+            .map(|member| instance(self.plan.style, self.generation, member))
+            .collect()
     }
 
     /// How many listed instances lack an ID.
@@ -104,7 +113,7 @@ impl Group {
     }
 }
 
-fn instance(style: GroupStyle, member: &Member) -> Instance {
+fn instance(style: GroupStyle, generation: u64, member: &Member) -> Instance {
     let state = match member.phase {
         // A failed instance never becomes a node.
         Phase::Requested | Phase::Creating | Phase::Broken => InstanceState::Creating,
@@ -117,5 +126,6 @@ fn instance(style: GroupStyle, member: &Member) -> Instance {
         (GroupStyle::ScaleSet, _) => Counts::UntilDeleted,
     };
     let failure = member.failure.as_ref().map(|(failure, at)| Arc::new(failure.at(*at)));
-    Instance { id: member.provider_id.clone(), state, counts, failure }
+    let identity = Some(Identity::of(&[&generation.to_string(), &member.id]));
+    Instance { id: member.provider_id.clone(), identity, state, counts, failure }
 }

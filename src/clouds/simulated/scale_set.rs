@@ -6,7 +6,7 @@ use super::group::Group;
 use super::lifecycle::instances;
 use super::member::{DeletionAccounting, Member, Phase};
 use super::outcome::DeleteOutcome;
-use super::plan::{Accounting, Overlap};
+use super::plan::{Accounting, GroupStyle, Overlap, Sizing};
 use super::record::{Author, DeletionResult, Ending, OperationKind, Refusal, RefusalKind};
 use crate::cloud::Permit;
 
@@ -16,7 +16,8 @@ const CAPACITY_MAX: u32 = 1000;
 impl Group {
     /// `PATCH sku.capacity`, if the etag still equals `if_match`. Returns the operation.
     ///
-    /// A capacity below the counted instances deletes instances of the scale set's own choice at once.
+    /// A lower capacity deletes instances of the scale set's own choice at once: as many as are beyond it, or, where the capacity is
+    /// nominal, as many as it is lower.
     pub(super) fn resize(
         &mut self,
         at: Duration,
@@ -42,16 +43,19 @@ impl Group {
             }
         }
         self.preempt_others(at);
+        let before = match self.plan.sizing {
+            Sizing::Actual => self.count(|member| member.counts()).saturating_sub(self.surplus),
+            Sizing::Nominal => self.capacity,
+        };
         self.take_capacity(at, to, author);
         let operation = self.open_operation(at, OperationKind::Resize);
-        let counted = self.count(|member| member.counts()).saturating_sub(self.surplus);
-        for _ in counted..to {
+        for _ in before..to {
             let (after, transition) = self.draw_launch();
             let serial = self.add_member(at, Phase::Creating);
             self.assign(serial, Some(operation), at);
             self.schedule_transition(serial, at + after, transition);
         }
-        self.kill(counted.saturating_sub(to), at, Some(operation));
+        self.kill(before.saturating_sub(to), at, Some(operation));
         self.stop_counting_beyond(to);
         self.close_if_done(operation, at);
         Ok(operation)
@@ -119,6 +123,14 @@ impl Group {
         let until = if accounting == DeletionAccounting::UntilGone { " until then" } else { "" };
         self.narrate(at, format!("{} being deleted, capacity {}{until}", instances(count), self.capacity));
         Ok(result)
+    }
+
+    /// Whether no operation runs, and the last one succeeded (scale sets only).
+    pub(super) fn is_quiet(&self) -> bool {
+        let succeeded = |ending: &Option<(Duration, Ending)>| !matches!(ending, None | Some((_, Ending::Failed(_))));
+        self.plan.style == GroupStyle::ScaleSet
+            && self.operations.values().all(|operation| operation.ending.is_some())
+            && self.operations.values().next_back().is_none_or(|last| succeeded(&last.ending))
     }
 
     /// Refuses a write during another operation, if the plan says so.

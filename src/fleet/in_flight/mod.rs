@@ -201,6 +201,21 @@ impl InFlight {
         Some(self.operations.remove(position))
     }
 
+    /// Forgets what was requested for these instances: others have their IDs now.
+    pub(super) fn forget(&mut self, replaced: &BTreeSet<ProviderId>) {
+        if replaced.is_empty() {
+            return;
+        }
+        for operation in &mut self.operations {
+            if let OperationRequest::Deletion { ids, .. } = &mut operation.request {
+                ids.retain(|id| !replaced.contains(id));
+            }
+        }
+        self.operations.retain(|operation| operation.deletes().is_none_or(|ids| !ids.is_empty()));
+        self.accounting.retain(|id, _| !replaced.contains(id));
+        self.unread.retain(|id| !replaced.contains(id));
+    }
+
     /// Lowers what running scale-ups should lead to, and what running deletions may be undone to: instances were deleted or
     /// lost, by none of them.
     pub(super) fn lower_expectations(&mut self, by: u32) {

@@ -43,7 +43,7 @@ impl InFlight {
 
     /// A read that shows a deletion of ours is younger than a scale-up that we sent before: it does not lag behind that.
     pub(super) fn settle_growth(&mut self, observation: &Observation) {
-        if observation.reading.etag.is_some() {
+        if observation.reading.consistency.is_guarded() {
             return;
         }
         let leaves = |id: &ProviderId| {

@@ -20,7 +20,9 @@ impl Keeper {
     /// Serves a request, together with those that wait already.
     pub(super) async fn serve(&mut self, first: Request) {
         self.context.pulse.note_activity();
-        let batch = self.collect(first).await;
+        let mut batch = self.collect(first).await;
+        let group = self.state.observation().reading.identity;
+        batch.iter_mut().for_each(|request| request.group = group);
         // Ties the cloud calls, and what they log, to the calls of the Cluster Autoscaler.
         let ids: Vec<String> = batch.iter().filter_map(|request| request.id).map(|id| id.to_string()).collect();
         let span = tracing::info_span!("write", group = %self.group_id(), request_id = ids.join(","));

@@ -39,7 +39,7 @@ impl Keeper {
         let operation = self.next_operation();
         let (sent, without_room) = (self.context.cloud.now(), self.state.without_room());
         tracing::info!(group = %self.group_id(), %operation, from, to, "setting the capacity of the node group");
-        self.state.send_capacity((from, to), reason, basis.etag.is_some(), Instant::now());
+        self.state.send_capacity((from, to), reason, basis.consistency.is_guarded(), Instant::now());
         let outcome = timeout(WRITE_LIMIT, self.context.set_capacity(&basis, to)).await;
         let accepted = Instant::now();
         self.written = Some(accepted);
@@ -81,7 +81,7 @@ impl Keeper {
         self.unsettled_until = Some(write.accepted + SETTLE);
         if self.fresh(attempts).await.is_ok() {
             let shown = &self.state.observation().reading;
-            let (is_shown, is_conditional) = (shown.desired == write.to, shown.etag.is_some());
+            let (is_shown, is_conditional) = (shown.desired == write.to, shown.consistency.is_guarded());
             if is_shown {
                 tracing::info!(group = %self.group_id(), %operation, to = write.to, "the capacity write took effect");
                 self.unsettled_until = None;

@@ -4,9 +4,10 @@
 use tokio::time::Instant;
 
 use super::Keeper;
-use crate::fleet::doubt::Doubt;
+use crate::fleet::doubt::{Doubt, doubt, doubt_first};
 use crate::fleet::limits::CONFIRM_AFTER;
 use crate::fleet::mailbox::Adoption;
+use crate::fleet::observation::Observation;
 
 /// An observation that waits for a second one to confirm it.
 pub(super) struct Doubted {
@@ -20,6 +21,11 @@ pub(super) struct Doubted {
 }
 
 impl Keeper {
+    /// Why an observation is in doubt, if it is.
+    pub(super) fn doubt_of(&self, observation: &Observation) -> Option<Doubt> {
+        if self.is_another(&observation.reading) { doubt_first(observation) } else { doubt(&self.state, observation) }
+    }
+
     /// Whether a read that began then confirms the doubt of an earlier one.
     pub(super) fn confirms(&self, why: &Doubt, begun: Instant) -> bool {
         let is_second = |earlier: &&Doubted| earlier.why.is_confirmed_by(why) && earlier.since + CONFIRM_AFTER <= begun;

@@ -8,7 +8,6 @@ use super::Keeper;
 use super::attempts::Attempts;
 use super::reader::ReadResult;
 use crate::cloud::{CloudError, GroupReading};
-use crate::fleet::doubt::doubt;
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::{CONFIRM_AFTER, READ_PATIENCE};
 use crate::fleet::observation::Observation;
@@ -38,13 +37,15 @@ impl Keeper {
             return Ok(self.fresh_instances(attempts).await?.into());
         }
         let ReadResult { reading, begun, at } = self.read_capacity(attempts).await?;
-        let Ok(Some(reading)) = reading else { return Ok(self.fresh_instances(attempts).await?.into()) };
+        let reading = reading.ok().flatten().map(|reading| self.with_policy(reading));
+        let is_usable = |reading: &GroupReading| reading.instances.is_some() || !self.is_another(reading);
+        let Some(reading) = reading.filter(is_usable) else { return Ok(self.fresh_instances(attempts).await?.into()) };
         let observation = if reading.instances.is_some() {
             Observation::new(reading, begun, at)
         } else {
             Some(self.state.observation().with_capacity_of(reading, begun, at))
         };
-        match observation.filter(|observation| doubt(&self.state, observation).is_none()) {
+        match observation.filter(|observation| self.doubt_of(observation).is_none()) {
             Some(observation) => Ok(self.adopt_fresh(observation)),
             None => Ok(self.fresh_instances(attempts).await?.into()),
         }
@@ -58,10 +59,10 @@ impl Keeper {
             let ReadResult { reading, begun, at } = self.reader.instances_for_write(time).await;
             let reason = match reading {
                 Ok(Some(reading)) => {
-                    let Some(observation) = Observation::new(reading, begun, at) else {
+                    let Some(observation) = Observation::new(self.with_policy(reading), begun, at) else {
                         return Err(self.contended("the cloud returned no instances"));
                     };
-                    let Some(why) = doubt(&self.state, &observation) else {
+                    let Some(why) = self.doubt_of(&observation) else {
                         return Ok(FreshInstances(self.adopt_fresh(observation)));
                     };
                     if self.confirms(&why, begun) {

@@ -7,7 +7,7 @@ use super::attempts::Attempts;
 use super::batch::{respond_all, respond_out_of_time};
 use super::capacity::CapacityOutcome;
 use super::fresh::Fresh;
-use crate::cloud::{CloudError, Permit};
+use crate::cloud::{CloudError, Missing, Permit};
 use crate::fleet::error::FleetError;
 use crate::fleet::limits::OUTDATED_READS;
 use crate::fleet::plan;
@@ -63,7 +63,8 @@ impl Keeper {
         granted
     }
 
-    /// Raises the target. Cancelled placeholders are capacity that exists already and only has to be reinstated.
+    /// Raises the target. Cancelled placeholders are capacity that exists already and only has to be reinstated, if the cloud launches
+    /// what is missing by itself.
     async fn raise(
         &mut self,
         growth: &mut Growth,
@@ -86,7 +87,8 @@ impl Keeper {
                 fresh = self.fresh(attempts).await?;
                 continue;
             }
-            let reinstated = delta.min(self.state.cancelled());
+            let is_retried = self.state.observation().reading.consistency.missing == Missing::Retried;
+            let reinstated = if is_retried { delta.min(self.state.cancelled()) } else { 0 };
             if reinstated == delta {
                 self.reinstate(reinstated);
                 return Ok(());

@@ -40,7 +40,7 @@ use super::operation::OperationId;
 use super::options::Options;
 use super::snapshot::{GroupKey, TemplateState};
 use super::state::GroupState;
-use crate::cloud::{GroupHints, ProviderId};
+use crate::cloud::{GroupHints, GroupReading, ProviderId, differ};
 use crate::tasks::TaskKind;
 pub(super) use context::KeeperContext;
 use doubted::Doubted;
@@ -217,6 +217,11 @@ impl Keeper {
     }
 
     fn adopt(&mut self, observation: Observation) {
+        if self.is_another(&observation.reading) {
+            return self.start_anew(observation);
+        }
+        let replaced = self.state.replaced_by(&observation);
+        self.to_resubmit.retain(|id| !replaced.contains(id));
         let reported = self.take_failed(&observation);
         if reported.is_empty() {
             let names = self.placeholder_names_of(&observation);
@@ -225,6 +230,30 @@ impl Keeper {
             self.fail(&reported, &observation);
         }
         self.publish_observed();
+    }
+
+    /// Whether this is a reading of another group than the last one, under the same name.
+    fn is_another(&self, reading: &GroupReading) -> bool {
+        differ(self.state.observation().reading.identity, reading.identity)
+    }
+
+    /// The group was deleted and created again: nothing that was known of the old one applies to the new one, and nothing that was
+    /// requested from the old one is sent to it.
+    fn start_anew(&mut self, observation: Observation) {
+        tracing::warn!(
+            group = %self.group_id(), source = %self.key.source,
+            "node group was deleted and created again under its name; operations on the old one are dropped"
+        );
+        self.state = GroupState::new(observation.clone(), &self.placeholder_names_of(&observation));
+        (self.failed, self.held, self.to_resubmit) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+        (self.resubmit_until, self.unsettled_until, self.raised_back) = (None, None, None);
+        (self.template_request, self.template_fingerprint) = (None, None);
+        self.publish_observed();
+    }
+
+    /// A reading, with what the configuration says about the group's capacity.
+    fn with_policy(&self, reading: GroupReading) -> GroupReading {
+        self.context.policies.applied_to(&self.group_id(), reading)
     }
 
     /// Whether a write may begin; every write starts here. In read-only mode, logs what would have been written and returns

@@ -5,7 +5,6 @@ use tokio::time::Instant;
 use super::Keeper;
 use super::reader::ReadResult;
 use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity};
-use crate::fleet::doubt::doubt;
 use crate::fleet::limits::{DETAIL_LIFE, SETTLE};
 use crate::fleet::mailbox::Adoption;
 use crate::fleet::observation::Observation;
@@ -16,7 +15,7 @@ impl Keeper {
         if self.is_outdated(begun) {
             return;
         }
-        let at = self.context.cloud.now();
+        let (reading, at) = (self.with_policy(reading), self.context.cloud.now());
         if reading.instances.is_none() && self.needs_detail(&reading) {
             self.side.read(&self.reader, Some(adoption));
             return;
@@ -33,7 +32,8 @@ impl Keeper {
 
     fn needs_detail(&self, reading: &GroupReading) -> bool {
         let known = self.state.observation();
-        known.reading.desired != reading.desired
+        self.is_another(reading)
+            || known.reading.desired != reading.desired
             || known.reading.etag != reading.etag
             || reading.is_detail_outdated
             || !self.state.is_steady()
@@ -41,7 +41,7 @@ impl Keeper {
             // A list that lags shows instances that are gone already.
             || (self.state.surplus().is_some() && known.detailed.elapsed() > SETTLE)
             || !self.state.in_flight().operations().is_empty()
-            || !self.state.placeholders().is_empty()
+            || self.state.is_settling_placeholders()
             || known.instances.iter().any(|instance| instance.state != InstanceState::Running)
     }
 
@@ -58,7 +58,7 @@ impl Keeper {
         let is_outdated = self.is_outdated(begun);
         match reading {
             Ok(Some(reading)) if !is_outdated => {
-                if let Some(observation) = Observation::new(reading, begun, at) {
+                if let Some(observation) = Observation::new(self.with_policy(reading), begun, at) {
                     self.read_beside = Some(begun);
                     self.consider(observation, adoption).await;
                 }
@@ -83,7 +83,7 @@ impl Keeper {
 
     /// Adopts an observation, or waits for a second one if it is in doubt (law 5).
     pub(super) async fn consider(&mut self, observation: Observation, adoption: Option<Adoption>) {
-        if let Some(why) = doubt(&self.state, &observation) {
+        if let Some(why) = self.doubt_of(&observation) {
             if !self.confirms(&why, observation.begun) {
                 tracing::warn!(
                     group = %self.group_id(), source = %self.key.source, %why,

@@ -164,7 +164,8 @@ impl Keeper {
 
     async fn send_again(&mut self) -> Result<(), FleetError> {
         let mut attempts = Attempts::until(Instant::now() + OWN_WRITE_LIMIT);
-        let fresh = self.fresh(&mut attempts).await?;
+        // Only a new list shows that these are still the same instances: the group may have been created again (law 7).
+        let fresh = self.fresh_instances(&mut attempts).await?.into();
         let ids = self.due_again();
         if !ids.is_empty() {
             plan::permits_again(&self.state, &self.to_resubmit)

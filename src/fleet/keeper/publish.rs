@@ -27,7 +27,10 @@ impl Keeper {
         let status = self.state.status_in(&nodes).with_deleting(|id| self.to_resubmit.contains(id));
         let reading = &observation.reading;
         let max = match reading.growth {
-            Permit::Granted => reading.max,
+            Permit::Granted => match self.state.taken_by_unfilled() {
+                0 => reading.max,
+                taken => reading.max.saturating_sub(taken).max(status.target),
+            },
             // CA chooses no group that is at its maximum.
             Permit::Withheld(_) => status.target.max(reading.min),
         };
@@ -62,7 +65,7 @@ impl Keeper {
         let is_moving = |instance: &Instance| instance.state != InstanceState::Running;
         self.doubted.is_some()
             || !self.state.in_flight().operations().is_empty()
-            || !self.state.placeholders().is_empty()
+            || self.state.is_settling_placeholders()
             || self.state.observation().instances.iter().any(is_moving)
     }
 }

@@ -8,7 +8,7 @@ use super::Keeper;
 use super::attempts::Attempts;
 use super::batch::respond_all;
 use super::fresh::Fresh;
-use crate::cloud::{CloudError, Deletion, ProviderId};
+use crate::cloud::{CloudError, Deletion, ProviderId, differ};
 use crate::fleet::error::{FleetError, Refusal};
 use crate::fleet::limits::LOWER_LIMIT;
 use crate::fleet::plan::{self, DeletePlan};
@@ -47,7 +47,7 @@ impl Keeper {
         let mut claimed = plan::pending(&self.state, &self.to_resubmit);
         let mut removals = Vec::new();
         for request in requests {
-            match self.judge_removal(&request.mutation, &claimed) {
+            match self.judge_removal(&request, &claimed) {
                 Ok(plan) => {
                     claimed.join(plan.clone());
                     removals.push(Removal { request, plan });
@@ -61,8 +61,11 @@ impl Keeper {
         removals
     }
 
-    fn judge_removal(&self, mutation: &Mutation, claimed: &DeletePlan) -> Result<DeletePlan, FleetError> {
-        let plan = self.planned_removal(mutation, claimed)?;
+    fn judge_removal(&self, request: &Request, claimed: &DeletePlan) -> Result<DeletePlan, FleetError> {
+        if differ(request.group, self.state.observation().reading.identity) {
+            return Err(FleetError::Refused { group: self.group_id(), refusal: Refusal::Recreated });
+        }
+        let plan = self.planned_removal(&request.mutation, claimed)?;
         if !plan.is_empty() {
             self.permit_write(plan.to_string())?;
         }
@@ -103,7 +106,7 @@ impl Keeper {
     }
 
     /// Takes placeholders out of the target, and lowers the capacity by them if that is safe and quick. What is not lowered now
-    /// is lowered as soon as it is safe.
+    /// is lowered as soon as it is safe, unless the group's capacity is never lowered.
     pub(super) async fn cancel_placeholders(
         &mut self,
         removals: Vec<Removal>,
@@ -118,10 +121,15 @@ impl Keeper {
         if names.is_empty() {
             return others;
         }
-        *fresh = None;
         self.state.cancel(&names);
         self.publish();
-        match self.lower_now(attempts).await {
+        let lowered = if self.state.may_lower() {
+            *fresh = None;
+            self.lower_now(attempts).await
+        } else {
+            Ok(())
+        };
+        match lowered {
             Ok(()) => {
                 cancels.iter().for_each(|removal| removal.request.begin());
                 others.extend(cancels);

@@ -96,7 +96,7 @@ impl Keeper {
 
     /// Writes a reduction that was unsafe when it was requested, once it is safe.
     async fn lower_deferred(&mut self) {
-        if self.state.cancelled() == 0 {
+        if self.state.deferred() == 0 {
             return;
         }
         let Some(fresh) = self.just_observed() else {
@@ -150,7 +150,7 @@ impl Keeper {
 
     /// Whether a reduction is deferred that only time stands in the way of. The next listing may be ten minutes away.
     fn is_deferred_for_a_moment(&self) -> bool {
-        self.state.cancelled() > 0
+        self.state.deferred() > 0
             && (!self.state.is_steady() || self.state.has_just_grown() || self.state.may_be_outdated())
     }
 
@@ -168,8 +168,8 @@ impl Keeper {
         let now = Instant::now();
         let is_unsettled =
             self.unsettled_until.is_some_and(|until| now < until) || self.state.in_flight().has_unsettled();
-        let owed_until =
-            self.state.lists_all_from().filter(|_| self.state.cancelled() > 0 && self.state.may_lack_instances());
+        let is_owed = self.state.deferred() > 0 || self.state.is_learning_kind_of_capacity();
+        let owed_until = self.state.lists_all_from().filter(|_| is_owed && self.state.may_lack_instances());
         if let Some(until) = owed_until {
             // Where reads fail, it is past until one succeeds.
             self.look_by(until.max(now + LAUNCH_BEGINS));

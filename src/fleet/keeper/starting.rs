@@ -44,7 +44,10 @@ impl StartingKeeper {
                 },
             };
             let observation = match read.reading {
-                Ok(Some(reading)) => Observation::new(reading, read.begun, read.at),
+                Ok(Some(reading)) => {
+                    let id = self.context.store.served_id(&self.key);
+                    Observation::new(self.context.policies.applied_to(&id, reading), read.begun, read.at)
+                }
                 Ok(None) => return None,
                 Err(error) => {
                     tracing::warn!(group = %self.key, %error, "node group cannot be read; not served until it can be");

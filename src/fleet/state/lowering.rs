@@ -7,6 +7,7 @@
 use tokio::time::Instant;
 
 use super::GroupState;
+use crate::cloud::Reads;
 use crate::fleet::census::Census;
 use crate::fleet::limits::{HEAL_WINDOW, LAUNCH_BEGINS, LAUNCH_SHOWS, SETTLE};
 use crate::fleet::observation::{Observation, count};
@@ -127,10 +128,10 @@ impl GroupState {
     }
 
     /// Notes that a capacity write got no response. Even if a read shows its capacity, another write may have set that, and it
-    /// may take effect later, and then lower what was written since: an Auto Scaling group was seen to change 11.5 s after its
-    /// client gave up. A cloud that checks its capacity writes refuses it by then.
+    /// may take effect later, and then lower what was written since: no source
+    /// says for how long. A cloud that checks its capacity writes refuses it by then.
     pub(in crate::fleet) fn lose_capacity(&mut self, to: u32, now: Instant) {
-        if self.observation.reading.etag.is_some() {
+        if self.observation.reading.consistency.is_guarded() {
             return;
         }
         let (census, recent) = (self.census(), self.recent_reduction(now));
@@ -155,7 +156,7 @@ impl GroupState {
     /// Notes that the cloud accepted a capacity. A write without a response may still lower it, unless the cloud checks capacity
     /// writes: then only deletions lower it from now on, and a lower one that is read is in doubt.
     pub(super) fn note_set(&mut self, to: u32) {
-        if self.observation.reading.etag.is_some() {
+        if self.observation.reading.consistency.is_guarded() {
             if let Some(reduction) = &mut self.reduction {
                 reduction.to = reduction.to.max(to.saturating_add(reduction.deleted));
             }
@@ -200,9 +201,9 @@ impl GroupState {
     /// Notes that a deletion failed or was preempted. The cloud may have lowered the capacity when it accepted the deletion, and
     /// its `surviving` instances live. `before` is the capacity that it was computed on, without the instances that are gone. What
     /// is lower by more than they are was lowered by another client. Where it is not lower, there is nothing to undo, and a lower one
-    /// that is read later is in doubt.
+    /// that is read later is in doubt. Where the cloud checks capacity writes, the next scale-up makes room for them.
     pub(super) fn undo_deletion(&mut self, before: u32, surviving: u32) {
-        if self.observation.reading.desired >= before {
+        if self.observation.reading.consistency.is_guarded() || self.observation.reading.desired >= before {
             return;
         }
         let sent = self.observation.begun;
@@ -239,7 +240,7 @@ impl GroupState {
     /// When the first write was sent that a heal would undo, for a cloud that cannot check its capacity writes.
     pub(in crate::fleet) fn undone_since(&self) -> Option<Instant> {
         let since = self.recent_reduction(self.observation.begun).map(|reduction| reduction.since);
-        since.filter(|_| self.observation.reading.etag.is_none())
+        since.filter(|_| !self.observation.reading.consistency.is_guarded())
     }
 
     /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can have
@@ -254,7 +255,7 @@ impl GroupState {
         let observation = &self.observation;
         let is_young = |since: Instant| observation.begun.saturating_duration_since(since) < LAUNCH_BEGINS;
         let own = self.in_flight.operations().iter().filter(|operation| operation.is_unpolled_growth());
-        let seen = self.raised.filter(|_| observation.reading.etag.is_none());
+        let seen = self.raised.filter(|_| !observation.reading.consistency.is_guarded());
         own.map(|operation| operation.accepted).chain(seen).any(is_young)
     }
 
@@ -273,7 +274,7 @@ impl GroupState {
     /// and its activities tell what is under way.
     pub(in crate::fleet) fn lists_all_from(&self) -> Option<Instant> {
         let observation = &self.observation;
-        if observation.reading.etag.is_none() {
+        if observation.reading.consistency.reads == Reads::Together {
             return Some(observation.detailed);
         }
         let mut operations = self.in_flight.operations().iter();

@@ -2,14 +2,16 @@
 //!
 //! The keeper owns one of these and drives it; everything that readers see is derived from it by [`GroupState::status`].
 //! `writes.rs` records what becomes of our writes, `lowering.rs` decides when a capacity may be lowered, `surplus.rs` tells how many live
-//! instances are beyond it, and `placeholders.rs` keeps the placeholders of missing instances.
+//! instances are beyond it, `placeholders.rs` keeps the placeholders of missing instances, and `unfilled.rs` tells which of them a scale
+//! set's capacity still holds.
 
 mod lowering;
 mod placeholders;
 mod surplus;
+mod unfilled;
 mod writes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
@@ -20,9 +22,11 @@ use super::observation::{Observation, count};
 use super::placeholder::Placeholder;
 use super::status::{GroupStatus, status};
 use super::surplus::Surplus;
-use crate::cloud::{Instance, InstanceState, LaunchActivity, ProviderId};
+use crate::cloud::{Deletions, Identity, Instance, InstanceState, LaunchActivity, ProviderId, Reads, differ};
 use lowering::Reduction;
 pub(super) use lowering::WriteReason;
+use placeholders::Missed;
+use unfilled::GrowthOverUnfilled;
 use writes::OwnCapacity;
 pub(super) use writes::{CapacityWrite, DeletionWrite};
 
@@ -55,6 +59,10 @@ pub(super) struct GroupState {
     replaced: u32,
     /// Instances whose deletion was accepted and failed.
     survivors: BTreeSet<ProviderId>,
+    /// A scale-up over unfilled capacity, until a list shows what it made.
+    growth_over_unfilled: Option<GrowthOverUnfilled>,
+    /// Whether the group has shown that its capacity is nominal.
+    is_nominal: bool,
 }
 
 impl GroupState {
@@ -62,7 +70,7 @@ impl GroupState {
     pub(super) fn new(observation: Observation, name: NamePlaceholder<'_>) -> Self {
         let (began, now) = (observation.at, observation.begun);
         let mut state = Self {
-            is_steady: observation.reading.etag.is_none(),
+            is_steady: observation.reading.consistency.reads == Reads::Together,
             observation,
             in_flight: InFlight::default(),
             placeholders: Vec::new(),
@@ -76,13 +84,16 @@ impl GroupState {
             within_capacity: BTreeSet::new(),
             replaced: 0,
             survivors: BTreeSet::new(),
+            growth_over_unfilled: None,
+            is_nominal: false,
         };
         state.in_flight.note_etag(&state.observation.reading);
         state.surplus = state.has_surplus().then_some(Surplus::FoundAtStart);
         state.note_surplus();
         state.note_room();
         state.note_uncounted();
-        state.fit_placeholders(0, began, now, name);
+        state.fit_placeholders(0, Missed::Found(began), now, name);
+        state.note_unfilled(true);
         state
     }
 
@@ -103,7 +114,11 @@ impl GroupState {
 
     /// The numbers of this moment.
     pub(super) fn census(&self) -> Census {
-        census(&self.observation, &self.in_flight)
+        let census = census(&self.observation, &self.in_flight);
+        match self.surplus {
+            Some(Surplus::DeletionFailed) => census.with_all_live(),
+            _ => census,
+        }
     }
 
     /// What the cloud reports of recent launches.
@@ -114,7 +129,7 @@ impl GroupState {
 
     /// What is reported.
     pub(super) fn status(&self) -> GroupStatus {
-        status(&self.observation, &self.in_flight, &self.placeholders)
+        status(self.census(), &self.observation, &self.in_flight, &self.placeholders)
     }
 
     /// What is reported where the cluster has these nodes.
@@ -137,12 +152,15 @@ impl GroupState {
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
         let left_before = self.leaving_ids();
         let removed = self.removed_by_others(&observation);
+        let replaced = self.replaced_by(&observation);
+        self.in_flight.forget(&replaced);
+        self.survivors.retain(|id| !replaced.contains(id));
         self.in_flight = self.in_flight.after(&observation);
         let is_capacity_lost = self.is_capacity_lost(before.capacity, &observation);
-        let etag = &observation.reading.etag;
+        let (etag, reads) = (&observation.reading.etag, observation.reading.consistency.reads);
         // Instances that were read before the etag changed stay what they are, however often the capacity is read again.
         let is_whole = observation.detailed == observation.begun || self.is_steady;
-        self.is_steady = etag.is_none() || (is_whole && *etag == self.observation.reading.etag);
+        self.is_steady = reads == Reads::Together || (is_whole && *etag == self.observation.reading.etag);
         if before.capacity < observation.reading.desired {
             self.raised = Some(observation.begun);
             self.note_raised(observation.reading.desired);
@@ -151,8 +169,9 @@ impl GroupState {
         self.observation = observation;
         self.surplus = match self.surplus {
             _ if !self.has_surplus() => None,
+            Some(Surplus::DeletionFailed) => Some(Surplus::DeletionFailed),
             _ if is_capacity_lost => Some(Surplus::CapacityFell),
-            None if self.has_revived(&left_before) => Some(Surplus::CapacityFell),
+            None if self.has_revived(&left_before) => Some(Surplus::DeletionFailed),
             known => known.or(Some(Surplus::Launched)),
         };
         self.note_surplus();
@@ -162,8 +181,22 @@ impl GroupState {
         let lost = self.lost_with_instances(before, &ran_before);
         self.in_flight.lower_expectations(lost);
         let fell = before.remaining.saturating_sub(self.census().remaining);
-        self.fit_placeholders(fell, began, now, name);
+        self.fit_placeholders(fell, Missed::Found(began), now, name);
+        self.note_unfilled(false);
+        self.note_kind_of_capacity();
         lost
+    }
+
+    /// The IDs under which an observation lists other instances than the last one did. What was requested for the old ones does not apply
+    /// to these.
+    pub(in crate::fleet) fn replaced_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
+        let known = &self.observation.instances;
+        if known.iter().all(|one| one.identity.is_none()) {
+            return BTreeSet::new();
+        }
+        let known: BTreeMap<&ProviderId, Option<Identity>> = known.iter().map(|one| (&one.id, one.identity)).collect();
+        let is_other = |one: &&Instance| known.get(&one.id).is_some_and(|before| differ(*before, one.identity));
+        observation.instances.iter().filter(is_other).map(|one| one.id.clone()).collect()
     }
 
     /// Instances that are not in the target because of a deletion without a response, and that may live on. On a cloud that reports how
@@ -171,7 +204,8 @@ impl GroupState {
     pub(super) fn may_live_on(&self) -> u32 {
         let (in_flight, observation) = (&self.in_flight, &self.observation);
         let is_listed = |one: &Instance| {
-            observation.reading.etag.is_some() && in_flight.seems_to_live_on(one, observation.detailed)
+            observation.reading.consistency.deletions == Deletions::CanFail
+                && in_flight.seems_to_live_on(one, observation.detailed)
         };
         let instances = observation.instances.iter();
         count(instances.filter(|one| in_flight.may_live_on(one) || is_listed(one)).count())

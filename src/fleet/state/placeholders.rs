@@ -10,12 +10,21 @@ use crate::cloud::{LaunchActivity, ProviderId, Shortfall};
 use crate::fleet::observation::count;
 use crate::fleet::placeholder::{self, Placeholder, PlaceholderState};
 
+/// Why instances are missing, and since when, by the cloud's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Missed {
+    /// A write of ours asked for them at this time.
+    Requested(SystemTime),
+    /// A read after this time shows that the capacity asks for them.
+    Found(SystemTime),
+}
+
 impl GroupState {
     /// Makes as many placeholders as the shortfall says.
     pub(super) fn fit_placeholders(
         &mut self,
         capacity_fell: u32,
-        began: SystemTime,
+        missed: Missed,
         now: Instant,
         name: NamePlaceholder<'_>,
     ) {
@@ -24,7 +33,7 @@ impl GroupState {
             .retain(|placeholder| !matches!(placeholder.state, PlaceholderState::RolledBack { until } if until <= now));
         placeholder::shrink(&mut self.placeholders, size(census.shortfall), size(capacity_fell));
         let held = self.placeholders.iter().filter(|placeholder| placeholder.in_capacity()).count();
-        self.add_placeholders(size(census.shortfall).saturating_sub(held), began, name);
+        self.add_placeholders(size(census.shortfall).saturating_sub(held), missed, name);
         if census.shortfall == 0 {
             self.activity = LaunchActivity::default();
         }
@@ -56,11 +65,21 @@ impl GroupState {
         }
     }
 
-    pub(super) fn add_placeholders(&mut self, number: usize, since: SystemTime, name: NamePlaceholder<'_>) {
+    pub(super) fn add_placeholders(&mut self, number: usize, missed: Missed, name: NamePlaceholder<'_>) {
+        let (since, is_requested) = match missed {
+            Missed::Requested(since) => (since, true),
+            Missed::Found(since) => (since, false),
+        };
         for _ in 0..number {
             self.placeholders_made += 1;
             let id = name(&format!("{}-{}", placeholder::whole_seconds(since), self.placeholders_made));
-            self.placeholders.push(Placeholder { id, since, state: PlaceholderState::Pending, failure: None });
+            self.placeholders.push(Placeholder {
+                id,
+                since,
+                is_requested,
+                state: PlaceholderState::Pending,
+                failure: None,
+            });
         }
     }
 
@@ -94,7 +113,7 @@ impl GroupState {
             self.placeholders.remove(position);
             reinstated += 1;
         }
-        self.add_placeholders(size(reinstated), since, name);
+        self.add_placeholders(size(reinstated), Missed::Requested(since), name);
         reinstated
     }
 

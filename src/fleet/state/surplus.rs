@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::GroupState;
-use crate::cloud::{Counts, Instance, InstanceState, OwnLaunches, ProviderId};
+use crate::cloud::{Counts, Deletions, Instance, InstanceState, OwnLaunches, ProviderId};
 use crate::fleet::accounting::Accounting;
 use crate::fleet::census::Census;
 use crate::fleet::observation::{Observation, count};
@@ -21,12 +21,12 @@ impl GroupState {
         census.live > census.capacity
     }
 
-    /// Whether any of these, which were being deleted, live again, in a group that lowers its capacity when it accepts a deletion. These are
-    /// no surplus of the cloud's own, although nobody lowered the capacity when they came back.
+    /// Whether any of these, which were being deleted, live again because their deletion failed. These are no surplus of the cloud's own.
     pub(super) fn has_revived(&self, deleted: &BTreeSet<ProviderId>) -> bool {
         let lives = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
         let mut live = self.observation.instances.iter().filter(lives);
-        self.observation.reading.etag.is_some() && live.any(|one| deleted.contains(&one.id))
+        self.observation.reading.consistency.deletions == Deletions::CanFail
+            && live.any(|one| deleted.contains(&one.id))
     }
 
     /// Whether the capacity fell from `before` by more than our writes and the instances that left account for. Called with
@@ -46,7 +46,7 @@ impl GroupState {
         }
         let census = self.census();
         // Where the capacity fell, the cloud is about to delete instances: they are no surplus of its own.
-        let is_own = self.surplus != Some(Surplus::CapacityFell);
+        let is_own = !matches!(self.surplus, Some(Surplus::CapacityFell | Surplus::DeletionFailed));
         let beyond = census.live.saturating_sub(census.remaining).max(self.new_without_room(census));
         self.in_flight.note_surplus(if is_own { beyond } else { 0 });
     }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use tokio::time::Instant;
 
+use super::placeholders::Missed;
 use super::{GroupState, NamePlaceholder, size};
 use crate::cloud::{Counts, Failure, OperationHandle, ProviderId};
 use crate::fleet::limits::{ROLLED_BACK_LIFE, SETTLE};
@@ -56,6 +57,7 @@ impl GroupState {
     /// A read has shown that a capacity write took effect, and nothing is left to wait for.
     pub(in crate::fleet) fn finish_capacity(&mut self, write: CapacityWrite) {
         self.note_set(write.to);
+        self.note_requested(write.to.saturating_sub(write.from));
         self.in_flight.exclude(write.without_room);
     }
 
@@ -69,14 +71,16 @@ impl GroupState {
         let CapacityWrite { from, to, accepted, sent, without_room, handle } = write;
         self.in_flight.exclude(without_room);
         self.note_set(to);
-        self.own = self.observation.reading.etag.is_none().then_some(OwnCapacity { capacity: to, set: accepted });
+        let is_guarded = self.observation.reading.consistency.is_guarded();
+        self.own = (!is_guarded).then_some(OwnCapacity { capacity: to, set: accepted });
         let deleted = from.saturating_sub(self.census().remaining);
         let expected = to.saturating_sub(deleted);
         if to > from {
             self.grown = Some(accepted);
         }
         self.in_flight.start_capacity(id, (from, to), expected, accepted, Phase::accepted(handle));
-        self.fit_placeholders(from.saturating_sub(to), sent, accepted, name);
+        self.note_growth_over_unfilled((from, to));
+        self.fit_placeholders(from.saturating_sub(to), Missed::Requested(sent), accepted, name);
     }
 
     /// The cloud accepted a deletion.
@@ -174,7 +178,7 @@ impl GroupState {
                 let gone = self.gone_among(&ids);
                 let surviving = count(ids.len()).saturating_sub(gone);
                 if self.surplus.is_some() && self.has_revived(&ids) {
-                    self.surplus = Some(Surplus::CapacityFell);
+                    self.surplus = Some(Surplus::DeletionFailed);
                     self.note_surplus();
                 }
                 self.survivors.extend(ids);
@@ -185,7 +189,7 @@ impl GroupState {
         let rolled_back = expected.saturating_sub(lost).saturating_sub(self.census().remaining).min(share);
         self.in_flight.lower_expectations(rolled_back);
         let made = self.placeholders.len();
-        self.add_placeholders(size(rolled_back), since, name);
+        self.add_placeholders(size(rolled_back), Missed::Requested(since), name);
         for placeholder in &mut self.placeholders[made..] {
             placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
         }

@@ -30,7 +30,7 @@ fn view(name: &str, ids: &[&str]) -> GroupView {
         family: Family::Aws,
         min: 0,
         max: 10,
-        status: Arc::new(GroupStatus { target: count, capacity: count, live: count, instances }),
+        status: Arc::new(GroupStatus { target: count, capacity: count, live: count, unfilled: 0, instances }),
         template: TemplateState::Pending,
         options: Options::default(),
         observed: Instant::now(),

@@ -103,3 +103,22 @@ fn one_empty_list_does_not_settle_a_deletion_without_a_response() {
     let empty = group.reading(0, vec![]);
     assert_eq!(doubt(&group.state, &empty), None, "it was seen being deleted");
 }
+
+#[test]
+fn an_instance_that_has_the_id_of_a_deleted_one_is_not_being_deleted() {
+    let mut group = Group::new(3, running(0..3));
+    let with = |vm: &str| {
+        let mut instances = running(0..3);
+        instances[0].identity = Some(Identity::of(&[vm]));
+        instances
+    };
+    group.see_etag("1", 3, with("old"));
+    let operation = group.delete(0..1);
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (2, 1));
+    group.see_etag("2", 3, with("new"));
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (3, 0));
+    assert!(!group.state.in_flight().deletes(&id(0)));
+    let observation = group.tagged("2", 3, with("new"));
+    group.fail_with(operation, observation);
+    assert_eq!((group.target(), group.reported(InstanceState::Running)), (3, 3), "the old deletion has ended");
+}

@@ -18,11 +18,10 @@ fn the_capacity_is_not_lowered_while_a_scale_up_may_not_have_begun_to_launch() {
 
 #[test]
 fn the_capacity_is_not_lowered_on_instances_read_before_it_was_raised() {
-    let mut group = Group::new(7, running(0..7));
+    let mut group = Group::new(7, running(0..7)).with_actual_capacity();
     let mut see = |desired, etag: &str| {
         group.now += Duration::from_secs(10);
-        let mut observation = group.reading(desired, running(0..7));
-        observation.reading.etag = Some(etag.to_owned());
+        let observation = group.tagged(etag, desired, running(0..7));
         group.state.observe(observation, &name);
         let named: BTreeSet<_> = group.placeholders().into_iter().collect();
         group.state.cancel(&named);
@@ -36,7 +35,7 @@ fn the_capacity_is_not_lowered_on_instances_read_before_it_was_raised() {
 
 #[test]
 fn the_capacity_is_not_lowered_on_instances_read_before_the_etag_changed() {
-    let mut group = Group::new(9, running(0..7));
+    let mut group = Group::new(9, running(0..7)).with_actual_capacity();
     let mut see = |etag: &str| {
         group.see_etag(etag, 9, running(0..7));
         let named: BTreeSet<_> = group.placeholders().into_iter().collect();
@@ -54,7 +53,7 @@ fn the_capacity_is_not_lowered_on_instances_read_before_the_etag_changed() {
 
 #[test]
 fn the_capacity_of_a_scale_set_is_not_lowered_while_its_list_may_lack_what_a_scale_up_made() {
-    let mut group = Group::new(3, running(0..3));
+    let mut group = Group::new(3, running(0..3)).with_actual_capacity();
     group.see_etag("1", 3, running(0..3));
     let operation = group.write(3, 6, Some("grow"));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
@@ -67,8 +66,7 @@ fn the_capacity_of_a_scale_set_is_not_lowered_while_its_list_may_lack_what_a_sca
     };
     group.now += Duration::from_secs(300);
     assert_eq!(lowered(&mut group, running(0..3)), None, "it may still launch");
-    let mut observation = group.reading(6, running(0..3));
-    observation.reading.etag = Some("2".to_owned());
+    let observation = group.tagged("2", 6, running(0..3));
     group.state.succeed(operation, group.now);
     assert_eq!(lowered(&mut group, running(0..3)), None, "three that it made are not listed yet");
     group.now += Duration::from_secs(31);
@@ -165,8 +163,8 @@ fn instances_read_before_the_etag_changed_stay_outdated_until_they_are_read_agai
     let mut group = Group::new(7, running(0..7));
     group.see_etag("1", 9, running(0..7));
     group.now += Duration::from_secs(1);
-    let mut reading = group.reading(9, vec![]).reading;
-    reading.etag = Some("1".to_owned());
+    let mut reading = group.tagged("1", 9, vec![]).reading;
+    reading.instances = None;
     let capacity = group.observation().with_capacity_of(reading, group.now, wall(group.seconds()));
     group.state.observe(capacity, &name);
     assert!(!group.state.is_steady(), "two may be there that were not listed yet");

@@ -24,8 +24,8 @@ use super::operation::OperationId;
 use super::plan::{self, DeletePlan};
 use super::state::{CapacityWrite, DeletionWrite, GroupState, WriteReason};
 use crate::cloud::{
-    Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity, OperationHandle,
-    OwnLaunches, Permit, ProviderId,
+    CapacityIs, Consistency, Counts, Failure, FailureClass, GroupHints, GroupReading, Identity, Instance,
+    InstanceState, LaunchActivity, OperationHandle, OwnLaunches, Permit, ProviderId,
 };
 
 /// A group under test: a clock, a state, and short words for what happens to it.
@@ -33,6 +33,8 @@ struct Group {
     state: GroupState,
     now: Instant,
     operations: u64,
+    /// What the capacity of a group with an etag is.
+    capacity_is: CapacityIs,
 }
 
 fn id(number: u32) -> ProviderId {
@@ -52,7 +54,7 @@ fn deleting(numbers: std::ops::Range<u32>, counts: Counts) -> Vec<Instance> {
 }
 
 fn instance(number: u32, state: InstanceState, counts: Counts) -> Instance {
-    Instance { id: id(number), state, counts, failure: None }
+    Instance { id: id(number), identity: None, state, counts, failure: None }
 }
 
 fn wall(seconds: u64) -> SystemTime {
@@ -83,6 +85,8 @@ fn all(parts: &[Vec<Instance>]) -> Vec<Instance> {
 fn observation(desired: u32, instances: Vec<Instance>, now: Instant, seconds: u64) -> Observation {
     let reading = GroupReading {
         name: "g".into(),
+        identity: None,
+        consistency: Consistency::AUTO_SCALING,
         min: 1,
         max: 100,
         floor: 0,
@@ -91,6 +95,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Instant, seconds: u6
         units_per_node: Some(1),
         is_detail_outdated: false,
         without_id: 0,
+        is_quiet: false,
         growth: Permit::Granted,
         removal: Permit::Granted,
         instances: Some(instances),
@@ -104,7 +109,13 @@ impl Group {
     fn new(desired: u32, instances: Vec<Instance>) -> Self {
         let now = Instant::now() + Duration::from_secs(1);
         let state = GroupState::new(observation(desired, instances, now, 0), &name);
-        Self { state, now, operations: 0 }
+        Self { state, now, operations: 0, capacity_is: CapacityIs::Unknown }
+    }
+
+    /// The same group, where the configuration says that its capacity is compared with the live instances.
+    fn with_actual_capacity(mut self) -> Self {
+        self.capacity_is = CapacityIs::Actual;
+        self
     }
 
     fn reading(&self, desired: u32, instances: Vec<Instance>) -> Observation {
@@ -140,6 +151,7 @@ impl Group {
     fn tagged(&self, etag: &str, desired: u32, instances: Vec<Instance>) -> Observation {
         let mut observation = self.reading(desired, instances);
         observation.reading.etag = Some(etag.to_owned());
+        observation.reading.consistency = Consistency { capacity_is: self.capacity_is, ..Consistency::SCALE_SET };
         observation
     }
 
@@ -159,7 +171,7 @@ impl Group {
         let operation = OperationId(self.operations);
         let handle = handle.map(|handle| OperationHandle(handle.to_owned()));
         let write = self.capacity_write(from, to, handle);
-        let is_conditional = self.observation().reading.etag.is_some();
+        let is_conditional = self.observation().reading.consistency.is_guarded();
         self.state.send_capacity((from, to), WriteReason::Requested, is_conditional, self.now);
         self.state.accept_capacity(operation, write, &name);
         operation

@@ -8,6 +8,8 @@ use headcount::clouds::simulated::{Ending, Group, GroupPlan, Member, Phase, Worl
 /// A group as one response shows it.
 #[derive(Clone, Debug)]
 pub(super) struct ShownGroup {
+    /// Distinguishes it from an earlier group of this name.
+    pub(super) generation: u64,
     pub(super) plan: GroupPlan,
     pub(super) capacity: u32,
     pub(super) etag: Option<String>,
@@ -34,6 +36,7 @@ impl ShownGroup {
     pub(super) fn of(group: &Group) -> Self {
         let latest = group.operations().last();
         Self {
+            generation: group.generation(),
             plan: group.plan().clone(),
             capacity: group.capacity(),
             etag: group.etag(),

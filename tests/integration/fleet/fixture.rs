@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::{InstanceState, ProviderId, SharedCloud};
+use headcount::cloud::{CapacityIs, InstanceState, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{Accounting, CallKind, GroupPlan, PlannedFailure, Simulated};
-use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, NamedNode, NodeKind, Policies, Settings};
+use headcount::fleet::{
+    Cadence, Deadline, Fleet, FleetError, Mutation, NamedNode, NodeKind, Policies, Policy, Settings,
+};
 use headcount::instance_types::Catalog;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,25 +26,38 @@ impl Fixture {
         Self::listed_every(BUSY, plans).await
     }
 
+    /// The same, where the configuration says that capacities are compared with the live instances: they are lowered.
+    pub(super) async fn that_lowers(plans: impl IntoIterator<Item = GroupPlan>) -> Self {
+        let actual = Policy { capacity_is: Some(CapacityIs::Actual), ..Policy::of_all() };
+        let sources = [("sim", Simulated::with_groups(7, plans))];
+        let fixture = Self::start(sources, Cadence::new(BUSY, None), Policies(vec![actual]));
+        fixture.ready().await;
+        fixture
+    }
+
     /// A fleet over one source with these groups, ready to serve, and listed at this interval while it is busy.
     pub(super) async fn listed_every(interval: Duration, plans: impl IntoIterator<Item = GroupPlan>) -> Self {
         let cadence = Cadence::new(interval, None);
-        let fixture = Self::start([("sim", Simulated::with_groups(7, plans))], cadence);
+        let fixture = Self::start([("sim", Simulated::with_groups(7, plans))], cadence, Policies::default());
         fixture.ready().await;
         fixture
     }
 
     pub(super) fn cold(sources: impl IntoIterator<Item = (&'static str, Simulated)>) -> Self {
-        Self::start(sources, Cadence::new(BUSY, None))
+        Self::start(sources, Cadence::new(BUSY, None), Policies::default())
     }
 
-    fn start(sources: impl IntoIterator<Item = (&'static str, Simulated)>, cadence: Cadence) -> Self {
+    fn start(
+        sources: impl IntoIterator<Item = (&'static str, Simulated)>,
+        cadence: Cadence,
+        policies: Policies,
+    ) -> Self {
         let sources: Vec<_> = sources.into_iter().map(|(name, cloud)| (name, Arc::new(cloud))).collect();
         let settings = Settings {
             sources: sources.iter().map(|(name, cloud)| (Arc::from(*name), Arc::clone(cloud) as SharedCloud)).collect(),
             cadence,
             catalog: Arc::new(Catalog::new(Vec::new())),
-            policies: Arc::new(Policies::default()),
+            policies: Arc::new(policies),
             read_only: false,
         };
         let clouds = sources.into_iter().map(|(_, cloud)| cloud).collect();
@@ -59,6 +74,14 @@ impl Fixture {
 
     pub(super) fn target(&self, group: &str) -> u32 {
         self.fleet.snapshot().group(group).expect("served").1.status.target
+    }
+
+    pub(super) fn unfilled(&self, group: &str) -> u32 {
+        self.fleet.snapshot().group(group).expect("served").1.status.unfilled
+    }
+
+    pub(super) fn max(&self, group: &str) -> u32 {
+        self.fleet.snapshot().group(group).expect("served").1.max
     }
 
     pub(super) fn instances(&self, group: &str, state: InstanceState) -> Vec<ProviderId> {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use headcount::cloud::InstanceState;
-use headcount::clouds::simulated::{Accounting, CallFault, CallKind, GroupPlan, LaunchOutcome, Overlap, Pick};
-use headcount::fleet::FleetError;
+use headcount::clouds::simulated::{Accounting, CallFault, CallKind, GroupPlan, LaunchOutcome, Overlap, Pick, Sizing};
+use headcount::fleet::{FleetError, Refusal};
 use tokio::time::sleep;
 
 use super::fixture::{Fixture, kinds, no_capacity, seconds};
@@ -13,7 +13,7 @@ use super::fixture::{Fixture, kinds, no_capacity, seconds};
 async fn launches_that_fail_are_listed_with_the_reason_until_their_placeholders_are_deleted() {
     for (kind, plan) in kinds() {
         let plan = plan.sized(0, 10, 2).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(4)));
-        let fixture = Fixture::with([plan]).await;
+        let fixture = Fixture::that_lowers([plan]).await;
         fixture.increase("g", 3).await.expect(kind);
         fixture.until("three have failed", |fixture| fixture.failed("g").len() == 3).await;
         assert_eq!(fixture.target("g"), 5, "{kind}");
@@ -28,6 +28,47 @@ async fn launches_that_fail_are_listed_with_the_reason_until_their_placeholders_
         assert_eq!(fixture.target("g"), 2, "{kind}");
         fixture.no_instance_was_killed();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_capacity_of_a_scale_set_is_not_lowered() {
+    for sizing in [Sizing::Actual, Sizing::Nominal] {
+        let plan = GroupPlan::azure("g").sized(0, 10, 2).sizing(sizing);
+        let plan = plan.launches(Pick::First(3), LaunchOutcome::fails(no_capacity(), seconds(4)));
+        let fixture = Fixture::with([plan]).await;
+        fixture.increase("g", 3).await.expect("accepted");
+        fixture.until("three have failed", |fixture| fixture.failed("g").len() == 3).await;
+        fixture.delete("g", &fixture.failed("g")).await.expect("nothing to delete in the cloud");
+        fixture.until("another refresh", |fixture| fixture.cloud().elapsed() > Duration::from_secs(60)).await;
+        assert_eq!((fixture.target("g"), fixture.capacity("g"), fixture.unfilled("g")), (2, 5, 3), "{sizing:?}");
+
+        fixture.increase("g", 1).await.expect("accepted");
+        assert_eq!((fixture.target("g"), fixture.capacity("g")), (3, 6), "{sizing:?}");
+        // Where new capacities are compared with the live instances, Azure launches what was unfilled as well.
+        let (running, unfilled) = if sizing == Sizing::Nominal { (3, 3) } else { (6, 0) };
+        fixture.until("they run", |fixture| fixture.instances("g", InstanceState::Running).len() == running).await;
+        let target = u32::try_from(running).expect("small");
+        assert_eq!((fixture.target("g"), fixture.unfilled("g")), (target, unfilled), "{sizing:?}");
+        fixture.no_instance_was_killed();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_has_shown_that_it_is_nominal_grows_beyond_its_maximum_by_what_is_unfilled() {
+    let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 10, 9).sizing(Sizing::Nominal)]).await;
+    fixture.cloud().evict("g", 4).expect("exists");
+    fixture.until("five are left", |fixture| fixture.target("g") == 5).await;
+    assert_eq!(fixture.unfilled("g"), 4);
+    let above = fixture.increase("g", 2).await.expect_err("it may make six");
+    assert!(matches!(above, FleetError::Refused { refusal: Refusal::Unfilled { unfilled: 4, .. }, .. }), "{above}");
+    fixture.increase("g", 1).await.expect("accepted");
+    fixture.until("six run", |fixture| fixture.instances("g", InstanceState::Running).len() == 6).await;
+    // Lists may lag by 30 s; after that they show what the scale-up made.
+    fixture.until("it is known", |fixture| fixture.max("g") == 10).await;
+    fixture.increase("g", 3).await.expect("nine live, whatever the capacity says");
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (9, 13));
+    fixture.until("nine run", |fixture| fixture.instances("g", InstanceState::Running).len() == 9).await;
+    fixture.no_instance_was_killed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +119,7 @@ async fn placeholders_below_the_minimum_are_cancelled_without_a_write() {
 async fn a_reduction_that_meets_conflicts_is_deferred() {
     for (kind, plan) in kinds() {
         let plan = plan.sized(0, 10, 2).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(4)));
-        let fixture = Fixture::with([plan]).await;
+        let fixture = Fixture::that_lowers([plan]).await;
         fixture.increase("g", 3).await.expect(kind);
         fixture.until("three have failed", |fixture| fixture.failed("g").len() == 3).await;
         fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 20, CallFault::Conflict));
@@ -129,7 +170,7 @@ async fn capacity_that_cannot_be_lowered_while_deletions_are_pending_is_lowered_
     for (plan, lowered) in [(GroupPlan::aws("g"), 2), (GroupPlan::azure("g").accounting(Accounting::OnAccept), 4)] {
         let failing = LaunchOutcome::fails(no_capacity(), seconds(2));
         let plan = plan.sized(0, 20, 6).delete_time(seconds(60)).launches(Pick::Always, failing);
-        let fixture = Fixture::with([plan]).await;
+        let fixture = Fixture::that_lowers([plan]).await;
         fixture.increase("g", 2).await.expect("accepted");
         fixture.until("two have failed", |fixture| fixture.failed("g").len() == 2).await;
         let running = fixture.instances("g", InstanceState::Running);

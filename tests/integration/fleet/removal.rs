@@ -390,7 +390,7 @@ async fn the_accounting_is_learned_even_if_the_first_read_after_a_deletion_fails
 async fn an_instance_that_another_process_deletes_meanwhile_is_not_deleted_twice() {
     for (kind, plan) in kinds() {
         let plan = plan.sized(0, 10, 4).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(4)));
-        let fixture = Fixture::with([plan]).await;
+        let fixture = Fixture::that_lowers([plan]).await;
         fixture.increase("g", 1).await.expect(kind);
         fixture.until("it has failed", |fixture| fixture.failed("g").len() == 1).await;
         let victim = fixture.instances("g", InstanceState::Running)[0].clone();

@@ -35,12 +35,12 @@ pub(super) fn kept(world: &World, group: &str) -> u32 {
     })
 }
 
-/// Whether a scale set has instances now that it created for reasons of its own.
+/// Whether a scale set has created instances for reasons of its own.
 pub(super) fn has_surplus_in_scale_set(world: &World, group: &str) -> bool {
-    world.cloud.world(|world, _| {
-        let mut groups = world.group(group).into_iter().filter(|group| group.plan().style == GroupStyle::ScaleSet);
-        groups.any(|group| group.live_without_surplus() < group.live())
-    })
+    let is_scale_set = |cloud: &headcount::clouds::simulated::World| {
+        cloud.group(group).is_some_and(|group| group.plan().style == GroupStyle::ScaleSet)
+    };
+    world.has_had_surplus(group) && world.cloud.world(|cloud, _| is_scale_set(cloud))
 }
 
 /// Whether an instance is live in the cloud itself.

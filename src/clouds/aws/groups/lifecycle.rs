@@ -35,7 +35,7 @@ pub(super) fn instance(described: &AsgInstance) -> Result<Option<Instance>, Stri
     let Some((state, counts)) = state_of(lifecycle) else { return Ok(None) };
     let zone = described.availability_zone.as_deref().filter(|zone| !zone.is_empty());
     let zone = zone.ok_or_else(|| format!("instance {id} has no availability zone"))?;
-    Ok(Some(Instance { id: provider_id(zone, id), state, counts, failure: None }))
+    Ok(Some(Instance { id: provider_id(zone, id), identity: None, state, counts, failure: None }))
 }
 
 #[cfg(test)]

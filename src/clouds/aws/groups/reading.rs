@@ -9,7 +9,7 @@ use super::lifecycle;
 use super::sizes::Sizes;
 use super::weights::CapacityUnit;
 use crate::cloud::text::shell_word;
-use crate::cloud::{CAPACITY_MAX, GroupReading, NodeGroupSpec, Permit};
+use crate::cloud::{CAPACITY_MAX, Consistency, GroupReading, Identity, NodeGroupSpec, Permit};
 
 /// A reading, and warnings about the group's settings.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
     let hints = tags::hints(group.tags().iter().filter_map(tags::pair), &mut warnings);
     let reading = GroupReading {
         name: name.into(),
+        identity: identity(group),
+        consistency: Consistency::AUTO_SCALING,
         min: sizes.min,
         max: sizes.max,
         floor: sizes.floor,
@@ -49,6 +51,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         units_per_node: unit.per_node(),
         is_detail_outdated: false,
         without_id: 0,
+        is_quiet: false,
         growth: growth.map_or(Permit::Granted, Permit::Withheld),
         removal: removal.map_or(Permit::Granted, Permit::Withheld),
         instances: Some(instances),
@@ -56,6 +59,12 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         launch_fingerprint: launch_fingerprint(group),
     };
     Ok(ReadingWithWarnings { reading, warnings })
+}
+
+/// A group that is created again under its name has another creation time; its ARN has another ID, too.
+fn identity(group: &AutoScalingGroup) -> Option<Identity> {
+    let created = group.created_time().map(ToString::to_string).unwrap_or_default();
+    group.auto_scaling_group_arn().map(|arn| Identity::of(&[arn, &created]))
 }
 
 fn suspended(group: &AutoScalingGroup, process: &str) -> Option<String> {

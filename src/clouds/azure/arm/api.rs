@@ -93,6 +93,8 @@ pub(in crate::clouds::azure) struct ScaleSet {
     /// ARM ID, as the API returns it.
     pub(in crate::clouds::azure) id: String,
     pub(in crate::clouds::azure) name: String,
+    /// `properties.uniqueId`: another one under the same name is another scale set.
+    pub(in crate::clouds::azure) unique_id: Option<String>,
     pub(in crate::clouds::azure) location: String,
     pub(in crate::clouds::azure) zones: Vec<String>,
     pub(in crate::clouds::azure) tags: BTreeMap<String, String>,
@@ -167,6 +169,8 @@ pub(in crate::clouds::azure) struct VirtualMachine {
     pub(in crate::clouds::azure) id: String,
     /// What a deletion names the VM by: its name (flexible) or instance ID (uniform).
     pub(in crate::clouds::azure) delete_by: String,
+    /// `properties.vmId`: another one under the same ID is another VM.
+    pub(in crate::clouds::azure) vm_id: Option<String>,
     pub(in crate::clouds::azure) provisioning_state: Option<String>,
     /// `properties.timeCreated`
     pub(in crate::clouds::azure) created: Option<SystemTime>,

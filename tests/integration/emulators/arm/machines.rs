@@ -98,6 +98,11 @@ impl ArmApi {
     }
 }
 
+/// Unique for each machine, whatever it is called.
+fn vm_id(group: &ShownGroup, instance: &ShownInstance) -> String {
+    format!("{:08x}-83d2-4e0f-b1a6-{:>012}", group.generation, instance.id)
+}
+
 fn wants_view(request: &Request) -> bool {
     request.parameter("$expand").is_some_and(|expand| expand.eq_ignore_ascii_case("instanceView"))
 }
@@ -126,8 +131,7 @@ fn common(
     let name = flexible_name(group.name(), &instance.id);
     let shown_as = [&instance.id, &name].into_iter().find_map(|known| details.shown_as.get(known)).copied();
     let state = shown_as.map_or(state, |(state, _)| state);
-    let mut properties =
-        json!({"provisioningState": state, "timeCreated": timestamp(core.time(instance.since) - details.created_ago)});
+    let mut properties = json!({"provisioningState": state, "vmId": vm_id(group, instance), "timeCreated": timestamp(core.time(instance.since) - details.created_ago)});
     let listed = |names: &std::collections::BTreeSet<String>| names.contains(&instance.id) || names.contains(&name);
     if listed(&details.protected) {
         properties["protectionPolicy"] = json!({"protectFromScaleIn": true, "protectFromScaleSetActions": false});

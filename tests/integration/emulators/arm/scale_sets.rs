@@ -99,6 +99,7 @@ pub(super) fn scale_set(group: &ShownGroup, details: &GroupDetails, upper_case: 
         "tags": group.plan.tags,
         "sku": {"name": size, "tier": "Standard", "capacity": group.capacity},
         "properties": {
+            "uniqueId": format!("{:08x}-4f6b-4d1a-9c3e-5a7d0e2b8c41", group.generation),
             "provisioningState": state,
             "orchestrationMode": if details.flexible { "Flexible" } else { "Uniform" },
             "overprovision": details.overprovision,

@@ -99,7 +99,7 @@ fn described(group: &ShownGroup, details: &GroupDetails) -> String {
         group.instances.iter().map(|instance| describe_instance(instance, lifecycle(instance.phase, details), weight));
     [
         text("AutoScalingGroupName", name),
-        text("AutoScalingGroupARN", format!("arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:x:{name}")),
+        text("AutoScalingGroupARN", arn(group)),
         text("MinSize", units(group.plan.min)),
         text("MaxSize", units(group.plan.max)),
         if details.undecodable { String::new() } else { text("DesiredCapacity", units(group.capacity)) },
@@ -107,7 +107,7 @@ fn described(group: &ShownGroup, details: &GroupDetails) -> String {
         text("DefaultCooldown", 300),
         members("AvailabilityZones", group.plan.zones.iter().map(|zone| zone.to_owned())),
         text("HealthCheckType", "EC2"),
-        text("CreatedTime", "2026-01-01T00:00:00Z"),
+        text("CreatedTime", format!("2026-01-01T00:00:{:02}Z", group.generation % 60)),
         members("SuspendedProcesses", suspended(group, details)),
         members("Instances", instances.chain(others)),
         members("Tags", tags),
@@ -200,4 +200,10 @@ fn overriding(over: &Override) -> String {
         over.requirements.map(requirements).unwrap_or_default(),
     ]
     .concat()
+}
+
+/// A group that is created again under its name has another ARN.
+fn arn(group: &ShownGroup) -> String {
+    let (id, name) = (group.generation, group.name());
+    format!("arn:aws:autoscaling:us-east-1:123456789012:autoScalingGroup:{id:08x}-7c1d-4b5e-a2f0-9d3e6c8b1a47:{name}")
 }

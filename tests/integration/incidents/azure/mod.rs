@@ -4,8 +4,10 @@ mod counts;
 mod deletes;
 mod failures;
 mod machines;
+mod nominal;
 mod operations;
 mod preconditions;
+mod recreated;
 mod throttling;
 mod tokens;
 

@@ -92,11 +92,13 @@ async fn vmss_preempted_deletes_revived() {
             faults.script_read(Some(kind), "pool", 10_000, ReadFault::Capacity(4));
         }
     });
-    let raised = async |_: &mut crate::peers::headcount::Client| capacities_written(&setup.emulator, "pool") == [6];
-    setup.client.clone().until("the capacity is raised back to the live instances", raised).await;
-    setup.emulator.simulated().faults(|faults| faults.clear());
     setup.client.until("all run", async |client| client.nodes_in("pool", 1).await == nodes).await;
-    setup.client.until("the target is right", async |client| client.target("pool").await == 6).await;
-    assert_eq!(capacities_written(&setup.emulator, "pool"), [6], "not above what it was before the deletion");
+    setup.client.until("the target has them", async |client| client.target("pool").await == 6).await;
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [0; 0], "nothing is raised back");
+    setup.client.increase("pool", 1).await.expect("accepted");
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [7], "a lower capacity would delete live VMs");
+    setup.emulator.simulated().faults(|faults| faults.clear());
+    setup.client.until("seven run", async |client| client.nodes_in("pool", 1).await.len() == 7).await;
+    assert_eq!(setup.client.target("pool").await, 7);
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use headcount::clouds::simulated::{
     Accounting, CallFault, CallKind, DeleteOutcome, Faults, GroupPlan, GroupStyle, LaunchOutcome, Overlap,
-    PlannedFailure, ReadFault,
+    PlannedFailure, ReadFault, Sizing,
 };
 
 use crate::simulation::world::World;
@@ -25,6 +25,9 @@ pub(super) fn group(rng: &mut Rng, name: &str) -> GroupPlan {
             (plan, vec![Overlap::Together, Overlap::Conflict])
         }
     };
+    // Drawn from a copy, as the weight.
+    let sizing = if rng.clone().fork().bool() { Sizing::Actual } else { Sizing::Nominal };
+    let plan = plan.sizing(sizing);
     let min = rng.u32(..4);
     let max = min + rng.u32(5..40);
     plan.sized(min, max, rng.u32(min..=max)).overlap(overlaps[rng.usize(..overlaps.len())])

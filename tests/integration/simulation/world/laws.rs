@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headcount::clouds::simulated::{CallFault, CallKind, Faults};
+use headcount::clouds::simulated::{CallFault, CallKind, Faults, GroupStyle};
 use tokio::time::{Instant, sleep};
 
 use super::World;
@@ -121,8 +121,13 @@ impl World {
                 let (target, capacity, live) = (view.status.target, group.capacity(), group.live());
                 let listed: Vec<&str> = view.status.instances.iter().map(|reported| reported.id.as_str()).collect();
                 let unlisted = group.members().filter(|member| !listed.contains(&member.provider_id.as_str())).count();
-                // A shortfall that the minimum prevents lowering is not in the target until instances arrive.
-                let agrees = target == live && unlisted == 0 && (capacity == live || capacity <= group.plan().min);
+                // A shortfall that the minimum prevents lowering is not in the target until instances arrive. The capacity of a scale
+                // set is not lowered, and raised only by scale-ups.
+                let is_kept = group.plan().style == GroupStyle::ScaleSet;
+                let is_explained = capacity == live || capacity <= group.plan().min || is_kept;
+                // Instances beyond it that nothing of this process explains are left out of the target of a scale set until it grows.
+                let is_beyond = is_kept && (capacity..=live).contains(&target);
+                let agrees = (target == live || is_beyond) && unlisted == 0 && is_explained;
                 (!agrees).then(|| format!("{}: target {target}, capacity {capacity}, live {live}", group.name()))
             })
         })

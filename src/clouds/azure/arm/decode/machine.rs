@@ -22,6 +22,7 @@ pub(in crate::clouds::azure) struct RawMachine {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawMachineProperties {
+    vm_id: Option<String>,
     provisioning_state: Option<String>,
     time_created: Option<String>,
     instance_view: Option<RawView>,
@@ -87,6 +88,7 @@ impl TryFrom<RawMachine> for VirtualMachine {
         Ok(Self {
             id,
             delete_by,
+            vm_id: properties.vm_id.filter(|id| !id.is_empty()),
             provisioning_state: properties.provisioning_state,
             created: properties.time_created.and_then(|text| parse_rfc3339(&text).ok()).map(SystemTime::from),
             statuses: statuses.map(|statuses| statuses.into_iter().map(status).collect()),

@@ -33,6 +33,7 @@ struct RawSku {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct RawSetProperties {
+    unique_id: Option<String>,
     provisioning_state: Option<String>,
     orchestration_mode: Option<String>,
     sku_profile: Option<RawSkuProfile>,
@@ -174,6 +175,7 @@ impl TryFrom<RawSet> for ScaleSet {
         Ok(Self {
             id,
             name,
+            unique_id: properties.unique_id.filter(|id| !id.is_empty()),
             location,
             zones: raw.zones.unwrap_or_default(),
             tags: raw.tags.into_iter().flatten().map(|(key, value)| (key, value.unwrap_or_default())).collect(),

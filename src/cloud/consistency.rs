@@ -1,0 +1,97 @@
+//! What a cloud guarantees about the reads and writes of one node group. Decisions ask this model, and never which cloud it is.
+
+/// What may be concluded from a read of a group, and what a write to it does. Each cloud states it for each of its groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consistency {
+    /// The precondition of a capacity write.
+    pub guard: Guard,
+    /// Whether one read returns the capacity together with the instances.
+    pub reads: Reads,
+    /// What becomes of deletions that were accepted.
+    pub deletions: Deletions,
+    /// What happens to instances that the capacity asks for and that do not come.
+    pub missing: Missing,
+    /// What a capacity write adds or deletes.
+    pub capacity_is: CapacityIs,
+}
+
+/// The precondition of a capacity write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// None: a write replaces whatever another client wrote since the read (AWS: SetDesiredCapacity).
+    None,
+    /// The group must be unchanged since it was read (Azure: `If-Match`). So a read with another etag is younger than the write.
+    IfMatch,
+}
+
+/// How a group and its instances are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// In one call (AWS: DescribeAutoScalingGroups).
+    Together,
+    /// In two calls. The list of instances may lag behind the group (azure-sdk-for-net #36946).
+    Apart,
+}
+
+/// What becomes of a deletion that was accepted, and of the capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletions {
+    /// It never fails, and the capacity falls when it is accepted (AWS: TerminateInstanceInAutoScalingGroup).
+    Final,
+    /// It can fail later. The capacity falls when it is accepted, or when the instance is gone: the read after it shows which.
+    CanFail,
+}
+
+/// What happens to instances that the capacity asks for and that do not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The cloud keeps launching until they are there (AWS).
+    Retried,
+    /// Nothing. The capacity counts them all the same until another write (Azure).
+    LeftOut,
+}
+
+/// What the capacity of a group is compared with when a new one is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapacityIs {
+    /// The live instances: a write adds or deletes `new − live`.
+    Actual,
+    /// The number that was written before, whatever lives: a write adds or deletes `new − old` (reported for scale sets in flexible
+    /// mode: dataplat/dbatools #10540). A lower capacity deletes live instances although fewer live than it allows.
+    Nominal,
+    /// One of the two. A write must be safe with both.
+    Unknown,
+}
+
+impl Consistency {
+    /// EC2 Auto Scaling groups.
+    pub const AUTO_SCALING: Self = Self {
+        guard: Guard::None,
+        reads: Reads::Together,
+        deletions: Deletions::Final,
+        missing: Missing::Retried,
+        capacity_is: CapacityIs::Actual,
+    };
+
+    /// VM scale sets that Azure returns with an etag.
+    pub const SCALE_SET: Self = Self {
+        guard: Guard::IfMatch,
+        reads: Reads::Apart,
+        deletions: Deletions::CanFail,
+        missing: Missing::LeftOut,
+        capacity_is: CapacityIs::Unknown,
+    };
+
+    /// VM scale sets that Azure returns without an etag.
+    pub const SCALE_SET_WITHOUT_ETAG: Self = Self { guard: Guard::None, ..Self::SCALE_SET };
+
+    /// Whether the cloud refuses a capacity write if the group has changed since it was read.
+    pub fn is_guarded(self) -> bool {
+        self.guard == Guard::IfMatch
+    }
+
+    /// Whether a lower capacity deletes nothing while it is not below the live instances.
+    pub fn may_lower(self) -> bool {
+        self.capacity_is == CapacityIs::Actual
+    }
+}
