@@ -11,6 +11,8 @@ mod listing_size;
 #[cfg(any(feature = "aws", feature = "azure"))]
 mod node_tag;
 #[cfg(any(feature = "aws", feature = "azure"))]
+mod page_walk;
+#[cfg(any(feature = "aws", feature = "azure"))]
 mod roots;
 pub mod simulated;
 #[cfg(any(feature = "aws", feature = "azure"))]

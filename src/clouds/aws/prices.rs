@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::sdk::api::{Ec2Api, Hardware, PricingApi};
 use crate::cloud::{CloudError, Currency, ListedPrice, PriceExtent, PriceList, is_price};
+use crate::clouds::page_walk::PageWalk;
 
 /// Most pages of one list. The longest one, spot prices of us-east-1, has about 20.
 const PAGES_MAX: usize = 100;
@@ -42,12 +43,13 @@ impl PriceLists {
         let Some(pricing) = &self.pricing else { return Ok(Vec::new()) };
         let mut prices = Vec::new();
         for hardware in [Hardware::Shared, Hardware::Metal] {
-            let mut token = None;
+            let (mut token, mut walk) = (None, PageWalk::default());
             let mut pages = 0;
             loop {
                 let page = pricing.get_products(&self.region, hardware, extent, token).await?;
                 prices.extend(page.price_list().iter().filter_map(|product| on_demand(product, self.currency)));
-                token = page.next_token.filter(|token| !token.is_empty());
+                let next = walk.token(page.next_token);
+                token = next.map_err(|why| CloudError::unintelligible("GetProducts", &self.region, why))?;
                 if extent == PriceExtent::Sample {
                     return Ok(prices);
                 }
@@ -66,7 +68,7 @@ impl PriceLists {
     async fn spot(&self, now: SystemTime, extent: PriceExtent) -> Result<Vec<ListedPrice>, CloudError> {
         // By zone and type: the list may have two descriptions of Linux, and a price that has just ended.
         let mut newest: HashMap<(String, String), (i64, f64)> = HashMap::new();
-        let mut token = None;
+        let (mut token, mut walk) = (None, PageWalk::default());
         for _ in 0..PAGES_MAX {
             let page = self.ec2.describe_spot_price_history(now, extent, token).await?;
             for (key, priced) in page.spot_price_history().iter().filter_map(spot) {
@@ -75,7 +77,8 @@ impl PriceLists {
                     *known = priced;
                 }
             }
-            token = page.next_token.filter(|token| !token.is_empty() && extent == PriceExtent::All);
+            let next = walk.token(page.next_token.filter(|_| extent == PriceExtent::All));
+            token = next.map_err(|why| CloudError::unintelligible("DescribeSpotPriceHistory", &self.region, why))?;
             if token.is_none() {
                 let price = |((type_name, zone), (_, hourly))| ListedPrice {
                     type_name,

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::arm::{ErrorContext, classify};
 use super::http::{HttpResponse, Transport};
 use crate::cloud::{CallMeter, CallStatus, CloudError, ListedPrice, PriceList, is_price};
+use crate::clouds::page_walk::PageWalk;
 use crate::config::settings::azure::{AzureCloud, Settings};
 
 /// The name of the call in logs, errors and metrics.
@@ -103,6 +104,7 @@ impl RetailPrices {
             "api-version={VERSION}&$filter=serviceName eq 'Virtual Machines' and armRegionName eq '{region}' and priceType \
              eq 'Consumption'"
         )));
+        let mut walk = PageWalk::default();
         let (mut next, mut items) = (Some(first), Vec::new());
         for _ in 0..PAGES_MAX {
             let Some(url) = next else { return Ok(items) };
@@ -113,10 +115,8 @@ impl RetailPrices {
             if items.len() > ITEMS_MAX {
                 return Err(context.unintelligible("the list has too many items"));
             }
-            next = match page.next_page_link.filter(|link| !link.is_empty()) {
-                None => None,
-                Some(link) => Some(self.next(context, &link)?),
-            };
+            let link = walk.token(page.next_page_link).map_err(|reason| context.unintelligible(reason))?;
+            next = link.map(|link: String| self.next(context, &link)).transpose()?;
         }
         if next.is_none() { Ok(items) } else { Err(context.unintelligible("the list has too many pages")) }
     }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Groups;
 use crate::cloud::text::shell_word;
 use crate::cloud::{AdverseSetting, AdverseSettings, CloudError};
+use crate::clouds::page_walk::PageWalk;
 
 /// The most pages of policies: 10,000 policies, which is a few dozen for each group that an account may have by default.
 const PAGES_MAX: usize = 100;
@@ -74,6 +75,7 @@ impl Groups {
     /// The names of the enabled policies, by group.
     async fn policies(&self) -> Result<BTreeMap<String, Vec<String>>, CloudError> {
         let (mut policies, mut token) = (BTreeMap::<String, Vec<String>>::new(), None);
+        let mut walk = PageWalk::default();
         for _ in 0..PAGES_MAX {
             let page = self.scaling.describe_policies(token).await?;
             for policy in page.scaling_policies.unwrap_or_default() {
@@ -82,7 +84,8 @@ impl Groups {
                     policies.entry(group).or_default().push(name);
                 }
             }
-            token = page.next_token.filter(|token| !token.is_empty());
+            let next = walk.token(page.next_token);
+            token = next.map_err(|why| CloudError::unintelligible("DescribePolicies", "all", why))?;
             if token.is_none() {
                 return Ok(policies);
             }

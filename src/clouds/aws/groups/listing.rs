@@ -10,9 +10,15 @@ use super::super::sdk::api::{BATCH, GroupQuery};
 use super::{Groups, discovery, reading};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing, NodeGroupSpec};
 use crate::clouds::listing_size::ListSize;
+use crate::clouds::page_walk::PageWalk;
 
 /// The most pages of one query: 20,000 groups, which is more than an account may have.
 const PAGES_MAX: usize = 200;
+
+/// A list that is too long, or that does not end.
+fn endless(reason: String) -> CloudError {
+    CloudError::unintelligible("DescribeAutoScalingGroups", "all", reason)
+}
 
 impl Groups {
     /// Reads the groups that the configuration names and those that its discovery specs match.
@@ -113,11 +119,10 @@ impl Groups {
         size: &mut ListSize,
         page: &mut (dyn FnMut(Vec<AutoScalingGroup>) + Send),
     ) -> Result<(), CloudError> {
-        let (mut token, mut tokens) = (None, HashSet::new());
+        let (mut token, mut walk) = (None, PageWalk::default());
         for _ in 0..PAGES_MAX {
             let described = self.scaling.describe_auto_scaling_groups(query, token).await?;
-            let too_long = |reason| CloudError::unintelligible("DescribeAutoScalingGroups", "all", reason);
-            size.add(described.bytes).map_err(too_long)?;
+            size.add(described.bytes).map_err(endless)?;
             let mut groups = described.groups;
             groups.retain(|group| {
                 // The SDK replaces a missing name with an empty one.
@@ -129,14 +134,12 @@ impl Groups {
                 !name.is_empty() && found.insert(name.to_owned())
             });
             page(groups);
-            token = described.next_token;
-            match &token {
-                None => return Ok(()),
-                Some(token) if tokens.insert(token.clone()) => {}
-                Some(_) => break,
+            token = walk.token(described.next_token).map_err(|reason| endless(reason.to_owned()))?;
+            if token.is_none() {
+                return Ok(());
             }
         }
-        Err(CloudError::unintelligible("DescribeAutoScalingGroups", "all", "the list of pages does not end"))
+        Err(endless(format!("more than {PAGES_MAX} pages")))
     }
 
     fn read(&self, group: &AutoScalingGroup) -> Result<GroupReading, String> {

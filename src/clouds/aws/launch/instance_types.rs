@@ -8,6 +8,7 @@ use super::super::sdk::api::BATCH;
 use super::super::sdk::cache::{FAILED_TTL, IMMUTABLE_TTL};
 use super::Launches;
 use crate::cloud::{Accelerator, Architecture, CloudError, InstanceType};
+use crate::clouds::page_walk::PageWalk;
 
 /// Most pages of the whole catalog. It has about 1300 types in pages of 100.
 const PAGES_MAX: usize = 100;
@@ -97,11 +98,12 @@ impl Launches {
 
     async fn describe_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
         let mut found = Vec::new();
-        let mut token = None;
+        let (mut token, mut walk) = (None, PageWalk::default());
         for _ in 0..PAGES_MAX {
             let page = self.ec2.describe_instance_types(names, token).await?;
             found.extend(page.instance_types().iter().filter_map(instance_type));
-            token = page.next_token.filter(|token| !token.is_empty());
+            let next = walk.token(page.next_token);
+            token = next.map_err(|why| CloudError::unintelligible("DescribeInstanceTypes", "all", why))?;
             if token.is_none() {
                 return Ok(found);
             }

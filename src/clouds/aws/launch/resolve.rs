@@ -12,6 +12,7 @@ use super::parameters::LaunchParameters;
 use super::settings::{LaunchMethod, LaunchOption, LaunchSettings};
 use super::volumes::{ImageDetails, ephemeral_bytes, is_bottlerocket, is_of_eks};
 use crate::cloud::{CloudError, LaunchSpec, OperatingSystem};
+use crate::clouds::page_walk::PageWalk;
 
 /// Most instance types of one group. EC2 has fewer, so the smallest type is never cut off.
 const TYPES_MAX: usize = 2_000;
@@ -148,7 +149,7 @@ impl Launches {
             return Ok(types.to_vec());
         }
         let virtualization = [virtualization];
-        let (mut names, mut token) = (Vec::new(), None);
+        let (mut names, mut token, mut walk) = (Vec::new(), None, PageWalk::default());
         for page in 1.. {
             let asked = self.ec2.get_instance_types_from_instance_requirements(
                 &architectures,
@@ -158,7 +159,8 @@ impl Launches {
             );
             let response = asked.await?;
             names.extend(response.instance_types().iter().filter_map(|info| info.instance_type.clone()));
-            token = response.next_token.filter(|token| !token.is_empty());
+            let next = walk.token(response.next_token);
+            token = next.map_err(|why| CloudError::unintelligible(OPERATION, "requirements", why))?;
             if token.is_none() {
                 break;
             }

@@ -15,6 +15,7 @@ use super::Launches;
 use super::parameters::LaunchParameters;
 use super::settings::TemplateVersion;
 use crate::cloud::CloudError;
+use crate::clouds::page_walk::PageWalk;
 
 /// Most pages of one query of at most [`TEMPLATES`] launch templates.
 const PAGES_MAX: usize = 50;
@@ -164,17 +165,18 @@ impl State {
 async fn describe_all(ec2: &dyn Ec2Api, ids: &[String]) -> Result<HashMap<String, LaunchTemplate>, CloudError> {
     let mut found = HashMap::new();
     for batch in ids.chunks(TEMPLATES) {
-        let mut token = None;
+        let (mut token, mut walk) = (None, PageWalk::default());
         for page in 1.. {
             let described = ec2.describe_launch_templates(batch, token).await?;
             let templates = described.launch_templates.unwrap_or_default().into_iter();
             found.extend(templates.filter_map(|template| Some((template.launch_template_id.clone()?, template))));
-            token = described.next_token.filter(|token| !token.is_empty());
+            let next = walk.token(described.next_token);
+            token = next.map_err(|why| CloudError::unintelligible("DescribeLaunchTemplates", "all", why))?;
             if token.is_none() {
                 break;
             }
             if page >= PAGES_MAX {
-                let message = "the list of pages does not end";
+                let message = format!("more than {PAGES_MAX} pages");
                 return Err(CloudError::unintelligible("DescribeLaunchTemplates", "all", message));
             }
         }

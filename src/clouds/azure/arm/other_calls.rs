@@ -15,6 +15,7 @@ use super::{lro, operations};
 use crate::cloud::{CloudError, OperationHandle, Progress};
 use crate::clouds::azure::throttle::Bucket;
 use crate::clouds::listing_size::ListSize;
+use crate::clouds::page_walk::PageWalk;
 
 /// Far more pages than the autoscale settings of a resource group can fill.
 const AUTOSCALE_PAGES_MAX: usize = 20;
@@ -62,14 +63,15 @@ impl ArmScaleSets {
         );
         let invalid = |error: &dyn std::fmt::Display| context.unintelligible(&error.to_string());
         let mut next = Some(self.client.endpoint().join(&path).map_err(|error| invalid(&error))?);
-        let (mut pages, mut size) = (Vec::new(), ListSize::default());
+        let (mut pages, mut size, mut walk) = (Vec::new(), ListSize::default(), PageWalk::default());
         while let Some(url) = next {
             if pages.len() >= AUTOSCALE_PAGES_MAX {
                 return Err(context.unintelligible("the list has too many pages"));
             }
             let response = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await?;
             size.add(response.body.len()).map_err(|reason| context.unintelligible(&reason))?;
-            let link = decode::next_link(context, &response)?;
+            let link = walk.token(decode::next_link(context, &response)?);
+            let link = link.map_err(|reason| context.unintelligible(reason))?;
             next = link.map(|link| url.join(&link)).transpose().map_err(|error| invalid(&error))?;
             pages.push(response);
         }

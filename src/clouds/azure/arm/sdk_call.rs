@@ -27,9 +27,11 @@ use super::client::{ArmCall, ArmClient};
 use crate::cloud::CloudError;
 use crate::clouds::azure::http::HttpResponse;
 use crate::clouds::listing_size::ListSize;
+use crate::clouds::page_walk::PageWalk;
 
-/// The most pages of a list. At the smallest known page size, 50, this is far more than a subscription can hold.
-const PAGES_MAX: usize = 1000;
+/// The most pages of a list. At the smallest known page size, 50, this is ten times the VMs that a scale set can have, and more
+/// scale sets than a resource group can hold.
+const PAGES_MAX: usize = 200;
 
 /// One call.
 #[derive(Debug)]
@@ -38,6 +40,7 @@ pub(super) struct SdkCall {
     call: ArmCall,
     sent: AtomicUsize,
     size: Mutex<ListSize>,
+    walk: Mutex<PageWalk>,
     responses: Mutex<Vec<HttpResponse>>,
 }
 
@@ -55,8 +58,14 @@ struct NextLink {
 
 impl SdkCall {
     pub(super) fn new(client: &Arc<ArmClient>, call: ArmCall) -> Arc<Self> {
-        let sent = AtomicUsize::new(0);
-        Arc::new(Self { client: Arc::clone(client), call, sent, size: Mutex::default(), responses: Mutex::default() })
+        Arc::new(Self {
+            client: Arc::clone(client),
+            call,
+            sent: AtomicUsize::new(0),
+            size: Mutex::default(),
+            walk: Mutex::default(),
+            responses: Mutex::default(),
+        })
     }
 
     /// The crate's client for this call. It retries nothing.
@@ -109,8 +118,11 @@ impl SdkCall {
         // Only lists use this. The other calls read their response from `responses`.
         let end: NextLink = serde_json::from_slice(&response.body).unwrap_or_default();
         let next = end.next_link.filter(|link| !link.is_empty());
-        if next.as_deref() == Some(url.as_str()) {
-            return Err(context.unintelligible("a page links to itself"));
+        if let Some(next) = &next {
+            let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
+            // The first page has a link too, but no page has named it.
+            let begun = if pages == 0 { walk.follow(url.as_str()) } else { Ok(()) };
+            begun.and_then(|()| walk.follow(next)).map_err(|reason| context.unintelligible(reason))?;
         }
         let emptied = serde_json::json!({ "value": [], "nextLink": next }).to_string();
         let status = legacy::StatusCode::try_from(response.status.as_u16()).unwrap_or(legacy::StatusCode::Ok);

@@ -17,6 +17,6 @@ impl ArmApi {
             let target = format!("{scope}/Microsoft.Compute/virtualMachineScaleSets/{set}");
             json!({"name": name, "properties": {"enabled": true, "targetResourceUri": target, "profiles": []}})
         });
-        page(request, &settings.collect::<Vec<Value>>(), self.behavior().page)
+        page(request, &settings.collect::<Vec<Value>>(), &self.behavior())
     }
 }

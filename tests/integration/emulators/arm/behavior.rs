@@ -8,10 +8,14 @@ use std::time::Duration;
 pub(crate) struct Behavior {
     /// Items per page.
     pub(crate) page: usize,
+    /// The ends of the paths, in lower case, of lists whose last page links to the first one.
+    pub(crate) circles: Vec<&'static str>,
     /// How long each page of a list of machines takes.
     pub(crate) page_time: Duration,
     /// Whether lists spell the resource group in capitals, as ARM sometimes does.
     pub(crate) upper_case_in_lists: bool,
+    /// How lists spell the IDs of machines.
+    pub(crate) id_spelling: fn(&str) -> String,
     /// Where scale sets have etags.
     pub(crate) etags: Etags,
     /// What remains of these policies, instead of the figures in [`super::headers`].
@@ -34,8 +38,10 @@ impl Default for Behavior {
     fn default() -> Self {
         Self {
             page: 100,
+            circles: Vec::new(),
             page_time: Duration::ZERO,
             upper_case_in_lists: true,
+            id_spelling: str::to_owned,
             etags: Etags::Everywhere,
             remaining: BTreeMap::new(),
             missing_instance: MissingInstance::Invalid,

@@ -31,7 +31,7 @@ impl ArmApi {
         let machine = |instance: &ShownInstance| {
             let rest = format!("virtualMachineScaleSets/{}/virtualMachines/{}", group.name(), instance.id);
             let mut item = common(&self.core, &group, instance, &details, with_view);
-            item["id"] = id(behavior.upper_case_in_lists, &rest).into();
+            item["id"] = (behavior.id_spelling)(&id(behavior.upper_case_in_lists, &rest)).into();
             item["name"] = format!("{}_{}", group.name(), instance.id).into();
             item["instanceId"] = instance.id.as_str().into();
             item["type"] = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines".into();
@@ -43,7 +43,7 @@ impl ArmApi {
             item
         };
         let items: Vec<Value> = group.instances.iter().map(machine).collect();
-        Ok(page(request, &items, behavior.page))
+        Ok(page(request, &items, &behavior))
     }
 
     pub(super) async fn list_flexible_machines(&self, request: &Request) -> HandlerResult {
@@ -71,7 +71,8 @@ impl ArmApi {
                 let name = flexible_name(group.name(), &instance.id);
                 let mut item = common(&self.core, &group, instance, &details, with_view);
                 let set = format!("virtualMachineScaleSets/{}", group.name());
-                item["id"] = id(behavior.upper_case_in_lists, &format!("virtualMachines/{name}")).into();
+                let own = id(behavior.upper_case_in_lists, &format!("virtualMachines/{name}"));
+                item["id"] = (behavior.id_spelling)(&own).into();
                 item["name"] = name.into();
                 item["type"] = "Microsoft.Compute/virtualMachines".into();
                 item["properties"]["virtualMachineScaleSet"] = json!({"id": id(behavior.upper_case_in_lists, &set)});
@@ -79,7 +80,7 @@ impl ArmApi {
                 items.push(item);
             }
         }
-        Ok(page(request, &items, behavior.page))
+        Ok(page(request, &items, &behavior))
     }
 
     /// A scale set with its machines, with its read faults.

@@ -50,7 +50,7 @@ impl ArmApi {
                 Err(_) => items.push(undecodable(scale_set(&group, &details, behavior.upper_case_in_lists, in_lists))),
             }
         }
-        Ok(page(request, &items, behavior.page))
+        Ok(page(request, &items, &behavior))
     }
 
     pub(super) async fn get_scale_set(&self, name: &str) -> HandlerResult {

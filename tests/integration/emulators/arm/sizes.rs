@@ -46,7 +46,7 @@ impl ArmApi {
         // The real list also contains other resources.
         let disk = json!({"resourceType": "disks", "name": "Premium_LRS", "locations": [location], "capabilities": []});
         items.insert(2, disk);
-        Ok(page(request, &items, self.behavior().page))
+        Ok(page(request, &items, &self.behavior()))
     }
 }
 

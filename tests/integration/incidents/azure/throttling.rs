@@ -164,3 +164,39 @@ async fn vmss_start_of_120_sets() {
     setup.client.increase("pool-7", 1).await.expect("accepted");
     assert_eq!(setup.client.target("pool-7").await, 3);
 }
+
+#[tokio::test]
+async fn vmss_pages_in_a_circle() {
+    let arm = arm([pool("loop", (0, 10, 4)), pool("other", (0, 10, 2))]);
+    arm.behavior(|behavior| {
+        (behavior.page, behavior.circles) = (2, vec!["virtualmachinescalesets/loop/virtualmachines"]);
+    });
+    let mut setup = Setup::open(arm).await;
+    setup.server().logged("a page leads back to one that was read before");
+    let sets = |arm: &Arm| {
+        let lists = arm.requests().into_iter();
+        lists.filter(|list| list.path.to_ascii_lowercase().ends_with("/virtualmachinescalesets")).count()
+    };
+    setup.emulator.forget_requests();
+    setup.client.increase("other", 1).await.expect("only that scale set is affected");
+    setup.client.until("a few refreshes", async |_| sets(&setup.emulator) > 3).await;
+    assert_eq!(setup.client.target("other").await, 3);
+    let of_loop = |list: &Request| list.path.contains("/loop/");
+    let circle: Vec<Request> = machine_lists(&setup.emulator).into_iter().filter(of_loop).collect();
+    assert!(circle.len() <= 2 * (sets(&setup.emulator) + 1), "two pages, then the walk ends: {}", circle.len());
+
+    setup.emulator.behavior(|behavior| behavior.circles.clear());
+    setup.client.until("it is served", async |client| client.node_groups().await.len() == 2).await;
+    setup.emulator.behavior(|behavior| {
+        (behavior.page, behavior.circles) = (1, vec!["/virtualmachinescalesets"]);
+    });
+    setup.server().logged("cannot be listed");
+    setup.emulator.forget_requests();
+    setup.client.increase("loop", 1).await.expect("a write reads its own set");
+    assert_eq!((setup.client.target("loop").await, setup.client.target("other").await), (5, 3));
+    setup.client.until("a few refreshes", async |_| sets(&setup.emulator) > 8).await;
+    let later = |list: &Request| list.path.to_ascii_lowercase().ends_with("sets") && list.query.contains("skiptoken");
+    let later = setup.emulator.requests().iter().filter(|list| later(list)).count();
+    let pages = sets(&setup.emulator);
+    assert!(later <= pages / 2 + 1, "two pages, then the walk ends: {later} of {pages} pages are not the first one");
+}

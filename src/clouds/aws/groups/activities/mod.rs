@@ -14,9 +14,15 @@ use self::launch::{failure, is_finished, is_launch, seconds, started};
 use self::outcome::launches;
 use super::Groups;
 use crate::cloud::{CloudError, GroupName, LaunchActivity, ProviderId, Shortfall};
+use crate::clouds::page_walk::PageWalk;
 
 /// The most pages of activities that are read at a time.
 const PAGES_MAX: usize = 10;
+
+// The same activities twice would count a launch under way twice.
+fn endless(group: &GroupName, reason: &str) -> CloudError {
+    CloudError::unintelligible("DescribeScalingActivities", group.as_str(), reason)
+}
 
 impl Groups {
     /// Reads the activities of a group page by page, until they explain the shortfall or are older than it.
@@ -26,11 +32,11 @@ impl Groups {
         shortfall: Shortfall,
         now: SystemTime,
     ) -> Result<LaunchActivity, CloudError> {
-        let (mut activities, mut token) = (Vec::new(), None);
+        let (mut activities, mut token, mut walk) = (Vec::new(), None, PageWalk::default());
         for _ in 0..PAGES_MAX {
             let page = self.scaling.describe_scaling_activities(group.as_str(), token).await?;
             activities.extend(page.activities.unwrap_or_default());
-            token = page.next_token.filter(|token| !token.is_empty());
+            token = walk.token(page.next_token).map_err(|reason| endless(group, reason))?;
             if token.is_none() || is_enough(&activities, shortfall) {
                 break;
             }
@@ -50,12 +56,12 @@ impl Groups {
         instances: &[ProviderId],
         before: SystemTime,
     ) -> Result<Vec<ProviderId>, CloudError> {
-        let (mut recent, mut token) = (Vec::new(), None);
+        let (mut recent, mut token, mut walk) = (Vec::new(), None, PageWalk::default());
         for _ in 0..PAGES_MAX {
             let page = self.scaling.describe_scaling_activities(group.as_str(), token).await?;
             let is_complete = reaches_back(page.activities(), before);
             recent.extend(page.activities.unwrap_or_default());
-            token = page.next_token.filter(|token| !token.is_empty());
+            token = walk.token(page.next_token).map_err(|reason| endless(group, reason))?;
             if token.is_none() || is_complete {
                 let is_recent = |activity: &&Activity| started(activity).is_none_or(|at| at >= before);
                 let named: Vec<&str> =
