@@ -37,8 +37,12 @@ impl Fleet {
     }
 
     /// The group of a node that the Cluster Autoscaler asks about. Notes nodes that look like a source's and that no group
-    /// lists.
-    pub fn note_node(&self, provider_id: &str) -> Option<(Arc<str>, Arc<GroupView>)> {
+    /// lists, and how a node spells its ID if it `has_registered`. The Cluster Autoscaler also asks about nodes that it makes up from
+    /// the listed IDs.
+    pub fn note_node(&self, provider_id: &str, has_registered: bool) -> Option<(Arc<str>, Arc<GroupView>)> {
+        if has_registered && self.snapshot().is_spelled_anew(provider_id) {
+            self.store.respell(&ProviderId::from(provider_id));
+        }
         let found = self.snapshot().group_of(provider_id).map(|(id, view)| (Arc::clone(id), Arc::clone(view)));
         if found.is_none() {
             let recognises = |source: &&Source| {

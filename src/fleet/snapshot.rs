@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use imbl::{HashMap as SharedMap, OrdMap};
 use tokio::time::Instant;
@@ -109,6 +110,8 @@ pub(super) struct Listed {
     pub group: Arc<GroupKey>,
     /// Since when the instance has been gone.
     pub gone: Option<Instant>,
+    /// Whether its node has been asked about: the ID in the index is then spelled as the node has it.
+    pub is_spelled: Arc<AtomicBool>,
 }
 
 impl Snapshot {
@@ -129,6 +132,12 @@ impl Snapshot {
             return None;
         }
         self.served(&listed.group)
+    }
+
+    /// Whether a node asks about this instance for the first time, and spells its ID in another way than it is listed.
+    pub(super) fn is_spelled_anew(&self, provider_id: &str) -> bool {
+        let found = self.index.get_key_value(&ProviderId::from(provider_id));
+        found.is_some_and(|(id, listed)| !listed.is_spelled.swap(true, Ordering::Relaxed) && id.as_str() != provider_id)
     }
 
     /// The group, under the one of its two possible IDs that it is served under.

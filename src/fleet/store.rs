@@ -90,6 +90,11 @@ impl Store {
         self.edit(|draft| draft.publish(view));
     }
 
+    /// Lists an instance under this spelling of its ID.
+    pub(super) fn respell(&self, id: &ProviderId) {
+        self.edit(|draft| draft.respell(id));
+    }
+
     /// Takes a group out.
     pub(super) fn retire(&self, key: &GroupKey) {
         self.edit(|draft| draft.retire(key));
@@ -112,6 +117,7 @@ impl Draft {
         if previous.is_none() {
             self.admit(&key);
         }
+        view.status = self.spelled(view.status);
         view.unlisted = self.unlisted(previous.as_deref(), &view.status);
         self.reindex(&key, previous.as_ref().map(|view| view.status.as_ref()), &view.status);
         let id = self.served_id(&key);
@@ -137,13 +143,47 @@ impl Draft {
         let (were, stay) = (before.map(ids).unwrap_or_default(), ids(after));
         for id in &stay {
             if !self.is_indexed(key, id, were.contains(id)) {
-                self.snapshot.index.insert((*id).clone(), Listed { group: Arc::clone(key), gone: None });
+                self.index(key, (*id).clone(), None);
             }
         }
         let gone = |reported: &&ReportedInstance| !stay.contains(&reported.id);
         for reported in before.into_iter().flat_map(|status| &status.instances).filter(gone) {
             self.remember_gone(key, reported);
         }
+    }
+
+    fn index(&mut self, key: &Arc<GroupKey>, id: ProviderId, gone: Option<Instant>) {
+        let is_spelled = self.snapshot.index.get(&id).map(|listed| Arc::clone(&listed.is_spelled)).unwrap_or_default();
+        self.snapshot.index.insert(id, Listed { group: Arc::clone(key), gone, is_spelled });
+    }
+
+    /// The status with each ID as its node spells it, or as it was first listed. Azure returns the same ID in several spellings, and
+    /// CA compares the listed IDs with those of its nodes as exact strings.
+    fn spelled(&self, status: Arc<GroupStatus>) -> Arc<GroupStatus> {
+        let other_spelling = |id: &ProviderId| {
+            let known = self.snapshot.index.get_key_value(id).map(|(known, _)| known);
+            known.filter(|known| known.as_str() != id.as_str()).cloned()
+        };
+        if !status.instances.iter().any(|reported| other_spelling(&reported.id).is_some()) {
+            return status;
+        }
+        let mut status = GroupStatus::clone(&status);
+        for reported in &mut status.instances {
+            if let Some(known) = other_spelling(&reported.id) {
+                reported.id = known;
+            }
+        }
+        Arc::new(status)
+    }
+
+    fn respell(&mut self, id: &ProviderId) {
+        let Some(listed) = self.snapshot.index.remove(id) else { return };
+        let key = Arc::clone(&listed.group);
+        self.snapshot.index.insert(id.clone(), listed);
+        let Some((served, view)) = self.snapshot.served(&key) else { return };
+        let (served, status) = (Arc::clone(served), self.spelled(Arc::clone(&view.status)));
+        let view = GroupView { status, ..GroupView::clone(view) };
+        self.snapshot.groups.insert(served, Arc::new(view));
     }
 
     /// Whether the index is right about an instance that this group lists. Another group that listed it later keeps it.
@@ -164,7 +204,7 @@ impl Draft {
         }
         if reported.exists {
             let now = Instant::now();
-            self.snapshot.index.insert(id.clone(), Listed { group: Arc::clone(key), gone: Some(now) });
+            self.index(key, id.clone(), Some(now));
             self.gone.push_back((now, id));
         } else {
             self.snapshot.index.remove(&id);

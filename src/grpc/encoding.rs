@@ -41,6 +41,11 @@ pub(super) fn instance(reported: &ReportedInstance) -> proto::Instance {
     proto::Instance { id: reported.id.to_string(), status: Some(status) }
 }
 
+/// Whether a node is one of the cluster. CA makes up the others from the IDs that it was given.
+pub(super) fn is_registered(node: &ExternalGrpcNode) -> bool {
+    !node.annotations.contains_key(REASON_ANNOTATION)
+}
+
 pub(super) fn named(node: ExternalGrpcNode) -> NamedNode {
     let kind = match node.annotations.get(REASON_ANNOTATION) {
         None => NodeKind::Registered,

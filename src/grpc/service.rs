@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 
 use super::deadline::deadline_of;
 use super::dialect::{Dialect, SendPolicy};
-use super::encoding::{instance, int32, named, node_group};
+use super::encoding::{instance, int32, is_registered, named, node_group};
 use super::gpu::Gpu;
 use super::nodes;
 use super::options::options_to_send;
@@ -87,7 +87,8 @@ impl CloudProvider for Service {
     async fn node_group_for_node(&self, request: Request<NodeGroupForNodeRequest>) -> Reply<NodeGroupForNodeResponse> {
         self.ready(&request).await?;
         let node = request.into_inner().node.unwrap_or_default();
-        let node_group = self.fleet.note_node(&node.provider_id).map(|(id, view)| node_group(&id, &view));
+        let found = self.fleet.note_node(&node.provider_id, is_registered(&node));
+        let node_group = found.map(|(id, view)| node_group(&id, &view));
         Ok(Response::new(NodeGroupForNodeResponse { node_group }))
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use headcount::clouds::simulated::{Accounting, CallFault, CallKind, DeleteOutcome, Pick, PlannedFailure, ReadFault};
+use headcount::grpc::proto::{ExternalGrpcNode, NodeGroupForNodeRequest};
 use serde_json::json;
 use tonic::Code;
 
@@ -204,6 +205,36 @@ async fn vmss_case_of_ids() {
         client.delete("aks-pool", &[&nodes[1].to_ascii_uppercase()]).await.expect("deleted");
         client.until("it is gone", async |client| client.nodes("aks-pool").await.len() == 2).await;
         assert_eq!(client.nodes_in("aks-pool", 1).await, [nodes[0].clone(), nodes[2].clone()]);
+    }
+}
+
+#[tokio::test]
+async fn vmss_id_case_flips() {
+    for flexible in [false, true] {
+        let arm = arm([pool("AKS-Pool", (0, 10, 3))]);
+        arm.group_details("AKS-Pool", |details| details.flexible = flexible);
+        let mut setup = Setup::open(arm).await;
+        let client = &mut setup.client;
+        let mut nodes = client.nodes_in("AKS-Pool", 1).await;
+        // What CA makes up from a listed ID says nothing about a node.
+        let annotations = [("k8s.io/cluster-autoscaler/fake-node-reason".to_owned(), "unregistered".to_owned())].into();
+        let made_up =
+            ExternalGrpcNode { provider_id: nodes[1].to_ascii_uppercase(), annotations, ..Default::default() };
+        let request = NodeGroupForNodeRequest { node: Some(made_up) };
+        client.stub().node_group_for_node(request).await.expect("a response");
+        assert_eq!(client.nodes_in("AKS-Pool", 1).await, nodes);
+        nodes[0] = nodes[0].to_ascii_lowercase();
+        assert_eq!(client.group_of(&nodes[0]).await.as_deref(), Some("AKS-Pool"));
+        assert_eq!(client.nodes_in("AKS-Pool", 1).await, nodes, "as the node spells it");
+
+        setup.emulator.behavior(|behavior| behavior.id_spelling = str::to_ascii_uppercase);
+        client.increase("AKS-Pool", 1).await.expect("accepted");
+        client.until("four run", async |client| client.nodes_in("AKS-Pool", 1).await.len() == 4).await;
+        assert_eq!(client.nodes_in("AKS-Pool", 1).await[..3], nodes, "flexible: {flexible}");
+        client.delete("AKS-Pool", &[&nodes[0]]).await.expect("deleted");
+        client.until("it is gone", async |client| client.nodes("AKS-Pool").await.len() == 3).await;
+        assert_eq!(client.nodes_in("AKS-Pool", 1).await[..2], nodes[1..]);
+        assert!(setup.emulator.simulated().killed_unnamed().is_empty());
     }
 }
 
