@@ -13,7 +13,7 @@ use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
 use thiserror::Error;
 
 use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi, PricingApi};
-use super::clock::CloudClock;
+use super::clock::{CloudClock, SigningTime};
 use super::credentials::{ReloadedCredentials, SecretCredentials};
 use super::http;
 use super::identity::{Sts, StsApi};
@@ -90,13 +90,16 @@ impl Clients {
         calls: CallMeter,
     ) -> Self {
         let credentials = ReloadedCredentials::new(settings, config.credentials_provider(), calls.clone());
+        let clock = Arc::new(CloudClock::default());
         let config = config
             .into_builder()
             .credentials_provider(SharedCredentialsProvider::new(credentials.clone()))
             .identity_cache(IdentityCache::no_cache())
+            // The SDK would sign the next requests with any date that it receives, and panic where that is the year 9999.
+            .disable_clock_skew_correction(true)
+            .time_source(SigningTime(Arc::clone(&clock)))
             .build();
         let sts = Sts(aws_sdk_sts::Client::new(&config));
-        let clock = Arc::new(CloudClock::default());
         let shared = credentials.clone();
         let responses = SharedInterceptor::new(Responses { clock: Arc::clone(&clock), credentials });
         let metering = SharedInterceptor::new(Metering::new(calls));

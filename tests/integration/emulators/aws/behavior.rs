@@ -15,6 +15,8 @@ pub(crate) struct Behavior {
     pub(crate) busy: Busy,
     /// How far AWS's clock is behind the local one. Its activities and its Date headers show it.
     pub(crate) clock_behind: Duration,
+    /// The Date headers of the next responses, first to last.
+    pub(crate) dates: Vec<SystemTime>,
     /// The only access key that it accepts; `None` for any.
     pub(crate) access_key: Option<String>,
     /// The external ID that every role asks for.
@@ -32,6 +34,7 @@ impl Default for Behavior {
             batch_terminate: true,
             busy: Busy::ScalingActivityInProgress,
             clock_behind: Duration::ZERO,
+            dates: Vec::new(),
             access_key: None,
             external_id: None,
             service_account_token: None,

@@ -60,6 +60,11 @@ impl Aws {
         lock(&self.api.issued).clone()
     }
 
+    /// How many responses are still to have a date that is not AWS's time.
+    pub(crate) fn dates_left(&self) -> usize {
+        lock(&self.api.behavior).dates.len()
+    }
+
     /// The body of the response to this request, as it is now.
     pub(crate) async fn body_of(&self, request: &Request) -> String {
         send(self.port.address(), "POST", "/", &[], &request.body).await.expect("a response").body

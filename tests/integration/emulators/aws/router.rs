@@ -50,6 +50,12 @@ impl AwsApi {
         lock(&self.behavior).clone()
     }
 
+    /// The date of the next response, if it is not AWS's time.
+    fn next_date(&self) -> Option<SystemTime> {
+        let dates = &mut lock(&self.behavior).dates;
+        (!dates.is_empty()).then(|| dates.remove(0))
+    }
+
     /// A time of the world by AWS's clock.
     pub(super) fn timestamp(&self, at: Duration) -> String {
         humantime::format_rfc3339_millis(self.core.time(at) - self.behavior().clock_behind).to_string()
@@ -95,6 +101,9 @@ impl RequestHandler for AwsApi {
             return Ok(error(403, "ExpiredToken", message));
         }
         let response = self.answer_to(request).await?;
+        if let Some(date) = self.next_date() {
+            return Ok(response.header("date", http_date(date)));
+        }
         if clock_behind.is_zero() {
             return Ok(response);
         }

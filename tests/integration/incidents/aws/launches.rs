@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use headcount::clouds::simulated::{CallFault, CallKind, LaunchOutcome, Phase, Pick, PlannedFailure, ReadFault};
 
-use super::{FOREVER, aws, capacity, desired_written, errors, exhausted, group, open, quick, texts};
+use super::{FOREVER, SELDOM, aws, capacity, desired_written, errors, exhausted, group, open, quick, texts};
 use crate::emulators::aws::{Aws, Past};
 use crate::emulators::setup::Setup;
-use crate::emulators::{Emulator, HoldPoint};
+use crate::emulators::{Emulator, HoldPoint, Request};
 use crate::peers::headcount::{Client, eventually};
 
 /// Reads of a group's activities.
@@ -138,6 +138,57 @@ async fn asg_clock_skew() {
     client.increase("web", 2).await.expect("accepted");
     client.until("both have failed", async |client| errors(client, "web").await.len() == 2).await;
     setup.server().logged("the local clock differs from AWS's; using AWS's");
+}
+
+#[tokio::test]
+async fn asg_clock_one_second_ahead() {
+    const BEHIND: Duration = Duration::from_millis(990);
+    /// Waits until AWS's clock is within this part of a second, in milliseconds.
+    async fn within(part: std::ops::Range<u32>) {
+        eventually("that part of a second", || {
+            let time = (SystemTime::now() - BEHIND).duration_since(SystemTime::UNIX_EPOCH).expect("this century");
+            part.contains(&time.subsec_millis())
+        })
+        .await;
+    }
+    let aws = aws([exhausted("web", (0, 20, 2))]);
+    aws.behavior(|behavior| behavior.clock_behind = BEHIND);
+    // AWS's Date headers have whole seconds. The first one arrives early in a second and says little about it; the scale-up comes
+    // late in one. No others narrow it down.
+    within(50..150).await;
+    let mut setup = Setup::with(aws, |options| options.refresh = SELDOM.to_owned()).await;
+    let client = &mut setup.client;
+    within(800..900).await;
+    client.increase("web", 2).await.expect("accepted");
+    client.until("both have failed", async |client| errors(client, "web").await.len() == 2).await;
+}
+
+/// How far the time that a request is signed with is from the local clock.
+fn signed_off_by(request: &Request) -> Duration {
+    let signed = request.header("x-amz-date").expect("a signed request");
+    let (date, time) = signed.trim_end_matches('Z').split_once('T').expect("a date and a time");
+    let text = format!("{}-{}-{}T{}:{}:{}Z", &date[..4], &date[4..6], &date[6..], &time[..2], &time[2..4], &time[4..]);
+    let signed = humantime::parse_rfc3339(&text).expect("a time");
+    SystemTime::now().duration_since(signed).unwrap_or_else(|later| later.duration())
+}
+
+#[tokio::test]
+async fn asg_date_header_outlier() {
+    let year_9999 = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+    for outlier in [SystemTime::now() + Duration::from_secs(600), year_9999] {
+        let mut setup = open([exhausted("web", (0, 20, 2))]).await;
+        let client = &mut setup.client;
+        let reads = |aws: &Aws| aws.requests_with("POST", "Action=DescribeAutoScalingGroups").len();
+        client.until("it is read twice", async |_| reads(&setup.emulator) > 1).await;
+        setup.emulator.behavior(|behavior| behavior.dates = vec![outlier]);
+        client.until("one response is off", async |_| setup.emulator.dates_left() == 0).await;
+        setup.emulator.forget_requests();
+        client.increase("web", 2).await.expect("accepted");
+        client.until("both have failed", async |client| errors(client, "web").await.len() == 2).await;
+        let worst = setup.emulator.requests().iter().map(signed_off_by).max().expect("requests");
+        assert!(worst < Duration::from_secs(90), "AWS refuses requests that are signed 5 minutes off: {worst:?}");
+        assert_eq!(setup.server().lines_with("panicked"), Vec::<String>::new());
+    }
 }
 
 /// Instances in a lifecycle hook for as long as the test lasts.
