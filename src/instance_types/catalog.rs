@@ -62,6 +62,8 @@ impl MemorySize {
 pub struct TypeCapacity {
     /// Virtual processors.
     pub cpu: Option<WithProvenance<Quantity>>,
+    /// Virtual processors of the whole machine, where the type offers only some of them: 120 for `Standard_HB120-96rs_v3`.
+    pub machine_cpu: Option<Quantity>,
     /// Memory.
     pub memory: Option<WithProvenance<MemorySize>>,
     /// Memory as the cloud sells it, in bytes, regardless of its provenance: the rules for the reserve need it.
@@ -187,6 +189,7 @@ impl Catalog {
             .collect();
         Some(TypeCapacity {
             cpu: pick(&layers, |entry| entry.cpu),
+            machine_cpu: machine_cpu(family, name),
             memory: WithProvenance::first(layers.iter().flat_map(|(provenance, entry)| {
                 let reported = entry.memory.map(MemorySize::Reported);
                 let nominal = entry.nominal_memory.map(MemorySize::Nominal);
@@ -205,6 +208,19 @@ impl Catalog {
 
 fn pick<T>(layers: &[(Provenance, &Entry)], figure: impl Fn(&Entry) -> Option<T>) -> Option<WithProvenance<T>> {
     WithProvenance::first(layers.iter().filter_map(|(provenance, entry)| Some((figure(entry)?, provenance.clone()))))
+}
+
+/// The virtual processors of the machine behind a constrained size.
+fn machine_cpu(family: Family, name: &str) -> Option<Quantity> {
+    shipped(family, &unconstrained(family, name)?)?.cpu
+}
+
+/// The size that a constrained size of Azure is one of: `standard_ds14_v2` for `Standard_DS14-8_v2`.
+fn unconstrained(family: Family, name: &str) -> Option<String> {
+    let name = fold(family, name);
+    let (size, rest) = name.split_once('-').filter(|_| family == Family::Azure)?;
+    let features = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    (features.len() < rest.len()).then(|| format!("{size}{features}"))
 }
 
 fn shipped(family: Family, name: &str) -> Option<&'static Entry> {

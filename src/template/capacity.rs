@@ -142,6 +142,7 @@ fn type_resources(
     let size = NodeSize {
         operating_system: input.launch.operating_system,
         cpu: cpu.value,
+        machine_cpu: machine_cpu(known.as_ref()).max(cpu.value),
         memory: memory.value,
         // If a table's memory exceeds what the cloud sells, the table's figure counts as the nominal memory, too.
         nominal_memory: known.as_ref().and_then(|known| known.nominal_memory).unwrap_or_default().max(memory.value),
@@ -177,6 +178,12 @@ fn trusted(
 ) -> Option<WithProvenance<Quantity>> {
     let explicit = explicit.get(name).into_iter().flatten().cloned();
     WithProvenance::first(explicit.chain(known.into_iter().flat_map(WithProvenance::into_candidates)))
+}
+
+/// The vCPUs of the machine behind a type; zero, where nothing is known about it.
+fn machine_cpu(known: Option<&TypeCapacity>) -> Quantity {
+    let of_type = known.and_then(|known| known.cpu.as_ref()).map(|cpu| cpu.value);
+    known.and_then(|known| known.machine_cpu).max(of_type).unwrap_or_default()
 }
 
 /// The vCPUs of a type that the launch settings leave enabled.

@@ -4,6 +4,7 @@ fn size(cpus: u32, nominal_mib: u64, pods: u32) -> NodeSize {
     NodeSize {
         operating_system: OperatingSystem::Linux,
         cpu: Quantity::units(cpus),
+        machine_cpu: Quantity::units(cpus),
         memory: mebibytes(nominal_mib),
         nominal_memory: mebibytes(nominal_mib),
         memory_is_estimated: false,

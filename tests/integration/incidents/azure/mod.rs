@@ -8,6 +8,7 @@ mod nominal;
 mod operations;
 mod preconditions;
 mod recreated;
+mod sizes;
 mod throttling;
 mod tokens;
 
