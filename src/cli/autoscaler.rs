@@ -34,7 +34,7 @@ impl AutoscalerArguments {
                 Err(reason) => autoscaler.unread.push(format!("the running server cannot be read: {reason}")),
             }
         }
-        let access = config.learn.as_ref().or(config.events.as_ref());
+        let access = config.learn.as_ref().or(config.events.as_ref()).or(config.taints.as_ref());
         match (&self.ca_deployment, access) {
             (Some(path), _) => {
                 let name = path.display().to_string();

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::emulators::Emulator;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
+use crate::emulators::kubernetes::ApiServer;
 use crate::peers::headcount::{ConfigFile, command, run};
 
 /// Longer than any test.
@@ -109,4 +110,25 @@ async fn no_ca_bundle() {
     let (rows, stderr) = output_of(&output);
     assert!(output.status.success(), "{stderr}");
     assert_eq!(serde_json::from_str::<Value>(&rows).expect("JSON").as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn check_says_what_it_skipped() {
+    let aws = Aws::start(Arc::new(Simulated::with_groups(1, [GroupPlan::aws("asg").sized(0, 10, 2)])));
+    let api = ApiServer::plain();
+    for access in
+        ["learn: {kubernetes: true, kubeconfig: kubeconfig}", "kubernetes: {taints: true, kubeconfig: kubeconfig}"]
+    {
+        let sources = source("us", &aws, "asg");
+        let config = ConfigFile::new(&format!("{access}\nsources:\n{sources}"));
+        let config = config.beside("kubeconfig", &api.kubeconfig_text());
+        let (findings, stderr) = output_of(&run(&["check", "-o", "json", "--config", &config.path()]));
+        let findings: Value = serde_json::from_str(&findings).unwrap_or_else(|_| panic!("{stderr}"));
+        let findings = findings.as_array().expect("findings").iter();
+        let mut skipped =
+            findings.filter(|finding| finding["code"] == "HC505").map(|finding| finding["what"].to_string());
+        let skipped =
+            skipped.next().unwrap_or_else(|| panic!("HC501 to HC504 are skipped without a word, with {access}"));
+        assert!(skipped.contains("its flags are not checked: no Deployment in the namespace kube-system"), "{skipped}");
+    }
 }
