@@ -74,6 +74,8 @@ codes! {
     CA_CALLS = 506, "The Cluster Autoscaler calls the running server";
     /// Options of groups.
     CA_OPTIONS = 507, "The Cluster Autoscaler gets the options of node groups";
+    /// An option that CA misreads.
+    ZERO_OR_MAX = 508, "No option keeps the Cluster Autoscaler from scaling node groups down";
 }
 
 impl Code {

@@ -16,6 +16,7 @@ use crate::cloud::{
     AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, InstanceState, Listing, Missing,
     ProviderId, ReadOnlyCloud, Recognition,
 };
+use crate::fleet::options::Options;
 use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder};
 use crate::template::NodeTemplate;
 
@@ -38,6 +39,10 @@ pub(super) struct Collected {
     pub(super) groups_with_options: Vec<String>,
     /// Whether options are sent to releases from 1.35 on.
     pub(super) are_options_sent_since_135: bool,
+    /// Node groups with the option `zeroOrMaxNodeScaling`.
+    pub(super) zero_or_max_groups: Vec<String>,
+    /// Whether that option is sent.
+    pub(super) is_zero_or_max_sent: bool,
     /// What is known about prices.
     pub(super) prices: CollectedPrices,
     /// A webhook that did not run, and what to do.
@@ -105,7 +110,9 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
     let sources = join_all(sources).await;
     Collected {
         warnings: input.warnings.to_vec(),
-        groups_with_options: groups_with_options(input, &sources),
+        groups_with_options: groups_with(input, &sources, |options| !options.is_empty()),
+        zero_or_max_groups: groups_with(input, &sources, |options| options.zero_or_max_node_scaling == Some(true)),
+        is_zero_or_max_sent: input.is_zero_or_max_sent,
         are_options_sent_since_135: input.are_options_sent_since_135,
         prices: CollectedPrices::collect(input, &sources).await,
         webhook: pod_identity::webhook(input).or_else(|| pod_identity::no_identity(input, &sources)),
@@ -186,12 +193,14 @@ async fn foreign_instances(cloud: &ReadOnlyCloud, listed: &GroupReading, nodes: 
     old.ok().and_then(Result::ok).map_or(0, |old| old.len())
 }
 
-fn groups_with_options(input: &CheckInput<'_>, sources: &[CollectedSource]) -> Vec<String> {
-    let has_options = |group: &&CollectedGroup| {
-        !group.reading.hints.options.is_empty() || !input.policies.of(&group.id).options.is_empty()
+/// The IDs of the groups with such options, by their tags or the configuration.
+fn groups_with(input: &CheckInput<'_>, sources: &[CollectedSource], is_one: impl Fn(&Options) -> bool) -> Vec<String> {
+    let is_one = |group: &&CollectedGroup| {
+        let tagged = Options::from_tags(&group.id, &group.reading.hints.options);
+        is_one(&tagged.merge(&input.policies.of(&group.id).options))
     };
     let groups = sources.iter().filter_map(|source| source.listed.as_ref().ok()).flat_map(|listed| &listed.groups);
-    groups.filter(has_options).map(|group| group.id.clone()).collect()
+    groups.filter(is_one).map(|group| group.id.clone()).collect()
 }
 
 /// The provider IDs of the cluster's nodes; `None` for a cluster without nodes, from which nothing follows.

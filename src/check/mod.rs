@@ -43,6 +43,8 @@ pub struct CheckInput<'a> {
     pub kubernetes: Option<Result<&'a dyn KubernetesApi, &'a str>>,
     /// Whether options are sent to releases from 1.35 on.
     pub are_options_sent_since_135: bool,
+    /// Whether the option `zeroOrMaxNodeScaling` is sent.
+    pub is_zero_or_max_sent: bool,
     /// What is known about the Cluster Autoscaler.
     pub autoscaler: &'a Autoscaler,
     /// What nodes cost.

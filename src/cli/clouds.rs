@@ -179,6 +179,7 @@ impl Prepared {
             gpu_label: config.gpu_label.is_some(),
             kubernetes: self.kubernetes.as_ref().map(|found| found.as_deref().map_err(String::as_str)),
             are_options_sent_since_135: config.grpc.options_since_135 == SendPolicy::Send,
+            is_zero_or_max_sent: config.grpc.zero_or_max_node_scaling == SendPolicy::Send,
             autoscaler,
             environment: &|name| std::env::var(name).ok(),
         };

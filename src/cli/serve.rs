@@ -88,6 +88,7 @@ impl Serve {
             gpu: Gpu::new(config.gpu_label.clone(), &families),
             prices,
             options_since_135: config.grpc.options_since_135,
+            zero_or_max_node_scaling: config.grpc.zero_or_max_node_scaling,
             tls: tls.clone(),
             refusals: Arc::default(),
             metrics: GrpcMetrics::default(),

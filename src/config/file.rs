@@ -35,6 +35,7 @@ pub(super) struct Grpc {
     pub(super) tls: Option<Tls>,
     #[serde(rename = "optionsSince135")]
     pub(super) options_since_135: Option<Text>,
+    pub(super) zero_or_max_node_scaling: Option<Text>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -106,6 +106,8 @@ pub struct Grpc {
     /// Whether autoscaling options are sent to Cluster Autoscaler 1.35 and later, which then treats booting nodes as unready.
     /// Not by default.
     pub options_since_135: SendPolicy,
+    /// Whether the option `zeroOrMaxNodeScaling` is sent, with which the Cluster Autoscaler never scales a group down. Not by default.
+    pub zero_or_max_node_scaling: SendPolicy,
 }
 
 /// The admin port.
@@ -124,6 +126,7 @@ impl Default for Grpc {
             socket_mode: 0o600,
             tls: None,
             options_since_135: SendPolicy::Suppress,
+            zero_or_max_node_scaling: SendPolicy::Suppress,
         }
     }
 }

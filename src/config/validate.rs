@@ -77,17 +77,21 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
 
 fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
     let default = Grpc::default();
-    let send = optional(grpc.options_since_135.as_ref(), path, |text| match text.as_str() {
-        "send" => Ok(SendPolicy::Send),
-        "suppress" => Ok(SendPolicy::Suppress),
-        other => Err(format!("{other:?} is not a policy; write send or suppress")),
-    })?;
+    let policy = |text: Option<&file::Text>| {
+        optional(text, path, |text| match text.as_str() {
+            "send" => Ok(SendPolicy::Send),
+            "suppress" => Ok(SendPolicy::Suppress),
+            other => Err(format!("{other:?} is not a policy; write send or suppress")),
+        })
+    };
     Ok(Grpc {
         listen: optional(grpc.listen.as_ref(), path, |text| scalar::listen(text))?.unwrap_or(default.listen),
         socket_mode: optional(grpc.socket_mode.as_ref(), path, |text| scalar::file_mode(text))?
             .unwrap_or(default.socket_mode),
         tls: grpc.tls.as_ref().map(|tls| self::tls(tls, path)).transpose()?,
-        options_since_135: send.unwrap_or(default.options_since_135),
+        options_since_135: policy(grpc.options_since_135.as_ref())?.unwrap_or(default.options_since_135),
+        zero_or_max_node_scaling: policy(grpc.zero_or_max_node_scaling.as_ref())?
+            .unwrap_or(default.zero_or_max_node_scaling),
     })
 }
 

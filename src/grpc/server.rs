@@ -31,6 +31,8 @@ pub struct Settings {
     pub prices: Arc<Prices>,
     /// Whether options are sent to CA 1.35 and later.
     pub options_since_135: SendPolicy,
+    /// Whether the option `zeroOrMaxNodeScaling` is sent.
+    pub zero_or_max_node_scaling: SendPolicy,
     /// TLS, or plaintext.
     pub tls: Option<Arc<LiveTls>>,
     /// Counts the rejected clients.
@@ -43,8 +45,18 @@ pub struct Settings {
 pub fn service(
     settings: Settings,
 ) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
-    let Settings { fleet, gpu, prices, options_since_135, tls, refusals: _, metrics: _ } = settings;
-    let service = Service { fleet, gpu, prices, options_since_135, warned_of_options: Mutex::default() };
+    let Settings { fleet, gpu, prices, options_since_135, zero_or_max_node_scaling, tls, refusals: _, metrics: _ } =
+        settings;
+    let (warned_of_options, warned_of_zero_or_max) = (Mutex::default(), Mutex::default());
+    let service = Service {
+        fleet,
+        gpu,
+        prices,
+        options_since_135,
+        zero_or_max_node_scaling,
+        warned_of_options,
+        warned_of_zero_or_max,
+    };
     (CloudProviderServer::new(service).max_decoding_message_size(message::BYTES_MAX), tls)
 }
 

@@ -17,6 +17,7 @@ use super::pricing;
 use super::proto::cloud_provider_server::CloudProvider;
 use super::proto::*;
 use super::status::{invalid, status};
+use crate::fleet::options::Options;
 use crate::fleet::{Deadline, Fleet, FleetError, GroupView, Mutation};
 use crate::prices::{Prices, hours};
 
@@ -33,8 +34,12 @@ pub(super) struct Service {
     pub(super) prices: Arc<Prices>,
     /// Whether options are sent to CA 1.35 and later, which then treats booting nodes as unready (#10245).
     pub(super) options_since_135: SendPolicy,
+    /// Whether the option `zeroOrMaxNodeScaling` is sent.
+    pub(super) zero_or_max_node_scaling: SendPolicy,
     /// Groups whose options are withheld from CA and that were warned about.
     pub(super) warned_of_options: Mutex<HashSet<String>>,
+    /// The same for `zeroOrMaxNodeScaling` alone.
+    pub(super) warned_of_zero_or_max: Mutex<HashSet<String>>,
 }
 
 type Reply<T> = Result<Response<T>, Status>;
@@ -55,8 +60,7 @@ impl Service {
 
     /// Warns once for each group that its options are withheld from CA, and says what to do.
     fn warn_of_suppressed_options(&self, id: &str, defaults: Option<&NodeGroupAutoscalingOptions>) {
-        let mut warned = self.warned_of_options.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.len() >= WARNED_GROUPS_MAX || !warned.insert(id.to_owned()) {
+        if !is_first_time(&self.warned_of_options, id) {
             return;
         }
         let autoscaler = Dialect::of(defaults);
@@ -68,12 +72,36 @@ impl Service {
         );
     }
 
+    /// The options without `zeroOrMaxNodeScaling`, unless it is to be sent. Warns once for each group.
+    ///
+    /// CA scales such a group down only if it removes all its nodes at once, and counts them by the object that stands for the group.
+    /// Its external gRPC client makes another object for each node, so CA never finds more than one.
+    fn without_zero_or_max(&self, id: &str, options: Options) -> Options {
+        if self.zero_or_max_node_scaling == SendPolicy::Send || options.zero_or_max_node_scaling != Some(true) {
+            return options;
+        }
+        if is_first_time(&self.warned_of_zero_or_max, id) {
+            tracing::warn!(
+                group = %id,
+                "zeroOrMaxNodeScaling of the node group is withheld: with it, the Cluster Autoscaler would never scale the group \
+                 down; to send it anyway, set grpc.zeroOrMaxNodeScaling: send"
+            );
+        }
+        Options { zero_or_max_node_scaling: None, ..options }
+    }
+
     async fn mutate(&self, id: &str, mutation: Mutation, deadline: Deadline) -> Result<(), Status> {
         if id.is_empty() {
             return Err(invalid("the request names no node group: its id is empty; set id"));
         }
         self.fleet.mutate(id, mutation, deadline).await.map_err(|error| status(&error))
     }
+}
+
+/// Whether a group is warned about for the first time.
+fn is_first_time(warned: &Mutex<HashSet<String>>, id: &str) -> bool {
+    let mut warned = warned.lock().unwrap_or_else(PoisonError::into_inner);
+    warned.len() < WARNED_GROUPS_MAX && warned.insert(id.to_owned())
 }
 
 #[tonic::async_trait]
@@ -131,8 +159,9 @@ impl CloudProvider for Service {
             self.fleet.note_dialect(dialect.releases());
         }
         let view = self.view(&id)?;
-        let options = options_to_send(&view.options, defaults.as_ref(), self.options_since_135);
-        if options.is_none() && !view.options.is_empty() {
+        let overrides = self.without_zero_or_max(&id, view.options);
+        let options = options_to_send(&overrides, defaults.as_ref(), self.options_since_135);
+        if options.is_none() && !overrides.is_empty() {
             self.warn_of_suppressed_options(&id, defaults.as_ref());
         }
         Ok(Response::new(NodeGroupAutoscalingOptionsResponse { node_group_autoscaling_options: options }))

@@ -28,6 +28,7 @@ pub(crate) fn service(fleet: Arc<Fleet>) -> grpc::Settings {
         gpu: Gpu::new(None, &[Family::Aws]),
         prices: Arc::new(Prices::new(Arc::default(), &[])),
         options_since_135: SendPolicy::Suppress,
+        zero_or_max_node_scaling: SendPolicy::Suppress,
         tls: None,
         refusals: Arc::default(),
         metrics: GrpcMetrics::default(),

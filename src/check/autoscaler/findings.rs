@@ -22,6 +22,7 @@ pub(in crate::check) fn findings(autoscaler: &Autoscaler, collected: &Collected)
     findings.extend(known(autoscaler));
     findings.extend(autoscaler.calls.as_ref().map(calls));
     findings.extend(options(autoscaler, collected));
+    findings.extend(zero_or_max(collected));
     if autoscaler.flags.is_some() {
         findings.push(provider(autoscaler));
         if autoscaler.uses_prices() == Some(true) {
@@ -94,6 +95,28 @@ fn options(autoscaler: &Autoscaler, collected: &Collected) -> Option<Finding> {
             Finding::warning(Code::CA_OPTIONS, SUBJECT, what, advice)
         }
     })
+}
+
+/// Groups that the Cluster Autoscaler would never scale down, because of an option.
+fn zero_or_max(collected: &Collected) -> Option<Finding> {
+    let groups = collected.zero_or_max_groups.join(", ");
+    if groups.is_empty() {
+        return None;
+    }
+    let (what, advice) = if collected.is_zero_or_max_sent {
+        (
+            format!(
+                "never scales down {groups}: with external gRPC, it cannot count the nodes of a group with zeroOrMaxNodeScaling"
+            ),
+            "remove the option, or grpc.zeroOrMaxNodeScaling: send",
+        )
+    } else {
+        (
+            format!("does not get zeroOrMaxNodeScaling of {groups}: with it, it would never scale these groups down"),
+            "remove the option; these groups are scaled node by node",
+        )
+    };
+    Some(Finding::warning(Code::ZERO_OR_MAX, SUBJECT, what, advice))
 }
 
 fn provider(autoscaler: &Autoscaler) -> Finding {

@@ -7,7 +7,7 @@ use headcount::grpc::proto::{
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
 use crate::incidents::aws::{aws, group};
-use crate::peers::headcount::Client;
+use crate::peers::headcount::{Client, run};
 
 const MINUTE_NANOSECONDS: i64 = 60_000_000_000;
 
@@ -114,4 +114,29 @@ async fn options_absent_by_default() {
         let warning = usual.server().logged(&format!("\"group\":\"{group}\",\"autoscaler\""));
         assert!(warning.contains("options of the node group are withheld"), "{warning}");
     }
+}
+
+/// The option that a release gets for a group that is to be scaled to its maximum or to zero, and whether a warning names the group.
+async fn zero_or_max(grpc: &str, release: &str) -> (Option<bool>, Setup<Aws>) {
+    let groups = "groups: [{match: gang, options: {zeroOrMaxNodeScaling: true, scaleDownUnneededTime: 30m}}]";
+    let aws = aws([group("gang", (0, 4, 4))]);
+    let mut setup = Setup::with(aws, |options| options.more = format!("{grpc}\n{groups}")).await;
+    let sent = response(&mut setup.client, "gang", release).await;
+    (sent.map(|options| options.zero_or_max_node_scaling), setup)
+}
+
+#[tokio::test]
+async fn zero_or_max_never_scales_down() {
+    let (sent, setup) = zero_or_max("", "1.34").await;
+    assert_eq!(sent, Some(false), "the other options are sent");
+    setup.server().logged("zeroOrMaxNodeScaling of the node group is withheld");
+    let findings = run(&["check", "-o", "json", "--config", &setup.config()]);
+    let findings = String::from_utf8_lossy(&findings.stdout).into_owned();
+    assert!(findings.contains("does not get zeroOrMaxNodeScaling of gang"), "{findings}");
+
+    let (sent, setup) = zero_or_max("grpc: {zeroOrMaxNodeScaling: send}", "1.34").await;
+    assert_eq!(sent, Some(true), "as configured");
+    let findings = run(&["check", "-o", "json", "--config", &setup.config()]);
+    let findings = String::from_utf8_lossy(&findings.stdout).into_owned();
+    assert!(findings.contains("never scales down gang"), "{findings}");
 }
