@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::iter;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::pod_identity;
@@ -144,6 +145,7 @@ async fn listed(
         catalog: Arc::clone(input.catalog),
         policies: Arc::new(LivePolicies::new(Arc::clone(input.policies))),
         is_lookup_failing: Arc::default(),
+        remembered: watch::channel(true).1,
     };
     let group = |reading: GroupReading| async {
         let shares_name = names.get(&reading.name).is_some_and(|sources| *sources > 1);

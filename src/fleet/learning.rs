@@ -1,7 +1,7 @@
 //! Learning from real nodes. Headcount watches the nodes and stores their resources in the catalog. A ConfigMap keeps them over
 //! restarts, so that the figures of a group without nodes are not lost.
 //!
-//! Reads never wait for any of it. If the API server cannot be called, the templates stay as they are. Each failure is logged
+//! Only the first templates wait for any of it: for the ConfigMap. If the API server cannot be called, the templates stay as they are. Each failure is logged
 //! once, and once more when it is over.
 
 use std::sync::Arc;
@@ -40,11 +40,13 @@ enum LearningError {
 pub struct Learner {
     task: JoinHandle<()>,
     store: Arc<Store>,
+    remembered: watch::Sender<bool>,
 }
 
 impl Drop for Learner {
     fn drop(&mut self) {
         self.task.abort();
+        self.remembered.send_replace(true);
     }
 }
 
@@ -61,6 +63,8 @@ pub struct NodeUse {
 pub(super) struct LearnedState {
     /// The catalog that templates are built from.
     pub catalog: Arc<Catalog>,
+    /// Whether it has the figures of the ConfigMap.
+    pub remembered: watch::Sender<bool>,
     /// Whether the ConfigMap is written.
     pub is_saved: bool,
     /// Compares nodes with groups.
@@ -71,7 +75,7 @@ impl Learner {
     pub(super) fn start(
         api: Arc<dyn KubernetesApi>,
         store: Arc<Store>,
-        LearnedState { catalog, is_saved, judge }: LearnedState,
+        LearnedState { catalog, remembered, is_saved, judge }: LearnedState,
         ready: watch::Receiver<bool>,
         (uses, every): (NodeUse, Duration),
         tasks: &Tasks,
@@ -80,7 +84,9 @@ impl Learner {
         if **store.cluster_nodes() == ClusterNodes::Unwatched {
             store.set_cluster_nodes(ClusterNodes::Awaited);
         }
+        remembered.send_replace(!uses.learns);
         let mut learning = Learning {
+            remembered: remembered.clone(),
             api,
             store: Arc::clone(&store),
             catalog,
@@ -102,7 +108,7 @@ impl Learner {
         let mut restarts = tasks.supervise(TaskKind::Learning, "");
         let tasks = tasks.clone();
         let task = tokio::spawn(async move { while restarts.run(learning.run(ready.clone(), every, &tasks)).await {} });
-        Self { task, store }
+        Self { task, store, remembered }
     }
 
     /// Ends it for good: the nodes are no longer watched.
@@ -143,6 +149,7 @@ enum Saved {
 }
 
 struct Learning {
+    remembered: watch::Sender<bool>,
     api: Arc<dyn KubernetesApi>,
     store: Arc<Store>,
     catalog: Arc<Catalog>,
@@ -162,6 +169,7 @@ impl Learning {
     async fn run(&mut self, mut ready: watch::Receiver<bool>, every: Duration, tasks: &Tasks) {
         if self.uses.learns {
             self.remember().await;
+            self.remembered.send_replace(true);
         }
         // Nodes cannot be assigned to groups before the groups are known.
         if ready.wait_for(|ready| *ready).await.is_err() {

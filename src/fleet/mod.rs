@@ -103,6 +103,8 @@ pub struct Fleet {
     journal: Arc<Journal>,
     contact: Arc<Contact>,
     cluster: Arc<LiveCluster>,
+    /// Whether what was learned before this process started is in the catalog, or cannot be read. Templates wait for it.
+    remembered: watch::Sender<bool>,
 }
 
 impl Fleet {
@@ -188,7 +190,12 @@ impl Fleet {
     /// read-only fleet does not write the ConfigMap either.
     pub fn learn(&self, api: Arc<dyn KubernetesApi>, uses: NodeUse, every: Duration) -> Learner {
         let judge = Judge::new(self.clouds.clone(), Arc::clone(&self.cluster));
-        let learned = LearnedState { catalog: Arc::clone(&self.catalog), is_saved: !self.read_only, judge };
+        let learned = LearnedState {
+            catalog: Arc::clone(&self.catalog),
+            remembered: self.remembered.clone(),
+            is_saved: !self.read_only,
+            judge,
+        };
         Learner::start(api, Arc::clone(&self.store), learned, self.readiness(), (uses, every), &self.tasks)
     }
 

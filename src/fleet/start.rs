@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Fleet;
@@ -53,6 +54,7 @@ impl Fleet {
         let tasks = Tasks::default();
         let contact = Arc::new(Contact::new());
         let cluster = Arc::new(LiveCluster::default());
+        let remembered = watch::Sender::new(true);
         let sources: Vec<Source> = settings
             .sources
             .iter()
@@ -64,6 +66,7 @@ impl Fleet {
                     catalog: Arc::clone(&settings.catalog),
                     policies: Arc::clone(&policies),
                     is_lookup_failing: Arc::default(),
+                    remembered: remembered.subscribe(),
                 };
                 let read_only = settings.read_only || writer.is_none();
                 let context = KeeperContext {
@@ -98,6 +101,7 @@ impl Fleet {
             journal,
             contact,
             cluster,
+            remembered,
         }
     }
 }

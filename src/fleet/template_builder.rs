@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE};
+use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE, WAIT_FOR_ALL_SOURCES};
 use super::policy::LivePolicies;
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud};
@@ -50,6 +50,8 @@ pub struct TemplateBuilder {
     pub policies: Arc<LivePolicies>,
     /// Whether the last lookup of instance types failed, so that a thousand groups do not log it a thousand times.
     pub is_lookup_failing: Arc<AtomicBool>,
+    /// Whether what was learned before this process started is in the catalog, or cannot be read.
+    pub remembered: watch::Receiver<bool>,
 }
 
 impl TemplateBuilder {
@@ -69,6 +71,7 @@ impl TemplateBuilder {
             let Some(job) = queue.recv().await else { return };
             let (builder, tasks) = (self.clone(), tasks.clone());
             tokio::spawn(async move {
+                builder.wait_for_figures().await;
                 let building = tasks.guard(TaskKind::SideTask, builder.build_one(&job.id, &job.reading)).await;
                 let built = building.unwrap_or_else(|panic| {
                     tasks.note(TaskKind::SideTask, &format!("template of {}", job.id));
@@ -84,6 +87,12 @@ impl TemplateBuilder {
                 drop(place);
             });
         }
+    }
+
+    /// Without the figures that an earlier process learned, the first templates would promise what nodes were seen not to have.
+    async fn wait_for_figures(&self) {
+        let mut remembered = self.remembered.clone();
+        let _in_time = timeout(WAIT_FOR_ALL_SOURCES, remembered.wait_for(|remembered| *remembered)).await;
     }
 
     /// Builds the template of the group that is served under this ID, or says why it cannot be built.

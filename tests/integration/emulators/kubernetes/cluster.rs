@@ -12,6 +12,8 @@ use crate::emulators::http_messages::{HttpResponse, Request};
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     pub(super) nodes: Nodes,
+    /// Whether requests for ConfigMaps get no response for now.
+    pub(super) config_maps_held: bool,
     /// By namespace and name.
     pub(super) config_maps: BTreeMap<(String, String), Value>,
     /// Namespaces and Deployments.

@@ -144,6 +144,11 @@ impl ApiServer {
         });
     }
 
+    /// Sets whether requests for ConfigMaps get no response for now.
+    pub(crate) fn hold_config_maps(&self, held: bool) {
+        self.change(|cluster| cluster.config_maps_held = held);
+    }
+
     /// The data of a ConfigMap.
     pub(crate) fn config_map(&self, namespace: &str, name: &str) -> Option<BTreeMap<String, String>> {
         let found = self.cluster().config_maps.get(&(namespace.to_owned(), name.to_owned())).cloned()?;
@@ -202,6 +207,11 @@ async fn serve(State(served): State<Served>, request: axum::extract::Request) ->
         body: String::from_utf8_lossy(&body).into_owned(),
         ..Request::default()
     };
+    let mut changes = served.changed.subscribe();
+    let is_held = || served.cluster.lock().expect("not poisoned").config_maps_held;
+    while request.path.contains("/configmaps/") && is_held() {
+        changes.changed().await.expect("the server runs");
+    }
     let mut cluster = served.cluster.lock().expect("not poisoned");
     let refusal = cluster.refusal(&request, served.guard);
     let is_watch = request.path == "/api/v1/nodes" && request.parameter("watch").is_some();

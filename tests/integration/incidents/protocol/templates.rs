@@ -7,10 +7,11 @@ use prost::Message;
 use tonic::Code;
 
 use crate::emulators::aws::{Launch, template_id};
+use crate::emulators::kubernetes::{ApiServer, mk_node};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
 use crate::incidents::aws::{aws, group};
-use crate::peers::headcount::refused;
+use crate::peers::headcount::{Client, eventually, refused};
 
 #[tokio::test]
 async fn template_never_empty() {
@@ -80,4 +81,35 @@ async fn both_template_fields() {
         let status = node.status.expect("a status");
         assert!(["cpu", "memory", "pods"].iter().all(|resource| status.allocatable.contains_key(*resource)));
     }
+}
+
+#[tokio::test]
+async fn learned_templates_at_start() {
+    let api = ApiServer::plain();
+    let setup = Setup::with(aws([group("web", (0, 10, 1)).instance_types(&["m5.large"])]), |options| {
+        options.more = "learn: {kubernetes: true, kubeconfig: kubeconfig}".to_owned();
+        options.files.push(("kubeconfig".to_owned(), api.kubeconfig_text()));
+    });
+    let mut setup = setup.await;
+    let before = setup.client.template("web").await.expect("built").node_bytes;
+    let id = setup.client.nodes("web").await[0].id.clone();
+    api.set_nodes([mk_node("one", &id, 7_000_000)]);
+    // It learns at the start, and every minute.
+    setup.restart().await;
+    let is_saved = || api.config_map("kube-system", "headcount-learned").is_some();
+    eventually("what the node has is saved", is_saved).await;
+    let new = async |client: &mut Client| client.template("web").await.expect("built").node_bytes != before;
+    setup.client.until("what the node has is in the template", new).await;
+    let learned = setup.client.template("web").await.expect("built").node_bytes;
+
+    setup.client.delete("web", &[&id]).await.expect("deleted");
+    setup.client.until("it is gone", async |client| client.nodes("web").await.is_empty()).await;
+    api.set_nodes([]);
+    api.hold_config_maps(true);
+    setup.restart().await;
+    assert_eq!(setup.client.target("web").await, 0, "everything else is served at once");
+    let mut hurried = setup.client.clone().with_timeout(Duration::from_secs(1));
+    hurried.template("web").await.expect_err("a template without the figures");
+    api.hold_config_maps(false);
+    assert_eq!(setup.client.template("web").await.expect("built").node_bytes, learned);
 }
