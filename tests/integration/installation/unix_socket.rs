@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::PathBuf;
+use std::process::Command;
 
 use tempfile::TempDir;
 use tonic::Code;
@@ -65,4 +66,30 @@ async fn a_socket_left_by_a_killed_process_is_replaced_and_a_live_one_is_refused
     assert_eq!(second.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("another process listens on this socket"), "{stderr}");
     assert!(!server.client().await.node_groups().await.is_empty());
+}
+
+/// What docs/configuration.md shows for Python.
+const PYTHON: &str = "
+import sys, grpc
+options = [('grpc.default_authority', 'localhost')]
+with grpc.insecure_channel('unix://' + sys.argv[1], options=options) as channel:
+    call = channel.unary_unary('/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider/NodeGroups')
+    print(len(call(b'', timeout=20)))
+";
+
+#[tokio::test]
+async fn unix_socket_other_clients() {
+    let page = include_str!("../../../docs/configuration.md");
+    assert!(page.contains("('grpc.default_authority', 'localhost')"), "the page shows what this test runs");
+    let has_grpc = Command::new("python3").args(["-c", "import grpc"]).output().is_ok_and(|run| run.status.success());
+    if !has_grpc {
+        eprintln!("skipped: python3 -m pip install grpcio");
+        return;
+    }
+    let (_folder, path, config) = configured("");
+    let _server = Server::on_configured_listener(&config);
+    let output = Command::new("python3").args(["-c", PYTHON]).arg(&path).output().expect("python runs");
+    let (bytes, problems) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let bytes: usize = bytes.trim().parse().unwrap_or_else(|_| panic!("{problems}"));
+    assert!(bytes > 0, "the demo has groups");
 }
