@@ -31,6 +31,9 @@ pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const LOOK_SOON: Duration = Duration::from_millis(50);
 /// Attempts end this long before the write must have been sent, so that callers get the reason and not only a timeout.
 pub(crate) const RESPOND_EARLY: Duration = Duration::from_millis(100);
+/// The cloud must respond to a write within this time if the last listing got no response and nothing has since: CA makes no other
+/// call meanwhile. With the time in which others may join the write, its caller gets the error within 1 s.
+pub(crate) const LOST_PATIENCE: Duration = Duration::from_millis(700);
 /// The first pause before a write is attempted again; it doubles each time.
 pub(crate) const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// ... up to this. A caller has 5 s (CA's default), so a conflict of 2 s costs it two or three attempts.

@@ -35,6 +35,7 @@ pub mod options;
 mod placeholder;
 mod plan;
 mod policy;
+mod reach;
 mod request;
 mod request_id;
 mod snapshot;

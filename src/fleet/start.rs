@@ -79,6 +79,7 @@ impl Fleet {
                     journal: Arc::clone(&journal),
                     templates: builder.start(&tasks),
                     pulse: Arc::new(Pulse::new()),
+                    reach: Arc::default(),
                     catalog: Arc::clone(&settings.catalog),
                     cluster: Arc::clone(&cluster),
                     read_only,

@@ -5,19 +5,37 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::cloud::CloudError;
-use crate::fleet::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN};
+use crate::fleet::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN, LOST_PATIENCE};
 
 /// The attempts at one write.
 #[derive(Debug)]
 pub(super) struct Attempts {
     until: Instant,
+    /// The end of the caller's time, if `until` is earlier because the cloud did not respond lately.
+    until_reached: Option<Instant>,
     pause: Duration,
 }
 
 impl Attempts {
     /// Attempts that end at this moment.
     pub(super) fn until(until: Instant) -> Self {
-        Self { until, pause: ATTEMPT_PAUSE_MIN }
+        Self { until, until_reached: None, pause: ATTEMPT_PAUSE_MIN }
+    }
+
+    /// The same at a cloud that did not respond lately: they end soon, unless it responds.
+    pub(super) fn of_lost_cloud(until: Instant) -> Self {
+        let soon = until.min(Instant::now() + LOST_PATIENCE);
+        Self { until_reached: Some(until), ..Self::until(soon) }
+    }
+
+    /// The cloud has responded.
+    pub(super) fn reached(&mut self) {
+        self.until = self.until_reached.take().unwrap_or(self.until);
+    }
+
+    /// Whether they end early because the cloud does not respond.
+    pub(super) fn is_lost(&self) -> bool {
+        self.until_reached.is_some()
     }
 
     /// The time that is left.

@@ -41,11 +41,15 @@ impl Keeper {
 
     async fn carry_out(&mut self, batch: Vec<Request>) {
         let until = batch.iter().map(Request::attempt_until).max().unwrap_or_else(Instant::now);
-        let mut attempts = Attempts::until(until);
+        let mut attempts = match self.context.reach.is_lost() {
+            true => Attempts::of_lost_cloud(until),
+            false => Attempts::until(until),
+        };
         let mut fresh = match self.read_for(&batch, &mut attempts).await {
             Ok(fresh) => Some(fresh),
             Err(error) => return respond_all(batch, &error),
         };
+        attempts.reached();
         let (growth, removal): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|request| matches!(request.mutation, Mutation::Increase(_)));
         let removals = self.judge_removals(removal);

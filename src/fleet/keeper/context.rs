@@ -10,6 +10,7 @@ use crate::fleet::cadence::Pulse;
 use crate::fleet::foreign::LiveCluster;
 use crate::fleet::journal::Journal;
 use crate::fleet::policy::LivePolicies;
+use crate::fleet::reach::Reach;
 use crate::fleet::store::Store;
 use crate::fleet::template_builder::TemplateJob;
 use crate::instance_types::Catalog;
@@ -36,6 +37,8 @@ pub(in crate::fleet) struct KeeperContext {
     pub catalog: Arc<Catalog>,
     /// Where the source's keepers report that something happens.
     pub pulse: Arc<Pulse>,
+    /// Whether the cloud responds.
+    pub reach: Arc<Reach>,
     /// Supervises tasks.
     pub tasks: Tasks,
     /// What is known of the cluster's nodes.

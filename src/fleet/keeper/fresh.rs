@@ -57,6 +57,9 @@ impl Keeper {
         loop {
             let time = attempts.left();
             let ReadResult { reading, begun, at } = self.reader.instances_for_write(time).await;
+            if reading.is_ok() {
+                attempts.reached();
+            }
             let reason = match reading {
                 Ok(Some(reading)) => {
                     let Some(observation) = Observation::new(self.with_policy(reading), begun, at) else {
@@ -123,7 +126,7 @@ impl Keeper {
         attempts: &Attempts,
         before: Option<CloudError>,
     ) -> FleetError {
-        if attempts.left().is_zero() && time < READ_PATIENCE {
+        if attempts.left().is_zero() && time < READ_PATIENCE && !attempts.is_lost() {
             return before
                 .map_or_else(|| FleetError::NotSent { group: self.group_id() }, |before| self.cloud_error(before));
         }

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::context::KeeperContext;
 use crate::cloud::{CloudError, GroupName, GroupReading, LaunchActivity, ReadOnlyCloud, Shortfall};
 use crate::fleet::limits::{CONFIRM_AFTER, READ_LIMIT};
+use crate::fleet::reach::Reach;
 
 /// Reads one group. Cheap to clone: reads beside the keeper have one of their own.
 #[derive(Clone)]
 pub(super) struct GroupReader {
     cloud: ReadOnlyCloud,
     group: GroupName,
+    reach: Arc<Reach>,
 }
 
 /// What one read returned, and when it began.
@@ -28,29 +32,29 @@ pub(super) struct ReadResult {
 
 impl GroupReader {
     /// A reader of this group.
-    pub(super) fn new(cloud: &ReadOnlyCloud, group: &GroupName) -> Self {
-        Self { cloud: Arc::clone(cloud), group: group.clone() }
+    pub(super) fn new(context: &KeeperContext, group: &GroupName) -> Self {
+        Self { cloud: Arc::clone(&context.cloud), group: group.clone(), reach: Arc::clone(&context.reach) }
     }
 
     /// Reads the group and its instances.
     pub(super) async fn instances(&self, limit: Duration) -> ReadResult {
         let (begun, at) = (Instant::now(), self.cloud.now());
         let read = timeout(limit.min(READ_LIMIT), self.cloud.observe(&self.group)).await;
-        ReadResult { reading: read.unwrap_or_else(|_elapsed| Err(self.timed_out("observe"))), begun, at }
+        ReadResult { reading: self.noted("observe", read), begun, at }
     }
 
     /// Reads the group and its instances for a write.
     pub(super) async fn instances_for_write(&self, limit: Duration) -> ReadResult {
         let (begun, at) = (Instant::now(), self.cloud.now());
         let read = timeout(limit.min(READ_LIMIT), self.cloud.observe_for_write(&self.group)).await;
-        ReadResult { reading: read.unwrap_or_else(|_elapsed| Err(self.timed_out("observe"))), begun, at }
+        ReadResult { reading: self.noted("observe", read), begun, at }
     }
 
     /// Reads the group's capacity and precondition; its instances only where the cloud returns them in the same call.
     pub(super) async fn capacity(&self, limit: Duration) -> ReadResult {
         let (begun, at) = (Instant::now(), self.cloud.now());
         let read = timeout(limit.min(READ_LIMIT), self.cloud.read_capacity(&self.group)).await;
-        ReadResult { reading: read.unwrap_or_else(|_elapsed| Err(self.timed_out("read_capacity"))), begun, at }
+        ReadResult { reading: self.noted("read_capacity", read), begun, at }
     }
 
     /// Reads the group and its instances, beside the keeper. A group is gone only if the cloud reports so twice: a keeper that
@@ -72,6 +76,19 @@ impl GroupReader {
     ) -> Result<LaunchActivity, CloudError> {
         let read = timeout(limit.min(READ_LIMIT), self.cloud.launch_activity(&self.group, shortfall)).await;
         read.unwrap_or_else(|_elapsed| Err(self.timed_out("launch_activity")))
+    }
+
+    /// The result of a read. A successful one shows that the cloud responds.
+    fn noted(
+        &self,
+        operation: &'static str,
+        read: Result<Result<Option<GroupReading>, CloudError>, Elapsed>,
+    ) -> Result<Option<GroupReading>, CloudError> {
+        let read = read.unwrap_or_else(|_elapsed| Err(self.timed_out(operation)));
+        if read.is_ok() {
+            self.reach.regain();
+        }
+        read
     }
 
     pub(super) fn timed_out(&self, operation: &'static str) -> CloudError {

@@ -15,6 +15,9 @@ use crate::fleet::keeper::KeeperContext;
 use crate::fleet::limits::{BACKOFF_MAX, BUDGETS_SHOWN, RETRY_AFTER_MAX};
 use crate::fleet::mailbox::Message;
 
+/// The word for a cloud that does not respond.
+const UNREACHABLE: &str = "unreachable";
+
 /// The task that lists a source.
 pub(super) struct Watcher {
     pub(super) name: Arc<str>,
@@ -96,6 +99,7 @@ impl Watcher {
         self.show_budgets();
         match outcome {
             Ok(()) => {
+                self.context.reach.regain();
                 if self.failures > 0 {
                     tracing::info!(source = %self.name, "source can be listed again");
                 }
@@ -114,6 +118,9 @@ impl Watcher {
                 None
             }
             Err((problem, why, wait)) => {
+                if why == UNREACHABLE {
+                    self.context.reach.lose();
+                }
                 self.failures = self.failures.saturating_add(1);
                 let pause = wait.unwrap_or_else(|| self.backoff());
                 if self.page_ages.is_empty() {
@@ -189,7 +196,7 @@ impl Watcher {
 pub(super) fn word_for(error: &CloudError) -> &'static str {
     match error {
         CloudError::Throttled { .. } => "throttled",
-        CloudError::Unreachable(_) => "unreachable",
+        CloudError::Unreachable(_) => UNREACHABLE,
         CloudError::Denied(_) => "denied",
         CloudError::Unintelligible(_) => "unintelligible",
         _ => "refused",

@@ -1,14 +1,14 @@
 //! Both clouds at once.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headcount::clouds::simulated::{GroupPlan, Simulated};
 use tonic::Code;
 
-use crate::emulators::Emulator;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
+use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, refused};
 
 fn source(name: &str, emulator: &impl Emulator, group: &str) -> String {
@@ -49,4 +49,32 @@ async fn an_outage_of_one_cloud_changes_nothing_for_the_other() {
     arm.simulated().faults(|faults| faults.down = false);
     client.until("it is back", async |client| client.increase("vmss", 1).await.is_ok()).await;
     assert_eq!(client.target("vmss").await, 4);
+}
+
+#[tokio::test]
+async fn unreachable_cloud_slows_no_other() {
+    let plan = |plan: GroupPlan| Arc::new(Simulated::with_groups(1, [plan.sized(0, 10, 2)]));
+    let (aws, arm) = (Aws::start(plan(GroupPlan::aws("asg"))), Arm::start(plan(GroupPlan::azure("vmss"))));
+    let config = ConfigFile::new(&format!(
+        "refreshInterval: 1s\nsources:\n{}{}",
+        source("us", &aws, "asg"),
+        source("eu", &arm, "vmss")
+    ));
+    let server = Server::with_config(&config);
+    let mut client = server.client().await;
+    assert_eq!((client.target("asg").await, client.target("vmss").await), (2, 2));
+    arm.simulated().faults(|faults| faults.down = true);
+    server.logged("cannot be listed");
+    // Each request is held from now on, as at a host that is gone.
+    arm.hold("GET", "", HoldPoint::BeforeResponse);
+    let began = Instant::now();
+    let (code, message) = refused(client.increase("vmss", 1).await);
+    assert_eq!(code, Code::Unavailable, "{message}");
+    assert!(began.elapsed() < Duration::from_millis(1_500), "{:?}: CA waits for it", began.elapsed());
+    client.increase("asg", 1).await.expect("the other cloud is there");
+
+    arm.simulated().faults(|faults| faults.down = false);
+    arm.release();
+    client.until("it is back", async |client| client.increase("vmss", 1).await.is_ok()).await;
+    assert_eq!(client.target("vmss").await, 3);
 }
