@@ -76,7 +76,7 @@ async fn decrease_on_its_way(mut test: KillTest<impl Emulator>, moment: HoldPoin
 #[tokio::test]
 async fn killed_while_a_decrease_is_on_its_way() {
     for moment in [HoldPoint::BeforeEffect, HoldPoint::BeforeResponse] {
+        // The capacity of a scale set is not lowered: there, a decrease is no write.
         decrease_on_its_way(over_aws(Launches::Fail).await, moment).await;
-        decrease_on_its_way(over_azure(WhenGone, Launches::Fail).await, moment).await;
     }
 }
