@@ -149,6 +149,11 @@ impl<E: Emulator> Fixture<E> {
         self.setup.emulator.simulated().world(|world, _| world.group(group).expect("it exists").capacity())
     }
 
+    /// The target size of a group, as Headcount returns it.
+    pub(super) async fn target(&self, group: &str) -> i32 {
+        self.setup.client.clone().target(group).await
+    }
+
     /// Kills Headcount (SIGKILL) and starts it again without any state, at the same address.
     pub(super) async fn restart_headcount(&mut self) {
         self.setup.restart().await;
