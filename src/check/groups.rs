@@ -142,7 +142,7 @@ fn template(group: &CollectedGroup) -> Finding {
 
 /// Whether memory of this provenance is what the cloud sells, less what nodes of that size keep at most.
 fn is_estimate(provenance: &Provenance) -> bool {
-    matches!(provenance, Provenance::LiveDiscovery | Provenance::Shipped { .. })
+    matches!(provenance, Provenance::Estimated { .. })
 }
 
 fn value<'a>(template: &'a NodeTemplate, path: &str) -> Option<&'a Value> {

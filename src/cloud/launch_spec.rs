@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::kubelet_reserves::KubeletReserves;
+use super::node_image::NodeImage;
 use super::taint::Taint;
 
 /// What a new instance of a node group is made from.
@@ -17,6 +18,8 @@ pub struct LaunchSpec {
     pub zones: Vec<String>,
     /// The operating system.
     pub operating_system: OperatingSystem,
+    /// The family of the image, if it is known: it decides how much memory the kernel keeps.
+    pub image: Option<NodeImage>,
     /// Labels that the cloud service sets (EKS managed node groups, AKS pools, the CSI driver's zone label).
     pub labels: BTreeMap<String, String>,
     /// Taints that the cloud service sets.
@@ -31,6 +34,8 @@ pub struct LaunchSpec {
     pub caps_pods: bool,
     /// Devices that the launch attaches to an instance of any type, by extended resource.
     pub devices: BTreeMap<String, u32>,
+    /// Whether any of its instances may have an Elastic Fabric Adapter, for which images set huge pages aside.
+    pub has_efa: bool,
     /// Size of the volume that holds pods' ephemeral storage, in bytes, if it is known.
     pub ephemeral_storage_bytes: Option<u64>,
     /// Whether the node combines its local disks into one volume for pods' ephemeral storage.

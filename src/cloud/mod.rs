@@ -17,6 +17,7 @@ mod instance_type;
 mod kubelet_reserves;
 mod label;
 mod launch_spec;
+mod node_image;
 mod price;
 mod reading;
 pub mod secrets;
@@ -41,6 +42,7 @@ pub use instance_type::{Accelerator, Architecture, InstanceType};
 pub use kubelet_reserves::{KubeletReserves, ReserveFigures};
 pub use label::{is_label_key, is_label_value};
 pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
+pub use node_image::{ImageEvidence, ImageFamily, NodeImage};
 pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,

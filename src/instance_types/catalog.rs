@@ -12,7 +12,7 @@ use super::memory_model::{self, Host};
 use super::provenance::{Provenance, WithProvenance};
 use super::quantity::Quantity;
 use super::table::{Table, fold};
-use crate::cloud::{Architecture, Family, InstanceType};
+use crate::cloud::{Architecture, Family, InstanceType, OperatingSystem};
 
 /// The most types kept from live discovery. A cloud offers about 1,400; further ones come from the tables.
 const LIVE_TYPES_MAX: usize = 8192;
@@ -91,8 +91,21 @@ impl TypeCapacity {
         let by_share = (host.overhead.is_some() && memory.value.is_nominal())
             .then(|| (memory.value.reported(host), Provenance::GroupOverride));
         let estimating = Host { overhead: None, ..*host };
-        let estimated = memory.map(|memory| memory.reported(&estimating));
-        WithProvenance::first(by_share.into_iter().chain(estimated.into_candidates()))
+        let estimated = memory.into_candidates().map(|(memory, provenance)| match memory {
+            MemorySize::Reported(memory) => (memory, provenance),
+            MemorySize::Nominal(nominal) => {
+                let estimated = memory_model::reported(&estimating, nominal);
+                (estimated, self.estimated(&estimating, nominal, provenance))
+            }
+        });
+        WithProvenance::first(by_share.into_iter().chain(estimated))
+    }
+
+    /// Where an estimate from the memory that the cloud sells comes from.
+    fn estimated(&self, host: &Host<'_>, nominal: Quantity, provenance: Provenance) -> Provenance {
+        let image = host.image.filter(|_| host.operating_system == OperatingSystem::Linux);
+        let figure = memory_model::host_figure(host, nominal);
+        Provenance::Estimated { nominal: Box::new(provenance), host: figure, learned: None, image }
     }
 }
 

@@ -15,6 +15,6 @@ pub use catalog::{Catalog, MemorySize, TypeCapacity};
 pub use entry::Entry;
 pub use export::export;
 pub use learned::{Learned, LearnedError, LearnedType, LearnedTypes, NodeIdentity, NodeReport, ResourceQuantities};
-pub use provenance::{Day, Provenance, WithProvenance};
+pub use provenance::{Day, LearnedBy, Provenance, WithProvenance};
 pub use quantity::{Quantity, QuantityError};
 pub use table::{SHIPPED_VERSION, Table, TableError};

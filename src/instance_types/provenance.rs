@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use super::memory_model::{HostFigure, kernel_of};
+use crate::cloud::NodeImage;
+
 /// Where a value of a node template comes from, most trusted first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provenance {
@@ -30,6 +33,17 @@ pub enum Provenance {
         /// Its date.
         version: &'static str,
     },
+    /// Estimated from the memory that the cloud sells, less what is missing on the host and what the image's kernel keeps.
+    Estimated {
+        /// Where the memory that the cloud sells comes from.
+        nominal: Box<Self>,
+        /// Where the figure for the host comes from.
+        host: HostFigure,
+        /// The node that showed the figure for the host, if it was learned.
+        learned: Option<LearnedBy>,
+        /// The image whose kernel counts; `None` if it may be any.
+        image: Option<NodeImage>,
+    },
     /// The group itself, by the cloud's description of it and of its launches: zones, disks, labels and taints.
     Group,
     /// The user data that the group's instances are launched with.
@@ -52,12 +66,40 @@ impl fmt::Display for Provenance {
             Self::Learned { node, seen } => write!(formatter, "learned from node {node}, {seen}"),
             Self::LiveDiscovery => formatter.write_str("live discovery"),
             Self::Shipped { version } => write!(formatter, "shipped table {version}"),
+            Self::Estimated { nominal, host, learned, image } => {
+                write!(formatter, "{nominal} less host (")?;
+                match (host, learned) {
+                    (HostFigure::Learned, Some(LearnedBy { node, seen })) => {
+                        write!(formatter, "learned from node {node}, {seen}")?;
+                    }
+                    (HostFigure::Learned, None) => formatter.write_str("learned")?,
+                    (HostFigure::Observed { nodes: 1 }, _) => formatter.write_str("1 observed node")?,
+                    (HostFigure::Observed { nodes }, _) => write!(formatter, "{nodes} observed nodes")?,
+                    (HostFigure::Class(name), _) => write!(formatter, "worst of {name}")?,
+                    (HostFigure::Unknown, _) => formatter.write_str("worst of all types")?,
+                }
+                match image {
+                    Some(NodeImage { family, evidence }) => {
+                        write!(formatter, ") and kernel ({}: {family} by {evidence})", kernel_of(*family).releases())
+                    }
+                    None => formatter.write_str(") and kernel (image unknown)"),
+                }
+            }
             Self::Group => formatter.write_str("group"),
             Self::UserData => formatter.write_str("user data"),
             Self::Profile { name } => write!(formatter, "{name} profile"),
             Self::Default => formatter.write_str("default"),
         }
     }
+}
+
+/// The node that showed a figure, and the last day on which one did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LearnedBy {
+    /// The node.
+    pub node: Arc<str>,
+    /// The day.
+    pub seen: Day,
 }
 
 /// A day, UTC.

@@ -131,6 +131,8 @@ fn type_resources(
         type_name,
         architecture: known.as_ref().and_then(|known| known.architecture.as_ref()).map(|known| known.value),
         operating_system: input.launch.operating_system,
+        image: input.launch.image,
+        learned_missing_kib: None,
         overhead: input.overrides.memory_overhead,
     };
     let from_catalog = known.as_ref().and_then(|known| known.reported_memory(&host));

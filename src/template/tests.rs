@@ -12,7 +12,10 @@ use k8s_pb::api::core::v1 as oracle;
 use prost::Message as _;
 
 use super::*;
-use crate::cloud::{Architecture, Family, GroupHints, InstanceType, LaunchSpec, ReservedProfile, Taint, TaintEffect};
+use crate::cloud::{
+    Architecture, Family, GroupHints, ImageEvidence, ImageFamily, InstanceType, LaunchSpec, NodeImage, ReservedProfile,
+    Taint, TaintEffect,
+};
 use crate::instance_types::{Catalog, Quantity, Table};
 
 struct Group {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::arm::ScaleSet;
 use super::{sizes, tags};
-use crate::cloud::{ReservedProfile, Taint, TaintEffect};
+use crate::cloud::{ImageEvidence, ImageFamily, NodeImage, ReservedProfile, Taint, TaintEffect};
 use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
 
 /// The lowest pod limit that AKS allows. An interface with fewer addresses has none for pods.
@@ -74,6 +74,14 @@ fn system(image: &str) -> Option<&'static str> {
         "akswindows" if name.contains("2025") => Some("Windows2025"),
         _ => None,
     }
+}
+
+/// The family of the image, by the gallery that the scale set names. Only images of AKS say what they run.
+pub(super) fn node_image(set: &ScaleSet) -> Option<NodeImage> {
+    let (gallery, rest) = set.image.as_deref()?.rsplit_once("/galleries/")?.1.split_once('/')?;
+    let name = rest.strip_prefix("images/").or_else(|| rest.strip_prefix("Images/"))?.split('/').next()?;
+    let family = ImageFamily::of_aks_gallery(gallery, name)?;
+    Some(NodeImage { family, evidence: ImageEvidence::Gallery })
 }
 
 /// The taints that AKS sets on the nodes of the pool.
@@ -147,6 +155,13 @@ mod tests {
             let id = format!("/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/{gallery}");
             let set = ScaleSet { image: Some(id), ..pool(&[]) };
             assert_eq!(label(&set, "kubernetes.azure.com/os-sku").as_deref(), system, "{gallery}");
+            let family = match gallery.split('/').next() {
+                Some("AKSUbuntu") => Some(ImageFamily::Ubuntu20),
+                Some("AKSAzureLinux" | "AKSCBLMariner") => Some(ImageFamily::AzureLinux),
+                _ => None,
+            };
+            let shown = node_image(&set).map(|image| (image.family, image.evidence));
+            assert_eq!(shown, family.map(|family| (family, ImageEvidence::Gallery)), "{gallery}");
             let build = (system == Some("Windows2022")).then_some("10.0.20348");
             assert_eq!(label(&set, "node.kubernetes.io/windows-build").as_deref(), build, "{gallery}");
         }

@@ -39,6 +39,7 @@ fn launch_spec(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
         zones: zones(set, &region),
         region,
         operating_system: if set.windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
+        image: aks::node_image(set),
         labels: if predict_labels && of_aks { aks::labels(set, &types) } else { BTreeMap::new() },
         taints: if of_aks { aks::taints(set) } else { Vec::new() },
         cpus_max: set.cpus_available,

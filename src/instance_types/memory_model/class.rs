@@ -1,23 +1,12 @@
-//! Classes of instance types whose hypervisors and kernels keep the same share of the memory.
+//! Classes of instance types on whose hosts the same share of the memory is missing before a kernel starts.
 
 use super::Host;
 use crate::cloud::{Architecture, Family};
 
-const MIB: u64 = 1024;
-/// Instances up to this size reach all memory without bounce buffers, and set none aside for crash dumps (RHEL's `crashkernel=auto`
-/// starts at 2 GiB): a t3.small keeps 92 MiB, a t3.medium with the same image keeps 210 MiB.
-const SMALL_KIB: u64 = 2048 * MIB;
-/// The kernel's bounce buffers.
-const BOUNCE_KIB: u64 = 64 * MIB;
-/// Nodes on CentOS and RHEL 7 keep 155 to 165 MiB more than others of their type and time, their kernels 20 MiB less than
-/// today's. Such a node cannot be recognised beforehand, so every type of the class is estimated lower.
-const CRASH_KERNEL_KIB: u64 = 140 * MIB;
-/// For those images, the estimate may be too high by one part in this many: 0.5 %.
-const CRASH_KERNEL_LESS: u64 = 200;
 /// Shares are in hundredths of a percent.
 const WHOLE: u64 = 10_000;
 
-/// Instance types that keep the same share of memory.
+/// Instance types that lack the same share of memory: the worst case for types of which no node was observed.
 #[derive(Debug)]
 pub(super) struct Class {
     /// The name in messages.
@@ -26,7 +15,9 @@ pub(super) struct Class {
     share: u64,
     fixed_mib: u64,
     /// Whether images with a crash kernel are known to run on such instances.
-    crash_kernel: bool,
+    pub(super) crash_kernel: bool,
+    /// Whether its types run on two kinds of hosts, on which different amounts are missing.
+    pub(super) two_hosts: bool,
     architecture: Architecture,
     /// Whether a type belongs to the class, by the parts of its family's name: letters, generation, suffix.
     has: fn(&str, u32, &str) -> bool,
@@ -34,39 +25,39 @@ pub(super) struct Class {
 
 use Architecture::{Amd64, Arm64};
 
-/// Each comment has the number of known nodes of the class, their sizes, and the lowest, median and highest difference between the
-/// estimate and the capacity that they report, in percent of that capacity. docs/templates.md lists each node.
+/// Each comment has the number of known nodes of the class and their sizes. A test checks that no known type lacks more than its class.
 ///
-/// A type in no class is estimated by the class that keeps the most. This is intended for generations from 8 on, of which no node is
+/// A type in no class is estimated by the class that lacks the most. This is intended for generations from 8 on, of which no node is
 /// known.
 const AWS: [Class; 7] = [
-    // 27 nodes, 2 to 64 GiB: -6.2/-0.7/+0.3. Above: CentOS and RHEL.
-    // Lowest: c4.large, whose 3.75 GiB need no bounce buffers.
+    // 27 nodes, 2 to 64 GiB. Xen's firmware takes next to nothing.
     Class {
         name: "Xen",
-        share: 165,
-        fixed_mib: 60,
+        share: 15,
+        fixed_mib: 10,
         crash_kernel: true,
+        two_hosts: false,
         architecture: Amd64,
         has: |letters, generation, rest| matches!((letters, generation, rest), ("t", 2, "") | ("m" | "c" | "r", 4, "")),
     },
-    // 47 nodes, 2 to 16 GiB: -3.8/-1.5/+0.4. Above: a t3.xlarge on CentOS. No smaller one on CentOS was seen; to allow for
-    // one would take another 1.3 % from every t3.medium, of which 26 were seen.
+    // 47 nodes, 2 to 16 GiB. A kernel's log of a t3a.medium shows 48 MiB.
     Class {
         name: "burstable",
-        share: 270,
-        fixed_mib: 112,
+        share: 118,
+        fixed_mib: 10,
         crash_kernel: false,
+        two_hosts: false,
         architecture: Amd64,
         has: |letters, generation, rest| matches!((letters, generation, rest), ("t", 3, "" | "a")),
     },
-    // 57 nodes, 4 to 256 GiB: -3.5/-1.1/+0.3. Above: an m5.2xlarge on CentOS. There are two kinds of hosts, which keep 3.67
-    // and 2.7 % of the memory; a type lands on either.
+    // 57 nodes, 4 to 256 GiB. There are two kinds of hosts, and a type lands on either: about 1.1 % is missing on one and 2.1 % on the
+    // other. A kernel's log of an r5d.xlarge shows 470 MiB.
     Class {
         name: "Nitro, generation 5",
-        share: 367,
-        fixed_mib: 205,
+        share: 212,
+        fixed_mib: 187,
         crash_kernel: true,
+        two_hosts: true,
         architecture: Amd64,
         has: |letters, generation, rest| match (letters, generation) {
             ("m" | "c" | "r", 5) => true,
@@ -74,49 +65,52 @@ const AWS: [Class; 7] = [
             _ => false,
         },
     },
-    // 13 nodes, 4 to 128 GiB: -0.8/0.0/0.0.
+    // 13 nodes, 4 to 128 GiB.
     Class {
         name: "Intel, generations 6 and 7",
-        share: 320,
-        fixed_mib: 125,
+        share: 178,
+        fixed_mib: 16,
         crash_kernel: false,
+        two_hosts: false,
         architecture: Amd64,
         has: |letters, generation, rest| match (letters, generation) {
             ("m" | "c" | "r", 6 | 7) | ("i", 4) => rest.starts_with('i'),
             _ => false,
         },
     },
-    // 6 nodes, 4 to 384 GiB: -0.5/0.0/0.0.
+    // 6 nodes, 4 to 384 GiB.
     Class {
         name: "AMD, generations 6 and 7",
-        share: 365,
-        fixed_mib: 115,
+        share: 216,
+        fixed_mib: 20,
         crash_kernel: false,
+        two_hosts: false,
         architecture: Amd64,
         has: |letters, generation, rest| match (letters, generation) {
             ("m" | "c" | "r" | "hpc", 6 | 7) => rest.starts_with('a'),
             _ => false,
         },
     },
-    // 4 nodes, 32 and 128 GiB: -0.3/-0.3/0.0.
+    // 4 nodes, 32 and 128 GiB. A kernel's log of a c6g.xlarge shows 160 MiB.
     Class {
         name: "Graviton 2 and 3",
-        share: 366,
-        fixed_mib: 115,
+        share: 235,
+        fixed_mib: 16,
         crash_kernel: false,
+        two_hosts: false,
         architecture: Arm64,
         has: |letters, generation, rest| match (letters, generation) {
             ("m" | "c" | "r" | "hpc", 6 | 7) | ("t" | "im", 4) => rest.starts_with('g'),
             _ => false,
         },
     },
-    // 10 nodes, 16 to 1152 GiB: -2.2/-1.3/+0.4. Above: a g6.xlarge on Linux 6.18, which keeps 1017 MiB where others of 16 GiB
-    // keep 605 to 773 on older kernels. It is the only node seen with that kernel.
+    // 10 nodes, 16 to 1152 GiB.
     Class {
         name: "accelerated",
-        share: 365,
-        fixed_mib: 290,
+        share: 225,
+        fixed_mib: 30,
         crash_kernel: false,
+        two_hosts: false,
         architecture: Amd64,
         has: |letters, generation, rest| match (letters, generation) {
             ("g", 4..=6) | ("p", 4) | ("inf", 1 | 2) | ("trn", 1) => true,
@@ -127,46 +121,34 @@ const AWS: [Class; 7] = [
 ];
 
 const AZURE: [Class; 2] = [
-    // 57 nodes, 3.5 to 672 GiB: -1.4/-0.5/0.0. HB120rs_v3 reports more than it is sold with.
+    // 57 nodes, 3.5 to 672 GiB. Nothing is missing; what the kernel sizes by the machine grows a little.
     Class {
         name: "Azure, x86",
-        share: 167,
-        fixed_mib: 86,
+        share: 15,
+        fixed_mib: 25,
         crash_kernel: false,
+        two_hosts: false,
         architecture: Amd64,
         has: |letters, generation, _| {
             generation < 6 && matches!(letters, "b" | "d" | "ds" | "dc" | "e" | "f" | "nc" | "nd" | "hb")
         },
     },
-    // No node: Arm, L, M, NV, generations from 6 on, and what is unknown. Somewhat more than the others keep.
+    // No node: Arm, L, M, NV, generations from 6 on, and what is unknown. Somewhat more than of the others.
     Class {
         name: "Azure, other",
-        share: 200,
-        fixed_mib: 130,
+        share: 45,
+        fixed_mib: 45,
         crash_kernel: false,
+        two_hosts: false,
         architecture: Arm64,
         has: |_, _, _| false,
     },
 ];
 
 impl Class {
-    fn kept_kib(&self, nominal_kib: u64) -> u64 {
-        let mut large = BOUNCE_KIB;
-        if self.crash_kernel {
-            large += CRASH_KERNEL_KIB.saturating_sub(nominal_kib / CRASH_KERNEL_LESS);
-        }
-        // It grows with half of the memory beyond 2 GiB, so that more memory never means a lower estimate.
-        let large = large.min(nominal_kib.saturating_sub(SMALL_KIB) / 2);
-        nominal_kib.saturating_mul(self.share).div_ceil(WHOLE) + self.fixed_mib * MIB + large
-    }
-}
-
-/// The most that an instance of that size keeps, on Linux.
-pub(super) fn kept_kib(host: &Host<'_>, nominal_kib: u64) -> u64 {
-    match class_of(host) {
-        Some(class) => class.kept_kib(nominal_kib),
-        // Which class keeps the most depends on the size.
-        None => classes(host.family).iter().map(|class| class.kept_kib(nominal_kib)).max().unwrap_or(nominal_kib),
+    /// The most that is missing on an instance of that size, in KiB.
+    pub(super) fn missing_kib(&self, nominal_kib: u64) -> u64 {
+        nominal_kib.saturating_mul(self.share).div_ceil(WHOLE) + self.fixed_mib * 1024
     }
 }
 

@@ -1,29 +1,35 @@
-//! How much of the memory that a cloud sells a kubelet reports: hypervisor, firmware and kernel keep a share.
+//! How much of the memory that a cloud sells a kubelet reports.
 //!
-//! They keep four parts, each for a reason:
+//! `capacity = (nominal − R) × 63/64 − 64 MiB − K`, because memory goes missing in four places, each for a reason:
 //!
-//! - a share of the memory: the kernel describes each page of 4 KiB in 64 bytes, 1.5625 % on every Linux node; Nitro hosts
-//!   keep another 1 to 2 %, Xen and Azure hosts next to nothing;
-//! - a fixed part: the kernel itself and the firmware's tables;
-//! - above 2 GiB, 64 MiB through which devices reach the memory that lies beyond their addresses (the kernel's `swiotlb`);
-//! - above 2 GiB, for classes of instance types that are known to run such images, the memory that the kernels of RHEL and CentOS set
-//!   aside for a crash dump (`crashkernel=auto`, 160 MiB).
+//! - R is missing before the kernel starts: the firmware and the hypervisor reserve it at the top of the memory. It depends on the
+//!   instance type and on the host. Nitro hosts reserve 1 to 2 %, Xen and Azure hosts next to nothing.
+//! - The kernel describes each page of 4 KiB in 64 bytes: one part in 64.
+//! - Above 2 GiB, 64 MiB serve devices that cannot reach all addresses (the kernel's `swiotlb`).
+//! - K is what the kernel and its image keep. It depends on the generation of the kernel, which the image's family shows, and on whether
+//!   the image sets memory aside for a crash dump.
 //!
-//! How much depends on the class of instance type (`class.rs`). The classes are upper bounds, fitted to 222 nodes whose kubelets'
-//! reports are public. An estimate may be too low but never too high: a template that promises more than the node has makes the
-//! Cluster Autoscaler add nodes forever. `docs/templates.md` lists every node, its estimate and the error. Where something cannot be
-//! known beforehand (which of two generations of hosts an m5 gets, which kernel an image has), the estimate assumes the worst; a
-//! table's `memory:`, a tag or a group's `memoryOverhead:` gives the exact figure.
+//! Both figures come from nodes whose kubelets' reports are public (`instance-types/memory.yaml`; docs/templates.md has the rule by which
+//! they are fitted, and the errors). R of a type that was never observed is the worst of its class (`class.rs`). An estimate may be too
+//! low but never too high: a template that promises more than the node has makes the Cluster Autoscaler add nodes forever. So R is
+//! that of the worst host, K that of the newest kernel of the image's family, and a margin is subtracted. What nodes of a type showed
+//! ([`Host::learned_missing_kib`]), a table's `memory:`, a tag or a group's `memoryOverhead:` are more exact.
 
 mod class;
+mod estimate;
+mod figures;
+mod kernel;
 mod overhead;
 #[cfg(test)]
 mod tests;
 
+pub use estimate::{HostFigure, kept_and_missing_kib, kernel_of};
+pub use figures::{Figure, Figures};
+pub use kernel::Kernel;
 pub use overhead::{Overhead, OverheadError};
 
 use super::quantity::Quantity;
-use crate::cloud::{Architecture, Family, OperatingSystem};
+use crate::cloud::{Architecture, Family, NodeImage, OperatingSystem};
 
 /// Windows reports the memory as sold. Of two nodes on Azure, one reported 0.4 MiB less.
 const WINDOWS_KIB: u64 = 1024;
@@ -39,6 +45,10 @@ pub struct Host<'a> {
     pub architecture: Option<Architecture>,
     /// Its operating system.
     pub operating_system: OperatingSystem,
+    /// Its image; `None` if it may be any.
+    pub image: Option<NodeImage>,
+    /// What is missing on the worst host of this type that nodes have shown, in KiB.
+    pub learned_missing_kib: Option<i64>,
     /// The configured share that is kept, which replaces the estimate.
     pub overhead: Option<Overhead>,
 }
@@ -52,6 +62,25 @@ pub fn class_name(host: &Host<'_>) -> Option<&'static str> {
     class::class_of(host).map(|class| class.name)
 }
 
+/// Where the figure for what is missing on a host of this type comes from.
+pub fn host_figure(host: &Host<'_>, nominal: Quantity) -> HostFigure {
+    if reports_all(host) {
+        return HostFigure::Class("Azure, Windows");
+    }
+    Figures::shipped().missing_kib(host, nominal.whole() / 1024).1
+}
+
+/// The worst case of the type's class, in MiB.
+pub fn worst_of_class_mib(host: &Host<'_>, nominal_mib: u64) -> u64 {
+    let (missing, _) = estimate::by_class(host, class::class_of(host), nominal_mib * 1024);
+    u64::try_from(missing).unwrap_or_default() / 1024
+}
+
+/// Whether types of its class run on two kinds of hosts.
+pub fn runs_on_two_hosts(host: &Host<'_>) -> bool {
+    class::class_of(host).is_some_and(|class| class.two_hosts)
+}
+
 /// The least capacity that a kubelet will report, in whole KiB, if the cloud sells `nominal` bytes.
 pub fn reported(host: &Host<'_>, nominal: Quantity) -> Quantity {
     if let Some(overhead) = host.overhead {
@@ -60,8 +89,12 @@ pub fn reported(host: &Host<'_>, nominal: Quantity) -> Quantity {
         return overhead.left_of(nominal, graviton);
     }
     let nominal_kib = nominal.whole() / 1024;
-    let kept_kib = if reports_all(host) { WINDOWS_KIB } else { class::kept_kib(host, nominal_kib) };
-    Quantity::bytes(nominal_kib.saturating_sub(kept_kib) * 1024)
+    let reported_kib = if reports_all(host) {
+        nominal_kib.saturating_sub(WINDOWS_KIB)
+    } else {
+        Figures::shipped().estimate_kib(host, nominal_kib)
+    };
+    Quantity::bytes(reported_kib.saturating_mul(1024))
 }
 
 /// Whether the kubelet reports all of the memory, as on Windows on Azure. No such node on AWS is known.

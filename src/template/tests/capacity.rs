@@ -34,12 +34,38 @@ fn tags_set_the_capacity_and_invalid_ones_are_ignored() {
 }
 
 #[test]
+fn the_kernel_of_the_image_decides_what_is_left_and_the_provenance_says_why() {
+    let with = |family: Option<ImageFamily>| {
+        let mut group = mk_group(Family::Aws, &["t3.medium"]);
+        group.launch.image = family.map(|family| NodeImage { family, evidence: ImageEvidence::Name });
+        let value = group.value("capacity.memory").unwrap();
+        (value.value.parse::<Quantity>().unwrap().whole() >> 20, value.provenance.to_string())
+    };
+    let (of_al2, why) = with(Some(ImageFamily::AmazonLinux2));
+    assert_eq!(
+        why,
+        "shipped table 2026-11-21 less host (26 observed nodes) and kernel (Linux 5.0 to 5.11: Amazon Linux 2 by image name)"
+    );
+    let (of_al2023, _) = with(Some(ImageFamily::AmazonLinux2023));
+    let (of_late, _) = with(Some(ImageFamily::AmazonLinux2023Late));
+    let (unknown, why) = with(None);
+    assert!(why.ends_with("and kernel (image unknown)"), "{why}");
+    assert!(of_al2 > of_al2023 && of_al2023 > of_late, "{of_al2} {of_al2023} {of_late}");
+    assert_eq!(unknown, of_al2023);
+    // Real nodes of the two report 3885 and 3827 MiB.
+    assert!((3840..=3885).contains(&of_al2) && (3800..=3827).contains(&of_al2023), "{of_al2} {of_al2023}");
+}
+
+#[test]
 fn a_users_table_is_used_unchanged() {
     let group = mk_group(Family::Aws, &["c5d.large"]).table("aws: {c5d.large: {memory: 16Gi}}");
     let memory = group.value("capacity.memory").unwrap();
     assert_eq!((memory.value.as_str(), memory.provenance.to_string()), ("16Gi", "user table my-table.yaml".to_owned()));
     let (value, provenance) = memory.runner_up.unwrap();
-    assert_eq!(provenance.to_string(), "shipped table 2026-11-21");
+    assert_eq!(
+        provenance.to_string(),
+        "shipped table 2026-11-21 less host (worst of Nitro, generation 5) and kernel (image unknown)"
+    );
     assert!(value.parse::<Quantity>().unwrap() < "4Gi".parse().unwrap(), "{value}");
     assert_eq!(group.get("capacity.cpu"), some("2"));
     // 16 GiB less the reserve of EKS: 255 + 11 · 29 pods, and 100 for eviction.

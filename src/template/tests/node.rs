@@ -65,5 +65,5 @@ fn a_node_is_printed_as_by_kubectl() {
     let rows = show::rows(&template);
     let memory = rows.iter().find(|row| row[0] == "capacity.memory").unwrap();
     assert_eq!(memory[..3], ["capacity.memory", "16Gi", "user table my-table.yaml"].map(str::to_owned));
-    assert!(memory[3].ends_with("(shipped table 2026-11-21)"), "{memory:?}");
+    assert!(memory[3].contains("(shipped table 2026-11-21 less host "), "{memory:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headcount::cloud::{Family, GroupHints, LaunchSpec, OperatingSystem, ReservedProfile};
+use headcount::cloud::{Family, GroupHints, LaunchSpec, NodeImage, OperatingSystem, ReservedProfile};
 use headcount::instance_types::{Catalog, Quantity, Table};
 use headcount::template::{GroupOverrides, Input, ReservedRule, build};
 
@@ -13,6 +13,7 @@ pub(crate) struct Group<'a> {
     pub(crate) family: Family,
     pub(crate) type_name: &'a str,
     pub(crate) operating_system: OperatingSystem,
+    pub(crate) image: Option<NodeImage>,
     pub(crate) catalog: Catalog,
     pub(crate) overrides: GroupOverrides,
 }
@@ -46,6 +47,7 @@ impl<'a> Group<'a> {
             family: node.family(),
             type_name: &node.type_name,
             operating_system: node.operating_system(),
+            image: node.node_image(),
             catalog: catalog(node),
             overrides: GroupOverrides { capacity, reserved, ..GroupOverrides::default() },
         }
@@ -57,6 +59,7 @@ impl<'a> Group<'a> {
             region: "r".into(),
             zones: vec!["r-1".into()],
             operating_system: self.operating_system,
+            image: self.image,
             ..LaunchSpec::default()
         };
         let input = Input {

@@ -33,6 +33,7 @@ fn ours(type_name: &str) -> Allocatable {
         family: Family::Aws,
         type_name,
         operating_system: OperatingSystem::Linux,
+        image: None,
         catalog: Catalog::default(),
         overrides,
     };

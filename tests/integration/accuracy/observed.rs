@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use headcount::cloud::{Family, OperatingSystem, ReservedProfile};
+use headcount::cloud::{Family, ImageEvidence, ImageFamily, NodeImage, OperatingSystem, ReservedProfile};
 use headcount::instance_types::Quantity;
+use headcount::instance_types::memory_model::{Host, Kernel};
 use headcount::template::ReservedRule;
 use serde::Deserialize;
 
@@ -66,6 +67,50 @@ impl Node {
             Some(image) if image.starts_with("Windows") => OperatingSystem::Windows,
             _ => OperatingSystem::Linux,
         }
+    }
+
+    pub(crate) fn nominal_kib(&self) -> u64 {
+        self.nominal_memory_mib * 1024
+    }
+
+    /// The machine as the memory model sees it.
+    pub(crate) fn host(&self, image: Option<NodeImage>) -> Host<'_> {
+        Host {
+            family: self.family(),
+            type_name: &self.type_name,
+            architecture: None,
+            operating_system: self.operating_system(),
+            image,
+            learned_missing_kib: None,
+            overhead: None,
+        }
+    }
+
+    /// The generation of its kernel, if the node reports one of Linux.
+    pub(crate) fn kernel_generation(&self) -> Option<Kernel> {
+        let core_os = self.image.as_deref().is_some_and(|image| image.contains("CoreOS"));
+        self.kernel.as_deref().and_then(|kernel| Kernel::of_release(kernel, core_os))
+    }
+
+    /// What the name of its machine image would show: the family, its release, and for EKS and AKS the version of Kubernetes.
+    pub(crate) fn node_image(&self) -> Option<NodeImage> {
+        let (image, kernel) = (self.image.as_deref()?, self.kernel.as_deref().unwrap_or_default());
+        let mut family = ImageFamily::of_name(image)?;
+        if kernel.contains(".el7") && family != ImageFamily::RedHat7 {
+            // The kubelet runs in a container of another system, whose name it reports.
+            return None;
+        }
+        // The name of the image in AKS's gallery has the release: 2204gen2containerd.
+        if self.distribution == "aks" && family == ImageFamily::Ubuntu22 && image.starts_with("Ubuntu 22") {
+            family = ImageFamily::Ubuntu20;
+        }
+        // The name of EKS's image has the version of Kubernetes.
+        if family == ImageFamily::AmazonLinux2023 {
+            let version = self.kubelet.as_deref().and_then(|kubelet| kubelet.strip_prefix('v'));
+            let minor = version.and_then(|version| version.rsplit_once('.').map(|(minor, _)| minor));
+            family = ImageFamily::of_ami_type("AL2023_x86_64_STANDARD", minor).unwrap_or(family);
+        }
+        Some(NodeImage { family, evidence: ImageEvidence::Name })
     }
 
     /// How exact the difference between capacity and allocatable is, in KiB.

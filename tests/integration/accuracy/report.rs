@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 
 use headcount::cloud::Family;
 use headcount::instance_types::Quantity;
-use headcount::instance_types::memory_model::{self, Host};
+use headcount::instance_types::memory_model;
 
 use super::ABOVE_MAX;
 use super::estimate::{Estimate, Group};
+use super::fit;
 use super::observed::Node;
+use super::picture::{self, Row};
 
 /// The share of memory that Karpenter subtracts for every type.
 const KARPENTER: &str = "7.5%";
@@ -71,7 +73,7 @@ fn quantile(mut values: Vec<f64>, percent: usize) -> f64 {
 /// The generated part of docs/templates.md.
 pub(crate) fn generated(nodes: &[Node]) -> String {
     let all: Vec<Comparison<'_>> = nodes.iter().map(compare).collect();
-    [distributions(&all), classes(&all), above(&all), table(&all)].concat()
+    [distributions(&all), cross_validated(nodes), classes(&all), above(&all)].concat()
 }
 
 fn distributions(all: &[Comparison<'_>]) -> String {
@@ -136,6 +138,52 @@ fn lines<'a>(all: &[Comparison<'a>], ours: ErrorOf<'a>, constant: ErrorOf<'a>, n
     text
 }
 
+/// Errors of nodes that the figures were not fitted to.
+fn cross_validated(nodes: &[Node]) -> String {
+    let errors = fit::cross_validate(nodes);
+    let mut text = "### Nodes that the figures were not fitted to\n\nFive times, the nodes are split at random into five parts, and each part is \
+                    compared with figures fitted to the other four.\nMemory capacity, the estimate minus the real value, in percent of \
+                    the real value:\n\n\
+                    | | estimates | lowest | 5 % | median | 95 % | highest | median absolute error |\n\
+                    | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        .to_owned();
+    for (name, errors) in [
+        ("without a margin, type and kernel known", errors.unbiased),
+        ("as shipped", errors.shipped),
+        ("as shipped, image known", errors.shipped_of_known),
+    ] {
+        let at = |percent| quantile(errors.clone(), percent);
+        let distance = median(errors.iter().map(|error| error.abs()).collect());
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {:+.2} | {:+.2} | {:+.2} | {:+.2} | {:+.2} | {distance:.2} |",
+            errors.len(),
+            at(0),
+            at(5),
+            at(50),
+            at(95),
+            at(100)
+        );
+    }
+    text.push('\n');
+    text
+}
+
+/// The picture of docs/templates.md.
+pub(crate) fn picture(nodes: &[Node]) -> String {
+    let all: Vec<Comparison<'_>> = nodes.iter().map(compare).collect();
+    let of_family = |family| {
+        all.iter().filter(|one| one.node.family() == family).map(Comparison::capacity_error).collect::<Vec<f64>>()
+    };
+    let constant = all.iter().map(|one| percent_above(one.constant.capacity["memory"], one.node.memory()));
+    let rows = [
+        Row { name: "Headcount, AWS", errors: of_family(Family::Aws) },
+        Row { name: "Headcount, Azure", errors: of_family(Family::Azure) },
+        Row { name: "constant 7.5 %", errors: constant.collect() },
+    ];
+    picture::draw("Memory capacity: estimate minus real value, in percent of the real value", &rows)
+}
+
 fn classes(all: &[Comparison<'_>]) -> String {
     let mut by_class: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for one in all {
@@ -154,14 +202,7 @@ fn classes(all: &[Comparison<'_>]) -> String {
 
 /// The class by which a node's memory is estimated.
 fn class(node: &Node) -> &'static str {
-    let host = Host {
-        family: node.family(),
-        type_name: &node.type_name,
-        architecture: None,
-        operating_system: node.operating_system(),
-        overhead: None,
-    };
-    memory_model::class_name(&host).unwrap_or("most careful")
+    memory_model::class_name(&node.host(None)).unwrap_or("most careful")
 }
 
 fn above(all: &[Comparison<'_>]) -> String {
@@ -182,44 +223,6 @@ fn above(all: &[Comparison<'_>]) -> String {
         );
     }
     text.push('\n');
-    text
-}
-
-fn table(all: &[Comparison<'_>]) -> String {
-    let mut text = "### Every node\n\nMemory in MiB, estimated / real; CPU and pods are allocatable. Without a profile, the node has \
-                    custom reserves\nand only its capacity is compared. Sources are in tests/data/real-nodes.jsonl, in \
-                    the same order.\n\n\
-                    | type | class | system | kubelet | profile | capacity | allocatable | error % | cpu | pods |\n\
-                    | --- | --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
-        .to_owned();
-    for one in all {
-        let Comparison { node, profile, ours, .. } = one;
-        let mib = |quantity: Quantity| quantity.whole() >> 20;
-        let pair = |ours: u64, real: Option<u64>| {
-            format!("{ours} / {}", or_dash(real.map(|real| real.to_string()).as_deref()))
-        };
-        let system = node.product.as_deref().unwrap_or(&node.distribution);
-        let allocatable = pair(mib(ours.allocatable["memory"]), node.allocatable_memory().map(mib));
-        let known = |text: String| if profile.is_some() { text } else { "–".to_owned() };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {system} | {} | {} | {} | {} | {} | {} | {} |",
-            node.type_name,
-            class(node),
-            or_dash(node.kubelet.as_deref()),
-            profile.unwrap_or("–"),
-            pair(mib(ours.capacity["memory"]), Some(mib(node.memory()))),
-            known(allocatable),
-            one.error()
-                .map_or_else(|| format!("capacity {:+.2}", one.capacity_error()), |error| format!("{error:+.2}")),
-            known(format!("{} / {}", ours.allocatable["cpu"], or_dash(node.allocatable_cpu.as_deref()))),
-            known(format!(
-                "{} / {}",
-                ours.allocatable["pods"],
-                or_dash(node.pods.map(|pods| pods.to_string()).as_deref())
-            )),
-        );
-    }
     text
 }
 

@@ -5,7 +5,7 @@ use std::mem;
 
 use super::nodegroups::NodegroupDetails;
 use super::settings::LaunchSettings;
-use crate::cloud::{KubeletReserves, LaunchSpec, OperatingSystem, ReservedProfile, Taint};
+use crate::cloud::{KubeletReserves, LaunchSpec, NodeImage, OperatingSystem, ReservedProfile, Taint};
 
 const EFA: &str = "vpc.amazonaws.com/efa";
 
@@ -14,6 +14,8 @@ const EFA: &str = "vpc.amazonaws.com/efa";
 pub(super) struct ResolvedLaunch {
     pub(super) types: Vec<String>,
     pub(super) windows: bool,
+    /// The family of its image, if it is known.
+    pub(super) image: Option<NodeImage>,
     /// Whether the image or the user data makes it an EKS node.
     pub(super) eks: bool,
     pub(super) ephemeral: Option<u64>,
@@ -21,6 +23,8 @@ pub(super) struct ResolvedLaunch {
     pub(super) cpus_max: Option<u32>,
     pub(super) max_pods: Option<u32>,
     pub(super) efa_interfaces: u32,
+    /// Whether any of its instances may have an Elastic Fabric Adapter.
+    pub(super) has_efa: bool,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
     pub(super) kubelet_reserves: KubeletReserves,
@@ -51,6 +55,8 @@ impl MergedLaunch {
         one.types.append(&mut other.types);
         dedup(&mut one.types);
         one.windows |= other.windows;
+        one.image = one.image.filter(|image| Some(image.family) == other.image.map(|other| other.family));
+        one.has_efa |= other.has_efa;
         // EKS nodes reserve more than other nodes.
         one.eks |= other.eks;
         one.is_spot &= other.is_spot;
@@ -104,6 +110,8 @@ impl MergedLaunch {
             region: region.to_owned(),
             zones: settings.zones.clone(),
             operating_system: if windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
+            image: merged.image,
+            has_efa: merged.has_efa,
             labels,
             taints,
             resources: nodegroup_details.resources,
@@ -131,7 +139,7 @@ fn dedup(types: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloud::TaintEffect;
+    use crate::cloud::{ImageEvidence, ImageFamily, TaintEffect};
 
     fn launch_of(name: &str) -> ResolvedLaunch {
         ResolvedLaunch { types: vec![name.to_owned()], ..ResolvedLaunch::default() }
@@ -176,6 +184,25 @@ mod tests {
         assert_eq!((both.labels, both.taints.first(), both.eks), (labels(&[("team", "a")]), Some(&taint), true));
         let unknown = merged([one, launch_of("c")]);
         assert_eq!((unknown.ephemeral, unknown.max_pods, unknown.efa_interfaces), (None, None, 0));
+    }
+
+    #[test]
+    fn an_image_is_known_only_if_every_launch_option_has_one_of_its_family() {
+        let option =
+            |family, evidence| ResolvedLaunch { image: Some(NodeImage { family, evidence }), ..launch_of("a") };
+        let one = option(ImageFamily::AmazonLinux2, ImageEvidence::Name);
+        let same = option(ImageFamily::AmazonLinux2, ImageEvidence::Alias);
+        assert_eq!(merged([one.clone(), same]).image, one.image);
+        assert_eq!(merged([one.clone(), option(ImageFamily::Bottlerocket, ImageEvidence::Name)]).image, None);
+        assert_eq!(merged([one.clone(), launch_of("b")]).image, None);
+        assert_eq!(merged([launch_of("b"), one]).image, None);
+    }
+
+    #[test]
+    fn one_launch_option_with_adapters_is_enough_for_huge_pages() {
+        let with = ResolvedLaunch { has_efa: true, efa_interfaces: 1, ..launch_of("a") };
+        let both = merged([with, launch_of("b")]);
+        assert_eq!((both.efa_interfaces, both.has_efa), (0, true));
     }
 
     #[test]

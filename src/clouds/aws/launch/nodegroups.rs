@@ -9,7 +9,7 @@ use super::super::sdk::cache::{FAILED_CALL_TTL, FAILED_TTL, NODEGROUP_TTL};
 use super::Launches;
 use super::tags;
 use super::volumes::is_bottlerocket;
-use crate::cloud::{CloudError, OperatingSystem, Taint, TaintEffect};
+use crate::cloud::{CloudError, ImageEvidence, ImageFamily, NodeImage, OperatingSystem, Taint, TaintEffect};
 use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
 
 /// The managed node group that an Auto Scaling group belongs to, by the tags EKS gives it.
@@ -43,6 +43,8 @@ pub(super) struct NodegroupDetails {
     /// `None` if the image is the user's own.
     pub(super) operating_system: Option<OperatingSystem>,
     pub(super) bottlerocket: bool,
+    /// `None` if the image is the user's own, or runs Windows.
+    pub(super) image: Option<NodeImage>,
     pub(super) disk_gib: Option<u64>,
     /// The image is the user's own, so EKS does not limit the pods per node.
     pub(super) custom_image: bool,
@@ -108,6 +110,8 @@ pub(super) fn details(nodegroup: &Nodegroup) -> NodegroupDetails {
         resources: hints.resources,
         operating_system,
         bottlerocket: is_bottlerocket(ami),
+        image: ImageFamily::of_ami_type(ami, nodegroup.version.as_deref())
+            .map(|family| NodeImage { family, evidence: ImageEvidence::NodeGroup }),
         disk_gib: nodegroup.disk_size.and_then(|gib| u64::try_from(gib).ok()).filter(|gib| *gib > 0),
         custom_image: ami == "CUSTOM",
     }

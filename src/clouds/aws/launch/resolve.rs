@@ -8,14 +8,18 @@ use super::super::sdk::cache::{IMMUTABLE_TTL, RESOLVED_TTL};
 use super::Launches;
 use super::images::Evidence;
 use super::merged::{MergedLaunch, ResolvedLaunch};
+use super::nodegroups::NodegroupDetails;
 use super::parameters::LaunchParameters;
 use super::settings::{LaunchMethod, LaunchOption, LaunchSettings};
-use super::volumes::{ImageDetails, ephemeral_bytes, is_bottlerocket, is_of_eks};
-use crate::cloud::{CloudError, LaunchSpec, OperatingSystem};
+use super::user_data::UserData;
+use super::volumes::{ImageDetails, ephemeral_bytes, is_bottlerocket, is_of_eks, node_image};
+use crate::cloud::{CloudError, ImageEvidence, ImageFamily, LaunchSpec, NodeImage, OperatingSystem};
 use crate::clouds::page_walk::PageWalk;
 
 /// Most instance types of one group. EC2 has fewer, so the smallest type is never cut off.
 const TYPES_MAX: usize = 2_000;
+/// The aliases of images that AWS publishes.
+const PUBLIC_ALIAS: &str = "resolve:ssm:/aws/service/";
 /// Most pages of instance types that satisfy requirements.
 const PAGES_MAX: usize = 50;
 
@@ -35,8 +39,7 @@ impl Launches {
             None => None,
         };
         let evidence = Evidence::of_group(settings, nodegroup.as_deref(), tagged);
-        let bottlerocket = nodegroup.as_ref().is_some_and(|details| details.bottlerocket);
-        let merged = self.resolve(group, settings, evidence, bottlerocket).await?;
+        let merged = self.resolve(group, settings, evidence, nodegroup.as_deref()).await?;
         if merged.types().is_empty() {
             let message = "neither the group nor its launch template names an instance type";
             return Err(CloudError::refused("DescribeAutoScalingGroups", group, message));
@@ -50,7 +53,7 @@ impl Launches {
         group: &str,
         settings: &LaunchSettings,
         evidence: Evidence,
-        bottlerocket: bool,
+        nodegroup: Option<&NodegroupDetails>,
     ) -> Result<MergedLaunch, CloudError> {
         let mut merged = MergedLaunch::default();
         let options = match &settings.method {
@@ -60,7 +63,7 @@ impl Launches {
             }
             LaunchMethod::Configuration(name) => {
                 let parameters = self.launch_configuration(name).await?;
-                self.add_option(&mut merged, &LaunchOption::default(), &parameters, evidence, bottlerocket).await?;
+                self.add_option(&mut merged, &LaunchOption::default(), &parameters, evidence, nodegroup).await?;
                 return Ok(merged);
             }
             LaunchMethod::Template(options) => options,
@@ -70,7 +73,7 @@ impl Launches {
                 Some(template) => self.launch_template(template).await?,
                 None => Arc::default(),
             };
-            self.add_option(&mut merged, option, &parameters, evidence, bottlerocket).await?;
+            self.add_option(&mut merged, option, &parameters, evidence, nodegroup).await?;
         }
         Ok(merged)
     }
@@ -81,7 +84,7 @@ impl Launches {
         option: &LaunchOption,
         parameters: &LaunchParameters,
         evidence: Evidence,
-        bottlerocket: bool,
+        nodegroup: Option<&NodegroupDetails>,
     ) -> Result<(), CloudError> {
         // An override's requirements replace the template's instance type, and an override's instance type replaces the
         // template's requirements.
@@ -100,10 +103,13 @@ impl Launches {
         };
         let user_data = &parameters.user_data;
         // If the image cannot be read, the settings show it: Bottlerocket joins no cluster without them.
-        let bottlerocket = bottlerocket || alias.is_some_and(is_bottlerocket) || user_data.bottlerocket;
+        let by_nodegroup = nodegroup.is_some_and(|details| details.bottlerocket);
+        let bottlerocket = by_nodegroup || alias.is_some_and(is_bottlerocket) || user_data.bottlerocket;
         merged.add(ResolvedLaunch {
             types,
             windows: image.windows,
+            image: shown_image(details, alias, nodegroup, user_data, bottlerocket),
+            has_efa: parameters.efa_interfaces > 0,
             eks: user_data.eks == Some(true) || alias.is_some_and(is_of_eks) || image.eks,
             ephemeral: ephemeral_bytes(&parameters.volumes, details, bottlerocket),
             joins_local_disks: user_data.joins_local_disks,
@@ -185,4 +191,30 @@ impl Launches {
         self.types_by_requirements.put(key, Arc::from(names.as_slice()), RESOLVED_TTL);
         Ok(names)
     }
+}
+
+/// The family of the image: by its name, its alias, the managed node group, or else by user data that only one family reads.
+fn shown_image(
+    details: Option<&ImageDetails>,
+    alias: Option<&str>,
+    nodegroup: Option<&NodegroupDetails>,
+    user_data: &UserData,
+    bottlerocket: bool,
+) -> Option<NodeImage> {
+    let of_alias = || alias.filter(|alias| alias.starts_with(PUBLIC_ALIAS));
+    let of_user_data = || {
+        let family = match (bottlerocket, user_data.nodeadm) {
+            (true, _) => ImageFamily::Bottlerocket,
+            (false, true) => ImageFamily::AmazonLinux2023,
+            (false, false) => return None,
+        };
+        Some(NodeImage { family, evidence: ImageEvidence::UserData })
+    };
+    match details {
+        // The name of an image that the user built may say nothing.
+        Some(details) => details.image,
+        None => of_alias().and_then(|alias| node_image(alias, ImageEvidence::Alias)),
+    }
+    .or_else(|| nodegroup.and_then(|details| details.image))
+    .or_else(of_user_data)
 }

@@ -3,6 +3,8 @@
 use aws_sdk_autoscaling::types::BlockDeviceMapping as ConfigurationMapping;
 use aws_sdk_ec2::types::{ArchitectureType, Image, LaunchTemplateBlockDeviceMapping, VirtualizationType};
 
+use crate::cloud::{ImageEvidence, ImageFamily, NodeImage};
+
 /// The root device of Amazon Linux.
 const ROOT: &str = "/dev/xvda";
 /// The data device of Bottlerocket. Its root device holds only the system.
@@ -24,6 +26,8 @@ pub(super) struct ImageDetails {
     pub(super) virtualization: VirtualizationType,
     pub(super) windows: bool,
     pub(super) bottlerocket: bool,
+    /// Its family and how that is known, if its name or alias shows it.
+    pub(super) image: Option<NodeImage>,
     /// Whether it is made for EKS, so that its nodes reserve resources as EKS does.
     pub(super) eks: bool,
     pub(super) root: Option<String>,
@@ -43,6 +47,7 @@ impl From<&Image> for ImageDetails {
             // EC2 sends `windows`. The SDK knows only `Windows`.
             windows: image.platform.as_ref().is_some_and(|platform| platform.as_str().eq_ignore_ascii_case("windows")),
             bottlerocket: image.name().is_some_and(is_bottlerocket),
+            image: image.name().and_then(|name| node_image(name, ImageEvidence::Name)),
             eks: image.name().is_some_and(is_of_eks),
             root: image.root_device_name.clone(),
             volumes: volumes.collect(),
@@ -64,8 +69,14 @@ impl ImageDetails {
         };
         let (bottlerocket, eks) = (is_bottlerocket(&path), is_of_eks(&path));
         let virtualization = VirtualizationType::Hvm;
-        Some(Self { architecture, virtualization, windows, bottlerocket, eks, root: None, volumes: Vec::new() })
+        let image = node_image(&path, ImageEvidence::Alias);
+        Some(Self { architecture, virtualization, windows, bottlerocket, image, eks, root: None, volumes: Vec::new() })
     }
+}
+
+/// The family of an image by its name or alias. An ID and an alias of the user's own say nothing.
+pub(super) fn node_image(name: &str, evidence: ImageEvidence) -> Option<NodeImage> {
+    ImageFamily::of_name(name).map(|family| NodeImage { family, evidence })
 }
 
 /// Whether an image's name, alias or type is Bottlerocket's.
@@ -145,6 +156,7 @@ mod tests {
             virtualization: VirtualizationType::Hvm,
             windows: false,
             bottlerocket,
+            image: None,
             eks: false,
             root: Some(root.to_owned()),
             volumes: volumes(sizes),

@@ -19,9 +19,11 @@ use crate::cloud::{KubeletReserves, OperatingSystem, Taint};
 
 /// How far after `localStorage` its `strategy` may be. Both are in the same mapping.
 const NEAR: usize = 200;
+/// nodeadm's API group.
+const NODEADM: &str = "node.eks.aws/";
 /// User data of an EKS node contains one of these: nodeadm's API group, `bootstrap.sh` or its Windows counterpart, or
 /// Bottlerocket's Kubernetes settings.
-const EKS: [&str; 4] = ["node.eks.aws/", "/etc/eks/bootstrap.sh", "EKSBootstrap", "[settings.kubernetes"];
+const EKS: [&str; 4] = [NODEADM, "/etc/eks/bootstrap.sh", "EKSBootstrap", "[settings.kubernetes"];
 /// User data of nodes of other Kubernetes clusters contains one of these: of kubeadm (Cluster API among them), kops, k3s or RKE2.
 const OTHERS: [&str; 5] = ["kubeadm join", "nodeup", "k3s.io", "rke2.io", "/etc/rancher/"];
 /// Windows runs user data between these tags, and only Linux runs the rest: a script with an interpreter, and what cloud-init,
@@ -41,6 +43,8 @@ pub(super) struct UserData {
     pub(super) max_pods: Option<u32>,
     /// Whether it has Bottlerocket's settings.
     pub(super) bottlerocket: bool,
+    /// Whether it has a configuration of nodeadm, which Amazon Linux 2023 brings.
+    pub(super) nodeadm: bool,
     /// Whether the local disks are combined into one volume for the pods' ephemeral storage.
     pub(super) joins_local_disks: bool,
     /// Labels that the kubelet registers the node with.
@@ -65,6 +69,7 @@ impl UserData {
             operating_system,
             max_pods: max_pods(&text),
             bottlerocket: !toml::entries(&text, &["settings", "kubernetes"]).is_empty(),
+            nodeadm: text.contains(NODEADM),
             joins_local_disks: joins_local_disks(&text),
             labels: registration::labels(&text),
             taints: registration::taints(&text),
