@@ -122,8 +122,13 @@ fn template(group: &CollectedGroup) -> Finding {
     };
     let reading = &group.reading;
     let shown = |path: &str| value(template, path).map_or("?", |value| value.value.as_str());
-    let estimated = value(template, MEMORY).is_some_and(|memory| is_estimate(&memory.provenance));
-    let provenance = value(template, MEMORY).map(|memory| memory.provenance.to_string()).unwrap_or_default();
+    let provenance = value(template, MEMORY).map(|memory| &memory.provenance);
+    let (provenance, estimated) = match provenance {
+        // `headcount template` says what the estimate consists of.
+        Some(Provenance::Estimated { nominal, .. }) => (nominal.to_string(), true),
+        Some(other) => (other.to_string(), false),
+        None => (String::new(), false),
+    };
     let (estimate, advice) = if estimated {
         (", an estimate", "to make it exact, set learn, memory in a table, or a tag")
     } else {
@@ -138,11 +143,6 @@ fn template(group: &CollectedGroup) -> Finding {
         shown(MEMORY)
     );
     Finding::ok(Code::TEMPLATE, &group.id, what, advice)
-}
-
-/// Whether memory of this provenance is what the cloud sells, less what nodes of that size keep at most.
-fn is_estimate(provenance: &Provenance) -> bool {
-    matches!(provenance, Provenance::Estimated { .. })
 }
 
 fn value<'a>(template: &'a NodeTemplate, path: &str) -> Option<&'a Value> {
