@@ -1,5 +1,7 @@
 //! Fits the figures of the memory model to real nodes, and writes instance-types/memory.yaml. docs/templates.md states the rule.
 
+#![expect(clippy::cast_possible_truncation, reason = "figures of a few thousand")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

@@ -147,7 +147,7 @@ fn figures_fitted_to_some_nodes_hold_for_the_others() {
     let distance = median(errors.unbiased.iter().map(|error| error.abs()).collect());
     assert!(errors.unbiased.len() > 500 && distance <= UNBIASED_MAX, "{} {distance:.2} %", errors.unbiased.len());
     let low = median(errors.shipped.clone());
-    assert!(-MEDIAN_MAX <= low && low < 0.0, "{low:.2} %");
+    assert!((-MEDIAN_MAX..0.0).contains(&low), "{low:.2} %");
     for (known, errors) in [(false, errors.shipped), (true, errors.shipped_of_known)] {
         let highest = errors.iter().copied().fold(f64::MIN, f64::max);
         assert!(highest <= ABOVE_MAX, "image known: {known}: {highest:+.2} %");

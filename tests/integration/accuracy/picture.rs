@@ -1,5 +1,7 @@
 //! The distribution of the errors as a picture.
 
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures of a few thousand")]
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;

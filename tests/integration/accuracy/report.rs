@@ -211,13 +211,14 @@ fn above(all: &[Comparison<'_>]) -> String {
     above.retain(|(error, _)| *error > 0.0);
     above.sort_by(|one, other| other.0.total_cmp(&one.0));
     let mut text = "### Nodes that have less than their template\n\nBy allocatable memory, or by capacity where the \
-                    reserves are unknown.\n\n| type | image | kernel | too high by % |\n| --- | --- | --- | ---: |\n"
+                    reserves are unknown.\n\n| type | system | image | kernel | too high by % |\n| --- | --- | --- | --- | ---: |\n"
         .to_owned();
     for (error, Comparison { node, .. }) in above {
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {error:.2} |",
+            "| {} | {} | {} | {} | {error:.2} |",
             node.type_name,
+            node.product.as_deref().unwrap_or(&node.distribution),
             or_dash(node.image.as_deref()),
             or_dash(node.kernel.as_deref())
         );
