@@ -128,8 +128,8 @@ impl GroupState {
     }
 
     /// Notes that a capacity write got no response. Even if a read shows its capacity, another write may have set that, and it
-    /// may take effect later, and then lower what was written since: no source
-    /// says for how long. A cloud that checks its capacity writes refuses it by then.
+    /// may take effect later, and then lower what was written since: no source says for how long.
+    /// A cloud that checks its capacity writes refuses it by then.
     pub(in crate::fleet) fn lose_capacity(&mut self, to: u32, now: Instant) {
         if self.observation.reading.consistency.is_guarded() {
             return;
