@@ -27,9 +27,9 @@ mutations *NAMES:
 mutations-check:
     tests/mutations/run --check
 
-# Serve a simulated cloud; no cloud account needed
+# Play a cluster's life over a simulated cloud; no cloud account needed
 demo:
-    cargo run --locked --no-default-features -- serve --demo
+    cargo run --locked --no-default-features -- demo
 
 # Everything that decides whether a change can land
 ci:

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod cloud;
 pub mod clouds;
 pub mod config;
+pub mod demo;
 pub mod fleet;
 pub mod grpc;
 pub mod instance_types;

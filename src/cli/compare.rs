@@ -21,8 +21,9 @@ use crate::kubernetes::{self, AUTOSCALER_STATUS_DEFAULT, AutoscalerStatus, Kuber
 pub(super) struct Compare {
     #[command(flatten)]
     reading: Reading,
-    /// The admin port of the running server, such as http://127.0.0.1:8087. Without it, Headcount's view is computed.
-    #[arg(long, value_name = "URL")]
+    /// The admin port of the running server, such as http://127.0.0.1:8087. Without it, Headcount's view is computed. With --demo,
+    /// this command has a simulated cloud of its own, so there is no server to compare with.
+    #[arg(long, value_name = "URL", conflicts_with = "demo")]
     server: Option<String>,
     /// The ConfigMap with the Cluster Autoscaler's status.
     #[arg(long, value_name = "NAME", default_value = AUTOSCALER_STATUS_DEFAULT)]

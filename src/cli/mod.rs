@@ -4,6 +4,7 @@ mod autoscaler;
 mod check;
 mod clouds;
 mod compare;
+mod demo;
 mod events;
 mod groups;
 mod instance_types;
@@ -42,16 +43,10 @@ use crate::config::ConfigError;
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// What to log: error, warn, info, debug, trace, or per module, as in `info,headcount::fleet=debug`.
-    #[arg(
-        long,
-        global = true,
-        env = "HEADCOUNT_LOG",
-        default_value = "info",
-        value_name = "FILTER",
-        help_heading = "Logging"
-    )]
-    log: String,
+    /// What to log: error, warn, info, debug, trace, off, or per module, as in `info,headcount::fleet=debug` [default: info; off for
+    /// demo].
+    #[arg(long, global = true, env = "HEADCOUNT_LOG", value_name = "FILTER", help_heading = "Logging")]
+    log: Option<String>,
     /// The log format: text for people, JSON for programs.
     #[arg(long, global = true, env = "HEADCOUNT_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text, help_heading = "Logging")]
     log_format: LogFormat,
@@ -61,6 +56,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Demo(demo::Demo),
     Check(check::Check),
     Compare(compare::Compare),
     Groups(groups::Groups),
@@ -70,6 +66,13 @@ enum Command {
     InstanceTypes(instance_types::InstanceTypes),
     Completions(shell::Completions),
     Man(shell::Man),
+}
+
+impl Command {
+    /// What it logs unless the command line says otherwise. Log lines would run into the page of the demo.
+    fn default_log(&self) -> &'static str {
+        if matches!(self, Self::Demo(_)) { "off" } else { "info" }
+    }
 }
 
 /// Why a command failed.
@@ -93,10 +96,12 @@ enum CommandError {
 /// command line.
 pub fn run() -> ExitCode {
     let Arguments { command, log, log_format } = Arguments::parse();
-    let outcome = log::start(&log, log_format).and_then(|()| runtime()).and_then(|runtime| {
+    let filter = log.as_deref().unwrap_or_else(|| command.default_log());
+    let outcome = log::start(filter, log_format).and_then(|()| runtime()).and_then(|runtime| {
         let outcome = runtime.block_on(async {
             match command {
                 Command::Serve(serve) => serve.run().await,
+                Command::Demo(demo) => demo.run().await,
                 Command::Check(check) => check.run().await,
                 Command::Compare(compare) => compare.run().await,
                 Command::Groups(groups) => groups.run().await,

@@ -28,13 +28,12 @@ pub(super) fn load_tls(settings: Option<&TlsSettings>) -> Result<Option<Arc<Live
 }
 
 /// Serve the node groups to the Cluster Autoscaler.
+///
+/// The events of a simulated cloud are printed to stderr.
 #[derive(Debug, clap::Args)]
 pub(super) struct Serve {
     #[command(flatten)]
     configuration: config::Arguments,
-    /// Serve a simulated cloud and print its events to stderr. Needs no account and no configuration.
-    #[arg(long, conflicts_with_all = ["config", "cloud_provider", "nodes", "node_group_auto_discovery", "cloud_config"])]
-    demo: bool,
     /// The address of the gRPC port, or unix:///path of a socket [default: 127.0.0.1:8086].
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<Listen>,
@@ -54,9 +53,8 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { configuration, demo, listen, admin_listen, insecure_plaintext, insecure_no_client_auth, read_only } =
-            self;
-        let mut config = if demo { Config::demo() } else { Config::load(&configuration)? };
+        let Self { configuration, listen, admin_listen, insecure_plaintext, insecure_no_client_auth, read_only } = self;
+        let mut config = Config::load(&configuration)?;
         config.read_only |= read_only;
         let listen = listen.unwrap_or_else(|| config.grpc.listen.clone());
         let admin_listen = admin_listen.unwrap_or(config.admin.listen);
@@ -65,7 +63,7 @@ impl Serve {
         let tls = load_tls(config.grpc.tls.as_ref())?;
         let shutdown =
             Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
-        let mut reload = Reload::on_hangup((!demo).then_some(configuration), config.clone())
+        let mut reload = Reload::on_hangup((!configuration.demo).then_some(configuration), config.clone())
             .map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
         let Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, mut live_prices } =

@@ -1,4 +1,4 @@
-//! The implementations of [`crate::cloud::Cloud`]. Only `cli` and the tests name them.
+//! The implementations of [`crate::cloud::Cloud`]. Only `cli`, `demo`, `parsers` and the tests name them.
 
 #[cfg(feature = "aws")]
 pub mod aws;

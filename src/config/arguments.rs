@@ -30,6 +30,13 @@ pub struct Arguments {
     /// The configuration file of the in-tree provider
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,
+
+    /// Use a simulated cloud, which needs no account and no configuration
+    #[arg(
+        long,
+        conflicts_with_all = ["config", "cloud_provider", "nodes", "node_group_auto_discovery", "cloud_config"]
+    )]
+    pub demo: bool,
 }
 
 /// The clouds that --cloud-provider accepts.
@@ -50,6 +57,9 @@ const CLOUD_CONFIG: &str = "--cloud-config";
 impl Arguments {
     /// Reads the configuration that the flags name.
     pub(super) fn read(&self, environment: Environment<'_>) -> Result<Config, ConfigError> {
+        if self.demo {
+            return Ok(Config::demo());
+        }
         match (&self.config, self.cloud_provider, self.in_tree_flag()) {
             (Some(_), _, Some(flag)) => Err(ConfigError::FileAndFlags(flag)),
             (Some(path), _, None) => Config::parse(&read_file(path, &Place::Flag(CONFIG))?, path, environment),

@@ -73,7 +73,7 @@ pub enum ConfigError {
     /// No configuration at all.
     #[error(
         "there is no configuration: pass --config FILE, or --cloud-provider=aws|azure with --nodes=min:max:name or \
-         --node-group-auto-discovery"
+         --node-group-auto-discovery, or --demo for a simulated cloud"
     )]
     Nothing,
 }

@@ -21,9 +21,10 @@ use std::path::{Path, PathBuf};
 use paths::{UsedPath, used_paths};
 
 /// The top-level modules, top to bottom. A module may import itself and the modules after it.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 18] = [
     "main",
     "cli",
+    "demo",
     "parsers",
     "clouds",
     "config",

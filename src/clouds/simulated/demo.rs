@@ -7,7 +7,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::call::FaultRates;
 use super::chance::{Pick, seconds};
 use super::outcome::{LaunchOutcome, PlannedFailure};
-use super::plan::{Accounting, GroupPlan};
+use super::plan::{Accounting, GroupPlan, Sizing};
 use super::source::Simulated;
 use crate::cloud::{Taint, TaintEffect};
 use crate::config::settings::simulated::Settings;
@@ -30,6 +30,11 @@ impl Simulated {
     /// What `serve --demo` serves: groups of both styles, one of which never gets capacity.
     pub fn demo(settings: &Settings) -> Self {
         Self::with_groups(settings.seed, [web(), batch_spot(), gpu(), arm(), aks_pool(), no_capacity()])
+    }
+
+    /// What `headcount demo` plays on: three groups whose launches and deletions take seconds.
+    pub fn stage(seed: u64) -> Self {
+        Self::with_groups(seed, [stage_web(), stage_spot(), stage_pool()])
     }
 
     /// Applies the due changes of the demo's world until it ends. Without this, changes are applied only during a call.
@@ -116,4 +121,22 @@ fn no_capacity() -> GroupPlan {
         .sized(0, 5, 0)
         .instance_types(&["p4d.24xlarge"])
         .launches(Pick::Always, LaunchOutcome::fails(failure, seconds(9, 11)))
+}
+
+/// In one zone: a failed launch is then final at once.
+fn stage_web() -> GroupPlan {
+    let mut plan = GroupPlan::aws("web").sized(2, 10, 3).launch_time(seconds(3, 4)).delete_time(seconds(3, 4));
+    plan.zones.truncate(1);
+    plan
+}
+
+fn stage_spot() -> GroupPlan {
+    let plan = GroupPlan::aws("batch-spot").sized(0, 10, 2).instance_types(&["m5.large", "m5a.large", "m5.xlarge"]);
+    plan.label("node.kubernetes.io/lifecycle", "spot").launch_time(seconds(3, 4)).delete_time(seconds(3, 4))
+}
+
+/// As Azure does it: a new capacity is compared with the one before, and deletions can fail after they were accepted.
+fn stage_pool() -> GroupPlan {
+    let plan = GroupPlan::azure("aks-pool").sized(1, 10, 6).accounting(Accounting::OnAccept).sizing(Sizing::Nominal);
+    plan.launch_time(seconds(3, 4)).delete_time(seconds(3, 3))
 }

@@ -4,8 +4,8 @@
 //! HTTP emulators in the tests share it. [`Simulated`] adds a clock (tokio's), a lock and faults between the cloud and its
 //! callers, and is the [`Cloud`](crate::cloud::Cloud) that `fleet` sees.
 //!
-//! The configuration can make calls fail at a rate. Only tests have the feature `faults`, with which they script faults and
-//! change the world from outside.
+//! The configuration can make calls fail at a rate, and the demo can make a few things happen (`incident.rs`). Only tests have the
+//! feature `faults`, with which they script faults and change the world from outside.
 //!
 //! As the real clouds do, it deletes instances of its own choice when a write sets a capacity below the live instances. It
 //! records every instance that it deletes this way, so that a test can check for them.
@@ -24,6 +24,7 @@ mod faults;
 mod group;
 mod history;
 mod ids;
+mod incident;
 mod late_write;
 mod lifecycle;
 mod member;
@@ -33,6 +34,7 @@ mod reading;
 mod record;
 mod scale_set;
 mod scaling_group;
+mod script;
 mod source;
 mod surplus;
 #[cfg(test)]

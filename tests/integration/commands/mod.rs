@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod demo;
 mod export;
 
 use std::process::Output;

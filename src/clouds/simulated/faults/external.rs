@@ -1,11 +1,10 @@
 //! Changes of the world that do not come through the API of the caller.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cloud::{GroupReading, ProviderId};
+use crate::cloud::GroupReading;
 use crate::clouds::simulated::lifecycle::instances;
-use crate::clouds::simulated::{Author, Group, GroupPlan, GroupStyle, Phase, Refusal, World};
+use crate::clouds::simulated::{Author, Group, GroupStyle, Phase, Refusal, World};
 
 impl World {
     /// Hides a group: the cloud reports that it does not exist. Returns whether there was one.
@@ -16,22 +15,6 @@ impl World {
     /// Shows a hidden group again, as it has developed since. Returns whether there is one.
     pub fn restore_group(&mut self, now: Duration, name: &str) -> bool {
         self.set_hidden(now, name, false)
-    }
-
-    /// Changes the plan of a group. Launches and deletions are counted from one again.
-    pub fn replan(&mut self, now: Duration, group: &str, change: impl FnOnce(&mut GroupPlan)) -> Result<(), Refusal> {
-        self.edit(now, group, |group, at| {
-            change(&mut group.plan);
-            (group.launches, group.deletions) = (0, 0);
-            group.hints = Arc::new(group.plan.hints.clone());
-            group.changed();
-            group.retry_later(at);
-        })
-    }
-
-    /// Evicts up to this many running instances, and returns them.
-    pub fn evict(&mut self, now: Duration, group: &str, count: usize) -> Result<Vec<ProviderId>, Refusal> {
-        self.edit(now, group, |group, at| group.evict(at, count))
     }
 
     /// Ends all deletions of a group that are under way now, each as it would have ended later.

@@ -1,10 +1,10 @@
 //! Fault injection: scripted faults of calls and responses, and changes that do not come through the API of the caller.
 //!
-//! Only tests have it (the feature `faults`). Any other build has `no_faults.rs` in its place.
+//! Only tests have it (the feature `faults`). Any other build has `no_faults.rs` in its place. `incident.rs` has what the demo can do.
 
 mod external;
 mod past_readings;
-mod script;
+mod read_fault;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,9 +13,9 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::call::{CallFault, CallKind, CallPlan, FaultRates};
+use super::script::Script;
 pub(super) use past_readings::PastReadings;
-pub use script::ReadFault;
-use script::Script;
+pub use read_fault::ReadFault;
 
 /// The number of calls that are kept.
 const CALLS_MAX: usize = 10_000;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{Call, Faults, ReadFault};
-use crate::cloud::{CloudError, GroupName, GroupReading, ProviderId};
+use crate::cloud::{CloudError, GroupName, GroupReading};
 use crate::clouds::simulated::source::lock;
-use crate::clouds::simulated::{CallKind, GroupPlan, Killed, Refusal, Simulated, errors};
+use crate::clouds::simulated::{CallKind, Killed, Refusal, Simulated, errors};
 
 impl Simulated {
     /// Runs a function on the faults, under their lock.
@@ -40,24 +40,9 @@ impl Simulated {
         self.world(|world, now| world.restore_group(now, group))
     }
 
-    /// Changes the plan of a group.
-    pub fn replan(&self, group: &str, change: impl FnOnce(&mut GroupPlan)) -> Result<(), Refusal> {
-        self.world(|world, now| world.replan(now, group, change))
-    }
-
-    /// Evicts up to this many running instances, and returns them.
-    pub fn evict(&self, group: &str, count: usize) -> Result<Vec<ProviderId>, Refusal> {
-        self.world(|world, now| world.evict(now, group, count))
-    }
-
     /// Ends all deletions of a group that are under way now, each as it would have ended later.
     pub fn end_deletions(&self, group: &str) -> Result<(), Refusal> {
         self.world(|world, now| world.end_deletions(now, group))
-    }
-
-    /// Has the cloud launch this many running instances beyond the capacity, and remove as many after this time.
-    pub fn launch_surplus(&self, group: &str, count: u32, lasts: Duration) -> Result<(), Refusal> {
-        self.world(|world, now| world.launch_surplus(now, group, count, lasts))
     }
 
     /// Has the cloud list this many instances of a group without an ID for this long.

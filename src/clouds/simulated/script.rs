@@ -1,23 +1,6 @@
 //! Faults that the next matching calls meet.
 
-use std::time::Duration;
-
-use crate::clouds::simulated::CallKind;
-
-/// A fault in the group that a response shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReadFault {
-    /// Its capacity is wrong.
-    Capacity(u32),
-    /// Its list of instances is empty.
-    NoInstances,
-    /// It is missing.
-    Missing,
-    /// It is shown as it was this long ago.
-    Stale(Duration),
-    /// It cannot be decoded.
-    Broken,
-}
+use super::call::CallKind;
 
 /// Scripted faults; the first one that matches a call is taken.
 #[derive(Debug)]
@@ -45,6 +28,7 @@ impl<T: Clone> Script<T> {
     }
 
     /// The faults that are still to come.
+    #[cfg(feature = "faults")]
     pub(super) fn waiting(&self) -> impl Iterator<Item = &T> {
         self.0.iter().filter(|scripted| scripted.times > 0).map(|scripted| &scripted.what)
     }
