@@ -1,6 +1,7 @@
 //! `headcount serve`
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
@@ -16,9 +17,11 @@ use crate::admin::statusz::Statusz;
 use crate::admin::{self, Metrics, Pages, Readiness, ReadinessCheck};
 use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
+use crate::demo::{self, NodeRegistrar};
 use crate::fleet::{Fleet, LEARN_EVERY};
 use crate::grpc::tls::{LiveTls, TLS_RELOAD_FAILURES, TlsSettings};
 use crate::grpc::{self, Gpu, GrpcMetrics, Listen, Listener, ServiceTotals};
+use crate::kubernetes::{self, NodeWriter};
 use crate::tasks::{TaskKind, Tasks};
 
 /// Loads the certificates that the configuration names. Without them, the server does not start.
@@ -49,12 +52,30 @@ pub(super) struct Serve {
     /// Refuse every write with FAILED_PRECONDITION, and log what it would have been.
     #[arg(long)]
     read_only: bool,
+    /// Register each simulated instance as a Node of the cluster, with the annotation and the taint of kwok's nodes, and remove it with
+    /// its instance.
+    #[arg(long, requires = "demo")]
+    register_nodes: bool,
+    /// The kubeconfig of the cluster for --register-nodes; the pod's service account by default.
+    #[arg(long, value_name = "FILE", requires = "register_nodes")]
+    kubeconfig: Option<PathBuf>,
 }
 
 impl Serve {
     pub(super) async fn run(self) -> Result<(), CommandError> {
-        let Self { configuration, listen, admin_listen, insecure_plaintext, insecure_no_client_auth, read_only } = self;
-        let mut config = Config::load(&configuration)?;
+        let Self {
+            configuration,
+            listen,
+            admin_listen,
+            insecure_plaintext,
+            insecure_no_client_auth,
+            read_only,
+            register_nodes,
+            kubeconfig,
+        } = self;
+        let mut config =
+            if register_nodes { Config::demo_with_taint(&demo::taint())? } else { Config::load(&configuration)? };
+        let writer = register_nodes.then(|| node_writer(kubeconfig)).transpose()?;
         config.read_only |= read_only;
         let listen = listen.unwrap_or_else(|| config.grpc.listen.clone());
         let admin_listen = admin_listen.unwrap_or(config.admin.listen);
@@ -70,6 +91,9 @@ impl Serve {
             clouds::connect(&config).await?;
         let tasks = fleet.tasks().clone();
         simulated.iter().for_each(|cloud| print_events(cloud, &tasks));
+        if let Some(writer) = writer {
+            simulated.iter().for_each(|cloud| start_registering_nodes(cloud, &fleet, &writer));
+        }
         let learner = cluster.map(|(api, uses)| fleet.learn(api, uses, LEARN_EVERY));
         live_prices.set(config.live_prices, &tasks);
         let mut target = Target { fleet: Arc::clone(&fleet), tls: tls.clone(), learner, sign_ins, live_prices };
@@ -163,6 +187,23 @@ fn check_access(tls: Option<&TlsSettings>, listen: &Listen, switches: Switches) 
         );
     }
     Ok(())
+}
+
+/// What writes the demo's nodes.
+fn node_writer(kubeconfig: Option<PathBuf>) -> Result<NodeWriter, CommandError> {
+    let settings = kubernetes::Settings { kubeconfig, ..kubernetes::Settings::default() };
+    let client = kubernetes::Client::new(settings, &|name| std::env::var(name).ok());
+    let client =
+        client.map_err(|error| CommandError::Usage(format!("--register-nodes: pass --kubeconfig; {error}")))?;
+    Ok(NodeWriter::new(&client))
+}
+
+/// Keeps the nodes of the cluster in step with the instances of a simulated cloud.
+fn start_registering_nodes(cloud: &Arc<Simulated>, fleet: &Arc<Fleet>, writer: &NodeWriter) {
+    let (cloud, served, writer) = (Arc::clone(cloud), Arc::clone(fleet), writer.clone());
+    fleet.tasks().spawn(TaskKind::Demo, "nodes", move || {
+        NodeRegistrar::new(Arc::clone(&cloud), Arc::clone(&served), writer.clone()).run()
+    });
 }
 
 async fn bind(listen: &Listen, socket_mode: u32) -> Result<Listener, CommandError> {

@@ -160,6 +160,13 @@ impl Config {
         Self::of(vec![Source { name: "demo".to_owned(), cloud }], Vec::new())
     }
 
+    /// The same, with this taint on all nodes.
+    pub fn demo_with_taint(taint: &str) -> Result<Self, ConfigError> {
+        let text =
+            format!("sources: [{{name: demo, simulated: {{}}}}]\ngroups: [{{match: '*', taints: ['{taint}']}}]\n");
+        Self::parse(&text, Path::new("--demo"), &|_| None)
+    }
+
     /// Returns a configuration with these sources and defaults for the rest.
     fn of(sources: Vec<Source>, warnings: Vec<String>) -> Self {
         Self {

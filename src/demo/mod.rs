@@ -8,6 +8,7 @@
 mod autoscaler;
 mod in_tree;
 mod line;
+mod nodes;
 mod page;
 mod pods;
 mod report;
@@ -28,6 +29,7 @@ use tonic::service::Routes;
 use crate::clouds::simulated::Simulated;
 use crate::fleet::Fleet;
 use autoscaler::Autoscaler;
+pub use nodes::{NodeRegistrar, taint};
 use page::Page;
 use scene::SCENES;
 use stage::Stage;

@@ -126,7 +126,7 @@ fn shown(line: &Line) -> Row<'static> {
 }
 
 fn help() -> String {
-    let scenes = SCENES.iter().map(|scene| format!("{} {}", scene.key, scene.title));
+    let scenes = SCENES.iter().map(|scene| format!("{} {}", scene.key, scene.label));
     let keys = scenes.chain(["p play all of them".to_owned(), "q quit".to_owned()]);
     keys.collect::<Vec<_>>().join(" · ")
 }

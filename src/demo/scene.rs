@@ -41,6 +41,8 @@ pub(super) enum Act {
 pub(super) struct Scene {
     /// The key that plays it.
     pub(super) key: char,
+    /// What it shows, in a word or two for the list of keys.
+    pub(super) label: &'static str,
     /// What it shows.
     pub(super) title: &'static str,
     /// The acts, each this many seconds after the beginning.
@@ -53,12 +55,14 @@ pub(super) struct Scene {
 pub(super) const SCENES: [Scene; 6] = [
     Scene {
         key: 'l',
+        label: "launch fails",
         title: "launches fail for lack of capacity",
         acts: &[(0, Act::LaunchesFail("web")), (0, Act::Pods("web", 8)), (16, Act::LaunchesWork("web"))],
         lasts: 22,
     },
     Scene {
         key: 'd',
+        label: "deletion fails later",
         title: "deletions are accepted, and fail later",
         acts: &[
             (0, Act::DeletionsFail("aks-pool")),
@@ -68,21 +72,30 @@ pub(super) const SCENES: [Scene; 6] = [
         ],
         lasts: 30,
     },
-    Scene { key: 'e', title: "a spot instance is evicted", acts: &[(0, Act::Evict("batch-spot"))], lasts: 14 },
+    Scene {
+        key: 'e',
+        label: "spot eviction",
+        title: "a spot instance is evicted",
+        acts: &[(0, Act::Evict("batch-spot"))],
+        lasts: 14,
+    },
     Scene {
         key: 's',
+        label: "surplus",
         title: "an instance refresh launches instances beyond the capacity",
         acts: &[(0, Act::Surplus("web"))],
         lasts: 14,
     },
     Scene {
         key: 'a',
+        label: "lost answer",
         title: "the response to a write is lost",
         acts: &[(0, Act::LoseResponse("web")), (0, Act::Pods("web", 4))],
         lasts: 14,
     },
     Scene {
         key: 'o',
+        label: "outage",
         title: "the cloud's API is down",
         acts: &[(0, Act::OutageBegins), (3, Act::Pods("jobs", 4)), (10, Act::OutageEnds)],
         lasts: 22,

@@ -6,7 +6,7 @@
 //!
 //! The manifest `deploy/kubernetes-rbac.yaml` grants [`NODE_VERBS`], [`CONFIG_MAP_VERBS`], [`CONFIG_MAP_CREATION_VERBS`],
 //! [`EVENT_VERBS`], [`AUTOSCALER_STATUS_VERBS`] and [`DEPLOYMENT_VERBS`]. One test keeps the two equal, another compares them with
-//! what the client sends.
+//! what the client sends. `deploy/demo/rbac.yaml` grants what `serve --demo --register-nodes` does with nodes ([`NodeWriter`]).
 
 mod autoscaler_deployment;
 mod autoscaler_flags;
@@ -21,6 +21,7 @@ mod kubeconfig;
 mod names;
 mod node;
 mod node_watch;
+mod node_writer;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -43,6 +44,7 @@ pub use events::{EVENT_VERBS, EventWriter, OwnPod};
 pub use exec::ExecError;
 pub use node::Node;
 pub use node_watch::{NODES_MAX, NodeWatch};
+pub use node_writer::{DEMO_NODE_STATUS_VERBS, DEMO_NODE_VERBS, NodeWriter};
 pub use transport::TransportError;
 
 use crate::tasks::Tasks;

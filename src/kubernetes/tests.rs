@@ -51,6 +51,18 @@ fn the_manifest_allows_exactly_the_calls_made() {
     );
 }
 
+#[test]
+fn the_demo_may_write_the_nodes_that_it_registers_and_nothing_else() {
+    let text = include_str!("../../deploy/demo/rbac.yaml");
+    let manifests: Vec<Manifest> = serde_saphyr::from_multiple(text).unwrap();
+    let rules = manifests.into_iter().flat_map(|manifest| manifest.rules);
+    let allowed: Vec<_> = rules.map(|rule| (rule.resources.join(","), rule.verbs)).collect();
+    let verbs = |verbs: &[&str]| verbs.iter().map(|verb| (*verb).to_owned()).collect::<Vec<_>>();
+    let expected =
+        [("nodes".to_owned(), verbs(&DEMO_NODE_VERBS)), ("nodes/status".to_owned(), verbs(&DEMO_NODE_STATUS_VERBS))];
+    assert_eq!(allowed, expected);
+}
+
 /// A CA's certificate, and a client's with its key, PEM.
 fn certificates() -> (String, String, String) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();

@@ -13,6 +13,7 @@ mod cluster;
 mod endpoint;
 mod fixture;
 mod folder;
+mod laptop;
 mod latency;
 mod nodes;
 mod process;

@@ -72,15 +72,15 @@ async fn the_pod_serves_the_autoscaler(combination: &str) {
 }
 
 /// The files of the pod's volumes, below a folder in place of the root.
-struct Files<'a> {
-    pod: &'a Value,
-    objects: &'a [Value],
-    folder: &'a Path,
+pub(super) struct Files<'a> {
+    pub(super) pod: &'a Value,
+    pub(super) objects: &'a [Value],
+    pub(super) folder: &'a Path,
 }
 
 impl Files<'_> {
     /// Writes the ConfigMaps, and makes the other folders.
-    fn write(&self) {
+    pub(super) fn write(&self) {
         for (path, volume) in self.mounts() {
             let folder = self.folder.join(path.trim_start_matches('/'));
             std::fs::create_dir_all(&folder).expect("a folder");
@@ -119,7 +119,7 @@ impl Files<'_> {
     }
 
     /// Gives a program the container's arguments and only the container's environment. The program itself replaces the image.
-    fn run(&self, command: &mut Command, container: &Value, replaced: &[(&str, &str)]) {
+    pub(super) fn run(&self, command: &mut Command, container: &Value, replaced: &[(&str, &str)]) {
         command.env_clear();
         let texts =
             |key: &str| container[key].as_array().into_iter().flatten().map(|text| text.as_str().expect("a text"));
