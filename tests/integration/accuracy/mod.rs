@@ -1,6 +1,6 @@
 //! Templates compared with real nodes: what Headcount estimates for a type, and what kubelets of such nodes report.
 //!
-//! `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration accuracy` writes the generated part of docs/templates.md.
+//! `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration accuracy` writes docs/measured-templates.md.
 
 mod estimate;
 mod fit;
@@ -130,7 +130,12 @@ fn allocatable_is_exact_for_a_known_capacity() {
 #[test]
 fn the_document_shows_what_is_measured() {
     picture::check_file("docs/templates.svg", &report::picture(&nodes()));
-    crate::document::check("templates.md", "accuracy", &report::generated(&nodes()));
+    crate::document::check(
+        "measured-templates.md",
+        "Templates and real nodes",
+        "accuracy",
+        &report::generated(&nodes()),
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Compares templates with real nodes, and writes the tables of docs/templates.md.
+//! Compares templates with real nodes, and writes docs/measured-templates.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -70,7 +70,7 @@ fn quantile(mut values: Vec<f64>, percent: usize) -> f64 {
     values[rank.max(1) - 1]
 }
 
-/// The generated part of docs/templates.md.
+/// The text of docs/measured-templates.md.
 pub(crate) fn generated(nodes: &[Node]) -> String {
     let all: Vec<Comparison<'_>> = nodes.iter().map(compare).collect();
     [distributions(&all), cross_validated(nodes), classes(&all), above(&all)].concat()
@@ -83,7 +83,7 @@ fn distributions(all: &[Comparison<'_>]) -> String {
     let known = all.iter().filter(|one| one.error().is_some()).count();
     let _ = writeln!(
         text,
-        "### Estimates and nodes\n\nAllocatable memory: the estimate minus the real value, in percent of the real value, over the \
+        "## Estimates and nodes\n\nAllocatable memory: the estimate minus the real value, in percent of the real value, over the \
          {known} nodes whose profile is known:\n\n{HEAD}{}",
         lines(
             all,
@@ -141,7 +141,7 @@ fn lines<'a>(all: &[Comparison<'a>], ours: ErrorOf<'a>, constant: ErrorOf<'a>, n
 /// Errors of nodes that the figures were not fitted to.
 fn cross_validated(nodes: &[Node]) -> String {
     let errors = fit::cross_validate(nodes);
-    let mut text = "### Nodes that the figures were not fitted to\n\nFive times, the nodes are split at random into five parts, and each part is \
+    let mut text = "## Nodes that the figures were not fitted to\n\nFive times, the nodes are split at random into five parts, and each part is \
                     compared with figures fitted to the other four.\nMemory capacity, the estimate minus the real value, in percent of \
                     the real value:\n\n\
                     | | estimates | lowest | 5 % | median | 95 % | highest | median absolute error |\n\
@@ -189,7 +189,7 @@ fn classes(all: &[Comparison<'_>]) -> String {
     for one in all {
         by_class.entry(class(one.node)).or_default().push(one.capacity_error());
     }
-    let mut text = "### By class\n\nMemory capacity of all nodes: the estimate minus the real value, in percent of the real value:\n\n\
+    let mut text = "## By class\n\nMemory capacity of all nodes: the estimate minus the real value, in percent of the real value:\n\n\
                     | class | nodes | lowest | median | highest |\n| --- | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     for (class, errors) in by_class {
@@ -210,7 +210,7 @@ fn above(all: &[Comparison<'_>]) -> String {
         all.iter().map(|one| (one.error().unwrap_or_else(|| one.capacity_error()), one)).collect();
     above.retain(|(error, _)| *error > 0.0);
     above.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let mut text = "### Nodes that have less than their template\n\nBy allocatable memory, or by capacity where the \
+    let mut text = "## Nodes that have less than their template\n\nBy allocatable memory, or by capacity where the \
                     reserves are unknown.\n\n| type | system | image | kernel | too high by % |\n| --- | --- | --- | --- | ---: |\n"
         .to_owned();
     for (error, Comparison { node, .. }) in above {

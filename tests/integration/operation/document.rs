@@ -1,7 +1,6 @@
 //! docs/metrics.md is generated from the declarations of the families.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use headcount::admin::Metrics;
 use headcount::cli::RELOAD_FAMILIES;
@@ -13,11 +12,7 @@ use headcount::grpc::tls::TLS_RELOAD_FAILURES;
 use headcount::metrics::{FamilySpec, Kind};
 use headcount::tasks::TASK_FAMILIES;
 
-const HEADER: &str = "\
-# Metrics
-
-<!-- Written by `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration operation::document`; do not edit. -->
-
+const INTRODUCTION: &str = "\
 `/metrics` on the admin port serves OpenMetrics to clients that ask for it, as Prometheus does, and the classic text format
 (0.0.4) to all others. Series with a closed set of label values exist from the start, at zero. Error codes of a cloud (`status`,
 `reason`) are an open set: at most 50 per source and 20 per node group get series of their own, the others count as `other`.
@@ -44,7 +39,7 @@ pub(super) fn families() -> Vec<FamilySpec> {
 
 #[test]
 fn the_page_of_metrics_lists_every_family() {
-    let mut text = HEADER.to_owned();
+    let mut text = INTRODUCTION.to_owned();
     for family in families() {
         let kind = match family.kind {
             Kind::Counter => "counter",
@@ -55,13 +50,5 @@ fn the_page_of_metrics_lists_every_family() {
         writeln!(text, "| `{}` | {kind} | {} | {} |", family.sample_name(), labels.join(", "), family.help)
             .expect("text");
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
-    if std::fs::read_to_string(&path).is_ok_and(|found| found == text) {
-        return;
-    }
-    assert!(
-        std::env::var_os("HEADCOUNT_WRITE_DOCS").is_some(),
-        "docs/metrics.md is out of date; HEADCOUNT_WRITE_DOCS=1 cargo test --test integration operation::document rewrites it"
-    );
-    std::fs::write(&path, text).expect("docs/metrics.md can be written");
+    crate::document::check("metrics.md", "Metrics", "operation::document", &text);
 }

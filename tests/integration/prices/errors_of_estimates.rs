@@ -35,5 +35,5 @@ fn the_document_says_how_far_estimates_are_off() {
         rows(Family::Aws, "AWS"),
         rows(Family::Azure, "Azure"),
     );
-    crate::document::check("prices.md", "errors_of_estimates", &generated);
+    crate::document::check("measured-prices.md", "Estimated prices and list prices", "errors_of_estimates", &generated);
 }
