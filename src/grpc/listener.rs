@@ -129,11 +129,11 @@ impl Port {
         let address = socket.peer();
         let client = ClientState::new(address, &self.requests, &self.responses);
         let Some((place, replaced_another)) = self.places.take(Arc::clone(&client)) else {
-            self.refusals.note(address, "no place for a new connection: every open one has a call under way");
+            self.refusals.count(address, "no place for a new connection: every open one has a call under way");
             return;
         };
         if replaced_another {
-            self.refusals.note(address, "too many connections; the least useful one was closed to admit this client");
+            self.refusals.count(address, "too many connections; the least useful one was closed to admit this client");
         }
         let session = Session { port: Arc::clone(self), client, place };
         sessions.spawn(session.run(socket));

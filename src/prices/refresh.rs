@@ -64,7 +64,7 @@ impl PriceRefresh {
             let of_source = of_source.unwrap_or_else(|_elapsed| {
                 vec![CloudError::unreachable("price list", name, "the price list could not be read in time")]
             });
-            self.note(name, &of_source);
+            self.log_changes(name, &of_source);
             problems.extend(of_source.into_iter().map(|error| (Arc::clone(name), error)));
         }
         problems
@@ -99,7 +99,7 @@ impl PriceRefresh {
     }
 
     /// Logs new failures, and forgets the failures of a source that has none.
-    fn note(&self, name: &Arc<str>, problems: &[CloudError]) {
+    fn log_changes(&self, name: &Arc<str>, problems: &[CloudError]) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if problems.is_empty() {
             noted.retain(|(source, _)| source != name);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
@@ -92,17 +92,17 @@ async fn respond(
 /// Whether the caller is on this host, and is not a website's page in a browser on this host. The requests of such a page name the
 /// website as their `Host`.
 fn is_local(peer: SocketAddr, headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).map(|host| host.to_str().unwrap_or("?."));
-    peer.ip().to_canonical().is_loopback() && host.is_none_or(names_no_site)
+    let is_no_site = |host: &HeaderValue| host.to_str().is_ok_and(names_no_site);
+    peer.ip().to_canonical().is_loopback() && headers.get(HOST).is_none_or(is_no_site)
 }
 
 /// Whether a `Host` header is an address, or a name without a domain, which no website can have.
 fn names_no_site(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
-        Some(bracketed) => bracketed.split_once(']').map_or("?.", |(address, _)| address),
-        None => host.split_once(':').map_or(host, |(name, _)| name),
+        Some(bracketed) => bracketed.split_once(']').map(|(address, _)| address),
+        None => Some(host.split_once(':').map_or(host, |(name, _)| name)),
     };
-    !name.contains('.') || name.parse::<IpAddr>().is_ok()
+    name.is_some_and(|name| !name.contains('.') || name.parse::<IpAddr>().is_ok())
 }
 
 #[cfg(test)]

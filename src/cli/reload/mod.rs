@@ -26,7 +26,7 @@ use crate::metrics::FamilySpec;
 
 /// How often the files are checked for new credentials. The kubelet takes about a minute to update a secret in a pod, so a shorter
 /// interval gains nothing.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// The pause before credentials that did not work are tried again. It takes minutes until every server of the sign-in service knows a
 /// new secret, and the service limits failed attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -98,8 +98,8 @@ impl Reload {
 
     /// Reloads forever.
     pub(super) async fn run(&mut self, target: &mut Target) {
-        let mut looks = interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut checks = interval(CHECK_EVERY);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let has_credentials = self.arguments.is_some() && self.config.sources.iter().any(has_credentials);
         loop {
             tokio::select! {
@@ -107,7 +107,7 @@ impl Reload {
                     Some(()) => self.reload(target).await,
                     None => return,
                 },
-                _ = looks.tick(), if has_credentials => self.look(target).await,
+                _ = checks.tick(), if has_credentials => self.renew_credentials(target).await,
             }
         }
     }
@@ -174,7 +174,7 @@ impl Reload {
     }
 
     /// Checks for new credentials. Other changes wait for SIGHUP. If the files cannot be read, the next check reads them again.
-    async fn look(&mut self, target: &Target) {
+    async fn renew_credentials(&mut self, target: &Target) {
         let Some(arguments) = self.arguments.clone() else { return };
         if let Ok(new) = read(arguments).await {
             self.renew(&new, target, false).await;

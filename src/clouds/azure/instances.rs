@@ -128,10 +128,10 @@ impl MachineReader<'_> {
         }
         match (state.as_str(), power(machine)) {
             ("creating", _) => (InstanceState::Creating, None),
-            ("updating" | "", _) => kept(before),
-            ("failed", PowerState::NotRead) => kept(before),
+            ("updating" | "", _) => last_known(before),
+            ("failed", PowerState::NotRead) => last_known(before),
             // Without an instance view, the state of extensions is unknown, too.
-            (_, PowerState::NotRead) if failed_by_extension(before) => kept(before),
+            (_, PowerState::NotRead) if failed_by_extension(before) => last_known(before),
             // It was evicted, and its deallocation or its start failed: listed as failed, as in-tree.
             ("failed", PowerState::Deallocated) => {
                 (InstanceState::Creating, Some(Failure { is_eviction: true, ..failure(machine, now) }))
@@ -146,7 +146,7 @@ impl MachineReader<'_> {
 
 // An update does not show the state of the VM, only that it is no longer being deleted. What Headcount itself deletes is known
 // from its operation. A VM that may live must not be missing from the target.
-fn kept(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
+fn last_known(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
     match before {
         Some(before) if before.state != InstanceState::Deleting => (before.state, before.failure.as_deref().cloned()),
         _ => (InstanceState::Running, None),

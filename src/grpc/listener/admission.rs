@@ -40,7 +40,7 @@ pub(super) async fn admit(
         return Some(Admitted { transport: Transport::Plain(socket), peer, certificates: Vec::new() });
     };
     if !handshakes.turn(address.map(|address| address.ip())).await {
-        refusals.note(address, "too many TLS handshakes from this address");
+        refusals.count(address, "too many TLS handshakes from this address");
         return None;
     }
     let handshake = TlsAcceptor::from(tls.config()).accept(socket);
@@ -52,11 +52,11 @@ pub(super) async fn admit(
             return None;
         }
         Ok(Err(error)) => {
-            refusals.note(address, format_args!("the TLS handshake failed: {error}"));
+            refusals.count(address, format_args!("the TLS handshake failed: {error}"));
             return None;
         }
         Err(_) => {
-            refusals.note(address, format_args!("no TLS handshake within {HANDSHAKE_LIMIT:?}"));
+            refusals.count(address, format_args!("no TLS handshake within {HANDSHAKE_LIMIT:?}"));
             return None;
         }
     };
@@ -64,7 +64,7 @@ pub(super) async fn admit(
     let names = certified_names(&certificates, address);
     if !peer::is_allowed(&names, tls.allowed_clients()) {
         let names: Vec<_> = names.iter().map(CertifiedName::text).collect();
-        refusals.note(address, format_args!("none of its names is in allowedClients: {names:?}"));
+        refusals.count(address, format_args!("none of its names is in allowedClients: {names:?}"));
         return None;
     }
     let names = names.iter().map(|name| name.text().to_owned()).collect();

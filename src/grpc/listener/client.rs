@@ -85,9 +85,9 @@ impl ClientState {
     }
 
     /// Takes in bytes that the client has sent.
-    pub(super) fn see(&self, bytes: &[u8]) {
+    pub(super) fn receive(&self, bytes: &[u8]) {
         if let Some(frames) = locked(&self.frames).as_mut() {
-            frames.see(bytes, Instant::now());
+            frames.receive(bytes, Instant::now());
         }
     }
 

@@ -45,7 +45,7 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         let outcome = self.transport.stream().poll_read(cx, buffer);
         if let Some(new) = buffer.filled().get(before..).filter(|new| !new.is_empty()) {
-            self.client.see(new);
+            self.client.receive(new);
         }
         outcome
     }

@@ -71,7 +71,7 @@ impl FrameWatch {
     }
 
     /// Takes in bytes that have arrived.
-    pub(super) fn see(&mut self, mut bytes: &[u8], now: Instant) {
+    pub(super) fn receive(&mut self, mut bytes: &[u8], now: Instant) {
         let taken = self.preface_left.min(bytes.len());
         self.preface_left -= taken;
         bytes = &bytes[taken..];
@@ -143,7 +143,7 @@ mod tests {
     fn overdue(bytes: &[u8]) -> [bool; 3] {
         let now = Instant::now();
         let mut watch = FrameWatch::new(now);
-        watch.see(bytes, now);
+        watch.receive(bytes, now);
         [4, 6, 11].map(|seconds| watch.is_overdue(now + Duration::from_secs(seconds)))
     }
 
@@ -176,10 +176,10 @@ mod tests {
     async fn a_block_of_headers_has_one_limit_however_many_frames_it_takes() {
         let now = Instant::now();
         let mut watch = FrameWatch::new(now);
-        watch.see(PREFACE, now);
-        watch.see(&frame(HEADERS, 0, b"a"), now);
+        watch.receive(PREFACE, now);
+        watch.receive(&frame(HEADERS, 0, b"a"), now);
         for second in 1..=5 {
-            watch.see(&frame(CONTINUATION, 0, b"a"), now + Duration::from_secs(second));
+            watch.receive(&frame(CONTINUATION, 0, b"a"), now + Duration::from_secs(second));
         }
         assert!(watch.is_overdue(now + Duration::from_secs(6)));
     }
@@ -197,11 +197,11 @@ mod tests {
             let bytes = if whole { [PREFACE.to_vec(), bytes].concat() } else { bytes };
             let now = tokio::runtime::Runtime::new().expect("a runtime").block_on(async { Instant::now() });
             let (mut at_once, mut split) = (FrameWatch::new(now), FrameWatch::new(now));
-            at_once.see(&bytes, now);
+            at_once.receive(&bytes, now);
             let mut rest = &bytes[..];
             for size in sizes.into_iter().cycle() {
                 let (packet, after) = rest.split_at(size.min(rest.len()));
-                split.see(packet, now);
+                split.receive(packet, now);
                 rest = after;
                 if rest.is_empty() {
                     break;

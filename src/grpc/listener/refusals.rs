@@ -32,8 +32,8 @@ impl Refusals {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Records a rejected client and the reason.
-    pub(super) fn note(&self, client: Option<SocketAddr>, reason: impl Display) {
+    /// Counts a rejected client, and keeps the reason for the log.
+    pub(super) fn count(&self, client: Option<SocketAddr>, reason: impl Display) {
         self.total.fetch_add(1, Ordering::Relaxed);
         {
             let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);

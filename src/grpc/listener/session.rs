@@ -84,14 +84,14 @@ impl Session {
                 }
                 () = reloaded(&mut reloads), if ending.is_none() => {
                     if port.tls.as_ref().is_some_and(|tls| !tls.still_trusts(&certificates)) {
-                        port.refusals.note(client.address(), "clientCa no longer verifies its certificate");
+                        port.refusals.count(client.address(), "clientCa no longer verifies its certificate");
                         ending = Some(Instant::now());
                         http.as_mut().graceful_shutdown();
                     }
                 }
                 now = looks.tick() => {
                     if client.is_overdue() {
-                        port.refusals.note(client.address(), "it did not finish a request or read a response in time");
+                        port.refusals.count(client.address(), "it did not finish a request or read a response in time");
                         break;
                     }
                     let waited = ending.map(|since| now.saturating_duration_since(since)).unwrap_or_default();

@@ -126,7 +126,7 @@ impl Groups {
                 sent.push(terminate_one(&*self.scaling, target));
             }
             let Some((target, response)) = sent.next().await else { break };
-            singles.note(target, response, deletion);
+            singles.finish(target, response, deletion);
         }
         if waiting.len() > 0 && singles.stopped.is_none() {
             singles.stopped = Some(not_in_time(&batch[0].id));
@@ -163,7 +163,7 @@ impl Singles {
         self.stopped.is_none() && under_way < at_once && Instant::now() < self.send_until
     }
 
-    fn note(&mut self, target: &Target, response: Result<(), CloudError>, deletion: &mut Deletion) {
+    fn finish(&mut self, target: &Target, response: Result<(), CloudError>, deletion: &mut Deletion) {
         let id = target.id.clone();
         match response {
             Ok(()) => {

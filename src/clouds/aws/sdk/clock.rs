@@ -89,7 +89,7 @@ impl CloudClock {
 
     /// A response with this date arrived just now, to a request sent at `sent`. So AWS's time is between the date and the date
     /// plus the time that the response took.
-    pub(super) fn note(&self, date: SystemTime, sent: Instant) {
+    pub(super) fn compare(&self, date: SystemTime, sent: Instant) {
         if date >= SystemTime::UNIX_EPOCH + LATEST {
             return;
         }
@@ -124,15 +124,15 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    fn note(clock: &CloudClock, second: u64) {
-        clock.note(seconds(second), Instant::now());
+    fn compare(clock: &CloudClock, second: u64) {
+        clock.compare(seconds(second), Instant::now());
     }
 
     /// A clock that two dates have shown to be at this second.
     fn at(second: u64) -> CloudClock {
         let clock = CloudClock::default();
-        note(&clock, second);
-        note(&clock, second);
+        compare(&clock, second);
+        compare(&clock, second);
         clock
     }
 
@@ -149,15 +149,15 @@ mod tests {
         assert_eq!(second(&clock), 100);
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(second(&clock), 105, "the clock continues");
-        note(&clock, 106);
+        compare(&clock, 106);
         assert_eq!(second(&clock), 106, "a later date shows more");
-        note(&clock, 106);
+        compare(&clock, 106);
         assert_eq!(second(&clock), 106, "nothing new");
         let sent = Instant::now();
         tokio::time::advance(Duration::from_secs(20)).await;
-        clock.note(seconds(106), sent);
+        clock.compare(seconds(106), sent);
         assert_eq!(second(&clock), 126, "the date of a slow response does not set the clock back");
-        note(&clock, 124);
+        compare(&clock, 124);
         assert_eq!(second(&clock), 125, "a quick one does: AWS's clock was slower");
     }
 
@@ -175,15 +175,15 @@ mod tests {
     async fn one_outlier_moves_no_clock_and_two_that_agree_do() {
         let clock = at(100);
         for outlier in [700, 5, 253_402_300_799, 253_402_300_799] {
-            note(&clock, outlier);
+            compare(&clock, outlier);
             assert_eq!(second(&clock), 100, "{outlier}");
         }
-        note(&clock, 700);
-        note(&clock, 100);
-        note(&clock, 700);
+        compare(&clock, 700);
+        compare(&clock, 100);
+        compare(&clock, 700);
         assert_eq!(second(&clock), 100, "not confirmed: another date came in between");
         tokio::time::advance(Duration::from_secs(10)).await;
-        note(&clock, 710);
+        compare(&clock, 710);
         assert_eq!(second(&clock), 710, "confirmed");
     }
 
@@ -191,14 +191,14 @@ mod tests {
     async fn requests_are_signed_with_the_first_date_and_no_later_outlier() {
         let clock = Arc::new(CloudClock::default());
         let signed = || SigningTime(Arc::clone(&clock)).now();
-        note(&clock, 100);
+        compare(&clock, 100);
         assert_eq!(
             signed(),
             seconds(100),
             "the local clock is wrong: the request that showed it is refused, and no other"
         );
-        note(&clock, 100);
-        note(&clock, 700);
+        compare(&clock, 100);
+        compare(&clock, 700);
         assert_eq!(signed(), seconds(100));
     }
 }

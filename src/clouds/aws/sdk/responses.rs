@@ -94,7 +94,7 @@ impl Intercept for Responses {
         if let (Some(date), Some(Sent(sent))) =
             (date.and_then(|date| SystemTime::try_from(date).ok()), memory.load::<Sent>())
         {
-            self.clock.note(date, *sent);
+            self.clock.compare(date, *sent);
         }
         let body = std::mem::replace(response.body_mut(), SdkBody::taken());
         *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, AWS_RESPONSE.bytes));
