@@ -1,4 +1,5 @@
-//! How long a well-behaved client waits while others attack: `cargo bench --bench attacks`. The figures are in docs/benchmarks.md.
+//! How long a well-behaved client waits while others attack: `cargo bench --bench attacks`. The figures are in
+//! docs/benchmarks.md.
 //!
 //! The server is the binary of the bench profile, in a process of its own, with TLS, 500 groups and 10,000 instances.
 //! `HEADCOUNT_BENCH_SECONDS` sets how long each attack lasts; 10 s by default.

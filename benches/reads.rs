@@ -1,8 +1,8 @@
 //! The cost of a read, beside a bare tonic server that returns clones of the same messages.
 //!
-//! Each server is a process of its own. One client calls it over loopback gRPC and waits for each response, as the Cluster
-//! Autoscaler does. The difference is what Headcount itself adds. At the end, the benchmark prints the resident memory of
-//! each server, which includes the simulated cloud.
+//! Each server is a process of its own. One client calls it over loopback gRPC and waits for each response, as the
+//! Cluster Autoscaler does. The difference is what Headcount itself adds. At the end, the benchmark prints the resident
+//! memory of each server, which includes the simulated cloud.
 //!
 //!     cargo bench --no-default-features
 
@@ -151,8 +151,9 @@ impl Drop for Process {
     }
 }
 
-/// Plays a role: `GROUPS INSTANCES` serves a fleet; `scraped GROUPS INSTANCES` does too, and renders `/metrics` every second; `cloud GROUPS INSTANCES` only lists such a simulated cloud, as a fleet
-/// does; an address echoes the server there.
+/// Plays a role: `GROUPS INSTANCES` serves a fleet; `scraped GROUPS INSTANCES` does too, and renders `/metrics` every
+/// second; `cloud GROUPS INSTANCES` only lists such a simulated cloud, as a fleet does; an address echoes the server
+/// there.
 async fn play(role: &str) {
     if let Some((groups, instances)) = role.strip_prefix("cloud ").and_then(|role| role.split_once(' ')) {
         return list(groups.parse().expect("a number"), instances.parse().expect("a number")).await;

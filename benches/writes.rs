@@ -1,8 +1,9 @@
 //! How long a write takes from the RPC's arrival to its request to the cloud, where listing machines is slow.
 //!
-//! The real binary serves a scale set of 1,000 machines behind an emulator of Azure Resource Manager. A page of 100 machines
-//! takes 0.5 s, any other call 50 ms, so that a list of all machines takes 5 s. The times are those at which the client sends
-//! the RPC and at which the emulator receives the PATCH or POST. Exits with 1 if any of them is a second or more.
+//! The real binary serves a scale set of 1,000 machines behind an emulator of Azure Resource Manager. A page of 100
+//! machines takes 0.5 s, any other call 50 ms, so that a list of all machines takes 5 s. The times are those at which
+//! the client sends the RPC and at which the emulator receives the PATCH or POST. Exits with 1 if any of them is a
+//! second or more.
 //!
 //!     cargo bench --no-default-features --features azure --bench writes
 

@@ -1,6 +1,8 @@
-//! Renders pages for any number of readers: two at a time at most, and under load one page for all who ask within a second.
+//! Renders pages for any number of readers: two at a time at most, and under load one page for all who ask within a
+//! second.
 //!
-//! At 1,000 groups, a page takes some milliseconds and some MiB. One rendering for each of hundreds of requests took 1.3 GiB.
+//! At 1,000 groups, a page takes some milliseconds and some MiB. One rendering for each of hundreds of requests took
+//! 1.3 GiB.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! Finds what is wrong in the configuration, the credentials and the groups, or conflicts with the Cluster Autoscaler, and says
-//! what to do about it.
+//! Finds what is wrong in the configuration, the credentials and the groups, or conflicts with the Cluster Autoscaler,
+//! and says what to do about it.
 //!
-//! `collected` reads the clouds, each independently, and writes nothing; `findings` decides what to report, and is pure.
+//! `collected` reads the clouds, each independently, and writes nothing; `findings` decides what to report, and is
+//! pure.
 
 mod autoscaler;
 mod code;

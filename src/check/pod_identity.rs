@@ -4,8 +4,8 @@ use super::CheckInput;
 use super::collected::{CollectedSource, ListingFailure};
 use crate::cloud::{CloudError, Family};
 
-/// Whether the pod runs without the variables that the webhook of a cloud identity should have injected. Azure's webhook can lose a
-/// race with the pod's creation (azure-workload-identity #540, #790).
+/// Whether the pod runs without the variables that the webhook of a cloud identity should have injected. Azure's
+/// webhook can lose a race with the pod's creation (azure-workload-identity #540, #790).
 pub(super) fn webhook(input: &CheckInput<'_>) -> Option<(String, &'static str)> {
     let is_set = |name| (input.environment)(name).is_some_and(|value| !value.is_empty());
     if !is_set("KUBERNETES_SERVICE_HOST") {
@@ -35,8 +35,8 @@ const AWS_CREDENTIALS: [&str; 6] = [
     "AWS_SHARED_CREDENTIALS_FILE",
 ];
 
-/// Whether an AWS source cannot be read from a pod that has none of these variables. For Azure, the sign-in fails earlier, with its
-/// own error.
+/// Whether an AWS source cannot be read from a pod that has none of these variables. For Azure, the sign-in fails
+/// earlier, with its own error.
 pub(super) fn no_identity(input: &CheckInput<'_>, sources: &[CollectedSource]) -> Option<(String, &'static str)> {
     let is_set = |name| (input.environment)(name).is_some_and(|value| !value.is_empty());
     let is_denied = |source: &CollectedSource| {

@@ -27,8 +27,8 @@ pub(super) struct CollectedPrices {
 }
 
 impl CollectedPrices {
-    /// Reads the price lists if the Cluster Autoscaler uses prices. If that is not known, reads only as much as shows whether the
-    /// credentials permit it.
+    /// Reads the price lists if the Cluster Autoscaler uses prices. If that is not known, reads only as much as shows
+    /// whether the credentials permit it.
     pub(super) async fn collect(input: &CheckInput<'_>, sources: &[CollectedSource]) -> Self {
         match input.autoscaler.uses_prices() {
             Some(false) => Self::default(),

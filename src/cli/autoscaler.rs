@@ -13,8 +13,8 @@ pub(super) struct AutoscalerArguments {
     /// The release of the Cluster Autoscaler, such as 1.34. It overrides that of the Deployment.
     #[arg(long, value_name = "RELEASE")]
     ca_version: Option<String>,
-    /// The manifest of the Cluster Autoscaler's Deployment, with its release and flags. Without it, they come from the Kubernetes
-    /// API, if the configuration gives access to it.
+    /// The manifest of the Cluster Autoscaler's Deployment, with its release and flags. Without it, they come from the
+    /// Kubernetes API, if the configuration gives access to it.
     #[arg(long, value_name = "FILE")]
     ca_deployment: Option<PathBuf>,
     /// The namespace of the Cluster Autoscaler.
@@ -23,8 +23,8 @@ pub(super) struct AutoscalerArguments {
 }
 
 impl AutoscalerArguments {
-    /// Collects what the arguments, the running server and the Kubernetes API show about the Cluster Autoscaler. Sources that cannot be
-    /// read are listed.
+    /// Collects what the arguments, the running server and the Kubernetes API show about the Cluster Autoscaler.
+    /// Sources that cannot be read are listed.
     pub(super) async fn learn(&self, config: &Config, server: Option<&str>) -> Result<Autoscaler, CommandError> {
         let usage = |error: crate::check::AutoscalerError| CommandError::Usage(error.to_string());
         let mut autoscaler = Autoscaler::default();

@@ -34,7 +34,8 @@ pub(super) struct Check {
     /// List the codes of all checks, and check nothing.
     #[arg(long)]
     list: bool,
-    /// The admin port of the running server, such as http://127.0.0.1:8087, to check when the Cluster Autoscaler last called.
+    /// The admin port of the running server, such as http://127.0.0.1:8087, to check when the Cluster Autoscaler last
+    /// called.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
     #[command(flatten)]

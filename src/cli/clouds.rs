@@ -83,7 +83,8 @@ pub(super) enum SignIn {
 }
 
 impl SignIn {
-    /// Signs in with what the files and the configuration hold now. If that fails, the previous credentials stay in use.
+    /// Signs in with what the files and the configuration hold now. If that fails, the previous credentials stay in
+    /// use.
     pub(super) async fn renew(&self, settings: &CloudSettings) -> Result<(), String> {
         match (self, settings) {
             #[cfg(feature = "aws")]
@@ -200,8 +201,8 @@ impl Prepared {
     }
 }
 
-/// Returns the cluster whose nodes are watched. An unusable kubeconfig is an error. Without one, commands also work outside of a pod;
-/// they then learn nothing.
+/// Returns the cluster whose nodes are watched. An unusable kubeconfig is an error. Without one, commands also work
+/// outside of a pod; they then learn nothing.
 fn kubernetes(settings: Option<&kubernetes::Settings>) -> Result<Option<Cluster>, CommandError> {
     let Some(settings) = settings else { return Ok(None) };
     match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {

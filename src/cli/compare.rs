@@ -14,15 +14,15 @@ use crate::kubernetes::{self, AUTOSCALER_STATUS_DEFAULT, AutoscalerStatus, Kuber
 
 /// Compare the sizes of every node group in the cloud, Headcount, the Cluster Autoscaler and Kubernetes.
 ///
-/// Reads the clouds, a running server if --server names one, the Cluster Autoscaler's status ConfigMap and the nodes; nothing is
-/// written. Exits with 1 if they differ, or if the server cannot be read. Operations under way, and groups that cannot grow or
-/// shrink, are shown as notes and do not count as differences.
+/// Reads the clouds, a running server if --server names one, the Cluster Autoscaler's status ConfigMap and the nodes;
+/// nothing is written. Exits with 1 if they differ, or if the server cannot be read. Operations under way, and groups
+/// that cannot grow or shrink, are shown as notes and do not count as differences.
 #[derive(Debug, clap::Args)]
 pub(super) struct Compare {
     #[command(flatten)]
     reading: Reading,
-    /// The admin port of the running server, such as http://127.0.0.1:8087. Without it, Headcount's view is computed. With --demo,
-    /// this command has a simulated cloud of its own, so there is no server to compare with.
+    /// The admin port of the running server, such as http://127.0.0.1:8087. Without it, Headcount's view is computed.
+    /// With --demo, this command has a simulated cloud of its own, so there is no server to compare with.
     #[arg(long, value_name = "URL", conflicts_with = "demo")]
     server: Option<String>,
     /// The ConfigMap with the Cluster Autoscaler's status.

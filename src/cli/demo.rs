@@ -28,11 +28,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The permissions of a Unix socket; the demo has none.
 const SOCKET_MODE: u32 = 0o600;
 
-/// Play a cluster's life in one terminal: the server over a simulated cloud, and an imitation of the Cluster Autoscaler's loop.
+/// Play a cluster's life in one terminal: the server over a simulated cloud, and an imitation of the Cluster
+/// Autoscaler's loop.
 ///
-/// Keys make a launch or a deletion fail, evict a spot instance, lose a response, and more. Below, line by line, is what Headcount
-/// reports and why, and what the in-tree provider's published rules come to where they differ. Where stdout is no terminal, a script
-/// plays all of it in two minutes, as lines. Needs no account and no configuration, and reaches no real cloud.
+/// Keys make a launch or a deletion fail, evict a spot instance, lose a response, and more. Below, line by line, is
+/// what Headcount reports and why, and what the in-tree provider's published rules come to where they differ. Where
+/// stdout is no terminal, a script plays all of it in two minutes, as lines. Needs no account and no configuration, and
+/// reaches no real cloud.
 #[derive(Debug, clap::Args)]
 pub(super) struct Demo {
     /// Print lines on a terminal, too.

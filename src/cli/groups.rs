@@ -19,8 +19,8 @@ use crate::fleet::Fleet;
 pub(super) struct Groups {
     #[command(flatten)]
     reading: Reading,
-    /// Show which groups the Cluster Autoscaler balances with each other, and how the others differ. This depends on its release and
-    /// flags.
+    /// Show which groups the Cluster Autoscaler balances with each other, and how the others differ. This depends on
+    /// its release and flags.
     #[arg(long)]
     similar: bool,
     #[command(flatten)]

@@ -7,10 +7,11 @@ use super::{CommandError, manifest};
 use crate::cloud::text::printable_json;
 use crate::config::migrate::{InTree, MigrateError, from_deployment, migrate};
 
-/// Show what to use instead of an in-tree provider: headcount.yaml, the Cluster Autoscaler's new flags, and permissions.
+/// Show what to use instead of an in-tree provider: headcount.yaml, the Cluster Autoscaler's new flags, and
+/// permissions.
 ///
-/// Reads the flags of the Cluster Autoscaler from its Deployment, or from the command line after `--`. Calls nothing and writes
-/// nothing.
+/// Reads the flags of the Cluster Autoscaler from its Deployment, or from the command line after `--`. Calls nothing
+/// and writes nothing.
 #[derive(Debug, clap::Args)]
 pub(super) struct Migrate {
     /// The manifest of the Cluster Autoscaler, as `kubectl get deployment -o yaml` prints it; - for stdin.

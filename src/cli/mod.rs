@@ -36,15 +36,15 @@ use crate::config::ConfigError;
 
 /// An external cloud provider for the Kubernetes Cluster Autoscaler.
 ///
-/// The Cluster Autoscaler runs with --cloud-provider=externalgrpc. Over gRPC, it asks Headcount which node groups exist, how
-/// big they are and what a new node would look like, and asks it to grow or shrink them.
+/// The Cluster Autoscaler runs with --cloud-provider=externalgrpc. Over gRPC, it asks Headcount which node groups
+/// exist, how big they are and what a new node would look like, and asks it to grow or shrink them.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// What to log: error, warn, info, debug, trace, off, or per module, as in `info,headcount::fleet=debug` [default: info; off for
-    /// demo].
+    /// What to log: error, warn, info, debug, trace, off, or per module, as in `info,headcount::fleet=debug` [default:
+    /// info; off for demo].
     #[arg(long, global = true, env = "HEADCOUNT_LOG", value_name = "FILTER", help_heading = "Logging")]
     log: Option<String>,
     /// The log format: text for people, JSON for programs.
@@ -92,8 +92,8 @@ enum CommandError {
     Failed(String),
 }
 
-/// Parses the command line and runs the command. Returns 0 for success, 1 for failure, and 2 for an invalid configuration or
-/// command line.
+/// Parses the command line and runs the command. Returns 0 for success, 1 for failure, and 2 for an invalid
+/// configuration or command line.
 pub fn run() -> ExitCode {
     let Arguments { command, log, log_format } = Arguments::parse();
     let filter = log.as_deref().unwrap_or_else(|| command.default_log());
@@ -113,7 +113,8 @@ pub fn run() -> ExitCode {
                 Command::Man(man) => man.run(),
             }
         });
-        // A file or name server that does not respond blocks a thread. The process exits without waiting for that thread.
+        // A file or name server that does not respond blocks a thread. The process exits without waiting for that
+        // thread.
         runtime.shutdown_background();
         outcome
     });

@@ -21,8 +21,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Waits until the sources have been read, and prints to stderr what it waits for. Returns when the command's time is up.
-    /// If only some sources could be read, those are enough.
+    /// Waits until the sources have been read, and prints to stderr what it waits for. Returns when the command's time
+    /// is up. If only some sources could be read, those are enough.
     pub(super) async fn wait_ready(self, fleet: &Fleet) -> Result<Instant, CommandError> {
         let begun = Instant::now();
         let until = begun + self.timeout;

@@ -46,14 +46,15 @@ pub(super) struct Serve {
     /// Allow plaintext gRPC on an address other than loopback. Anyone who can connect can then delete nodes.
     #[arg(long)]
     insecure_plaintext: bool,
-    /// Allow TLS without grpc.tls.clientCa on an address other than loopback. Anyone who can connect can then delete nodes.
+    /// Allow TLS without grpc.tls.clientCa on an address other than loopback. Anyone who can connect can then delete
+    /// nodes.
     #[arg(long)]
     insecure_no_client_auth: bool,
     /// Refuse every write with FAILED_PRECONDITION, and log what it would have been.
     #[arg(long)]
     read_only: bool,
-    /// Register each simulated instance as a Node of the cluster, with the annotation and the taint of kwok's nodes, and remove it with
-    /// its instance.
+    /// Register each simulated instance as a Node of the cluster, with the annotation and the taint of kwok's nodes,
+    /// and remove it with its instance.
     #[arg(long, requires = "demo")]
     register_nodes: bool,
     /// The kubeconfig of the cluster for --register-nodes; the pod's service account by default.

@@ -9,8 +9,8 @@ use crate::template::show;
 
 /// Show the node that the Cluster Autoscaler will expect from a scale-up of a group.
 ///
-/// The table adds the provenance of each value and the value that it overrides; JSON and YAML print the v1.Node as kubectl
-/// does. Reads the clouds directly; no server needs to run, and nothing is written.
+/// The table adds the provenance of each value and the value that it overrides; JSON and YAML print the v1.Node as
+/// kubectl does. Reads the clouds directly; no server needs to run, and nothing is written.
 #[derive(Debug, clap::Args)]
 pub(super) struct Template {
     /// The ID of the node group, as shown by `headcount groups`.

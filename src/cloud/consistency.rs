@@ -1,6 +1,8 @@
-//! What a cloud guarantees about the reads and writes of one node group. Decisions ask this model, and never which cloud it is.
+//! What a cloud guarantees about the reads and writes of one node group. Decisions ask this model, and never which
+//! cloud it is.
 
-/// What may be concluded from a read of a group, and what a write to it does. Each cloud states it for each of its groups.
+/// What may be concluded from a read of a group, and what a write to it does. Each cloud states it for each of its
+/// groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consistency {
     /// The precondition of a capacity write.
@@ -20,7 +22,8 @@ pub struct Consistency {
 pub enum Guard {
     /// None: a write replaces whatever another client wrote since the read (AWS: SetDesiredCapacity).
     None,
-    /// The group must be unchanged since it was read (Azure: `If-Match`). So a read with another etag is younger than the write.
+    /// The group must be unchanged since it was read (Azure: `If-Match`). So a read with another etag is younger than
+    /// the write.
     IfMatch,
 }
 
@@ -38,7 +41,8 @@ pub enum Reads {
 pub enum Deletions {
     /// It never fails, and the capacity falls when it is accepted (AWS: TerminateInstanceInAutoScalingGroup).
     Final,
-    /// It can fail later. The capacity falls when it is accepted, or when the instance is gone: the read after it shows which.
+    /// It can fail later. The capacity falls when it is accepted, or when the instance is gone: the read after it shows
+    /// which.
     CanFail,
 }
 
@@ -56,8 +60,9 @@ pub enum Missing {
 pub enum CapacityIs {
     /// The live instances: a write adds or deletes `new − live`.
     Actual,
-    /// The number that was written before, whatever lives: a write adds or deletes `new − old` (reported for scale sets in flexible
-    /// mode: dataplat/dbatools #10540). A lower capacity deletes live instances although fewer live than it allows.
+    /// The number that was written before, whatever lives: a write adds or deletes `new − old` (reported for scale sets
+    /// in flexible mode: dataplat/dbatools #10540). A lower capacity deletes live instances although fewer live than it
+    /// allows.
     Nominal,
     /// One of the two. A write must be safe with both.
     Unknown,

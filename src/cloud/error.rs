@@ -1,6 +1,6 @@
 //! Why a cloud call failed, classified by what a caller can do about it. Each cloud maps its own error codes to these
-//! variants in one file (`clouds/aws/sdk/errors.rs`, `clouds/azure/arm/errors.rs`); `grpc` maps them to status codes in one
-//! place.
+//! variants in one file (`clouds/aws/sdk/errors.rs`, `clouds/azure/arm/errors.rs`); `grpc` maps them to status codes in
+//! one place.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ pub enum CloudError {
         /// The circumstances.
         fault: Box<Fault>,
     },
-    /// The cloud could not be reached, failed internally, or did not respond in time. Retryable. A write may have taken effect.
+    /// The cloud could not be reached, failed internally, or did not respond in time. Retryable. A write may have taken
+    /// effect.
     #[error("unreachable: {0}")]
     Unreachable(Box<Fault>),
     /// Credentials or permissions are missing. Nothing was done. Not retryable until they are changed.
@@ -45,7 +46,8 @@ pub enum CloudError {
     /// The subject of the call does not exist. Nothing was done.
     #[error("not found: {0}")]
     NotFound(Box<Fault>),
-    /// The group changed since it was read, or another operation is in progress. Nothing was done. Read again and retry.
+    /// The group changed since it was read, or another operation is in progress. Nothing was done. Read again and
+    /// retry.
     #[error("conflict: {0}")]
     Conflict(Box<Fault>),
     /// A quota or the cloud's capacity refused the write at once. Nothing was done.

@@ -13,8 +13,8 @@ pub fn parse_bool(text: &str) -> Option<bool> {
 
 /// Parses a duration in the syntax of Go's `time.ParseDuration`: `20m`, `1h30m`, `1.5h`, `0`.
 ///
-/// Negative durations are rejected, because no setting has a use for one. So are durations of more than about 292 years,
-/// which do not fit into Go's 64-bit nanoseconds and therefore not into the protocol.
+/// Negative durations are rejected, because no setting has a use for one. So are durations of more than about 292
+/// years, which do not fit into Go's 64-bit nanoseconds and therefore not into the protocol.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {

@@ -11,8 +11,8 @@ pub struct GroupName(pub Arc<str>);
 
 /// An instance's ID, as the kubelet of its node has it in `spec.providerID`.
 ///
-/// The Cluster Autoscaler compares the two as exact strings, so this keeps the kubelet's spelling for display. Azure's APIs
-/// return the same ID in several spellings, so two IDs are equal if they differ in case only.
+/// The Cluster Autoscaler compares the two as exact strings, so this keeps the kubelet's spelling for display. Azure's
+/// APIs return the same ID in several spellings, so two IDs are equal if they differ in case only.
 #[derive(Clone)]
 pub struct ProviderId {
     text: Arc<str>,

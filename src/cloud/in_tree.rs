@@ -34,8 +34,8 @@ pub const IN_TREE_FLAGS: [&str; 3] = ["nodes", "node-group-auto-discovery", "aws
 pub const IGNORE_LABEL_GONE: (u32, u32) = (1, 37);
 
 impl Family {
-    /// The labels that the in-tree provider of this cloud ignores when it compares node groups. With external gRPC, the Cluster
-    /// Autoscaler ignores none of them unless a flag says so.
+    /// The labels that the in-tree provider of this cloud ignores when it compares node groups. With external gRPC, the
+    /// Cluster Autoscaler ignores none of them unless a flag says so.
     pub fn labels_ignored_in_tree(self) -> &'static [&'static str] {
         match self {
             Self::Aws => &AWS_LABELS,

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What launch settings tell the kubelet to reserve, by the kubelet's own settings. A figure replaces that of the profile.
+/// What launch settings tell the kubelet to reserve, by the kubelet's own settings. A figure replaces that of the
+/// profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeletReserves {
     /// `kubeReserved` by resource.
@@ -16,8 +17,8 @@ pub struct KubeletReserves {
 /// What launch settings say about one reserve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReserveFigures {
-    /// Each figure that is set, as written; empty where it is set to something that is not a literal. The highest one counts, because
-    /// which of them wins depends on the tool.
+    /// Each figure that is set, as written; empty where it is set to something that is not a literal. The highest one
+    /// counts, because which of them wins depends on the tool.
     pub written: BTreeSet<String>,
     /// Whether some of the nodes may have the profile's figure, because not every launch option sets one.
     pub or_profile: bool,

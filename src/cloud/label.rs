@@ -5,8 +5,8 @@ const NAME_MAX: usize = 63;
 /// The longest key: a DNS name, a slash and a name.
 const KEY_MAX: usize = 253 + 1 + NAME_MAX;
 
-/// Whether a node can have this text as the value of a label or a taint: empty, or at most 63 letters, digits, `-`, `_` and `.`
-/// that begin and end with a letter or a digit.
+/// Whether a node can have this text as the value of a label or a taint: empty, or at most 63 letters, digits, `-`, `_`
+/// and `.` that begin and end with a letter or a digit.
 pub fn is_label_value(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let is_outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
@@ -20,7 +20,8 @@ pub fn is_label_value(text: &str) -> bool {
 
 /// Whether the key of a label or a taint has only characters that Kubernetes accepts in one.
 ///
-/// Several slashes pass, although Kubernetes accepts only one: the in-tree Azure provider makes them of tag names, and keeps them.
+/// Several slashes pass, although Kubernetes accepts only one: the in-tree Azure provider makes them of tag names, and
+/// keeps them.
 pub fn is_label_key(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= KEY_MAX

@@ -9,8 +9,8 @@ use super::taint::Taint;
 /// What a new instance of a node group is made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchSpec {
-    /// Every instance type that the group may launch, without duplicates. If there are several, the template has the minimum of each
-    /// resource.
+    /// Every instance type that the group may launch, without duplicates. If there are several, the template has the
+    /// minimum of each resource.
     pub types: Vec<String>,
     /// The region, as the node's `topology.kubernetes.io/region` label has it.
     pub region: String,
@@ -40,7 +40,8 @@ pub struct LaunchSpec {
     pub ephemeral_storage_bytes: Option<u64>,
     /// Whether the node combines its local disks into one volume for pods' ephemeral storage.
     pub joins_local_disks: bool,
-    /// Whether it can change although the group does not, because the launch template's version is `$Default` or `$Latest`.
+    /// Whether it can change although the group does not, because the launch template's version is `$Default` or
+    /// `$Latest`.
     pub is_floating: bool,
     /// Whether it lacks something that could not be read, but may be readable a little later.
     pub is_provisional: bool,

@@ -9,8 +9,8 @@ use super::identity::Identity;
 use super::ids::{GroupName, ProviderId};
 use super::taint::Taint;
 
-/// More nodes than any group of either cloud can have: Auto Scaling groups and scale sets hold some thousands. Headcount lists
-/// missing instances one by one, so it rejects a capacity beyond this.
+/// More nodes than any group of either cloud can have: Auto Scaling groups and scale sets hold some thousands.
+/// Headcount lists missing instances one by one, so it rejects a capacity beyond this.
 pub const CAPACITY_MAX: u32 = 100_000;
 
 /// What one read of a node group returned. Sizes are in nodes, even if the cloud counts in other units.
@@ -32,13 +32,13 @@ pub struct GroupReading {
     pub desired: u32,
     /// The version of the group, and the precondition of writes to it, where [`Consistency::guard`] is `IfMatch`.
     pub etag: Option<String>,
-    /// Units of the cloud's capacity per node; 1 for nearly every group. `None` where the instances' weights differ, so that
-    /// no capacity can be written.
+    /// Units of the cloud's capacity per node; 1 for nearly every group. `None` where the instances' weights differ, so
+    /// that no capacity can be written.
     pub units_per_node: Option<u32>,
     /// The instances may have changed although the capacity has not; an earlier read of them is outdated.
     pub is_detail_outdated: bool,
-    /// Whether nothing runs that adds or deletes instances, and the last such operation succeeded. Never for a group whose cloud
-    /// launches what is missing by itself.
+    /// Whether nothing runs that adds or deletes instances, and the last such operation succeeded. Never for a group
+    /// whose cloud launches what is missing by itself.
     pub is_quiet: bool,
     /// Whether the group can grow.
     pub growth: Permit,
@@ -46,7 +46,8 @@ pub struct GroupReading {
     pub removal: Permit,
     /// Its instances; `None` where this read did not include them.
     pub instances: Option<Vec<Instance>>,
-    /// How many instances were listed without an ID. They exist, and are not among `instances`: a lower capacity could delete them.
+    /// How many instances were listed without an ID. They exist, and are not among `instances`: a lower capacity could
+    /// delete them.
     pub without_id: u32,
     /// The settings in the group's tags for its nodes and their scaling.
     pub hints: Arc<GroupHints>,
@@ -74,8 +75,8 @@ pub struct Instance {
     pub state: InstanceState,
     /// Whether the group's desired capacity includes it.
     pub counts: Counts,
-    /// Why it will never be a node, where the cloud reports it as failed. Behind a pointer, which takes little room: nearly no
-    /// instance has one.
+    /// Why it will never be a node, where the cloud reports it as failed. Behind a pointer, which takes little room:
+    /// nearly no instance has one.
     pub failure: Option<Arc<Failure>>,
 }
 
@@ -97,7 +98,8 @@ pub enum Counts {
     Yes,
     /// The cloud documents that it is not (AWS: terminating, standby).
     No,
-    /// It is part of the capacity while it is live. Only a read shows whether it stays part of it while it is being deleted.
+    /// It is part of the capacity while it is live. Only a read shows whether it stays part of it while it is being
+    /// deleted.
     UntilDeleted,
 }
 
@@ -112,9 +114,11 @@ pub struct Failure {
     pub message: String,
     /// When it failed, by the cloud's clock.
     pub at: SystemTime,
-    /// Whether the cloud gave a reason. If not, code and message are generic until the failed operation reports its own.
+    /// Whether the cloud gave a reason. If not, code and message are generic until the failed operation reports its
+    /// own.
     pub is_explained: bool,
-    /// Whether it was a node, and the cloud has taken it away. It is listed as failed even if the Kubernetes API still has the node.
+    /// Whether it was a node, and the cloud has taken it away. It is listed as failed even if the Kubernetes API still
+    /// has the node.
     pub is_eviction: bool,
 }
 
@@ -130,19 +134,20 @@ pub enum FailureClass {
 /// What the cloud reports about recent launches in one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchActivity {
-    /// Launches whose failure is final, newest first. A launch that the cloud may still retry in another zone is not included.
+    /// Launches whose failure is final, newest first. A launch that the cloud may still retry in another zone is not
+    /// included.
     pub failures: Vec<Failure>,
     /// Launches under way that name no instance yet.
     pub under_way: u32,
-    /// The instances of launches that began within the last minute and have not failed, unless a later activity names them, too. A
-    /// list that lags may lack them. By [`ProviderId::instance`].
+    /// The instances of launches that began within the last minute and have not failed, unless a later activity names
+    /// them, too. A list that lags may lack them. By [`ProviderId::instance`].
     pub launched: Vec<String>,
     /// What the cloud launched for reasons of its own.
     pub own: OwnLaunches,
 }
 
-/// What the cloud launched since the shortfall began, and for reasons of its own: an instance refresh, rebalancing, maintenance.
-/// Launches whose reason is not known are left out.
+/// What the cloud launched since the shortfall began, and for reasons of its own: an instance refresh, rebalancing,
+/// maintenance. Launches whose reason is not known are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnLaunches {
     /// The instances, newest first. By [`ProviderId::instance`].
@@ -178,7 +183,8 @@ pub struct GroupHints {
     pub resources: BTreeMap<String, String>,
     /// `node-template/autoscaling-options/…`, lower-case names, values as written.
     pub options: BTreeMap<String, String>,
-    /// The clusters that the tags name. More than one where tags were copied from another cluster's group (autoscaler #8084).
+    /// The clusters that the tags name. More than one where tags were copied from another cluster's group (autoscaler
+    /// #8084).
     pub clusters: BTreeSet<String>,
 }
 

@@ -5,11 +5,13 @@ use std::error::Error as StdError;
 
 use super::secrets::redacted;
 
-/// Longest message kept of an error or of a failed launch. The Cluster Autoscaler repeats it in events and in its status.
+/// Longest message kept of an error or of a failed launch. The Cluster Autoscaler repeats it in events and in its
+/// status.
 pub const MESSAGE_CHARS_MAX: usize = 200;
 
-/// Replaces what a terminal or a log viewer might act on: control characters, line breaks, escapes, and characters that change the
-/// direction of text or are invisible. Each becomes `\n`, `\r`, `\t` or `\uXXXX`, which JSON reads as the same character.
+/// Replaces what a terminal or a log viewer might act on: control characters, line breaks, escapes, and characters that
+/// change the direction of text or are invisible. Each becomes `\n`, `\r`, `\t` or `\uXXXX`, which JSON reads as the
+/// same character.
 ///
 /// Our own secrets are taken out, too.
 pub fn printable(text: &str) -> Cow<'_, str> {
@@ -34,7 +36,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// A text of JSON in which [`printable`]'s characters are escaped, except for line breaks: outside strings, there are no others.
+/// A text of JSON in which [`printable`]'s characters are escaped, except for line breaks: outside strings, there are
+/// no others.
 pub fn printable_json(text: &str) -> Cow<'_, str> {
     let text = redacted(text);
     if !has_unprintable(&text) {
@@ -58,8 +61,8 @@ pub fn has_unprintable(text: &str) -> bool {
     text.contains(|character| character != '\n' && is_unprintable(character))
 }
 
-/// A string that YAML reads as this text, and that shows nothing else. JSON's form is valid YAML, except that YAML knows no pairs of
-/// surrogates.
+/// A string that YAML reads as this text, and that shows nothing else. JSON's form is valid YAML, except that YAML
+/// knows no pairs of surrogates.
 pub fn yaml_string(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     let mut safe = String::with_capacity(quoted.len());
@@ -86,7 +89,8 @@ fn is_unprintable(character: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Puts a text on one line, replaces what is not printable, and cuts it to `chars_max` characters. A text that was cut ends in `…`.
+/// Puts a text on one line, replaces what is not printable, and cuts it to `chars_max` characters. A text that was cut
+/// ends in `…`.
 pub fn shorten(text: &str, chars_max: usize) -> String {
     let mut line = printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned();
     if line.char_indices().nth(chars_max).is_some() {
@@ -107,8 +111,8 @@ pub fn shell_word(text: &str) -> String {
     format!("'{}'", visible.replace('\'', "'\\''"))
 }
 
-/// An error and its causes, from the outside in, separated by colons. A cause that the text before it already ends with is
-/// left out.
+/// An error and its causes, from the outside in, separated by colons. A cause that the text before it already ends with
+/// is left out.
 pub fn error_chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

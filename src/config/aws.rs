@@ -71,8 +71,8 @@ pub(super) fn groups(
     Ok(Settings { node_groups, auto_discovery, ..Settings::default() })
 }
 
-/// Reads the in-tree provider's cloud-config, an INI file. The Cluster Autoscaler uses only its endpoints, which the AWS SDK
-/// takes from the environment. The warning says which variable to set.
+/// Reads the in-tree provider's cloud-config, an INI file. The Cluster Autoscaler uses only its endpoints, which the
+/// AWS SDK takes from the environment. The warning says which variable to set.
 pub(super) fn warn_about_cloud_config(
     path: &Path,
     flag: &Place,

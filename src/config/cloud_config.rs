@@ -1,5 +1,5 @@
-//! The configuration of the in-tree Azure provider: a JSON file and environment variables. Neither belongs to Headcount, so
-//! keys that it does not use are warnings, not errors.
+//! The configuration of the in-tree Azure provider: a JSON file and environment variables. Neither belongs to
+//! Headcount, so keys that it does not use are warnings, not errors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,8 +65,8 @@ const KEYS: [Key; 19] = [
     text("resourceManagerEndpoint", &[]),
 ];
 
-/// Variables that the in-tree provider reads and Headcount does not use: caches, retries and rate limits that it does not
-/// have, switches for what it always does, and virtual machines outside of scale sets, which it does not serve.
+/// Variables that the in-tree provider reads and Headcount does not use: caches, retries and rate limits that it does
+/// not have, switches for what it always does, and virtual machines outside of scale sets, which it does not serve.
 const UNUSED_VARIABLES: [&str; 31] = [
     "ARM_BASE_URL_FOR_AP_CLIENT",
     "ARM_CLUSTER_RESOURCE_GROUP",
@@ -152,8 +152,8 @@ pub(super) fn parse(text: &str, path: &Path, context: &mut SourceContext<'_>) ->
     Ok(values.into_iter().map(located).collect())
 }
 
-/// Takes the value out of an error: it may be a secret under the wrong key. The parser quotes it between what it found and what it
-/// expected.
+/// Takes the value out of an error: it may be a secret under the wrong key. The parser quotes it between what it found
+/// and what it expected.
 fn without_value(error: &str) -> String {
     match error.rsplit_once(", expected ") {
         Some((found, expected)) => format!("{}, expected {expected}", kind_of(found)),

@@ -1,4 +1,5 @@
-//! The configuration: headcount.yaml, or the flags and files of the in-tree provider, read into one validated [`Config`].
+//! The configuration: headcount.yaml, or the flags and files of the in-tree provider, read into one validated
+//! [`Config`].
 //!
 //! A [`ConfigError`] is one message: where the error is, what is wrong, and what to write instead.
 
@@ -68,7 +69,8 @@ pub struct Config {
     pub admin: Admin,
     /// How often each source is read while something happens in it, from 1 s to 10 min; 15 s by default.
     pub refresh_interval: Duration,
-    /// How often each source is read at rest, from `refresh_interval` to 10 min; 4 times that by default, but 5 min at most.
+    /// How often each source is read at rest, from `refresh_interval` to 10 min; 4 times that by default, but 5 min at
+    /// most.
     pub idle_refresh_interval: Option<Duration>,
     /// Whether everything that needs a write is refused; not by default.
     pub read_only: bool,
@@ -103,10 +105,11 @@ pub struct Grpc {
     pub socket_mode: u32,
     /// TLS; `None` for plaintext. The files exist; their contents are checked later.
     pub tls: Option<TlsSettings>,
-    /// Whether autoscaling options are sent to Cluster Autoscaler 1.35 and later, which then treats booting nodes as unready.
-    /// Not by default.
+    /// Whether autoscaling options are sent to Cluster Autoscaler 1.35 and later, which then treats booting nodes as
+    /// unready. Not by default.
     pub options_since_135: SendPolicy,
-    /// Whether the option `zeroOrMaxNodeScaling` is sent, with which the Cluster Autoscaler never scales a group down. Not by default.
+    /// Whether the option `zeroOrMaxNodeScaling` is sent, with which the Cluster Autoscaler never scales a group down.
+    /// Not by default.
     pub zero_or_max_node_scaling: SendPolicy,
 }
 

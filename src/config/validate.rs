@@ -16,8 +16,8 @@ use crate::grpc::dialect::SendPolicy;
 use crate::grpc::tls::TlsSettings;
 use crate::instance_types::Table;
 
-/// The read limits of the clouds do not allow more than one read per second. After more than ten minutes, the data is too old
-/// for the Cluster Autoscaler.
+/// The read limits of the clouds do not allow more than one read per second. After more than ten minutes, the data is
+/// too old for the Cluster Autoscaler.
 const REFRESH_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
 
 /// One or two loops of the Cluster Autoscaler, which take 10 s or more.
@@ -26,7 +26,8 @@ pub(super) const DEFAULT_REFRESH_INTERVAL: Duration = Duration::from_secs(15);
 /// Kubernetes kills a pod 30 s after SIGTERM by default. Zero would end writes that are being sent.
 const DRAIN_TIMEOUT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
 
-/// Shorter than Kubernetes' default of 30 s, and longer than a call of the Cluster Autoscaler and a write of its own take together.
+/// Shorter than Kubernetes' default of 30 s, and longer than a call of the Cluster Autoscaler and a write of its own
+/// take together.
 pub(super) const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Validates the whole file.

@@ -1,6 +1,8 @@
-//! An imitation of the Cluster Autoscaler's loop, for the demo alone: it calls the real service as the real one does, in the same order.
+//! An imitation of the Cluster Autoscaler's loop, for the demo alone: it calls the real service as the real one does,
+//! in the same order.
 //!
-//! Pods are counted instead of scheduled, and times are shorter than the real one's defaults, so that a demo takes minutes.
+//! Pods are counted instead of scheduled, and times are shorter than the real one's defaults, so that a demo takes
+//! minutes.
 
 mod calls;
 
@@ -23,7 +25,8 @@ use calls::{Calls, Group};
 const LOOP_EVERY: Duration = Duration::from_secs(2);
 /// How long a node has no pods before it is deleted. CA's default is 10 min.
 const UNNEEDED_FOR: Duration = Duration::from_secs(3);
-/// How long no node is deleted after a deletion failed (CA's default is 3 min), and no group is chosen that refused to grow.
+/// How long no node is deleted after a deletion failed (CA's default is 3 min), and no group is chosen that refused to
+/// grow.
 const PAUSE: Duration = Duration::from_secs(3);
 /// How long a group is not chosen after its instances failed to be created. CA begins with 5 min.
 const BACKOFF: Duration = Duration::from_secs(30);

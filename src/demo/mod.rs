@@ -1,9 +1,9 @@
 //! `headcount demo`: a cluster's life in one process.
 //!
-//! The real service runs over a simulated cloud. An imitation of the Cluster Autoscaler's loop calls it for pods that come and go, and
-//! keys or a script make things happen (`scene`). `stage` collects what everybody says: each line of Headcount's report, and
-//! beside it what the in-tree provider's published rules come to, where that differs (`in_tree`). `page` shows it on a terminal,
-//! `text` anywhere else.
+//! The real service runs over a simulated cloud. An imitation of the Cluster Autoscaler's loop calls it for pods that
+//! come and go, and keys or a script make things happen (`scene`). `stage` collects what everybody says: each line of
+//! Headcount's report, and beside it what the in-tree provider's published rules come to, where that differs
+//! (`in_tree`). `page` shows it on a terminal, `text` anywhere else.
 
 mod autoscaler;
 mod in_tree;

@@ -1,7 +1,7 @@
 //! Simulated instances as nodes of a real cluster: `headcount serve --demo --register-nodes`.
 //!
-//! The nodes are annotated and tainted as those of kwok (kwok.sigs.k8s.io), which then plays their kubelets: pods that tolerate the
-//! taint become Running. Without kwok, the nodes are ready all the same, and pods are bound to them.
+//! The nodes are annotated and tainted as those of kwok (kwok.sigs.k8s.io), which then plays their kubelets: pods that
+//! tolerate the taint become Running. Without kwok, the nodes are ready all the same, and pods are bound to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 /// How often a kubelet says that its node is ready.
 const READY_EVERY: Duration = Duration::from_secs(10);
 
-/// What marks a node as one of kwok's: the annotation by which kwok finds it, and the key of the taint that keeps other pods away.
+/// What marks a node as one of kwok's: the annotation by which kwok finds it, and the key of the taint that keeps other
+/// pods away.
 const KWOK: &str = "kwok.x-k8s.io/node";
 /// The value of both.
 const FAKE: &str = "fake";
@@ -118,8 +119,8 @@ fn node(mut template: Json, instance: &Instance) -> Json {
     template
 }
 
-/// The taint of the demo's nodes, as a group's `taints:` has it. It is in the templates, so that the Cluster Autoscaler grows a group only
-/// for pods that tolerate it.
+/// The taint of the demo's nodes, as a group's `taints:` has it. It is in the templates, so that the Cluster Autoscaler
+/// grows a group only for pods that tolerate it.
 pub fn taint() -> String {
     format!("{KWOK}={FAKE}:NoSchedule")
 }

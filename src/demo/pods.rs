@@ -56,8 +56,8 @@ impl Pods {
         }
     }
 
-    /// Moves the pods: those of nodes that are gone wait, those that are no longer wanted end, and those that wait run where there is
-    /// room.
+    /// Moves the pods: those of nodes that are gone wait, those that are no longer wanted end, and those that wait run
+    /// where there is room.
     pub(super) fn place(&mut self, nodes: &[Node]) {
         let workloads = self.workloads.len();
         self.placed.retain(|id, _| nodes.iter().any(|node| node.id == *id));

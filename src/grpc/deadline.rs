@@ -1,7 +1,7 @@
 //! The deadline of a call, from its `grpc-timeout` header.
 //!
-//! The Cluster Autoscaler sends a timeout with every call. Once a call has timed out, its write must not be sent: the caller
-//! may have made a new plan by then.
+//! The Cluster Autoscaler sends a timeout with every call. Once a call has timed out, its write must not be sent: the
+//! caller may have made a new plan by then.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const TIMEOUT_HEADER: &str = "grpc-timeout";
 /// The gRPC protocol allows at most this many digits in a timeout.
 const TIMEOUT_DIGITS_MAX: usize = 8;
 
-/// The timeout of calls without one. The Cluster Autoscaler always sends one; command-line clients often do not. It is longer than
-/// any single cloud call, and short enough that an abandoned call does not hold anything up.
+/// The timeout of calls without one. The Cluster Autoscaler always sends one; command-line clients often do not. It is
+/// longer than any single cloud call, and short enough that an abandoned call does not hold anything up.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// When the head of a request arrived. Its deadline counts from then, even if its body takes long.

@@ -58,8 +58,8 @@ impl Dialect {
     }
 }
 
-/// Whether overrides are sent to 1.35 and later. These releases read any options as a node startup time of zero, so that
-/// booting nodes count as unready.
+/// Whether overrides are sent to 1.35 and later. These releases read any options as a node startup time of zero, so
+/// that booting nodes count as unready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendPolicy {
     /// They are not sent.

@@ -1,5 +1,5 @@
-//! Accepts connections and serves them, within limits: the number of connections, the time for a client to send what it began, and
-//! the bytes that clients make the process hold.
+//! Accepts connections and serves them, within limits: the number of connections, the time for a client to send what it
+//! began, and the bytes that clients make the process hold.
 
 mod admission;
 mod budget;
@@ -34,8 +34,8 @@ use session::Session;
 pub use socket::Listener;
 use socket::Socket;
 
-/// The pause after the system failed to accept a connection, usually because it ran out of file descriptors or memory. Both
-/// become available when connections end; until then, immediate retries would only burn CPU.
+/// The pause after the system failed to accept a connection, usually because it ran out of file descriptors or memory.
+/// Both become available when connections end; until then, immediate retries would only burn CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// After this time, shutdown no longer waits for connections that have no call under way.
@@ -56,8 +56,8 @@ struct Port {
     stopping: watch::Receiver<bool>,
 }
 
-/// Serves a listening socket until `shutdown` completes, then finishes the calls under way. No error of a single connection ends
-/// it.
+/// Serves a listening socket until `shutdown` completes, then finishes the calls under way. No error of a single
+/// connection ends it.
 pub(super) async fn serve(
     listener: Listener,
     routes: Routes,

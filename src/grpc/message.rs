@@ -1,7 +1,8 @@
 //! The limits of each call's message, checked before it is decoded.
 //!
-//! A message of a few MiB may decode to a hundred times as much: an empty node takes two bytes on the wire, and some 160 in memory.
-//! So a message has a limit of bytes, and one of weight: an upper bound of the memory that it decodes to.
+//! A message of a few MiB may decode to a hundred times as much: an empty node takes two bytes on the wire, and some
+//! 160 in memory. So a message has a limit of bytes, and one of weight: an upper bound of the memory that it decodes
+//! to.
 
 use prost::bytes::Buf;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
@@ -14,7 +15,8 @@ pub(super) const HEAD_BYTES: usize = 5;
 /// The largest message of any call, with its head.
 pub(super) const BYTES_MAX: usize = CALL_WITH_NODES.bytes + HEAD_BYTES;
 
-/// The parts of a message that take more memory than bytes: each with its field's number, the weight of one, and its own parts.
+/// The parts of a message that take more memory than bytes: each with its field's number, the weight of one, and its
+/// own parts.
 #[derive(Clone, Copy)]
 struct Parts(&'static [(u32, usize, Parts)]);
 
@@ -73,8 +75,8 @@ impl MessageLimit {
         announced.is_some_and(|bytes| usize::try_from(bytes).map_or(true, |bytes| bytes > self.limit.bytes))
     }
 
-    /// The memory that a whole body decodes to; `None` if that is too much. What follows a mistake in the message is not decoded, and
-    /// has no weight.
+    /// The memory that a whole body decodes to; `None` if that is too much. What follows a mistake in the message is
+    /// not decoded, and has no weight.
     pub(super) fn weigh(&self, body: &[u8]) -> Option<usize> {
         let mut weight = body.len();
         let message = body.get(HEAD_BYTES..).unwrap_or_default();

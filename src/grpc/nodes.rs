@@ -8,8 +8,8 @@ use super::proto::NodeGroupNodesResponse;
 /// The largest response that CA accepts: the default of gRPC in Go, which CA does not change.
 const RESPONSE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Returns the response unchanged if it fits, or else without the texts of failures. If that does not fit either, it is an error: CA
-/// would remove the nodes that a shortened list lacks.
+/// Returns the response unchanged if it fits, or else without the texts of failures. If that does not fit either, it is
+/// an error: CA would remove the nodes that a shortened list lacks.
 pub(super) fn fitting(id: &str, mut response: NodeGroupNodesResponse) -> Result<NodeGroupNodesResponse, Status> {
     if response.encoded_len() <= RESPONSE_BYTES_MAX {
         return Ok(response);

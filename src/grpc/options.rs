@@ -1,8 +1,8 @@
 //! The autoscaling options of a node group, in the dialect of the calling Cluster Autoscaler.
 //!
-//! Every release treats absent options as "use my own flags". Present options are dangerous: a field that the release reads
-//! and that is missing becomes zero, which makes CA delete new nodes at once, or crash. So options are sent only if the group
-//! overrides something and the release finds every field it reads.
+//! Every release treats absent options as "use my own flags". Present options are dangerous: a field that the release
+//! reads and that is missing becomes zero, which makes CA delete new nodes at once, or crash. So options are sent only
+//! if the group overrides something and the release finds every field it reads.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::fleet::options::Options;
 
 const NANOSECONDS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Returns the options to send for a group with these overrides: the overrides on top of the request's defaults, with every
-/// field set; `None` for "use your own flags".
+/// Returns the options to send for a group with these overrides: the overrides on top of the request's defaults, with
+/// every field set; `None` for "use your own flags".
 pub(super) fn options_to_send(
     overrides: &Options,
     defaults: Option<&NodeGroupAutoscalingOptions>,
@@ -67,7 +67,8 @@ fn merged(overrides: &Options, defaults: &NodeGroupAutoscalingOptions) -> Option
     })
 }
 
-/// Returns the override, or else the default from the field that has it. 1.34 sets both and reads the protobuf field first.
+/// Returns the override, or else the default from the field that has it. 1.34 sets both and reads the protobuf field
+/// first.
 fn nanoseconds(
     overriding: Option<Duration>,
     protobuf: Option<prost_types::Duration>,

@@ -22,7 +22,8 @@ pub struct Peer {
 #[error("the names in the client's certificate cannot be read: {0}")]
 pub struct NamesError(String);
 
-/// A name that a certificate certifies. E-mail and IP names do not count: authorities let applicants choose those freely.
+/// A name that a certificate certifies. E-mail and IP names do not count: authorities let applicants choose those
+/// freely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertifiedName {
     /// A common name or a DNS name.
@@ -63,8 +64,8 @@ pub fn certified_names(certificate: &CertificateDer<'_>) -> Result<Vec<Certified
     Ok(names)
 }
 
-/// Whether a client with these names may connect: one of them must be an allowed name. Without a list of allowed names, every
-/// client may.
+/// Whether a client with these names may connect: one of them must be an allowed name. Without a list of allowed names,
+/// every client may.
 pub fn is_allowed(names: &[CertifiedName], allowed: &[String]) -> bool {
     allowed.is_empty() || names.iter().any(|name| allowed.iter().any(|entry| name.is(entry)))
 }

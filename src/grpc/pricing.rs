@@ -12,8 +12,8 @@ const SUFFIX_DASHES_MAX: usize = 4;
 
 /// The offer for a node: what its group launches, or else what its labels say.
 ///
-/// The group decides because labels do not show everything: nodes of a mixed group differ in type, and on AWS no label shows
-/// that a self-managed node is spot capacity.
+/// The group decides because labels do not show everything: nodes of a mixed group differ in type, and on AWS no label
+/// shows that a self-managed node is spot capacity.
 pub(super) fn offer(snapshot: &Snapshot, node: &ExternalGrpcNode, default: Family) -> Offer {
     let group = group_by_name(snapshot, &node.name).or_else(|| snapshot.group_of(&node.provider_id));
     match group.and_then(|(_, view)| offer_of(view)) {

@@ -1,5 +1,5 @@
-//! The fifteen RPCs of the protocol, each translated into a call to the fleet. Once the fleet is ready, only `Refresh` and
-//! the mutations wait for anything.
+//! The fifteen RPCs of the protocol, each translated into a call to the fleet. Once the fleet is ready, only `Refresh`
+//! and the mutations wait for anything.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,8 +74,8 @@ impl Service {
 
     /// The options without `zeroOrMaxNodeScaling`, unless it is to be sent. Warns once for each group.
     ///
-    /// CA scales such a group down only if it removes all its nodes at once, and counts them by the object that stands for the group.
-    /// Its external gRPC client makes another object for each node, so CA never finds more than one.
+    /// CA scales such a group down only if it removes all its nodes at once, and counts them by the object that stands
+    /// for the group. Its external gRPC client makes another object for each node, so CA never finds more than one.
     fn without_zero_or_max(&self, id: &str, options: Options) -> Options {
         if self.zero_or_max_node_scaling == SendPolicy::Send || options.zero_or_max_node_scaling != Some(true) {
             return options;
@@ -144,7 +144,8 @@ impl CloudProvider for Service {
         let deadline = self.ready(&request).await?;
         let id = request.into_inner().id;
         let template = self.fleet.template(&id, deadline.respond_by).await.map_err(|error| status(&error))?;
-        // CA up to 1.34 reads the first field, CA 1.35 and later the second. A response without the one it reads crashes it.
+        // CA up to 1.34 reads the first field, CA 1.35 and later the second. A response without the one it reads
+        // crashes it.
         let node_info = template.bytes.clone();
         Ok(Response::new(NodeGroupTemplateNodeInfoResponse { node_bytes: node_info.clone(), node_info }))
     }

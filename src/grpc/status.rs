@@ -1,7 +1,7 @@
 //! Maps errors to gRPC statuses. Nothing else in the crate does.
 //!
-//! The Cluster Autoscaler backs off a group after any failed mutation, regardless of the code. The codes are for people who read the
-//! log.
+//! The Cluster Autoscaler backs off a group after any failed mutation, regardless of the code. The codes are for people
+//! who read the log.
 
 use tonic::{Code, Status};
 
@@ -10,8 +10,8 @@ use crate::cloud::text::{printable, shorten};
 use crate::fleet::FleetError;
 
 /// The longest message of a status, in bytes. A message quotes the request, which may have megabytes, and travels in a
-/// header, where each byte that is not ASCII takes three. Clients close the connection, and with it every other call, when
-/// they receive more than about 16 KiB of headers.
+/// header, where each byte that is not ASCII takes three. Clients close the connection, and with it every other call,
+/// when they receive more than about 16 KiB of headers.
 const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// Returns the status for an error. The message is the error's own: it names the group, the reason, and what to do.

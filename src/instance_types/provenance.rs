@@ -33,7 +33,8 @@ pub enum Provenance {
         /// Its date.
         version: &'static str,
     },
-    /// Estimated from the memory that the cloud sells, less what is missing on the host and what the image's kernel keeps.
+    /// Estimated from the memory that the cloud sells, less what is missing on the host and what the image's kernel
+    /// keeps.
     Estimated {
         /// Where the memory that the cloud sells comes from.
         nominal: Box<Self>,

@@ -13,7 +13,8 @@ const NANOS_PER_UNIT: i128 = 1_000_000_000;
 /// Kubernetes keeps a quantity's value in an int64.
 const UNITS_MAX: i128 = i64::MAX as i128;
 
-/// A resource quantity, as `k8s.io/apimachinery/pkg/api/resource.Quantity`: a number, and the kind of suffix it is written with.
+/// A resource quantity, as `k8s.io/apimachinery/pkg/api/resource.Quantity`: a number, and the kind of suffix it is
+/// written with.
 ///
 /// Two quantities compare by the number alone.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::KubernetesError;
 use super::client::Client;
 
-/// What Headcount must be allowed to do with Deployments in the Cluster Autoscaler's namespace. Its Deployment may have any name.
+/// What Headcount must be allowed to do with Deployments in the Cluster Autoscaler's namespace. Its Deployment may have
+/// any name.
 pub const DEPLOYMENT_VERBS: [&str; 1] = ["list"];
 
 /// Deployments read at most. A namespace has some dozens.
@@ -50,8 +51,8 @@ struct Variable {
 const DEPTH_MAX: usize = 12;
 
 impl AutoscalerContainer {
-    /// Reads a manifest: one or several documents, or a List, with the container anywhere below. `None` if no container runs the
-    /// Cluster Autoscaler.
+    /// Reads a manifest: one or several documents, or a List, with the container anywhere below. `None` if no container
+    /// runs the Cluster Autoscaler.
     ///
     /// # Errors
     ///

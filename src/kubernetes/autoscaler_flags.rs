@@ -20,8 +20,8 @@ impl Flag {
     }
 }
 
-/// Parses arguments as Go's flag package does: `--name=value`, `-name value`, `--switch`. Ignores other arguments, such as the
-/// name of the program.
+/// Parses arguments as Go's flag package does: `--name=value`, `-name value`, `--switch`. Ignores other arguments, such
+/// as the name of the program.
 pub fn parse_flags(arguments: &[String]) -> Vec<Flag> {
     let mut flags = Vec::<Flag>::new();
     let mut words = arguments.iter().map(|word| word.trim()).peekable();

@@ -18,7 +18,8 @@ pub const AUTOSCALER_STATUS_DEFAULT: &str = "cluster-autoscaler-status";
 /// The key of the ConfigMap that has the status.
 const KEY: &str = "status";
 
-/// What the Cluster Autoscaler last wrote, as far as it is needed. Its keys are those of the YAML of release 1.30 and later.
+/// What the Cluster Autoscaler last wrote, as far as it is needed. Its keys are those of the YAML of release 1.30 and
+/// later.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AutoscalerStatus {

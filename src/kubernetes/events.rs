@@ -1,5 +1,5 @@
-//! Kubernetes Events about Headcount's own pod: failed launches, pauses and refused writes, for those who look at the cluster and
-//! not at logs (autoscaler #8817).
+//! Kubernetes Events about Headcount's own pod: failed launches, pauses and refused writes, for those who look at the
+//! cluster and not at logs (autoscaler #8817).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

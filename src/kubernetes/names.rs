@@ -3,7 +3,8 @@
 /// The longest name of any object.
 const NAME_BYTES_MAX: usize = 253;
 
-/// Whether this may be the name of a namespace, a pod or a ConfigMap, as Kubernetes checks it. Anything else could name another path.
+/// Whether this may be the name of a namespace, a pod or a ConfigMap, as Kubernetes checks it. Anything else could name
+/// another path.
 pub(super) fn is_name(text: &str) -> bool {
     let is_alphanumeric = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit();
     (1..=NAME_BYTES_MAX).contains(&text.len())

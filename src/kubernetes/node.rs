@@ -20,7 +20,8 @@ pub struct Node {
     pub provider_id: String,
     /// Its instance type, as the label says; empty without one.
     pub instance_type: String,
-    /// Operating system and kernel, as its kubelet reports them. They decide how much memory is left on an instance type.
+    /// Operating system and kernel, as its kubelet reports them. They decide how much memory is left on an instance
+    /// type.
     pub image: String,
     /// When it was created, in RFC 3339, UTC.
     pub created: String,

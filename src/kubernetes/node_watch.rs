@@ -1,7 +1,7 @@
 //! The nodes, as a watch keeps them up to date.
 //!
-//! `kube`'s watcher lists the nodes page by page, watches from there on, resumes where a connection ended, and lists again
-//! where the API server no longer has the version to resume from. Only [`Node`]s are kept of what it sends.
+//! `kube`'s watcher lists the nodes page by page, watches from there on, resumes where a connection ended, and lists
+//! again where the API server no longer has the version to resume from. Only [`Node`]s are kept of what it sends.
 
 use std::collections::BTreeMap;
 use std::pin::pin;

@@ -7,7 +7,8 @@ use crate::cloud::Currency;
 use crate::instance_types::{MemorySize, Provenance};
 
 impl Prices {
-    /// Every known price of spot capacity, the most trusted one first; a share of the on-demand price comes last. Never empty.
+    /// Every known price of spot capacity, the most trusted one first; a share of the on-demand price comes last. Never
+    /// empty.
     pub(super) fn spot(&self, offer: &Offer) -> Vec<(f64, PriceProvenance)> {
         let mut candidates: Vec<_> = self.of_user(offer, true).collect();
         candidates.extend(self.listed(offer));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::cloud::{Family, ListedPrice};
 use crate::instance_types::Day;
 
-/// The most prices that are kept. The largest region has about 1,400 types, and a spot price of most in each of 6 zones.
+/// The most prices that are kept. The largest region has about 1,400 types, and a spot price of most in each of 6
+/// zones.
 const TYPES_MAX: usize = 10_000;
 const ZONES_MAX: usize = 256;
 const SPOT_MAX: usize = 100_000;
@@ -42,7 +43,8 @@ struct Spot {
 }
 
 impl LivePrices {
-    /// The same lists with a new list for one region. If the new list lacks on-demand or spot prices, the previous ones stay.
+    /// The same lists with a new list for one region. If the new list lacks on-demand or spot prices, the previous ones
+    /// stay.
     pub(super) fn with(&self, family: Family, region: &str, list: &[ListedPrice], fetched: Day) -> Self {
         let mut regions = self.0.clone();
         let mut names = self.names(family);
@@ -60,8 +62,8 @@ impl LivePrices {
         Some((*price, list.fetched))
     }
 
-    /// The spot price of a type in a zone, and when it was fetched. Where the zone is not known or has no price, it is the
-    /// highest of all zones.
+    /// The spot price of a type in a zone, and when it was fetched. Where the zone is not known or has no price, it is
+    /// the highest of all zones.
     pub(super) fn spot(&self, family: Family, region: &str, zone: Option<&str>, type_name: &str) -> Option<(f64, Day)> {
         let list = self.region(family, region)?.spot.as_ref()?;
         let row = find(&list.types, type_name)?;

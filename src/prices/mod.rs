@@ -1,8 +1,9 @@
 //! The prices of nodes and pods for `--expander=price`, from memory.
 //!
-//! [`Prices`] quotes an [`Offer`] with the most trusted price: from the user's tables, from the cloud's price list, which
-//! [`PriceRefresh`] fetches, from the table in the binary, or by an estimate. A quote is always above zero: without a price, the
-//! Cluster Autoscaler would drop the node group from a scale-up. `docs/prices.md` has the formulas.
+//! [`Prices`] quotes an [`Offer`] with the most trusted price: from the user's tables, from the cloud's price list,
+//! which [`PriceRefresh`] fetches, from the table in the binary, or by an estimate. A quote is always above zero:
+//! without a price, the Cluster Autoscaler would drop the node group from a scale-up. `docs/prices.md` has the
+//! formulas.
 
 mod candidates;
 mod live;
@@ -33,8 +34,8 @@ pub use self::quote::{Estimate, PriceProvenance, Quote};
 pub use self::rates::Rates;
 pub use self::refresh::PriceRefresh;
 
-/// Spot prices in relation to on-demand prices, where no spot price is known. Both clouds advertise discounts of up to 90 %;
-/// for most types and regions the discount is 50 to 70 %.
+/// Spot prices in relation to on-demand prices, where no spot price is known. Both clouds advertise discounts of up to
+/// 90 %; for most types and regions the discount is 50 to 70 %.
 pub const SPOT_RATIO: f64 = 0.4;
 /// Pods without requests cost as much as this many cores, because the Cluster Autoscaler divides by the price of pods.
 pub const CORES_OF_EMPTY_POD: f64 = 0.001;
@@ -59,8 +60,8 @@ pub struct Prices {
 impl Prices {
     /// Prices for these sources, in the order of the configuration.
     ///
-    /// Prices are in CNY if all sources are in China. Otherwise all prices are in USD, and prices of sources in China are
-    /// estimates: prices in different currencies cannot be compared.
+    /// Prices are in CNY if all sources are in China. Otherwise all prices are in USD, and prices of sources in China
+    /// are estimates: prices in different currencies cannot be compared.
     pub fn new(catalog: Arc<Catalog>, markets: &[(Family, Market)]) -> Self {
         let is_china = !markets.is_empty() && markets.iter().all(|(_, market)| market.currency == Currency::Cny);
         let first = markets.first();
@@ -167,8 +168,8 @@ impl Prices {
     }
 }
 
-/// Every type of a cloud's shipped table in a region: its name, its price, and the estimate by [`Rates`] that it would have
-/// without one.
+/// Every type of a cloud's shipped table in a region: its name, its price, and the estimate by [`Rates`] that it would
+/// have without one.
 pub fn estimates_of_known_types(family: Family, region: &str) -> impl Iterator<Item = (&'static str, f64, f64)> {
     let rates = Rates::of(family, Some(region), currency_of(region));
     rates::priced_types(family, region).map(move |(name, amounts, price)| (name, price, rates.price(amounts)))

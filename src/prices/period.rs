@@ -10,8 +10,9 @@ const SHORTEST: Duration = Duration::from_secs(60);
 const SECONDS_PER_HOUR: f64 = 3600.0;
 const NANOSECONDS_PER_SECOND: f64 = 1e9;
 
-/// The hours from start to end, a minute at least. Each time comes as protobuf's timestamp (from CA 1.34) or as bytes of a
-/// Kubernetes `metav1.Time`, which has the same fields. A request without times counts as an hour, which is what CA asks for.
+/// The hours from start to end, a minute at least. Each time comes as protobuf's timestamp (from CA 1.34) or as bytes
+/// of a Kubernetes `metav1.Time`, which has the same fields. A request without times counts as an hour, which is what
+/// CA asks for.
 ///
 /// # Errors
 ///

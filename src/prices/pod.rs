@@ -21,7 +21,8 @@ mod proto {
 type Requests = BTreeMap<String, f64>;
 
 /// What a v1.Pod requests, as the scheduler computes it: the sum of its containers and sidecars, or the largest init
-/// container with the sidecars started before it if that is more; requests of the whole pod in place of that; plus overhead.
+/// container with the sidecars started before it if that is more; requests of the whole pod in place of that; plus
+/// overhead.
 ///
 /// # Errors
 ///

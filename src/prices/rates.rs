@@ -1,5 +1,5 @@
-//! What a core, a GiB of memory and an accelerator cost per hour: fitted to a region's prices. Pods and types without a price
-//! are priced by these rates.
+//! What a core, a GiB of memory and an accelerator cost per hour: fitted to a region's prices. Pods and types without a
+//! price are priced by these rates.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -82,9 +82,10 @@ impl Rates {
 
     /// Fits the rates to a region's types.
     ///
-    /// The fit tries each ratio between the price of a GiB and that of a core. It takes the ratio for which the prices per core of
-    /// types without accelerators vary least, by the mean of the logarithms. The rate of a core is their median. The rate of an
-    /// accelerator is the median of the rest of the price, if it is positive, or that of a core in a region without such types.
+    /// The fit tries each ratio between the price of a GiB and that of a core. It takes the ratio for which the prices
+    /// per core of types without accelerators vary least, by the mean of the logarithms. The rate of a core is their
+    /// median. The rate of an accelerator is the median of the rest of the price, if it is positive, or that of a core
+    /// in a region without such types.
     fn fit(family: Family, region: &str) -> Self {
         let types: Vec<(Amounts, f64)> =
             priced_types(family, region).map(|(_, amounts, price)| (amounts, price)).collect();
@@ -122,8 +123,8 @@ pub(super) fn reference_region(family: Family, region: Option<&str>, currency: C
     own().or_else(same_currency).or_else(|| table.regions().next()).unwrap_or_default()
 }
 
-/// The factor between two currencies by list prices: the median of CNY prices in AWS's Beijing region over USD prices in its first
-/// region. It is not an exchange rate: it serves to estimate prices of a cloud in China that has no table.
+/// The factor between two currencies by list prices: the median of CNY prices in AWS's Beijing region over USD prices
+/// in its first region. It is not an exchange rate: it serves to estimate prices of a cloud in China that has no table.
 pub(super) fn exchange(from: Currency, to: Currency) -> f64 {
     static CNY_PER_USD: LazyLock<f64> = LazyLock::new(|| {
         let table = PriceTable::shipped(Family::Aws);

@@ -32,8 +32,8 @@ impl Drop for PriceRefresh {
 }
 
 impl PriceRefresh {
-    /// Fetches for these sources, except those whose prices are in another currency than the server's: prices in two currencies
-    /// cannot be compared.
+    /// Fetches for these sources, except those whose prices are in another currency than the server's: prices in two
+    /// currencies cannot be compared.
     pub fn new(prices: Arc<Prices>, sources: impl IntoIterator<Item = (Arc<str>, ReadOnlyCloud)>) -> Self {
         prices.hold_warning();
         let is_comparable = |(_, cloud): &(_, ReadOnlyCloud)| cloud.market().currency == prices.currency();
@@ -52,7 +52,8 @@ impl PriceRefresh {
         }
     }
 
-    /// Fetches all price lists once, until this time at the latest. Returns what failed; that is logged too, each failure once.
+    /// Fetches all price lists once, until this time at the latest. Returns what failed; that is logged too, each
+    /// failure once.
     pub async fn fetch(&self, until: Option<Instant>) -> Vec<(Arc<str>, CloudError)> {
         let mut problems = Vec::new();
         // Sources in the same region share one list.

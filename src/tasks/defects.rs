@@ -25,7 +25,8 @@ impl Default for Defects {
 }
 
 impl Defects {
-    /// Panics as soon as a test asks for a panic of this kind of task after this call, or at once if the environment does.
+    /// Panics as soon as a test asks for a panic of this kind of task after this call, or at once if the environment
+    /// does.
     pub(super) fn meet<T>(&self, kind: TaskKind) -> impl Future<Output = T> + use<T> {
         let mut requests = self.requests.subscribe();
         let mut at_start = self.at_start.lock().unwrap_or_else(PoisonError::into_inner);

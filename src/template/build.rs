@@ -118,8 +118,8 @@ fn offer(input: &Input<'_>, labels: &Labels) -> Offer {
     }
 }
 
-/// The rule by which nodes reserve resources. The configuration's wins over the cloud's. Nodes that no cloud service sets up follow
-/// the rule of a plain kubelet.
+/// The rule by which nodes reserve resources. The configuration's wins over the cloud's. Nodes that no cloud service
+/// sets up follow the rule of a plain kubelet.
 fn profile(input: &Input<'_>) -> WithProvenance<ReservedProfile> {
     let given = input.overrides.reserved.profile.map(|profile| (profile, Provenance::GroupOverride));
     let of_cloud = input.launch.reserved.map(|profile| (profile, Provenance::Group));
@@ -159,7 +159,8 @@ fn conditions() -> Vec<NodeCondition> {
     ]
 }
 
-/// `<group>-template-<hash>`: the same every time, because a label that changes would make two templates of one group differ.
+/// `<group>-template-<hash>`: the same every time, because a label that changes would make two templates of one group
+/// differ.
 fn node_name(group: &str) -> String {
     let stem = group.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
     let stem: String = stem.take(NAME_STEM_MAX).collect();

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-/// Why the template of a group cannot be built. Only that group is affected, until its configuration, the tables or the cloud's
-/// description change. Whoever shows the error names the group.
+/// Why the template of a group cannot be built. Only that group is affected, until its configuration, the tables or the
+/// cloud's description change. Whoever shows the error names the group.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TemplateError {
     /// The group names no instance type.

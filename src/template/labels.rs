@@ -13,8 +13,8 @@ pub(super) type Labels = BTreeMap<String, WithProvenance<String>>;
 /// The zone label of Azure's nodes in a group without zones.
 const AZURE_NO_ZONE: &str = "0";
 
-/// All labels. A tag of the group wins over an override, an override over the labels that the cloud service sets, and these over
-/// the labels that follow from the instance.
+/// All labels. A tag of the group wins over an override, an override over the labels that the cloud service sets, and
+/// these over the labels that follow from the instance.
 pub(super) fn labels(
     input: &Input<'_>,
     node_name: &str,
@@ -39,8 +39,8 @@ pub(super) fn labels(
 
 type Label = (&'static str, String, Provenance);
 
-/// The labels that follow from the instance. The `beta` names are deprecated, but kubelets and cloud controllers still set them,
-/// and pods still select by them.
+/// The labels that follow from the instance. The `beta` names are deprecated, but kubelets and cloud controllers still
+/// set them, and pods still select by them.
 fn generated(
     input: &Input<'_>,
     node_name: &str,
@@ -75,8 +75,8 @@ fn generated(
     Ok(labels)
 }
 
-/// One of the group's zones, the same one as long as the zones do not change: if the zone of a template changed, pods with volumes
-/// would be schedulable at one moment and not at the next.
+/// One of the group's zones, the same one as long as the zones do not change: if the zone of a template changed, pods
+/// with volumes would be schedulable at one moment and not at the next.
 fn zone<'a>(input: &Input<'a>) -> Result<&'a str, TemplateError> {
     let mut zones: Vec<&str> = input.launch.zones.iter().map(String::as_str).collect();
     zones.sort_unstable();
@@ -90,7 +90,8 @@ fn zone<'a>(input: &Input<'a>) -> Result<&'a str, TemplateError> {
     Ok(usize::try_from(choice).ok().and_then(|choice| zones.get(choice)).copied().unwrap_or(AZURE_NO_ZONE))
 }
 
-/// All taints, one per key and effect. A tag wins over an override, and an override over the taints that the cloud service sets.
+/// All taints, one per key and effect. A tag wins over an override, and an override over the taints that the cloud
+/// service sets.
 pub(super) fn taints(input: &Input<'_>) -> Vec<WithProvenance<Taint>> {
     let mut taints: Vec<WithProvenance<Taint>> = Vec::new();
     let given = [

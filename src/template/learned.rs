@@ -4,8 +4,8 @@ use super::capacity::{EPHEMERAL, MEMORY, Resources};
 use super::overrides::ReservedRule;
 use crate::instance_types::{LearnedType, Provenance, Quantity, ResourceQuantities, WithProvenance};
 
-/// What a node reserves of each resource. Learned figures win over the user data and the profile. If the configuration sets any part
-/// of the reserve, learned figures are not used.
+/// What a node reserves of each resource. Learned figures win over the user data and the profile. If the configuration
+/// sets any part of the reserve, learned figures are not used.
 pub(super) fn kept(
     by_rule: Resources,
     rule: &ReservedRule,
@@ -45,8 +45,8 @@ fn amounts<'a>(
     })
 }
 
-/// Ephemeral storage: the user's table and learned figures win over the estimate from the disk. A learned figure below the estimate
-/// is not used: the disk has grown since, and a group without nodes would never learn that.
+/// Ephemeral storage: the user's table and learned figures win over the estimate from the disk. A learned figure below
+/// the estimate is not used: the disk has grown since, and a group without nodes would never learn that.
 pub(super) fn storage(
     known: Option<WithProvenance<Quantity>>,
     estimate: WithProvenance<Quantity>,

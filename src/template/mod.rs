@@ -1,8 +1,8 @@
 //! Node templates: what a new node of a group will look like.
 //!
-//! One pipeline: launch spec → capacity → reserved → allocatable, then labels and taints. Each value has its provenance and the next
-//! most trusted value; `headcount template` prints them. A value may be too low but never too high: a template that promises more than
-//! the node has makes the Cluster Autoscaler add nodes forever.
+//! One pipeline: launch spec → capacity → reserved → allocatable, then labels and taints. Each value has its provenance
+//! and the next most trusted value; `headcount template` prints them. A value may be too low but never too high: a
+//! template that promises more than the node has makes the Cluster Autoscaler add nodes forever.
 
 mod build;
 mod capacity;

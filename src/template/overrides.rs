@@ -44,7 +44,8 @@ pub struct ReservedRule {
 pub enum Threshold {
     /// This amount, in bytes.
     Amount(Quantity),
-    /// This share of the capacity, from 0 to 1. In single precision, as in the kubelet: the rounding shows in what it reports.
+    /// This share of the capacity, from 0 to 1. In single precision, as in the kubelet: the rounding shows in what it
+    /// reports.
     Share(f32),
 }
 

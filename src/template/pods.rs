@@ -1,24 +1,24 @@
 //! The kubelet's pod limit.
 //!
-//! No cloud's API shows this setting of the kubelet. The configuration, tags and user data give it exactly. EKS nodes have as
-//! many pods as their network interfaces serve, unless EKS caps the number. All others have the kubelet's default, including
-//! self-managed clusters on AWS: their network may not depend on the interfaces' addresses.
+//! No cloud's API shows this setting of the kubelet. The configuration, tags and user data give it exactly. EKS nodes
+//! have as many pods as their network interfaces serve, unless EKS caps the number. All others have the kubelet's
+//! default, including self-managed clusters on AWS: their network may not depend on the interfaces' addresses.
 
 use super::build::Input;
 use super::capacity::{Candidates, PODS};
 use crate::cloud::{Family, OperatingSystem, ReservedProfile};
 use crate::instance_types::{Provenance, Quantity, TypeCapacity, WithProvenance};
 
-/// The kubelet's own default. On AKS, kubenet has it, too: the lowest default among networks that do not reserve an address for
-/// each pod.
+/// The kubelet's own default. On AKS, kubenet has it, too: the lowest default among networks that do not reserve an
+/// address for each pod.
 const DEFAULT: u32 = 110;
 /// EKS caps managed node groups at 110 pods below 30 processors and at 250 from there on.
 const MANAGED_MAX: u32 = 250;
 const MANAGED_SMALL_MAX: u32 = 110;
 const MANAGED_SMALL_CPUS: u32 = 30;
 
-/// The limit, from the first of these that has one: `maxPods:`, the group's tags and overrides, the user's table, the launch
-/// settings, the network interfaces (on EKS), the default.
+/// The limit, from the first of these that has one: `maxPods:`, the group's tags and overrides, the user's table, the
+/// launch settings, the network interfaces (on EKS), the default.
 pub(super) fn pods(
     input: &Input<'_>,
     explicit: &Candidates,

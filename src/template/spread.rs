@@ -1,13 +1,13 @@
-//! How much the instance types of a group differ. Its template has the minimum of each resource, so the Cluster Autoscaler sees the
-//! rest of larger types only when their nodes exist.
+//! How much the instance types of a group differ. Its template has the minimum of each resource, so the Cluster
+//! Autoscaler sees the rest of larger types only when their nodes exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::capacity::{CPU, MEMORY, Resources};
 use crate::instance_types::Quantity;
 
-/// The Cluster Autoscaler assumes that all nodes of a group are equal. From this ratio on, a scale-up adds about twice as many
-/// nodes as are needed.
+/// The Cluster Autoscaler assumes that all nodes of a group are equal. From this ratio on, a scale-up adds about twice
+/// as many nodes as are needed.
 const WIDE: f64 = 2.0;
 
 /// The lowest and the highest amount of a resource among the instance types of a group.

@@ -9,8 +9,9 @@ use tonic::{Request, Response, Status};
 
 pub(crate) type Client = CloudProviderClient<Channel>;
 
-/// Makes a call with this timeout, and makes it again where the server never took it because the connection was ending. The Cluster
-/// Autoscaler's gRPC library does the same; tonic leaves it to its callers. A call that the server took is never repeated.
+/// Makes a call with this timeout, and makes it again where the server never took it because the connection was ending.
+/// The Cluster Autoscaler's gRPC library does the same; tonic leaves it to its callers. A call that the server took is
+/// never repeated.
 pub(crate) async fn delivered<M: Clone, R, C>(
     client: &Client,
     timeout: Duration,
@@ -30,8 +31,9 @@ where
     }
 }
 
-/// hyper cancels the calls that wait to be sent when their connection ends. The server names the last call that it takes in the frame
-/// that announces the end (GOAWAY), and h2 fails the later ones with it. Calls that the server took fail with other errors.
+/// hyper cancels the calls that wait to be sent when their connection ends. The server names the last call that it
+/// takes in the frame that announces the end (GOAWAY), and h2 fails the later ones with it. Calls that the server took
+/// fail with other errors.
 fn was_not_taken(status: &Status) -> bool {
     let mut causes = std::iter::successors(status.source(), |cause| (*cause).source());
     causes.any(|cause| {

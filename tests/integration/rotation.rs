@@ -1,5 +1,5 @@
-//! Credentials that change on disk under a running server: each is picked up without a restart, and one that does not work leaves the
-//! earlier one in use.
+//! Credentials that change on disk under a running server: each is picked up without a restart, and one that does not
+//! work leaves the earlier one in use.
 
 mod configuration;
 mod service_accounts;

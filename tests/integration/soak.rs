@@ -1,11 +1,12 @@
-//! The real server under load: 500 groups, 10,000 instances, a cloud that fails one call in ten, and callers that behave
-//! like the Cluster Autoscaler but do not wait between loops.
+//! The real server under load: 500 groups, 10,000 instances, a cloud that fails one call in ten, and callers that
+//! behave like the Cluster Autoscaler but do not wait between loops.
 //!
-//! Two servers get the same load. One runs in this process, on a runtime of its own: there the test checks the laws in the
-//! cloud itself and counts the runtime's tasks. The other is the real binary, because this process's memory and descriptors
-//! belong to all its tests.
+//! Two servers get the same load. One runs in this process, on a runtime of its own: there the test checks the laws in
+//! the cloud itself and counts the runtime's tasks. The other is the real binary, because this process's memory and
+//! descriptors belong to all its tests.
 //!
-//! `HEADCOUNT_SOAK=1h cargo test --test integration soak` runs for an hour; the default is 5 s. `under_attack.rs` adds attackers.
+//! `HEADCOUNT_SOAK=1h cargo test --test integration soak` runs for an hour; the default is 5 s. `under_attack.rs` adds
+//! attackers.
 
 mod caller;
 #[cfg(all(target_os = "linux", feature = "azure"))]
@@ -138,9 +139,9 @@ fn load_breaks_no_law_and_leaves_no_task_behind() {
     });
 }
 
-/// How much a process may grow beyond a quarter. In a minute on two cores it grew from 69 to 75 MiB: the simulated cloud keeps
-/// its last 10,000 calls and 10,000 events, and Headcount remembers deleted nodes for ten minutes. In sixteen minutes it grew
-/// to 157 MiB within the first ten and a half, and stayed there.
+/// How much a process may grow beyond a quarter. In a minute on two cores it grew from 69 to 75 MiB: the simulated
+/// cloud keeps its last 10,000 calls and 10,000 events, and Headcount remembers deleted nodes for ten minutes. In
+/// sixteen minutes it grew to 157 MiB within the first ten and a half, and stayed there.
 #[cfg(target_os = "linux")]
 const GROWTH_MIB: u64 = 16;
 

@@ -1,5 +1,5 @@
-//! A panic in each kind of long-lived task, while clients are served on both ports: it is counted and shown by the task's name, the
-//! task starts again, and what is served does not change.
+//! A panic in each kind of long-lived task, while clients are served on both ports: it is counted and shown by the
+//! task's name, the task starts again, and what is served does not change.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What goes over the wire, frame by frame. Clients differ in what they forgive: tonic reads the status of a malformed error, and grpc-go
-//! and Python report "server closed the stream without sending trailers" in its place.
+//! What goes over the wire, frame by frame. Clients differ in what they forgive: tonic reads the status of a malformed
+//! error, and grpc-go and Python report "server closed the stream without sending trailers" in its place.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,8 @@ use headcount::grpc::proto::*;
 
 use crate::peers::headcount::Server;
 
-/// One call over a connection of its own: the head, whether it ends the stream, the length of the message, and the trailers.
+/// One call over a connection of its own: the head, whether it ends the stream, the length of the message, and the
+/// trailers.
 async fn call(address: SocketAddr, method: &str, message: impl Message) -> (HeaderMap, bool, usize, Option<HeaderMap>) {
     let socket = tokio::net::TcpStream::connect(address).await.expect("connects");
     let (client, connection) = h2::client::handshake(socket).await.expect("HTTP/2");

@@ -1,14 +1,15 @@
 //! The text formats of metrics, and which one a scraper gets.
 //!
-//! The registry writes OpenMetrics. The classic format (0.0.4) differs in that counters are declared with their `_total`, and
-//! has neither units nor an end marker; under `text/plain` these would break scrapes.
+//! The registry writes OpenMetrics. The classic format (0.0.4) differs in that counters are declared with their
+//! `_total`, and has neither units nor an end marker; under `text/plain` these would break scrapes.
 
 /// The content type of OpenMetrics.
 pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The content type of the classic format.
 pub(super) const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether an `Accept` header asks for OpenMetrics more than for text. Without the header, scrapers get the classic format.
+/// Whether an `Accept` header asks for OpenMetrics more than for text. Without the header, scrapers get the classic
+/// format.
 pub(super) fn wants_open_metrics(accept: &str) -> bool {
     let quality = |wanted: &[&str]| {
         let entries = accept.split(',').filter_map(|entry| {

@@ -1,4 +1,5 @@
-//! Gauges that are derived from the fleet at each scrape. Nothing writes them, so they cannot disagree with what is served.
+//! Gauges that are derived from the fleet at each scrape. Nothing writes them, so they cannot disagree with what is
+//! served.
 
 use std::collections::BTreeMap;
 use std::fmt;

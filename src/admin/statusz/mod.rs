@@ -1,6 +1,7 @@
 //! `/statusz`: what Headcount knows and why it decided as it did, as a document for programs and a page for people.
 //!
-//! It shows texts from clouds and the names of groups, so by default only callers on this host get it. `kubectl port-forward` is one.
+//! It shows texts from clouds and the names of groups, so by default only callers on this host get it.
+//! `kubectl port-forward` is one.
 
 mod document;
 mod page;
@@ -89,8 +90,8 @@ async fn respond(
     (headers, body).into_response()
 }
 
-/// Whether the caller is on this host, and is not a website's page in a browser on this host. The requests of such a page name the
-/// website as their `Host`.
+/// Whether the caller is on this host, and is not a website's page in a browser on this host. The requests of such a
+/// page name the website as their `Host`.
 fn is_local(peer: SocketAddr, headers: &HeaderMap) -> bool {
     let is_no_site = |host: &HeaderValue| host.to_str().is_ok_and(names_no_site);
     peer.ip().to_canonical().is_loopback() && headers.get(HOST).is_none_or(is_no_site)

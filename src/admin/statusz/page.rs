@@ -18,7 +18,8 @@ impl fmt::Display for Text<'_> {
                 '>' => formatter.write_str("&gt;")?,
                 '"' => formatter.write_str("&quot;")?,
                 '\'' => formatter.write_str("&#39;")?,
-                // Control characters have no place in a page, and the ones that change the writing direction can forge it.
+                // Control characters have no place in a page, and the ones that change the writing direction can forge
+                // it.
                 '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => formatter.write_char('\u{fffd}')?,
                 control if control.is_control() && control != '\n' => formatter.write_char('\u{fffd}')?,
                 other => formatter.write_char(other)?,

@@ -13,7 +13,8 @@ use crate::grpc::Dialect;
 
 pub(in crate::check) const SUBJECT: &str = "cluster-autoscaler";
 
-/// The Cluster Autoscaler calls every 10 s, in each of its loops. After this long, it is not running or calls another address.
+/// The Cluster Autoscaler calls every 10 s, in each of its loops. After this long, it is not running or calls another
+/// address.
 const SILENCE_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// The findings about the Cluster Autoscaler.

@@ -6,8 +6,8 @@ use humantime::{format_rfc3339_seconds, parse_rfc3339_weak};
 
 use crate::kubernetes::{AutoscalerGroup, AutoscalerStatus};
 
-/// Until when the Cluster Autoscaler does not scale up the group, and why. Its status says since when; the time doubles with each
-/// failure soon after the last one, so the end is the first one that has not passed.
+/// Until when the Cluster Autoscaler does not scale up the group, and why. Its status says since when; the time doubles
+/// with each failure soon after the last one, so the end is the first one that has not passed.
 pub(super) fn backs_off(
     group: &AutoscalerGroup,
     status: &AutoscalerStatus,

@@ -22,7 +22,8 @@ pub(super) fn notes(served: &GroupEntry) -> Vec<String> {
     notes
 }
 
-/// Where Headcount's target is not the cloud's capacity, or the capacity has no instances. An operation under way explains that.
+/// Where Headcount's target is not the cloud's capacity, or the capacity has no instances. An operation under way
+/// explains that.
 pub(super) fn headcount_differs(cloud: &GroupEntry, served: &GroupEntry) -> Vec<String> {
     let mut differences = Vec::new();
     for failure in &served.failures {

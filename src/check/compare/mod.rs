@@ -1,5 +1,5 @@
-//! `headcount compare`: the sizes of a node group in the cloud, Headcount, the Cluster Autoscaler and Kubernetes, and where they
-//! differ. Pure: the command collects what is compared.
+//! `headcount compare`: the sizes of a node group in the cloud, Headcount, the Cluster Autoscaler and Kubernetes, and
+//! where they differ. Pure: the command collects what is compared.
 
 mod backoff;
 mod differences;

@@ -65,8 +65,8 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
     let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
     let queue = Queue::start(io::stderr(), Arc::default())?;
     let queue = QUEUE.get_or_init(|| queue).clone();
-    // Colours are escape sequences, which the filter of untrusted text removes. An error while writing the log must not be
-    // logged: the library would panic where stderr is closed.
+    // Colours are escape sequences, which the filter of untrusted text removes. An error while writing the log must not
+    // be logged: the library would panic where stderr is closed.
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(queue)
@@ -84,13 +84,14 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
     Ok(())
 }
 
-/// Whether an event may be logged at all. At `debug` and `trace`, libraries log whole requests and responses, with tokens and keys that
-/// nobody knows yet. h2 logs only the kinds and the lengths of frames.
+/// Whether an event may be logged at all. At `debug` and `trace`, libraries log whole requests and responses, with
+/// tokens and keys that nobody knows yet. h2 logs only the kinds and the lengths of frames.
 fn shows_no_secret(event: &Metadata<'_>) -> bool {
     matches!(event.target().split("::").next(), Some("headcount" | "h2")) || *event.level() <= Level::INFO
 }
 
-/// Whether a part of a filter is a bare word that is no level. The library takes it for the name of a module, and logs nothing else.
+/// Whether a part of a filter is a bare word that is no level. The library takes it for the name of a module, and logs
+/// nothing else.
 fn is_no_level(part: &str) -> bool {
     const WORDS: [&str; 7] = ["error", "warn", "info", "debug", "trace", "off", "headcount"];
     let is_word = !part.is_empty() && part.chars().all(|letter| letter.is_ascii_alphanumeric());

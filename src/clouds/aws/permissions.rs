@@ -5,8 +5,8 @@ use crate::cloud::{CloudError, DeniedCall};
 
 /// An instance type that every region has.
 const ANY_TYPE: &str = "m5.large";
-/// An image that does not exist. With the permission, the call fails because the image does not exist. Without it, the call is
-/// denied.
+/// An image that does not exist. With the permission, the call fails because the image does not exist. Without it, the
+/// call is denied.
 const NO_IMAGE: &str = "ami-00000000000000000";
 /// A launch template that does not exist.
 const NO_TEMPLATE: &str = "lt-00000000000000000";

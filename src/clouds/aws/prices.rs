@@ -145,7 +145,8 @@ fn on_demand(product: &str, currency: Currency) -> Option<ListedPrice> {
     let hourly = dimensions.filter(|dimension| dimension.unit == HOURS).filter_map(|dimension| {
         dimension.price_per_unit.get(&currency.to_string())?.parse::<f64>().ok().filter(|price| is_price(*price))
     });
-    // A product has one term and one dimension. If it ever has several, the choice must not depend on the order of a map.
+    // A product has one term and one dimension. If it ever has several, the choice must not depend on the order of a
+    // map.
     let hourly = hourly.min_by(f64::total_cmp)?;
     Some(ListedPrice { type_name: attributes.instance_type, zone: None, is_spot: false, hourly })
 }

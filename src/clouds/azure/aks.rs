@@ -21,9 +21,9 @@ pub(super) fn reserved(set: &ScaleSet) -> ReservedProfile {
     if is_legacy { ReservedProfile::AksLegacy } else { ReservedProfile::Aks }
 }
 
-/// The kubelet's pod limit, if the scale set shows it. With Azure CNI on the nodes' own subnet, an interface has one address for
-/// the node and one for each pod. With an overlay, AKS's default is assumed: a limit that the user set is not visible. With
-/// kubenet and with subnets for pods, no limit is visible.
+/// The kubelet's pod limit, if the scale set shows it. With Azure CNI on the nodes' own subnet, an interface has one
+/// address for the node and one for each pod. With an overlay, AKS's default is assumed: a limit that the user set is
+/// not visible. With kubenet and with subnets for pods, no limit is visible.
 pub(super) fn max_pods(set: &ScaleSet) -> Option<u32> {
     match set.addresses.map(|addresses| addresses.saturating_sub(1)) {
         Some(pods) if pods >= PODS_MIN => Some(pods),
@@ -32,7 +32,8 @@ pub(super) fn max_pods(set: &ScaleSet) -> Option<u32> {
     }
 }
 
-/// The labels of the pool's nodes, without the pool's mode and its own labels, which no API that Headcount calls returns.
+/// The labels of the pool's nodes, without the pool's mode and its own labels, which no API that Headcount calls
+/// returns.
 pub(super) fn labels(set: &ScaleSet, types: &[String]) -> BTreeMap<String, String> {
     let mut labels: Vec<(&str, &str)> = vec![("role", "agent"), ("nodepool-type", "VirtualMachineScaleSets")];
     let system = set.image.as_deref().and_then(system);
@@ -61,8 +62,8 @@ fn in_both_forms<'a>(set: &'a ScaleSet, types: &[String]) -> Vec<(&'a str, &'a s
     labels
 }
 
-/// The operating system as the label `os-sku` names it, if the image's ID (`…/galleries/AKSUbuntu/images/2204gen2containerd/…`)
-/// leaves no doubt.
+/// The operating system as the label `os-sku` names it, if the image's ID
+/// (`…/galleries/AKSUbuntu/images/2204gen2containerd/…`) leaves no doubt.
 fn system(image: &str) -> Option<&'static str> {
     let image = image.to_ascii_lowercase();
     let (gallery, name) = image.split_once("/galleries/")?.1.split_once("/images/")?;

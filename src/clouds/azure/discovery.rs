@@ -44,8 +44,8 @@ fn matches(query: &LabelQuery, tags: &BTreeMap<String, String>) -> bool {
     !query.labels.is_empty() && query.labels.iter().all(|(key, value)| tags::value(tags, key) == Some(value.as_str()))
 }
 
-// The bounds of a scale set are in its tags, and either may be missing. The in-tree provider ignores the tags of a scale set
-// that the configuration names, so invalid tags are no reason not to serve it.
+// The bounds of a scale set are in its tags, and either may be missing. The in-tree provider ignores the tags of a
+// scale set that the configuration names, so invalid tags are no reason not to serve it.
 fn explicit_bounds(spec: &NodeGroupSpec, tags: &BTreeMap<String, String>) -> (Bounds, Option<String>) {
     let configured = Bounds { min: spec.min, max: spec.max };
     let own = || -> Result<Bounds, String> {

@@ -54,8 +54,8 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
     Ok(GroupRead { reading, remarks })
 }
 
-// The autoscaler must not grow a node pool that is being deleted. Any other state allows scaling, including an update that is
-// running or that failed.
+// The autoscaler must not grow a node pool that is being deleted. Any other state allows scaling, including an update
+// that is running or that failed.
 fn being_deleted(set: &ScaleSet) -> Option<String> {
     is_in(set, "Deleting").then(|| "the scale set is being deleted".to_owned())
 }

@@ -60,7 +60,8 @@ pub(super) fn read(view: &MachineReader<'_>, list: &MachineList, now: SystemTime
     (instances, CachedMachines { by_id: known })
 }
 
-// Overprovisioning launches more VMs than the capacity and deletes those that start last. They are not part of the capacity.
+// Overprovisioning launches more VMs than the capacity and deletes those that start last. They are not part of the
+// capacity.
 fn discount_extra(instances: &mut [Instance], capacity: Option<u32>) {
     let Some(capacity) = capacity.and_then(|capacity| usize::try_from(capacity).ok()) else { return };
     let staying = instances.iter().filter(|instance| instance.state != InstanceState::Deleting).count();
@@ -144,8 +145,8 @@ impl MachineReader<'_> {
     }
 }
 
-// An update does not show the state of the VM, only that it is no longer being deleted. What Headcount itself deletes is known
-// from its operation. A VM that may live must not be missing from the target.
+// An update does not show the state of the VM, only that it is no longer being deleted. What Headcount itself deletes
+// is known from its operation. A VM that may live must not be missing from the target.
 fn last_known(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
     match before {
         Some(before) if before.state != InstanceState::Deleting => (before.state, before.failure.as_deref().cloned()),
@@ -153,8 +154,8 @@ fn last_known(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
     }
 }
 
-// CA deletes VMs that are listed as failed to be created, without a drain. That must not happen to a node whose state is temporarily
-// unknown. A VM that this process has listed as failed stays failed at any age.
+// CA deletes VMs that are listed as failed to be created, without a drain. That must not happen to a node whose state
+// is temporarily unknown. A VM that this process has listed as failed stays failed at any age.
 fn was_node(machine: &VirtualMachine, before: Option<&CachedMachine>, now: SystemTime) -> bool {
     let age = machine.created.and_then(|created| now.duration_since(created).ok());
     let has_failed = before.is_some_and(|before| before.instance.failure.is_some());

@@ -1,5 +1,5 @@
-//! The outcomes of launches. Azure keeps no record of launches: VMs and operations report their own failures. Where operations
-//! may not be polled, only the provisioning state of the scale set shows a failure.
+//! The outcomes of launches. Azure keeps no record of launches: VMs and operations report their own failures. Where
+//! operations may not be polled, only the provisioning state of the scale set shows a failure.
 
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -12,8 +12,8 @@ use crate::cloud::{
 };
 
 impl Azure {
-    /// Polls an operation, and notes whether that is permitted. A token that is refused or cannot be had says nothing about that: its
-    /// operation is polled again.
+    /// Polls an operation, and notes whether that is permitted. A token that is refused or cannot be had says nothing
+    /// about that: its operation is polled again.
     pub(super) async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         match self.api.poll(handle).await {
             Err(CloudError::Denied(fault)) if !lacks_permission(&fault) => Err(CloudError::Unreachable(fault)),

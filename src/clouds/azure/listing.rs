@@ -21,8 +21,8 @@ const READS_AT_ONCE: usize = 8;
 const SPOT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit of a list with instance view. A read may take 20 s; the list without it has the rest of them.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(12);
-/// The same for a write, which has 4 s for both lists, or 2 s if it is a reduction. It needs to know which VMs exist, and not how each
-/// one is.
+/// The same for a write, which has 4 s for both lists, or 2 s if it is a reduction. It needs to know which VMs exist,
+/// and not how each one is.
 const VIEW_TIMEOUT_FOR_WRITE: Duration = Duration::from_millis(1_200);
 /// Attempts to read a scale set that is recreated meanwhile.
 const READS_MAX: usize = 2;

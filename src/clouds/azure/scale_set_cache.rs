@@ -1,5 +1,5 @@
-//! The last reading of each scale set: the inputs of templates, the names of VMs for deletions, and the earlier state of
-//! VMs. No size is decided from here; sizes are read again for every write.
+//! The last reading of each scale set: the inputs of templates, the names of VMs for deletions, and the earlier state
+//! of VMs. No size is decided from here; sizes are read again for every write.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -110,8 +110,8 @@ impl ScaleSetCache {
         }
     }
 
-    /// Stores the VMs of a scale set, with the provisioning state that it was in. A slow list that `began` before the one stored is
-    /// not used: VMs that it lacks would count as gone.
+    /// Stores the VMs of a scale set, with the provisioning state that it was in. A slow list that `began` before the
+    /// one stored is not used: VMs that it lacks would count as gone.
     pub(super) fn store_machines(
         &self,
         group: &GroupName,

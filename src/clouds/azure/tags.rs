@@ -68,7 +68,8 @@ pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) 
             "resources" => decode(name, "/"),
             _ => decode(name, "_"),
         };
-        // A scale set cannot have two tags of one name, so one tag holds all taints of a key: `a:NoSchedule,b:NoExecute` (#4946).
+        // A scale set cannot have two tags of one name, so one tag holds all taints of a key:
+        // `a:NoSchedule,b:NoExecute` (#4946).
         let taints = value.split(',').map(str::trim).collect();
         NodeTag { key, kind, name, value, taints }.add_to(&mut hints, remarks);
     }

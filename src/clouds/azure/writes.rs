@@ -38,8 +38,8 @@ impl Azure {
         Ok(Acceptance { handle })
     }
 
-    // A capacity is an absolute number: without a precondition it undoes changes that others made in between (#9452). It is
-    // therefore read again immediately before.
+    // A capacity is an absolute number: without a precondition it undoes changes that others made in between (#9452).
+    // It is therefore read again immediately before.
     async fn resize_without_etag(&self, basis: &GroupReading, to: u32) -> Result<Option<OperationHandle>, CloudError> {
         let group = basis.name.as_str();
         let gone = || CloudError::not_found(UPDATE_SCALE_SET, group, "the scale set does not exist");
@@ -85,9 +85,9 @@ impl Azure {
         self.cache.machines(group).ok_or_else(gone)
     }
 
-    // A VM that the scale set does not list is left out. A VM that it lists as being deleted is named again: the caller names such
-    // VMs only if this deletion would otherwise cancel theirs. VMs that are protected from scale-in are deleted too, because the
-    // protection only covers deletions that the scale set chooses itself.
+    // A VM that the scale set does not list is left out. A VM that it lists as being deleted is named again: the caller
+    // names such VMs only if this deletion would otherwise cancel theirs. VMs that are protected from scale-in are
+    // deleted too, because the protection only covers deletions that the scale set chooses itself.
     fn targets(
         &self,
         group: &GroupName,
@@ -151,8 +151,8 @@ impl Azure {
             && self.cache.set(group).is_some_and(allowed)
     }
 
-    /// Reads the VMs again and returns those of `targets` that exist and are not being deleted. Where the list still shows all of
-    /// them, it lags, and the one that `error` names is gone.
+    /// Reads the VMs again and returns those of `targets` that exist and are not being deleted. Where the list still
+    /// shows all of them, it lags, and the one that `error` names is gone.
     async fn still_there(
         &self,
         group: &GroupName,
@@ -193,8 +193,8 @@ fn conflict(group: &str, message: String) -> CloudError {
     }))
 }
 
-// Uniform scale sets return 400 InvalidParameter, "The provided instanceId 5 is not an active Virtual Machine Scale Set VM
-// instanceId.", with the target instanceIds.
+// Uniform scale sets return 400 InvalidParameter, "The provided instanceId 5 is not an active Virtual Machine Scale Set
+// VM instanceId.", with the target instanceIds.
 fn names_missing_machines(error: &CloudError) -> bool {
     match error {
         CloudError::NotFound(_) => true,

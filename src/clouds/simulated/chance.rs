@@ -13,7 +13,8 @@ pub fn seconds(from: u64, to: u64) -> Span {
     Duration::from_secs(from)..=Duration::from_secs(to)
 }
 
-/// Selects launches or deletions of a sequence. They are counted from one, per group, since its plan was made or changed.
+/// Selects launches or deletions of a sequence. They are counted from one, per group, since its plan was made or
+/// changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pick {
     /// All of them.

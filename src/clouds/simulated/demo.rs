@@ -16,8 +16,8 @@ use crate::config::settings::simulated::Settings;
 const TICK: Duration = Duration::from_millis(500);
 
 impl Simulated {
-    /// The source that the configuration describes: the demo's groups, or many of both styles, behind an API that fails at
-    /// the configured rate.
+    /// The source that the configuration describes: the demo's groups, or many of both styles, behind an API that fails
+    /// at the configured rate.
     pub fn configured(settings: &Settings) -> Self {
         let source = match settings.groups {
             0 => Self::demo(settings),
@@ -57,7 +57,8 @@ impl Simulated {
     }
 }
 
-/// One of many groups: every other one is a scale set. It has its share of the instances and a maximum of twice as many.
+/// One of many groups: every other one is a scale set. It has its share of the instances and a maximum of twice as
+/// many.
 fn spread(settings: &Settings, number: u32) -> GroupPlan {
     let Settings { groups, instances, .. } = *settings;
     let share = instances / groups + u32::from(number < instances % groups);

@@ -136,8 +136,8 @@ impl Group {
         self.live().saturating_sub(self.surplus)
     }
 
-    /// How many live instances the capacity allows for: the lowest target that is right if another client has lowered it. 0 for a
-    /// hidden group. Instances that are listed without an ID do not count.
+    /// How many live instances the capacity allows for: the lowest target that is right if another client has lowered
+    /// it. 0 for a hidden group. Instances that are listed without an ID do not count.
     fn remaining(&self) -> u32 {
         if self.hidden {
             return 0;
@@ -242,7 +242,8 @@ impl Group {
             .map(|(serial, _)| *serial)
     }
 
-    /// Deletes instances of the cloud's own choice because the capacity is too low, and records that no client named them.
+    /// Deletes instances of the cloud's own choice because the capacity is too low, and records that no client named
+    /// them.
     pub(super) fn kill(&mut self, count: u32, at: Duration, operation: Option<u64>) {
         let mut candidates: Vec<u64> =
             self.members.iter().filter(|(_, member)| member.phase.lives()).map(|(serial, _)| *serial).collect();

@@ -1,7 +1,8 @@
-//! What happens to a simulated cloud without a call: other launches and deletions, evictions, instances of the cloud's own, lost
-//! responses and outages. The demo plays it, and the tests use it.
+//! What happens to a simulated cloud without a call: other launches and deletions, evictions, instances of the cloud's
+//! own, lost responses and outages. The demo plays it, and the tests use it.
 //!
-//! These are methods of [`Simulated`] and [`World`] alone. The trait of a cloud has none of them, so nothing can cause them on a real one.
+//! These are methods of [`Simulated`] and [`World`] alone. The trait of a cloud has none of them, so nothing can cause
+//! them on a real one.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -64,8 +64,8 @@ pub(super) enum DeletionAccounting {
     None,
 }
 
-/// One instance of the simulated world, with everything that the cloud knows about it. [`Instance`](crate::cloud::Instance) shows
-/// only a part of that.
+/// One instance of the simulated world, with everything that the cloud knows about it.
+/// [`Instance`](crate::cloud::Instance) shows only a part of that.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The cloud's ID: `i-…` on AWS, a number within the scale set on Azure.

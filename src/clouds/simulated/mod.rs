@@ -1,14 +1,14 @@
 //! A cloud in memory, for the demo and the tests.
 //!
-//! [`World`] is the engine: groups, instances, operations, activities and their scheduled changes. It does no I/O, so the
-//! HTTP emulators in the tests share it. [`Simulated`] adds a clock (tokio's), a lock and faults between the cloud and its
-//! callers, and is the [`Cloud`](crate::cloud::Cloud) that `fleet` sees.
+//! [`World`] is the engine: groups, instances, operations, activities and their scheduled changes. It does no I/O, so
+//! the HTTP emulators in the tests share it. [`Simulated`] adds a clock (tokio's), a lock and faults between the cloud
+//! and its callers, and is the [`Cloud`](crate::cloud::Cloud) that `fleet` sees.
 //!
-//! The configuration can make calls fail at a rate, and the demo can make a few things happen (`incident.rs`). Only tests have the
-//! feature `faults`, with which they script faults and change the world from outside.
+//! The configuration can make calls fail at a rate, and the demo can make a few things happen (`incident.rs`). Only
+//! tests have the feature `faults`, with which they script faults and change the world from outside.
 //!
-//! As the real clouds do, it deletes instances of its own choice when a write sets a capacity below the live instances. It
-//! records every instance that it deletes this way, so that a test can check for them.
+//! As the real clouds do, it deletes instances of its own choice when a write sets a capacity below the live instances.
+//! It records every instance that it deletes this way, so that a test can check for them.
 
 mod adapter;
 mod agenda;

@@ -1,5 +1,5 @@
-//! Replaces the module `faults` in builds without the feature of that name: calls fail at the configured rate, or as the demo says
-//! (`incident.rs`), and nothing else can be injected.
+//! Replaces the module `faults` in builds without the feature of that name: calls fail at the configured rate, or as
+//! the demo says (`incident.rs`), and nothing else can be injected.
 
 use std::time::Duration;
 

@@ -61,8 +61,8 @@ pub enum LaunchOutcome {
         /// How long it takes to fail.
         after: Span,
     },
-    /// It creates an unusable instance (a VM extension failed, a lifecycle hook was abandoned). A scale set keeps such an
-    /// instance as failed; an Auto Scaling group terminates and replaces it.
+    /// It creates an unusable instance (a VM extension failed, a lifecycle hook was abandoned). A scale set keeps such
+    /// an instance as failed; an Auto Scaling group terminates and replaces it.
     Breaks {
         /// Why.
         failure: PlannedFailure,
@@ -96,8 +96,8 @@ pub enum DeleteOutcome {
     Refused(PlannedFailure),
 }
 
-/// Outcomes, and the launches or deletions that have them. The first match decides. Without a match, all launches and deletions
-/// succeed.
+/// Outcomes, and the launches or deletions that have them. The first match decides. Without a match, all launches and
+/// deletions succeed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OutcomeRules<T>(pub(super) Vec<(Pick, T)>);
 

@@ -30,8 +30,8 @@ pub enum Accounting {
 pub enum Sizing {
     /// The instances: it creates or deletes `new − instances`.
     Actual,
-    /// The capacity before, whatever lives: it creates or deletes `new − old`. Instances that leave without being named in a call of
-    /// the scale set stay in the capacity (dataplat/dbatools #10540).
+    /// The capacity before, whatever lives: it creates or deletes `new − old`. Instances that leave without being named
+    /// in a call of the scale set stay in the capacity (dataplat/dbatools #10540).
     Nominal,
 }
 
@@ -64,8 +64,8 @@ pub struct GroupPlan {
     pub style: GroupStyle,
     /// Instance types that it launches, in turn.
     pub instance_types: Vec<String>,
-    /// Capacity units that the cloud counts for each instance: the weight that all instance types of an Auto Scaling group
-    /// share. All sizes in a plan and in the simulated world are in instances; only the cloud's API shows units.
+    /// Capacity units that the cloud counts for each instance: the weight that all instance types of an Auto Scaling
+    /// group share. All sizes in a plan and in the simulated world are in instances; only the cloud's API shows units.
     pub units_per_node: u32,
     /// The minimum capacity.
     pub min: u32,

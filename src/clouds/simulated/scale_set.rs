@@ -16,8 +16,8 @@ const CAPACITY_MAX: u32 = 1000;
 impl Group {
     /// `PATCH sku.capacity`, if the etag still equals `if_match`. Returns the operation.
     ///
-    /// A lower capacity deletes instances of the scale set's own choice at once: as many as are beyond it, or, where the capacity is
-    /// nominal, as many as it is lower.
+    /// A lower capacity deletes instances of the scale set's own choice at once: as many as are beyond it, or, where
+    /// the capacity is nominal, as many as it is lower.
     pub(super) fn resize(
         &mut self,
         at: Duration,
@@ -61,8 +61,8 @@ impl Group {
         Ok(operation)
     }
 
-    /// Stops counting instances being deleted that the new capacity has no room for: the capacity does not fall when they
-    /// are gone.
+    /// Stops counting instances being deleted that the new capacity has no room for: the capacity does not fall when
+    /// they are gone.
     fn stop_counting_beyond(&mut self, capacity: u32) {
         let excess = self.count(|member| member.counts()).saturating_sub(capacity);
         let going = self.members.values_mut().filter(|member| member.accounting == DeletionAccounting::UntilGone);
@@ -71,7 +71,8 @@ impl Group {
         }
     }
 
-    /// `POST …/delete`: deletes the named instances, and lowers the capacity by their number when its accounting says so.
+    /// `POST …/delete`: deletes the named instances, and lowers the capacity by their number when its accounting says
+    /// so.
     pub(super) fn delete(&mut self, at: Duration, ids: &[&str]) -> Result<DeletionResult, Refusal> {
         let mut result = DeletionResult::default();
         let mut serials = Vec::new();

@@ -9,8 +9,8 @@ use super::member::{DeletionAccounting, Phase};
 use super::record::ActivityKind;
 
 impl Group {
-    /// The cloud launches instances beyond the capacity for reasons of its own (instance refresh, maintenance, rebalancing,
-    /// upgrade surge), and removes as many after a while.
+    /// The cloud launches instances beyond the capacity for reasons of its own (instance refresh, maintenance,
+    /// rebalancing, upgrade surge), and removes as many after a while.
     pub(super) fn launch_surplus(&mut self, at: Duration, count: u32, lasts: Duration) {
         for _ in 0..count {
             let serial = self.add_member(at, Phase::Running);
@@ -26,7 +26,8 @@ impl Group {
     /// The cloud removes instances of its own surplus, the oldest first.
     pub(super) fn end_surplus(&mut self, at: Duration, count: u32) {
         self.surplus = self.surplus.saturating_sub(count);
-        // A capacity that counts instances until they are gone has no room for others before that, and launches under way fill it.
+        // A capacity that counts instances until they are gone has no room for others before that, and launches under
+        // way fill it.
         let counted = self.count(|member| member.phase == Phase::Requested || member.counts());
         let counted = counted.saturating_sub(self.surplus);
         let excess = counted.saturating_sub(self.capacity).min(count);

@@ -1,5 +1,6 @@
-//! `headcount migrate`: from the flags of a Cluster Autoscaler with an in-tree provider to headcount.yaml and to the flags of a
-//! Cluster Autoscaler that calls Headcount. Pure: what is read comes in, and the whole result goes out as one text.
+//! `headcount migrate`: from the flags of a Cluster Autoscaler with an in-tree provider to headcount.yaml and to the
+//! flags of a Cluster Autoscaler that calls Headcount. Pure: what is read comes in, and the whole result goes out as
+//! one text.
 
 mod flags;
 mod notes;

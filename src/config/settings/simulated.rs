@@ -5,7 +5,8 @@
 pub struct Settings {
     /// The seed of all random events, which makes them reproducible.
     pub seed: u64,
-    /// The number of groups: half of them behave like Auto Scaling groups, half like scale sets. 0 for the groups of the demo.
+    /// The number of groups: half of them behave like Auto Scaling groups, half like scale sets. 0 for the groups of
+    /// the demo.
     pub groups: u32,
     /// The number of instances at the start.
     pub instances: u32,

@@ -16,8 +16,8 @@ struct Cached {
     target: u32,
     /// The instances of the last refresh.
     listed: u32,
-    /// Whether its placeholders carry an error: at the last refresh, a launch had failed since the provider last grew the group
-    /// (`isNodeGroupAvailable`).
+    /// Whether its placeholders carry an error: at the last refresh, a launch had failed since the provider last grew
+    /// the group (`isNodeGroupAvailable`).
     is_unfulfillable: bool,
     /// `lastUpdateTime`: when the provider last grew it.
     grew: Duration,

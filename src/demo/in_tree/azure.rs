@@ -1,5 +1,5 @@
-//! The in-tree provider of Azure: `azure_scale_set.go`, without `AZURE_STRICT_CACHE_UPDATES` and `AZURE_ENABLE_VMSS_ETAG`, which are off
-//! by default.
+//! The in-tree provider of Azure: `azure_scale_set.go`, without `AZURE_STRICT_CACHE_UPDATES` and
+//! `AZURE_ENABLE_VMSS_ETAG`, which are off by default.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,8 +39,8 @@ impl Azure {
         }
     }
 
-    /// `IncreaseSize`: puts the number that it has in memory, plus delta, whatever the scale set has. Azure makes it true, from the
-    /// newest VM down.
+    /// `IncreaseSize`: puts the number that it has in memory, plus delta, whatever the scale set has. Azure makes it
+    /// true, from the newest VM down.
     ///
     /// Returns the write, if that is another number than the capacity and delta, and how many VMs Azure deletes for it.
     pub(super) fn increase(&mut self, id: &str, delta: u32, capacity: u32, now: Duration) -> Option<(String, u32)> {

@@ -1,8 +1,8 @@
 //! What the in-tree providers of the Cluster Autoscaler would have reported and written, by their published rules.
 //!
 //! They run beside Headcount on the same cloud, see the same calls, and write nothing. The rules are those of
-//! kubernetes/autoscaler, `cluster-autoscaler/cloudprovider/{aws,azure}`, from 1.28 to 1.37: how long a number is used before it is
-//! read again, and what each call makes of it. Each file names the functions.
+//! kubernetes/autoscaler, `cluster-autoscaler/cloudprovider/{aws,azure}`, from 1.28 to 1.37: how long a number is used
+//! before it is read again, and what each call makes of it. Each file names the functions.
 
 mod aws;
 mod azure;
@@ -83,8 +83,8 @@ impl InTree {
         });
     }
 
-    /// CA asks for more nodes in a group of this capacity. Returns what the provider would have written, if that is another number than
-    /// the capacity and the nodes.
+    /// CA asks for more nodes in a group of this capacity. Returns what the provider would have written, if that is
+    /// another number than the capacity and the nodes.
     pub(super) fn increase(&mut self, id: &str, delta: u32, capacity: u32, now: Duration) -> Option<String> {
         if let Some(written) = self.aws.increase(id, delta, capacity, now) {
             return Some(written);

@@ -27,7 +27,8 @@ pub(super) struct Admitted {
     pub(super) certificates: Vec<CertificateDer<'static>>,
 }
 
-/// Performs the TLS handshake and checks the client's names. A rejected client is counted, and its connection is closed.
+/// Performs the TLS handshake and checks the client's names. A rejected client is counted, and its connection is
+/// closed.
 pub(super) async fn admit(
     socket: Socket,
     tls: Option<&LiveTls>,

@@ -1,5 +1,5 @@
-//! What is known about a connected client while its connection is open: the bytes it makes the process hold, the calls under way,
-//! and whether it is within the time limits.
+//! What is known about a connected client while its connection is open: the bytes it makes the process hold, the calls
+//! under way, and whether it is within the time limits.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -22,7 +22,8 @@ pub(super) enum Progress {
     Unfinished(Instant),
     /// It has not finished a call, since then.
     NeverServed(Instant),
-    /// It has finished calls: how many, as a power of two, so that a few calls more make no difference; the last one then.
+    /// It has finished calls: how many, as a power of two, so that a few calls more make no difference; the last one
+    /// then.
     Served(u32, Instant),
 }
 

@@ -62,7 +62,8 @@ pub(super) async fn respond(
     }))
 }
 
-/// Whether it is a gRPC request, and not one of a browser or of another protocol: those of gRPC-Web have types of their own.
+/// Whether it is a gRPC request, and not one of a browser or of another protocol: those of gRPC-Web have types of their
+/// own.
 fn is_grpc(request: &Request<Incoming>) -> bool {
     let content_type = request.headers().get(CONTENT_TYPE_HEADER).and_then(|value| value.to_str().ok());
     let encoding = content_type.and_then(|value| value.strip_prefix(CONTENT_TYPE));
@@ -70,8 +71,8 @@ fn is_grpc(request: &Request<Incoming>) -> bool {
         && encoding.is_some_and(|rest| matches!(rest.chars().next(), None | Some('+' | ';')))
 }
 
-/// Receives the message of a call, and has it answered. Until the message is complete, the call is not under way: it keeps neither
-/// the connection's place nor a shutdown waiting.
+/// Receives the message of a call, and has it answered. Until the message is complete, the call is not under way: it
+/// keeps neither the connection's place nor a shutdown waiting.
 async fn call(
     port: &Port,
     client: &Arc<ClientState>,
@@ -102,8 +103,8 @@ async fn routed(port: &Port, request: Request<Body>) -> Response<Body> {
     port.routes.clone().call(request).await.unwrap_or_else(|never: Infallible| match never {})
 }
 
-/// Receives a whole message, within its limits and the bytes that this client may hold. It is copied: frames of one byte each would
-/// keep whole buffers of the HTTP library.
+/// Receives a whole message, within its limits and the bytes that this client may hold. It is copied: frames of one
+/// byte each would keep whole buffers of the HTTP library.
 async fn receive(client: &ClientState, mut body: Incoming, limit: &MessageLimit) -> Result<(Bytes, Charge), Status> {
     let no_room = || Status::resource_exhausted("the requests on this port hold too many bytes; try again later");
     let mut message = BytesMut::new();
@@ -139,7 +140,8 @@ impl hyper::body::Body for Unreceived {
     }
 }
 
-/// Holds a whole response until the client has read it. Its bytes count at once, even if the client does not accept any yet.
+/// Holds a whole response until the client has read it. Its bytes count at once, even if the client does not accept any
+/// yet.
 async fn held(port: &Port, client: &Arc<ClientState>, response: Response<Body>) -> Response<Body> {
     let (head, body) = response.into_parts();
     let Ok(whole) = body.collect().await else {
@@ -152,8 +154,8 @@ async fn held(port: &Port, client: &Arc<ClientState>, response: Response<Body>) 
         return Status::resource_exhausted(message).into_http();
     };
     let bytes = Bytes::from_owner(Held { bytes, _unread: unread });
-    // An error has no message: its status is in the head, and the head must end the stream. After it, an empty message would violate
-    // the gRPC protocol, and clients would report that violation instead of the error.
+    // An error has no message: its status is in the head, and the head must end the stream. After it, an empty message
+    // would violate the gRPC protocol, and clients would report that violation instead of the error.
     let body = match trailers {
         Some(trailers) => Body::new(Full::new(bytes).with_trailers(async { Some(Ok(trailers)) })),
         None => Body::new(Full::new(bytes)),

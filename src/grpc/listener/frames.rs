@@ -1,5 +1,5 @@
-//! Tracks unfinished frames. HTTP/2 libraries wait for the rest of a frame without a limit, so this follows the boundaries of frames
-//! in the bytes that arrive.
+//! Tracks unfinished frames. HTTP/2 libraries wait for the rest of a frame without a limit, so this follows the
+//! boundaries of frames in the bytes that arrive.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The places for connections. If all are taken, a new connection replaces the least useful one, so that no number of other clients
-//! keeps the Cluster Autoscaler out.
+//! The places for connections. If all are taken, a new connection replaces the least useful one, so that no number of
+//! other clients keeps the Cluster Autoscaler out.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,12 +10,13 @@ use super::client::{ClientState, Progress};
 
 /// The most connections. The Cluster Autoscaler opens one; people and probes open a few.
 const CONNECTIONS_MAX: usize = 256;
-/// The share of the process's file descriptors that connections may take. The rest is for the clouds, the admin port and files.
+/// The share of the process's file descriptors that connections may take. The rest is for the clouds, the admin port
+/// and files.
 const DESCRIPTORS_SHARE: usize = 3;
 /// The fewest places, even with few file descriptors.
 const CONNECTIONS_MIN: usize = 8;
-/// A newcomer is not closed while newcomers have less than this share of the places. Otherwise, clients that finished one call
-/// each could take all places but one, and no new client would live long enough to make a call.
+/// A newcomer is not closed while newcomers have less than this share of the places. Otherwise, clients that finished
+/// one call each could take all places but one, and no new client would live long enough to make a call.
 const NEWCOMERS_SHARE: usize = 4;
 /// An address that has more than this share of the places is crowded.
 const ADDRESS_SHARE: usize = 8;
@@ -64,7 +65,8 @@ impl Places {
         Arc::new(Self { max, taken: Mutex::default() })
     }
 
-    /// Takes a place; `None` if every other connection has a call under way. The flag says whether another one lost its place.
+    /// Takes a place; `None` if every other connection has a call under way. The flag says whether another one lost its
+    /// place.
     pub(super) fn take(self: &Arc<Self>, client: Arc<ClientState>) -> Option<(Place, bool)> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = taken.clients.len() >= self.max;

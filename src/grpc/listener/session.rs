@@ -26,7 +26,8 @@ const KEEPALIVE_LIMIT: Duration = Duration::from_secs(10);
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60 * 60);
 /// The most concurrent calls on one connection. CA makes a few dozen at most.
 const STREAMS_MAX: u32 = 100;
-/// A connection that must end and has no call under way is closed after this time. Clients close it themselves within milliseconds.
+/// A connection that must end and has no call under way is closed after this time. Clients close it themselves within
+/// milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// A connection that must end is closed after this time in any case. Calls take 5 s.
 const LAST_CALL_LIMIT: Duration = Duration::from_secs(30);

@@ -14,8 +14,8 @@ use tonic::transport::server::TcpIncoming;
 use super::socket_file::SocketFile;
 use crate::grpc::listen::Listen;
 
-/// Idle time after which the kernel probes the other end. CA sends no keepalives of its own; with these three settings, a
-/// client that has vanished is noticed within a minute.
+/// Idle time after which the kernel probes the other end. CA sends no keepalives of its own; with these three settings,
+/// a client that has vanished is noticed within a minute.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 /// The time between probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);

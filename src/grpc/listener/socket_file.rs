@@ -23,8 +23,8 @@ pub(super) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Binds in a private folder first, so that the socket has its permissions before anyone can find it, nobody can plant a link in
-    /// its place, and a stale file is replaced in one step.
+    /// Binds in a private folder first, so that the socket has its permissions before anyone can find it, nobody can
+    /// plant a link in its place, and a stale file is replaced in one step.
     pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, Self)> {
         refuse_unless_stale(path)?;
         if mode & EVERYONE != 0 {

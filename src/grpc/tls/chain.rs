@@ -7,8 +7,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// The most certificates above a client's own. Three are usual. The search for a path tries every order of them: 36 that signed each
-/// other took seconds.
+/// The most certificates above a client's own. Three are usual. The search for a path tries every order of them: 36
+/// that signed each other took seconds.
 const CHAIN_MAX: usize = 5;
 
 /// Verifies certificates like the verifier within, unless there are too many.

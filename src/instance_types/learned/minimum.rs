@@ -44,7 +44,8 @@ impl LearnedMinimum {
         let shown = is_below(&today.capacity, &self.capacity) && is_below(&today.allocatable, &self.allocatable);
         if shown || today.last.days_since(self.lowest) > MINIMUM_LIFE_DAYS {
             let newest = self.newest.clone().max(today.newest.clone());
-            // An equal minimum keeps its node. Otherwise nodes of one size would take turns, and each turn would be saved.
+            // An equal minimum keeps its node. Otherwise nodes of one size would take turns, and each turn would be
+            // saved.
             let same = self.capacity == today.capacity && self.allocatable == today.allocatable;
             let node = if same { self.node.clone() } else { today.node.clone() };
             // A device is missing until its plugin has started.
@@ -59,8 +60,8 @@ impl LearnedMinimum {
     }
 }
 
-/// A device that only one of the two has is kept, because the plugin of the other has not started yet. Any other resource that
-/// one of them lacks is dropped, because not every node has it.
+/// A device that only one of the two has is kept, because the plugin of the other has not started yet. Any other
+/// resource that one of them lacks is dropped, because not every node has it.
 fn take_lower(figures: &mut ResourceQuantities, mut others: ResourceQuantities) {
     figures.retain(|name, _| is_device(name) || others.contains_key(name));
     others.retain(|name, _| is_device(name) || figures.contains_key(name));

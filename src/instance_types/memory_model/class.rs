@@ -25,10 +25,11 @@ pub(super) struct Class {
 
 use Architecture::{Amd64, Arm64};
 
-/// Each comment has the number of known nodes of the class and their sizes. A test checks that no known type lacks more than its class.
+/// Each comment has the number of known nodes of the class and their sizes. A test checks that no known type lacks more
+/// than its class.
 ///
-/// A type in no class is estimated by the class that lacks the most. This is intended for generations from 8 on, of which no node is
-/// known.
+/// A type in no class is estimated by the class that lacks the most. This is intended for generations from 8 on, of
+/// which no node is known.
 const AWS: [Class; 7] = [
     // 27 nodes, 2 to 64 GiB. Xen's firmware takes next to nothing.
     Class {
@@ -50,8 +51,8 @@ const AWS: [Class; 7] = [
         architecture: Amd64,
         has: |letters, generation, rest| matches!((letters, generation, rest), ("t", 3, "" | "a")),
     },
-    // 57 nodes, 4 to 256 GiB. There are two kinds of hosts, and a type lands on either: about 1.1 % is missing on one and 2.1 % on the
-    // other. A kernel's log of an r5d.xlarge shows 470 MiB.
+    // 57 nodes, 4 to 256 GiB. There are two kinds of hosts, and a type lands on either: about 1.1 % is missing on one
+    // and 2.1 % on the other. A kernel's log of an r5d.xlarge shows 470 MiB.
     Class {
         name: "Nitro, generation 5",
         share: 212,

@@ -1,5 +1,5 @@
-//! The shipped figures of the memory model: what each generation of kernels keeps, and what is missing on each instance type that
-//! was observed.
+//! The shipped figures of the memory model: what each generation of kernels keeps, and what is missing on each instance
+//! type that was observed.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -34,8 +34,8 @@ pub struct Figures {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// In MiB. For a type, the most that any of its hosts kept. It can be below zero by some MiB, because it also holds what the kernel
-    /// sizes by the machine.
+    /// In MiB. For a type, the most that any of its hosts kept. It can be below zero by some MiB, because it also holds
+    /// what the kernel sizes by the machine.
     pub mib: i64,
     /// How many nodes showed it.
     pub nodes: u32,

@@ -60,8 +60,8 @@ impl fmt::Display for Overhead {
 }
 
 impl Overhead {
-    /// The rest of `nominal` bytes, by Karpenter's formula: in whole MiB, with the share rounded up. On Graviton, 64 MiB are
-    /// subtracted first.
+    /// The rest of `nominal` bytes, by Karpenter's formula: in whole MiB, with the share rounded up. On Graviton, 64
+    /// MiB are subtracted first.
     pub(super) fn left_of(self, nominal: Quantity, graviton: bool) -> Quantity {
         let nominal_mib = nominal.whole() / MIB;
         let nominal_mib = if graviton { nominal_mib.saturating_sub(GRAVITON_MIB) } else { nominal_mib };

@@ -42,7 +42,8 @@ fn word(value: &str) -> String {
     value.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// `Healthy (ready=2 unready=0 (resourceUnready=0) … registered=2 longUnregistered=0 cloudProviderTarget=2 (minSize=1, maxSize=5))`
+/// `Healthy (ready=2 unready=0 (resourceUnready=0) … registered=2 longUnregistered=0 cloudProviderTarget=2 (minSize=1,
+/// maxSize=5))`
 fn health(group: &mut AutoscalerGroup, value: &str) {
     let health = &mut group.health;
     health.status = word(value);

@@ -23,7 +23,8 @@ fn node(kubelet_reserves: KubeletReserves) -> Group {
 }
 
 impl Group {
-    /// What the node reserves of a resource, in MiB or thousandths of a core; whose figure that is, and whose it replaces.
+    /// What the node reserves of a resource, in MiB or thousandths of a core; whose figure that is, and whose it
+    /// replaces.
     fn reserved(&self, resource: &str) -> (u64, String, Option<String>) {
         let of = |path: &str| self.get(path).unwrap().parse::<Quantity>().unwrap();
         let kept = of(&format!("capacity.{resource}")).less(of(&format!("allocatable.{resource}")));

@@ -1,4 +1,5 @@
-//! Fits the figures of the memory model to real nodes, and writes instance-types/memory.yaml. docs/templates.md states the rule.
+//! Fits the figures of the memory model to real nodes, and writes instance-types/memory.yaml. docs/templates.md states
+//! the rule.
 
 #![expect(clippy::cast_possible_truncation, reason = "figures of a few thousand")]
 
@@ -11,8 +12,8 @@ use headcount::instance_types::memory_model::{self, Figure, Figures, Kernel};
 use super::observed::Node;
 use super::report::median;
 
-/// What Linux 5.12 to 5.19 keeps, in MiB. Nodes alone cannot separate what a kernel keeps from what is missing on the host. The kernel's
-/// log of a t3a.medium can: 48 MiB are missing, and with these kernels it keeps 57 MiB more.
+/// What Linux 5.12 to 5.19 keeps, in MiB. Nodes alone cannot separate what a kernel keeps from what is missing on the
+/// host. The kernel's log of a t3a.medium can: 48 MiB are missing, and with these kernels it keeps 57 MiB more.
 const ANCHOR_MIB: i64 = 57;
 /// Each of these pairs was seen on one type; the figure of the second follows from that of the first.
 const STEPS: [(Kernel, Kernel); 4] = [
@@ -21,8 +22,8 @@ const STEPS: [(Kernel, Kernel); 4] = [
     (Kernel::Linux5Late, Kernel::Linux6),
     (Kernel::Linux4, Kernel::RedHat7),
 ];
-/// A crash kernel of that many MiB is the default of RHEL 8 and later below 64 GiB. It also explains the one node with Linux 6.18: with
-/// it, as much is missing on its host as on the worst of its class.
+/// A crash kernel of that many MiB is the default of RHEL 8 and later below 64 GiB. It also explains the one node with
+/// Linux 6.18: with it, as much is missing on its host as on the worst of its class.
 const CRASH_MIB: i64 = 256;
 /// The least part of the nominal memory by which the two kinds of hosts of one type differ, in thousandths.
 const HOSTS_DIFFER: u64 = 8;
@@ -61,8 +62,8 @@ pub(crate) fn missing_kib(figures: &Figures, node: &Node) -> i64 {
     figures.missing_by_report_kib(node.kernel_generation(), node.nominal_kib(), node.memory_ki)
 }
 
-/// The figures of the kernels: the median, over all types that run on one kind of host and were seen with both kernels of a step, of the
-/// difference between the medians of both.
+/// The figures of the kernels: the median, over all types that run on one kind of host and were seen with both kernels
+/// of a step, of the difference between the medians of both.
 fn kernels(nodes: &[&Node]) -> BTreeMap<Kernel, Figure> {
     let mut by_type: BTreeMap<TypeName, BTreeMap<Kernel, Vec<f64>>> = BTreeMap::new();
     let mut counts: BTreeMap<Kernel, u32> = BTreeMap::new();

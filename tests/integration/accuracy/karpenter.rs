@@ -11,8 +11,8 @@ use super::observed::quantity;
 
 const KARPENTER: &str = include_str!("../../data/karpenter-allocatable.tsv");
 
-/// Types with two network cards. Karpenter's figures of 2026-08 count the interfaces of both; the VPC CNI uses those of the
-/// default card only.
+/// Types with two network cards. Karpenter's figures of 2026-08 count the interfaces of both; the VPC CNI uses those of
+/// the default card only.
 const TWO_CARDS: [&str; 4] = ["i7ie.48xlarge", "i7ie.metal-48xl", "i8ge.48xlarge", "i8ge.metal-48xl"];
 
 /// cpu, memory and pods.

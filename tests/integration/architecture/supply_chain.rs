@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::rust_files;
 
-/// The allowed parts of azure_mgmt_compute: there will be no further release, and its own client and polling are unusable.
+/// The allowed parts of azure_mgmt_compute: there will be no further release, and its own client and polling are
+/// unusable.
 const ALLOWED: [&str; 2] =
     ["azure_mgmt_compute::package_2024_07_01::models", "azure_mgmt_compute::package_2024_07_01::Client"];
 

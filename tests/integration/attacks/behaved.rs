@@ -12,7 +12,8 @@ use crate::delivery::{Client, delivered};
 /// The Cluster Autoscaler's default.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Calls until this time and returns how long each response took. The calls are the Cluster Autoscaler's, with its deadline of 5 s.
+/// Calls until this time and returns how long each response took. The calls are the Cluster Autoscaler's, with its
+/// deadline of 5 s.
 ///
 /// # Panics
 ///

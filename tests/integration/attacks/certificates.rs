@@ -128,7 +128,8 @@ impl tower_service::Service<Uri> for Connector {
         let Self { address, tls } = self.clone();
         Box::pin(async move {
             let name = ServerName::try_from("localhost").expect("a name");
-            // The autoscaler's client does the same: head and body are two writes, and the second would wait for an ACK.
+            // The autoscaler's client does the same: head and body are two writes, and the second would wait for an
+            // ACK.
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
             Ok(TokioIo::new(tls.connect(name, stream).await?))

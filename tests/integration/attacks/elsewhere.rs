@@ -1,4 +1,5 @@
-//! Responses that send the client to another server. Redirects are never followed, whichever server returns them, so no token is sent.
+//! Responses that send the client to another server. Redirects are never followed, whichever server returns them, so no
+//! token is sent.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;

@@ -97,7 +97,8 @@ fn hello(version: [u8; 2], ciphers: &[[u8; 2]]) -> Vec<u8> {
 #[test]
 fn old_versions_of_tls_and_weak_ciphers_are_refused() {
     let (server, ..) = mk_server();
-    // TLS_RSA_WITH_RC4_128_SHA, TLS_RSA_WITH_3DES_EDE_CBC_SHA, TLS_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA
+    // TLS_RSA_WITH_RC4_128_SHA, TLS_RSA_WITH_3DES_EDE_CBC_SHA, TLS_RSA_WITH_AES_128_CBC_SHA,
+    // TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA
     let weak = [[0, 0x05], [0, 0x0a], [0, 0x2f], [0xc0, 0x14]];
     // TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
     let strong = [[0xc0, 0x2b]];

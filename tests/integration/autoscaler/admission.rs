@@ -1,7 +1,8 @@
-//! A real API server admits the manifests in deploy/kubernetes and the objects of deploy/chart under the pod security level
-//! "restricted".
+//! A real API server admits the manifests in deploy/kubernetes and the objects of deploy/chart under the pod security
+//! level "restricted".
 //!
-//! `tests/autoscaler/run --admission` builds every combination with kustomize and with helm, and names their folder in [`MANIFESTS`].
+//! `tests/autoscaler/run --admission` builds every combination with kustomize and with helm, and names their folder in
+//! [`MANIFESTS`].
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -17,7 +17,8 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/chart");
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/kube-system/deployments/cluster-autoscaler";
 const WATCHES_NODES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/headcount-learns";
 
-/// Copies the chart without the release of Kubernetes that it requires: the API server that the tests build has no version.
+/// Copies the chart without the release of Kubernetes that it requires: the API server that the tests build has no
+/// version.
 fn copy_chart(folder: &Path) -> String {
     let copy = folder.join("chart");
     let copied = Command::new("cp").arg("-r").arg(CHART).arg(&copy).status().expect("cp runs");

@@ -59,8 +59,8 @@ impl Autoscaler {
         self.process = run(&self.name, &self.program, &self.folder, &self.flags);
     }
 
-    /// The warnings and errors in its log that the provider caused: lines of level W or E from its cloud provider's files,
-    /// and calls that it reports as failed.
+    /// The warnings and errors in its log that the provider caused: lines of level W or E from its cloud provider's
+    /// files, and calls that it reports as failed.
     pub(super) fn provider_errors(&self) -> Vec<String> {
         let is_provider_error = |line: &String| {
             let severe = line.starts_with('W') || line.starts_with('E') || line.starts_with('F');

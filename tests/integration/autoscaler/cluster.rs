@@ -33,7 +33,8 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one, with its files and logs in this folder, and waits until it is ready. The folder's `kubeconfig` points to it.
+    /// Starts one, with its files and logs in this folder, and waits until it is ready. The folder's `kubeconfig`
+    /// points to it.
     pub(super) async fn start(binaries: &Path, folder: &Path) -> Self {
         let (etcd, peers, api) = (free_address(), free_address(), free_address());
         let file = |name: &str| folder.join(name).display().to_string();

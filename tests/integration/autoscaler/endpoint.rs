@@ -103,8 +103,8 @@ impl Endpoint {
     }
 }
 
-/// Gives Headcount a certificate of this authority and makes it accept the authority's clients; and the same for the autoscaler,
-/// which reads its files when it starts.
+/// Gives Headcount a certificate of this authority and makes it accept the authority's clients; and the same for the
+/// autoscaler, which reads its files when it starts.
 pub(super) fn renew(authority: &CertificateAuthority, setup: &Setup<impl Emulator>, folder: &Path) {
     for (name, text) in headcount_files(authority) {
         setup.write(name, &text);

@@ -188,8 +188,8 @@ impl<E: Emulator> Fixture<E> {
         }
     }
 
-    /// Checks what must hold at the end of every scenario: no instance was killed that the autoscaler did not name, and the
-    /// autoscaler logged no provider errors but the expected ones.
+    /// Checks what must hold at the end of every scenario: no instance was killed that the autoscaler did not name, and
+    /// the autoscaler logged no provider errors but the expected ones.
     pub(super) fn finish(self, expected_errors: &[&str]) {
         assert_eq!(self.setup.emulator.simulated().killed_unnamed(), [], "these were killed, but no call named them");
         let is_expected = |line: &String| expected_errors.iter().any(|expected| line.contains(expected));

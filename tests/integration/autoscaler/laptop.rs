@@ -1,4 +1,5 @@
-//! deploy/demo: the real Cluster Autoscaler, API server and scheduler over a simulated cloud, whose instances are nodes.
+//! deploy/demo: the real Cluster Autoscaler, API server and scheduler over a simulated cloud, whose instances are
+//! nodes.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -97,7 +98,8 @@ fn web_pods(count: usize) -> Vec<Value> {
     let named = |number: usize| {
         let mut pod = pod.clone();
         pod["metadata"]["name"] = json!(format!("web-{number}"));
-        // Without an owner, the autoscaler would not evict them; it need not here, but its node would be "not safe to evict".
+        // Without an owner, the autoscaler would not evict them; it need not here, but its node would be "not safe to
+        // evict".
         pod["metadata"]["annotations"] = json!({"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"});
         pod
     };

@@ -1,8 +1,8 @@
 //! The real Cluster Autoscaler, with a real API server, scheduler and etcd, against the real Headcount binary over the
 //! emulators.
 //!
-//! `tests/autoscaler/run` builds those programs and sets [`BINARIES`]; without it, the scenarios are skipped. No kubelet runs:
-//! [`nodes`] registers a Node for each instance that runs in the simulated cloud.
+//! `tests/autoscaler/run` builds those programs and sets [`BINARIES`]; without it, the scenarios are skipped. No
+//! kubelet runs: [`nodes`] registers a Node for each instance that runs in the simulated cloud.
 
 mod admission;
 mod api;

@@ -1,5 +1,5 @@
-//! Replaces kubelets and controllers: nodes register and leave with the instances of the simulated cloud, and pods leave with their
-//! nodes.
+//! Replaces kubelets and controllers: nodes register and leave with the instances of the simulated cloud, and pods
+//! leave with their nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub(super) struct Kubelets {
 }
 
 impl Kubelets {
-    /// Starts them. Each group's nodes look like its template, except for what the scenario changes. Instances of a group without one
-    /// never register.
+    /// Starts them. Each group's nodes look like its template, except for what the scenario changes. Instances of a
+    /// group without one never register.
     pub(super) fn start(
         api: Api,
         cloud: Arc<Simulated>,

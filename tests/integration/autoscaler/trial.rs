@@ -1,5 +1,5 @@
-//! The pod of deploy/kubernetes and that of deploy/chart, started as a kubelet would: its commands, arguments and environment as local processes, with
-//! its files in a folder, under the rights of its service account.
+//! The pod of deploy/kubernetes and that of deploy/chart, started as a kubelet would: its commands, arguments and
+//! environment as local processes, with its files in a folder, under the rights of its service account.
 
 use std::path::Path;
 use std::process::Command;
@@ -118,7 +118,8 @@ impl Files<'_> {
         paths.iter().fold(text.to_owned(), here)
     }
 
-    /// Gives a program the container's arguments and only the container's environment. The program itself replaces the image.
+    /// Gives a program the container's arguments and only the container's environment. The program itself replaces the
+    /// image.
     pub(super) fn run(&self, command: &mut Command, container: &Value, replaced: &[(&str, &str)]) {
         command.env_clear();
         let texts =

@@ -1,5 +1,5 @@
-//! Input that no Cluster Autoscaler would send. The parsers are tested next to their code, in modules named `properties`; this module
-//! has the tests that need the whole server.
+//! Input that no Cluster Autoscaler would send. The parsers are tested next to their code, in modules named
+//! `properties`; this module has the tests that need the whole server.
 
 mod grpc;
 

@@ -1,4 +1,5 @@
-//! The shipped table against the responses of DescribeInstanceTypes that moto installs, read as live discovery reads them.
+//! The shipped table against the responses of DescribeInstanceTypes that moto installs, read as live discovery reads
+//! them.
 
 use headcount::cloud::Family;
 use headcount::instance_types::{Entry, Table};
@@ -7,8 +8,9 @@ use crate::peers::moto::Moto;
 
 /// Resources that only live discovery knows, and that the shipped table leaves out on purpose (see its first lines).
 const LIVE_ONLY: [&str; 1] = ["vpc.amazonaws.com/PrivateIPv4Address"];
-/// Types whose pods moto up to 5.2.1 computes from one network card. EC2 has since described two cards (8 and 7 interfaces,
-/// 12 and 12), as moto 5.2.5 has it, and pods use those of the default card only. The shipped table has the lower figures.
+/// Types whose pods moto up to 5.2.1 computes from one network card. EC2 has since described two cards (8 and 7
+/// interfaces, 12 and 12), as moto 5.2.5 has it, and pods use those of the default card only. The shipped table has the
+/// lower figures.
 const TWO_CARDS: [(&str, u32); 4] =
     [("i7ie.48xlarge", 737), ("i7ie.metal-48xl", 737), ("i8ge.48xlarge", 1178), ("i8ge.metal-48xl", 1178)];
 /// moto 5.2.1 and the shipped table have 1,254 types in common, moto 5.2.5 has 1,358.

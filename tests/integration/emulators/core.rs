@@ -190,8 +190,8 @@ impl EmulatorCore {
         })
     }
 
-    /// The next read fault of this part of a group. A fault that this response cannot show waits for one that can: a read
-    /// of a scale set is two requests.
+    /// The next read fault of this part of a group. A fault that this response cannot show waits for one that can: a
+    /// read of a scale set is two requests.
     fn next_read_fault(&self, kind: CallKind, part: ReadScope, name: &str) -> Option<ReadFault> {
         let at = self.simulated.elapsed();
         self.simulated.faults(|faults| {

@@ -1,7 +1,7 @@
 //! An HTTP server on a loopback port for an emulator, in plain HTTP or with TLS.
 //!
-//! It runs on a thread of its own: a test may block its own runtime, for example while it waits for a line in Headcount's
-//! log, and Headcount needs responses meanwhile.
+//! It runs on a thread of its own: a test may block its own runtime, for example while it waits for a line in
+//! Headcount's log, and Headcount needs responses meanwhile.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

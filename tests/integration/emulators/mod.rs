@@ -1,7 +1,7 @@
 //! HTTP emulators of the simulated cloud: the tests let Headcount's real clients call them.
 //!
-//! An emulator implements a cloud's wire protocol over a simulated cloud, which has all the state. The simulated cloud's
-//! faults apply to the emulator's responses too; for anything else, a test scripts a response.
+//! An emulator implements a cloud's wire protocol over a simulated cloud, which has all the state. The simulated
+//! cloud's faults apply to the emulator's responses too; for anything else, a test scripts a response.
 
 pub(crate) mod arm;
 #[cfg(feature = "aws")]
@@ -62,7 +62,8 @@ pub(crate) trait Emulator {
         self.core().forget_requests();
     }
 
-    /// The next `times` requests of this method with this text in path, query or body get this response and have no effect.
+    /// The next `times` requests of this method with this text in path, query or body get this response and have no
+    /// effect.
     fn script(&self, method: &str, part: &str, times: u32, response: HttpResponse) {
         self.core().script(method, part, times, response);
     }

@@ -166,7 +166,8 @@ async fn an_instance_that_comes_up_under_a_reduction_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn capacity_that_cannot_be_lowered_while_deletions_are_pending_is_lowered_after_them() {
-    // An Auto Scaling group does not count instances being terminated: nothing waits for them. A scale set may count them.
+    // An Auto Scaling group does not count instances being terminated: nothing waits for them. A scale set may count
+    // them.
     for (plan, lowered) in [(GroupPlan::aws("g"), 2), (GroupPlan::azure("g").accounting(Accounting::OnAccept), 4)] {
         let failing = LaunchOutcome::fails(no_capacity(), seconds(2));
         let plan = plan.sized(0, 20, 6).delete_time(seconds(60)).launches(Pick::Always, failing);

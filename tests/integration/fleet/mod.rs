@@ -1,4 +1,5 @@
-//! The real fleet over the simulated cloud, on a paused clock: what is reported to CA and what is written in each situation.
+//! The real fleet over the simulated cloud, on a paused clock: what is reported to CA and what is written in each
+//! situation.
 
 mod cadence;
 mod deadline;

@@ -1,5 +1,5 @@
-//! A panic in a task, as a bug in Headcount or a library would cause it: it is counted and shown, the task starts again, and the
-//! responses for other groups do not change.
+//! A panic in a task, as a bug in Headcount or a library would cause it: it is counted and shown, the task starts
+//! again, and the responses for other groups do not change.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! Several accounts: `assumeRole:` and `profile:` of an AWS source, the credentials of each Azure source, and the identity that
-//! `check` prints for each source.
+//! Several accounts: `assumeRole:` and `profile:` of an AWS source, the credentials of each Azure source, and the
+//! identity that `check` prints for each source.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The commands of docs/install.md: those that need no cluster, cloud or registry run as written. All others are listed here with the
-//! reason.
+//! The commands of docs/install.md: those that need no cluster, cloud or registry run as written. All others are listed
+//! here with the reason.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -18,7 +18,8 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// How a command of the page is tried, by its beginning.
 enum Trial {
-    /// As written, in a folder with the page's files. A stand-in replaces the static binary, whose build takes ten minutes.
+    /// As written, in a folder with the page's files. A stand-in replaces the static binary, whose build takes ten
+    /// minutes.
     Runs,
     /// Without `kubectl exec`: the command that it would run in the container, with the configuration of an emulator.
     InContainer,

@@ -12,8 +12,8 @@ use crate::peers::headcount::Client;
 
 const MEMORY: u64 = 7_900_000;
 
-/// A scale set of four young VMs, as a process sees them that has just started: one stopped and registered, one stopped and never
-/// registered, one evicted whose node is still there, and one that runs.
+/// A scale set of four young VMs, as a process sees them that has just started: one stopped and registered, one stopped
+/// and never registered, one evicted whose node is still there, and one that runs.
 async fn setup(api: &ApiServer, configuration: &'static str) -> (Setup<Arm>, Vec<String>) {
     let cloud = Simulated::with_groups(7, [GroupPlan::azure("web").sized(0, 10, 4)]);
     let kubeconfig = api.kubeconfig_text();

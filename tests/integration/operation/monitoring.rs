@@ -1,4 +1,5 @@
-//! The alerts and the dashboard in deploy/monitoring: promtool accepts them, and they use only series and pages that exist.
+//! The alerts and the dashboard in deploy/monitoring: promtool accepts them, and they use only series and pages that
+//! exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! External programs that check what Headcount writes. If one is missing, its tests are skipped with a message; CI has all of them.
+//! External programs that check what Headcount writes. If one is missing, its tests are skipped with a message; CI has
+//! all of them.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

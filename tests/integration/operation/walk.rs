@@ -33,7 +33,8 @@ async fn the_cause_of_an_alert_is_found_with_the_commands_of_the_page() {
 
     let config = ConfigFile::new("sources: [{name: demo, simulated: {}}]\n");
     let url = format!("http://{}", server.admin());
-    // On a busy machine, a connection to the admin port may be closed because it stays silent for 2 s. The test then tries again.
+    // On a busy machine, a connection to the admin port may be closed because it stays silent for 2 s. The test then
+    // tries again.
     let is_read = |output: &std::process::Output| !String::from_utf8_lossy(&output.stderr).contains("cannot be read");
     let mut outputs = (0..5).map(|_| run(&["compare", "--config", &config.path(), "--server", &url, "-o", "json"]));
     let output = outputs.find(is_read).expect("the server responds");

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the ports of outgoing connections, which Linux takes from 32768 on. A port from there could be taken before the process
-/// listens on it, and then the process would not start.
+/// Below the ports of outgoing connections, which Linux takes from 32768 on. A port from there could be taken before
+/// the process listens on it, and then the process would not start.
 const PORTS: Range<u16> = 20_000..32_000;
 
 /// How many of them have been returned.

@@ -26,8 +26,8 @@ def serve(environment, start_response):
 run_simple('127.0.0.1', int(sys.argv[1]), serve, threaded=True)
 ";
 
-/// What `headcount instance-types export` prints of moto's types. moto writes 5 MB for it, and takes longer on a busy machine than
-/// Headcount waits, so it is asked again.
+/// What `headcount instance-types export` prints of moto's types. moto writes 5 MB for it, and takes longer on a busy
+/// machine than Headcount waits, so it is asked again.
 static EXPORTED_TYPES: OnceCell<Option<String>> = OnceCell::const_new();
 
 /// A running moto server with a launch template for each requested instance type.

@@ -1,4 +1,5 @@
-//! The score of the Cluster Autoscaler's price expander (expander/price/price.go): the option with the lowest score wins.
+//! The score of the Cluster Autoscaler's price expander (expander/price/price.go): the option with the lowest score
+//! wins.
 
 use k8s_pb::api::core::v1 as pb;
 use k8s_pb::apimachinery::pkg::api::resource::Quantity;

@@ -1,5 +1,5 @@
-//! What SIGHUP reads again besides credentials, under a running server: tables of instance types, and from whom to learn. A version that
-//! cannot be used leaves the earlier one in use, with a log line and a count.
+//! What SIGHUP reads again besides credentials, under a running server: tables of instance types, and from whom to
+//! learn. A version that cannot be used leaves the earlier one in use, with a log line and a count.
 
 use std::sync::Arc;
 

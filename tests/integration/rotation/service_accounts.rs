@@ -1,4 +1,5 @@
-//! The token files that the kubelet renews on EKS, under a running server: of IAM roles for service accounts, and of Pod Identity.
+//! The token files that the kubelet renews on EKS, under a running server: of IAM roles for service accounts, and of
+//! Pod Identity.
 
 use std::sync::Arc;
 use std::time::Duration;

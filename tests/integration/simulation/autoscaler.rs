@@ -91,8 +91,8 @@ impl Autoscaler {
         if target < delta.min(kept(world, group)) && is_settled {
             return Err(Violation::of("law 4", format!("{group} grew by {delta} and has a target of {target}")));
         }
-        // A deletion that fails while a group grows takes it above its maximum without a fault of Headcount's. After a crash,
-        // the new process cannot know whether the capacity still counts deletions of the old one.
+        // A deletion that fails while a group grows takes it above its maximum without a fault of Headcount's. After a
+        // crash, the new process cannot know whether the capacity still counts deletions of the old one.
         let is_known = !is_preempted(world, group) && !world.has_crashed();
         if self.is_exclusive && is_known && target > max && kept_before + delta > max {
             return Err(Violation::of("law 6", format!("{group} grew to {target}, above {max}")));
@@ -100,8 +100,8 @@ impl Autoscaler {
         Ok(())
     }
 
-    /// A few one-node calls at once. Law 4: an accepted deletion shows as Deleting or gone at once. Law 6: never below min.
-    /// Law 7: naming the same node again makes no call.
+    /// A few one-node calls at once. Law 4: an accepted deletion shows as Deleting or gone at once. Law 6: never below
+    /// min. Law 7: naming the same node again makes no call.
     async fn delete_running(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let Some((min, mut victims)) = listed(world, group, InstanceState::Running) else { return Ok(()) };
         self.rng.shuffle(&mut victims);
@@ -120,7 +120,8 @@ impl Autoscaler {
         let outcomes = join_all(victims.iter().map(delete)).await;
         let (_, still) = listed(world, group, InstanceState::Running).unwrap_or_default();
         for ((victim, outcome), before) in victims.iter().zip(&outcomes).zip(of_others_before) {
-            // Another process is deleting it too, one of the two deletions has preempted the other, and it lived in between.
+            // Another process is deleting it too, one of the two deletions has preempted the other, and it lived in
+            // between.
             let is_contested = is_preempted(world, group) && of_others(victim) > before;
             if let Err(error) = outcome {
                 check_trouble_is_own(world, group, began, error)?;
@@ -145,10 +146,11 @@ impl Autoscaler {
         self.delete_again(world, group, accepted).await
     }
 
-    /// A launch that fails during deletions takes the group below its minimum without a fault of Headcount's. So does one that
-    /// failed a moment ago, where operations cannot be polled: the capacity that the cloud took back looks like a read that lags.
-    /// What a process that crashed a moment ago asked for may still take effect, and how it is counted shows later. In a scale set, a
-    /// surplus of the cloud's own looks like instances that outlived a reduction: nothing says why a VM was created (seed 148208).
+    /// A launch that fails during deletions takes the group below its minimum without a fault of Headcount's. So does
+    /// one that failed a moment ago, where operations cannot be polled: the capacity that the cloud took back looks
+    /// like a read that lags. What a process that crashed a moment ago asked for may still take effect, and how it is
+    /// counted shows later. In a scale set, a surplus of the cloud's own looks like instances that outlived a
+    /// reduction: nothing says why a VM was created (seed 148208).
     fn check_minimum(&self, world: &World, group: &str, before: u32, deleted: usize) -> Result<(), Violation> {
         let snapshot = world.fleet.snapshot();
         let is_checked = self.is_exclusive
@@ -240,7 +242,8 @@ fn check_trouble_is_own(world: &World, group: &str, began: Duration, error: &Fle
     if !matches!(*met, CloudError::Throttled { .. } | CloudError::Unreachable(_) | CloudError::Denied(_)) {
         return Ok(());
     }
-    // A read of the group itself that got no response within the caller's time is its own trouble, however slow the cloud is.
+    // A read of the group itself that got no response within the caller's time is its own trouble, however slow the
+    // cloud is.
     if met.fault().message == "no response in time" {
         return Ok(());
     }

@@ -1,6 +1,6 @@
-//! The connection between one process and the cloud. After a crash of the process, a call that has not reached the cloud never
-//! does, a call that has reached it continues there, and no response arrives. A fleet only calls its cloud, so cutting the
-//! connection is equivalent to a crash of its process, at any await point.
+//! The connection between one process and the cloud. After a crash of the process, a call that has not reached the
+//! cloud never does, a call that has reached it continues there, and no response arrives. A fleet only calls its cloud,
+//! so cutting the connection is equivalent to a crash of its process, at any await point.
 
 use std::future::pending;
 use std::sync::Arc;

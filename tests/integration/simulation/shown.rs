@@ -51,7 +51,8 @@ pub(super) fn lives(world: &World, group: &str, id: &ProviderId) -> bool {
     })
 }
 
-/// Whether one write preempts another in this group: an instance being deleted is then live again, and is deleted again.
+/// Whether one write preempts another in this group: an instance being deleted is then live again, and is deleted
+/// again.
 pub(super) fn is_preempted(world: &World, group: &str) -> bool {
     world.cloud.world(|world, _| world.group(group).is_some_and(|group| group.plan().overlap == Overlap::Preempt))
 }

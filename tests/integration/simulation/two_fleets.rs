@@ -1,5 +1,6 @@
-//! Two processes over the same cloud, one of which serves the leader of the autoscaler's Lease. The leader changes at any await
-//! point: the former leader's calls continue, and it makes no new ones. Its process is a standby until it leads again.
+//! Two processes over the same cloud, one of which serves the leader of the autoscaler's Lease. The leader changes at
+//! any await point: the former leader's calls continue, and it makes no new ones. Its process is a standby until it
+//! leads again.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -177,7 +178,8 @@ async fn step(
     Ok(())
 }
 
-/// One loop of the next leader, while calls of the former one still run, and its process may crash. Returns whether it did.
+/// One loop of the next leader, while calls of the former one still run, and its process may crash. Returns whether it
+/// did.
 async fn take_over(
     former: &World,
     mut calls: Option<Calls<'_>>,
@@ -201,7 +203,8 @@ async fn take_over(
                 former.crash();
                 has_crashed = true;
             }
-            // Only the time of the former leader's responses is checked, because another leader changes the groups by now.
+            // Only the time of the former leader's responses is checked, because another leader changes the groups by
+            // now.
             outcome = rest_of(&mut calls) => {
                 outcome.or_else(|violation| if violation.is_of("law 9") { Err(violation) } else { Ok(()) })?;
             }

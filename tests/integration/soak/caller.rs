@@ -44,8 +44,9 @@ impl AddAssign for Work {
     }
 }
 
-/// Status codes that a write may end with while the cloud fails calls. The client itself ends a call as cancelled when its timeout is
-/// over before the response has come: Headcount responds in time, but on such a busy machine the response arrives later.
+/// Status codes that a write may end with while the cloud fails calls. The client itself ends a call as cancelled when
+/// its timeout is over before the response has come: Headcount responds in time, but on such a busy machine the
+/// response arrives later.
 fn is_fair(status: &Status) -> bool {
     matches!(
         status.code(),

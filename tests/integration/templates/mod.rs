@@ -1,4 +1,5 @@
-//! Whole nodes, as `headcount template` shows them, from responses of the clouds' own APIs: golden files next to this one.
+//! Whole nodes, as `headcount template` shows them, from responses of the clouds' own APIs: golden files next to this
+//! one.
 //!
 //! After a change of how nodes are predicted, rewrite them and review the differences:
 //!

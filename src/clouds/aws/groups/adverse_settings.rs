@@ -1,5 +1,5 @@
-//! Settings of Auto Scaling groups that work against the Cluster Autoscaler: scaling policies, and features that replace or
-//! terminate instances without asking it.
+//! Settings of Auto Scaling groups that work against the Cluster Autoscaler: scaling policies, and features that
+//! replace or terminate instances without asking it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
@@ -14,7 +14,8 @@ use crate::cloud::text::shell_word;
 use crate::cloud::{AdverseSetting, AdverseSettings, CloudError};
 use crate::clouds::page_walk::PageWalk;
 
-/// The most pages of policies: 10,000 policies, which is a few dozen for each group that an account may have by default.
+/// The most pages of policies: 10,000 policies, which is a few dozen for each group that an account may have by
+/// default.
 const PAGES_MAX: usize = 100;
 /// Instance refreshes are read group by group, this many at a time.
 const REFRESHES_AT_ONCE: usize = 4;
@@ -124,8 +125,8 @@ fn scaled_by(name: &str, policies: &[String]) -> AdverseSetting {
     }
 }
 
-/// A group in several zones rebalances them by terminating instances, unless the process is suspended or new instances are
-/// protected from scale-in. Headcount can still terminate protected instances.
+/// A group in several zones rebalances them by terminating instances, unless the process is suspended or new instances
+/// are protected from scale-in. Headcount can still terminate protected instances.
 fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     const PROCESS: &str = "AZRebalance";
     let zones = group.availability_zones().len();
@@ -144,8 +145,8 @@ fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     })
 }
 
-/// Capacity rebalancing launches a replacement for each Spot instance at risk, and terminates the old one without draining its
-/// node.
+/// Capacity rebalancing launches a replacement for each Spot instance at risk, and terminates the old one without
+/// draining its node.
 fn replaced_before_interruption(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     (group.capacity_rebalance() == Some(true)).then(|| AdverseSetting {
         group: name.into(),

@@ -27,8 +27,8 @@ pub(in crate::clouds::aws) fn instance_of(id: &ProviderId) -> Option<String> {
     Some(instance.to_ascii_lowercase()).filter(|instance| !instance.starts_with("i-placeholder-"))
 }
 
-/// Whether an ID belongs to an instance of this region. The group's name cannot be read from a placeholder, because it is
-/// unclear where the name ends.
+/// Whether an ID belongs to an instance of this region. The group's name cannot be read from a placeholder, because it
+/// is unclear where the name ends.
 pub(in crate::clouds::aws) fn recognise(region: &str, id: &str) -> Recognition {
     match parse(id) {
         Some((zone, _)) if is_zone_of(region, zone) => Recognition::Ours,

@@ -8,14 +8,14 @@ use crate::cloud::{Counts, Instance, InstanceState};
 /// The SDK's value for a lifecycle state that AWS did not send.
 const FILLED_IN: &str = "no value was set";
 
-/// The state of an instance, and whether the desired capacity includes it. `None` if it is not a node: it is gone, detached
-/// or in a warm pool (#4005).
+/// The state of an instance, and whether the desired capacity includes it. `None` if it is not a node: it is gone,
+/// detached or in a warm pool (#4005).
 pub(super) fn state_of(lifecycle: &str) -> Option<(InstanceState, Counts)> {
     // States are added over the years (`Terminating:Retained`, `Warmed:Hibernated`), so the first part decides.
     match lifecycle.split(':').next().unwrap_or_default() {
         "Pending" => Some((InstanceState::Creating, Counts::Yes)),
-        // An instance being terminated has left the desired capacity, or will be replaced. In both cases it must not hide
-        // a shortfall (#9877).
+        // An instance being terminated has left the desired capacity, or will be replaced. In both cases it must not
+        // hide a shortfall (#9877).
         "Terminating" | "Detaching" => Some((InstanceState::Deleting, Counts::No)),
         // The group replaces an instance in standby, unless the desired capacity was lowered at the same time.
         "Standby" | "EnteringStandby" => Some((InstanceState::Running, Counts::No)),

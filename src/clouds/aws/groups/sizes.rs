@@ -32,8 +32,8 @@ impl Sizes {
         Ok(Self { floor: min, min, max, desired })
     }
 
-    /// The sizes in nodes of `units` units each, within the bounds of the configuration. Also returns why the group cannot
-    /// grow, if so.
+    /// The sizes in nodes of `units` units each, within the bounds of the configuration. Also returns why the group
+    /// cannot grow, if so.
     pub(super) fn in_nodes(
         self,
         units: u32,
@@ -62,8 +62,8 @@ impl Sizes {
         Self { min, max, ..self }
     }
 
-    /// The sizes of a group whose units do not convert to nodes: its size is its number of live instances, and it cannot
-    /// grow.
+    /// The sizes of a group whose units do not convert to nodes: its size is its number of live instances, and it
+    /// cannot grow.
     pub(super) fn as_live(
         self,
         instances: &[Instance],

@@ -19,11 +19,12 @@ use crate::cloud::{CloudError, Counts, Deletion, GroupReading, InstanceState, Pr
 const OPERATION: &str = "TerminateInstanceInAutoScalingGroup";
 /// The most single terminations at a time. EC2 Auto Scaling throttles the whole account, not one group.
 const SINGLES_AT_ONCE: usize = 8;
-/// Terminations are sent for this long, and those under way are finished. CA waits 5 s, and untaints what it has no response for.
+/// Terminations are sent for this long, and those under way are finished. CA waits 5 s, and untaints what it has no
+/// response for.
 const SEND_FOR: Duration = Duration::from_secs(3);
 
-/// After a batch that met a conflict, this many conflicts without an acceptance mean that the whole group is busy. The other
-/// terminations are not sent, so that a busy group does not cost one call per instance.
+/// After a batch that met a conflict, this many conflicts without an acceptance mean that the whole group is busy. The
+/// other terminations are not sent, so that a busy group does not cost one call per instance.
 const CONFLICTS_MAX: usize = 2;
 
 /// An instance to terminate: its provider ID and its EC2 ID.
@@ -31,8 +32,8 @@ const CONFLICTS_MAX: usize = 2;
 struct Target {
     id: ProviderId,
     instance: String,
-    /// Whether the desired capacity counts the instance. It does not count one in standby. If asked to lower the capacity for such
-    /// an instance, AWS would do so, and then terminate another instance of its own choice.
+    /// Whether the desired capacity counts the instance. It does not count one in standby. If asked to lower the
+    /// capacity for such an instance, AWS would do so, and then terminate another instance of its own choice.
     is_counted: bool,
 }
 
@@ -60,7 +61,8 @@ impl Groups {
         outcome(deletion, stopped)
     }
 
-    /// Terminates one batch, and notes what became of each instance. Returns the error that keeps later batches from being sent.
+    /// Terminates one batch, and notes what became of each instance. Returns the error that keeps later batches from
+    /// being sent.
     async fn terminate_batch(
         &self,
         basis: &GroupReading,
@@ -100,8 +102,8 @@ impl Groups {
         }
     }
 
-    /// Terminates the instances of a batch that met a conflict, except those that are busy. Each time, it begins after the instances
-    /// that the last attempt began with, so that busy ones do not keep the others from being tried.
+    /// Terminates the instances of a batch that met a conflict, except those that are busy. Each time, it begins after
+    /// the instances that the last attempt began with, so that busy ones do not keep the others from being tried.
     async fn terminate_around_busy(
         &self,
         batch: &[Target],
@@ -195,8 +197,8 @@ fn refuse(batch: &[Target], error: &CloudError, deletion: &mut Deletion) {
     deletion.refused.extend(batch.iter().map(|target| (target.id.clone(), error.clone())));
 }
 
-// If nothing was done at all, the error alone says so, and the caller may send everything again. As soon as the outcome of one
-// termination is unknown, the caller must know of which (law 7), unless it is that of all.
+// If nothing was done at all, the error alone says so, and the caller may send everything again. As soon as the outcome
+// of one termination is unknown, the caller must know of which (law 7), unless it is that of all.
 fn outcome(deletion: Deletion, stopped: Option<CloudError>) -> Result<Deletion, CloudError> {
     if !deletion.accepted.is_empty() || deletion.refused.is_empty() {
         return Ok(deletion);
@@ -234,9 +236,9 @@ fn stops(error: &CloudError) -> bool {
     error.outcome_unknown() || matches!(error, CloudError::Throttled { .. } | CloudError::Denied(_))
 }
 
-// An instance being terminated is not terminated again, because that would lower the desired capacity again (#4095, #2930).
-// An instance that the group does not list is not terminated at all: the single form names no group, so it would take the
-// instance from another group.
+// An instance being terminated is not terminated again, because that would lower the desired capacity again (#4095,
+// #2930). An instance that the group does not list is not terminated at all: the single form names no group, so it
+// would take the instance from another group.
 fn targets(basis: &GroupReading, ids: &[ProviderId], deletion: &mut Deletion) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::with_capacity(ids.len());
     for id in ids {
@@ -266,8 +268,8 @@ async fn terminate_one<'a>(scaling: &dyn AutoScalingApi, target: &'a Target) -> 
     (target, response)
 }
 
-// AWS returns one activity per instance, "Terminating EC2 instance: i-…". If no activity names an instance, all are taken as
-// accepted.
+// AWS returns one activity per instance, "Terminating EC2 instance: i-…". If no activity names an instance, all are
+// taken as accepted.
 fn accept(group: &str, batch: &[Target], activities: &[Activity], deletion: &mut Deletion) {
     let text: Vec<&str> = activities.iter().filter_map(|activity| activity.description()).collect();
     let is_named = |target: &&Target| text.iter().any(|text| text.contains(target.instance.as_str()));

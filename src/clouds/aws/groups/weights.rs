@@ -1,5 +1,5 @@
-//! A group may count its capacity in weights, vCPUs or memory. CA counts nodes (#4851), so sizes are converted if every node
-//! has the same weight. Otherwise the group is not offered for scale-up.
+//! A group may count its capacity in weights, vCPUs or memory. CA counts nodes (#4851), so sizes are converted if every
+//! node has the same weight. Otherwise the group is not offered for scale-up.
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 

@@ -1,8 +1,8 @@
 //! The machine image of a launch option: what it shows, and what is assumed where it cannot be read.
 //!
-//! The image decides two things that change the whole template: whether a node runs Windows, and whether it is an EKS node,
-//! which reserves more and has fewer pods than others. An estimate may be low but never high, so an image that cannot be read
-//! never counts as proof that a node is not one of EKS.
+//! The image decides two things that change the whole template: whether a node runs Windows, and whether it is an EKS
+//! node, which reserves more and has fewer pods than others. An estimate may be low but never high, so an image that
+//! cannot be read never counts as proof that a node is not one of EKS.
 
 use std::sync::Arc;
 
@@ -71,8 +71,9 @@ impl LaunchImage {
 }
 
 impl Launches {
-    /// The image that a launch option names by ID or alias. Fails if it cannot be read at the moment, unless the launch spec can
-    /// do without it: the evidence is complete, and the image does not decide which instance types are launched.
+    /// The image that a launch option names by ID or alias. Fails if it cannot be read at the moment, unless the launch
+    /// spec can do without it: the evidence is complete, and the image does not decide which instance types are
+    /// launched.
     pub(super) async fn launch_image(
         &self,
         alias: Option<&str>,

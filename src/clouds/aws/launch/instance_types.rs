@@ -20,8 +20,8 @@ const LOOKUP_PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
 const GB: u64 = 1_000_000_000;
 
 impl Launches {
-    /// Looks up instance types by name, each once for all groups that ask for it. After EC2 denied or throttled a lookup, there are
-    /// no lookups for a while.
+    /// Looks up instance types by name, each once for all groups that ask for it. After EC2 denied or throttled a
+    /// lookup, there are no lookups for a while.
     pub(in crate::clouds::aws) async fn instance_types_named(
         &self,
         names: &[String],
@@ -58,8 +58,8 @@ impl Launches {
         Ok(())
     }
 
-    // One unknown name fails the whole call (#3256). The names in the error are left out. If the call still fails, each type
-    // is looked up by itself.
+    // One unknown name fails the whole call (#3256). The names in the error are left out. If the call still fails, each
+    // type is looked up by itself.
     async fn batch_of_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
         let error = match self.describe_types(names).await {
             Ok(types) => return Ok(types),
@@ -112,7 +112,8 @@ impl Launches {
     }
 }
 
-/// How long lookups are suspended after this error, which follows `refusals` others. `None` if the next lookup may succeed.
+/// How long lookups are suspended after this error, which follows `refusals` others. `None` if the next lookup may
+/// succeed.
 fn pause_after(error: &CloudError, refusals: u32) -> Option<Duration> {
     let pause = (LOOKUP_PAUSE_MIN * 2_u32.pow(refusals.min(10))).min(LOOKUP_PAUSE_MAX);
     match error {
@@ -186,7 +187,8 @@ fn accelerators(info: &InstanceTypeInfo) -> Vec<Accelerator> {
     found
 }
 
-// Pods use the addresses of the default card's interfaces, except each primary address. Two more pods use the host network.
+// Pods use the addresses of the default card's interfaces, except each primary address. Two more pods use the host
+// network.
 fn network_pods(info: &InstanceTypeInfo) -> Option<u32> {
     let network = info.network_info.as_ref()?;
     let default = network.default_network_card_index.unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Merges all launch options of a group into one launch spec: what they have in common, and the minimum of what differs.
+//! Merges all launch options of a group into one launch spec: what they have in common, and the minimum of what
+//! differs.
 
 use std::collections::BTreeMap;
 use std::mem;

@@ -1,8 +1,8 @@
 //! What a group launches: from its launch templates, launch configuration, images and tags to a
 //! [`LaunchSpec`](crate::cloud::LaunchSpec).
 //!
-//! A group's [`LaunchSettings`] list one or more [`LaunchOption`](settings::LaunchOption)s. `resolve` looks each of them up,
-//! which gives a [`ResolvedLaunch`](merged::ResolvedLaunch), and `merged` reduces these to one launch spec.
+//! A group's [`LaunchSettings`] list one or more [`LaunchOption`](settings::LaunchOption)s. `resolve` looks each of
+//! them up, which gives a [`ResolvedLaunch`](merged::ResolvedLaunch), and `merged` reduces these to one launch spec.
 
 mod fingerprint;
 mod images;

@@ -1,4 +1,5 @@
-//! EKS managed node groups: the labels, taints and other settings that EKS gives to the nodes of a group that it created.
+//! EKS managed node groups: the labels, taints and other settings that EKS gives to the nodes of a group that it
+//! created.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,8 +52,9 @@ pub(super) struct NodegroupDetails {
 }
 
 impl Launches {
-    /// Describes a managed node group. If it cannot be read again, its last known details are used; if it may not be read, or is gone,
-    /// none are. An error that may pass stays one: without its taints, the group would be scaled up for pods that its nodes reject.
+    /// Describes a managed node group. If it cannot be read again, its last known details are used; if it may not be
+    /// read, or is gone, none are. An error that may pass stays one: without its taints, the group would be scaled up
+    /// for pods that its nodes reject.
     pub(super) async fn nodegroup(&self, key: &NodegroupKey) -> Result<Arc<NodegroupDetails>, CloudError> {
         if let Some(known) = self.nodegroups.get(key) {
             return known;

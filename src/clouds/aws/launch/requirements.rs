@@ -1,6 +1,6 @@
-//! Attribute-based instance type selection: requirements instead of instance types. EC2 Auto Scaling, launch templates and
-//! the EC2 request each have their own type for them. Every field is copied: with one left out, EC2 would return types that
-//! the group never launches, and the template would be wrong.
+//! Attribute-based instance type selection: requirements instead of instance types. EC2 Auto Scaling, launch templates
+//! and the EC2 request each have their own type for them. Every field is copied: with one left out, EC2 would return
+//! types that the group never launches, and the template would be wrong.
 
 use aws_sdk_autoscaling::types::InstanceRequirements as GroupRequirements;
 use aws_sdk_ec2::types as ec2;

@@ -24,7 +24,8 @@ const PUBLIC_ALIAS: &str = "resolve:ssm:/aws/service/";
 const PAGES_MAX: usize = 50;
 
 impl Launches {
-    /// What a new instance of the group would be launched from. `tagged` is the operating system that a tag of the group names.
+    /// What a new instance of the group would be launched from. `tagged` is the operating system that a tag of the
+    /// group names.
     pub(in crate::clouds::aws) async fn launch_spec(
         &self,
         group: &str,
@@ -193,7 +194,8 @@ impl Launches {
     }
 }
 
-/// The family of the image: by its name, its alias, the managed node group, or else by user data that only one family reads.
+/// The family of the image: by its name, its alias, the managed node group, or else by user data that only one family
+/// reads.
 fn shown_image(
     details: Option<&ImageDetails>,
     alias: Option<&str>,

@@ -11,8 +11,8 @@ use super::requirements;
 use super::tags::EKSCTL;
 use super::{launch_fingerprint, tags};
 
-/// Each of these tags shows that a group's nodes are EKS nodes. `kubernetes.io/cluster/…` does not: kops and others set it
-/// as well.
+/// Each of these tags shows that a group's nodes are EKS nodes. `kubernetes.io/cluster/…` does not: kops and others set
+/// it as well.
 const EKS_TAGS: [&str; 2] = ["eks:cluster-name", "eks:nodegroup-name"];
 /// The names of eksctl's tags that eksctl also sets as labels on the nodes.
 const EKSCTL_LABELS: [&str; 2] = ["cluster-name", "nodegroup-name"];
@@ -110,7 +110,8 @@ impl LaunchSettings {
     }
 }
 
-/// Whether the mixed instances policy launches no on-demand instances. Without these settings, all instances are on demand.
+/// Whether the mixed instances policy launches no on-demand instances. Without these settings, all instances are on
+/// demand.
 pub(super) fn is_spot(group: &AutoScalingGroup) -> bool {
     let policy = group.mixed_instances_policy.as_ref().and_then(|policy| policy.instances_distribution.as_ref());
     policy.is_some_and(|policy| {

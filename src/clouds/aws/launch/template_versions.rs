@@ -1,7 +1,7 @@
 //! Reads versions of launch templates, and which numbered versions `$Default` and `$Latest` are at the moment.
 //!
-//! A numbered version cannot change, so its parameters are kept for long. `$Default` and `$Latest` can move at any time: their
-//! numbers are read regularly, with one call for all launch templates in use.
+//! A numbered version cannot change, so its parameters are kept for long. `$Default` and `$Latest` can move at any
+//! time: their numbers are read regularly, with one call for all launch templates in use.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -88,8 +88,9 @@ struct Known {
 }
 
 impl VersionNumbers {
-    /// The number of a version that can move, at most [`MOVING_TTL`] old. `None` where only a read of the version itself shows
-    /// it: it was never read, the launch template does not exist any more, or AWS refuses to describe several at once.
+    /// The number of a version that can move, at most [`MOVING_TTL`] old. `None` where only a read of the version
+    /// itself shows it: it was never read, the launch template does not exist any more, or AWS refuses to describe
+    /// several at once.
     async fn current(&self, template: &TemplateVersion, ec2: &dyn Ec2Api) -> Result<Option<i64>, CloudError> {
         // A caller that waited for the lock finds the numbers that the one before it read.
         let mut state = self.0.lock().await;
@@ -140,8 +141,8 @@ impl State {
                 });
                 Ok(())
             }
-            // One launch template that does not exist fails the call for all. The next call includes those that can be read one by
-            // one again.
+            // One launch template that does not exist fails the call for all. The next call includes those that can be
+            // read one by one again.
             Err(CloudError::NotFound(_)) => {
                 self.known.clear();
                 Ok(())

@@ -57,8 +57,8 @@ impl From<&Image> for ImageDetails {
 
 impl ImageDetails {
     /// What the alias of a public parameter says about its image, which only a launch resolves:
-    /// `resolve:ssm:/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id`. `None` where it does not
-    /// name the architecture.
+    /// `resolve:ssm:/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id`. `None`
+    /// where it does not name the architecture.
     pub(super) fn from_alias(alias: &str) -> Option<Self> {
         let path = alias.strip_prefix("resolve:ssm:/aws/service/")?.to_ascii_lowercase();
         let windows = path.contains("windows");

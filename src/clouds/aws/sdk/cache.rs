@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// For `$Latest` and `$Default` of a launch template. A version that they move to must show within 90 s, and the node template
-/// of a source that is listed every 60 s is rebuilt as rarely. All groups share the call.
+/// For `$Latest` and `$Default` of a launch template. A version that they move to must show within 90 s, and the node
+/// template of a source that is listed every 60 s is rebuilt as rarely. All groups share the call.
 pub(in crate::clouds::aws) const MOVING_TTL: Duration = Duration::from_secs(20);
 /// For the types that satisfy requirements.
 pub(in crate::clouds::aws) const RESOLVED_TTL: Duration = Duration::from_secs(5 * 60);

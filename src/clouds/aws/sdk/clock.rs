@@ -1,5 +1,5 @@
-//! AWS's own clock, as the Date headers of its responses show it. Scaling activities carry AWS's times. A local clock that is
-//! seconds ahead would make failed launches look older than the shortfall that they explain.
+//! AWS's own clock, as the Date headers of its responses show it. Scaling activities carry AWS's times. A local clock
+//! that is seconds ahead would make failed launches look older than the shortfall that they explain.
 //!
 //! The clock is never ahead of AWS's: a launch that fails in the second of a write belongs to that write.
 
@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 /// A Date header has whole seconds.
 const RESOLUTION: Duration = Duration::from_secs(1);
-/// A local clock that is off by more than this is worth a warning. A date that differs by more from what is known of AWS's clock is
-/// an error of one server or proxy, unless the next one confirms it.
+/// A local clock that is off by more than this is worth a warning. A date that differs by more from what is known of
+/// AWS's clock is an error of one server or proxy, unless the next one confirms it.
 const TOLERANCE: Duration = Duration::from_secs(2);
-/// Between two dates, the clock runs slower than the local one by this part: a local clock may gain 0.5 ms a second while it is
-/// corrected.
+/// Between two dates, the clock runs slower than the local one by this part: a local clock may gain 0.5 ms a second
+/// while it is corrected.
 const SLOWER_BY: u32 = 2_000;
 /// The first second of the year 2200. No date is later; the SDK panics if it signs a request after the year 9999.
 const LATEST: Duration = Duration::from_secs(7_258_118_400);
@@ -87,8 +87,8 @@ impl CloudClock {
         anchor(dates).map_or_else(SystemTime::now, |anchor| anchor.time_at(Instant::now()))
     }
 
-    /// A response with this date arrived just now, to a request sent at `sent`. So AWS's time is between the date and the date
-    /// plus the time that the response took.
+    /// A response with this date arrived just now, to a request sent at `sent`. So AWS's time is between the date and
+    /// the date plus the time that the response took.
     pub(super) fn compare(&self, date: SystemTime, sent: Instant) {
         if date >= SystemTime::UNIX_EPOCH + LATEST {
             return;

@@ -95,7 +95,8 @@ impl Clients {
             .into_builder()
             .credentials_provider(SharedCredentialsProvider::new(credentials.clone()))
             .identity_cache(IdentityCache::no_cache())
-            // The SDK would sign the next requests with any date that it receives, and panic where that is the year 9999.
+            // The SDK would sign the next requests with any date that it receives, and panic where that is the year
+            // 9999.
             .disable_clock_skew_correction(true)
             .time_source(SigningTime(Arc::clone(&clock)))
             .build();

@@ -1,5 +1,5 @@
-//! Reads the raw XML of responses. The SDK replaces a missing size with 0 and takes the end of the bytes for the end of the list, and
-//! its output does not show it.
+//! Reads the raw XML of responses. The SDK replaces a missing size with 0 and takes the end of the bytes for the end of
+//! the list, and its output does not show it.
 
 /// The sizes that a described group must have.
 const SIZES: [&[u8]; 3] = [b"MinSize", b"MaxSize", b"DesiredCapacity"];
@@ -47,7 +47,8 @@ pub(in crate::clouds::aws) fn sizes_found(text: &[u8]) -> Vec<SizesFound> {
         match tag {
             Tag::Open(name) => {
                 path.push(name);
-                // The response, its result, the list, a member, and the member's own elements. A warm pool has a MinSize too.
+                // The response, its result, the list, a member, and the member's own elements. A warm pool has a
+                // MinSize too.
                 match path[..] {
                     [_, _, list, b"member"] if list == GROUPS => groups.push(SizesFound::default()),
                     [_, _, list, b"member", size] if list == GROUPS && SIZES.contains(&size) => {

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
 use crate::clouds::azure::throttle::Pace;
 
-/// The permissions that Headcount needs, in the order of `ScaleSetApi`: the custom role. SKUs belong to the subscription
-/// and operations to a location; everything else can be granted for the resource group.
+/// The permissions that Headcount needs, in the order of `ScaleSetApi`: the custom role. SKUs belong to the
+/// subscription and operations to a location; everything else can be granted for the resource group.
 pub const ROLE_ACTIONS: [&str; 8] = [
     "Microsoft.Compute/virtualMachineScaleSets/read",
     "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
@@ -38,7 +38,8 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     /// `virtualMachines` LIST, filtered by scale set, all pages: flexible sets.
     async fn list_flexible_machines(&self, scale_set_id: &str, query: MachineQuery) -> Result<MachineList, CloudError>;
 
-    /// `virtualMachineScaleSets` PATCH of `sku.capacity`, with `If-Match` where there is an etag. Sends exactly one request.
+    /// `virtualMachineScaleSets` PATCH of `sku.capacity`, with `If-Match` where there is an etag. Sends exactly one
+    /// request.
     async fn set_capacity(
         &self,
         name: &str,

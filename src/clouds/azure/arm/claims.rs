@@ -1,5 +1,5 @@
-//! The identity that a token was issued to, as the token states it. Its signature is not checked: the identity is only shown to
-//! people.
+//! The identity that a token was issued to, as the token states it. Its signature is not checked: the identity is only
+//! shown to people.
 
 use azure_core::base64::decode_url_safe;
 use serde::Deserialize;

@@ -84,8 +84,8 @@ impl ArmClient {
         self
     }
 
-    /// Signs in with this credential from now on, if there is a token for it. Otherwise the previous one stays in use. Does
-    /// nothing over plain HTTP, which carries no tokens.
+    /// Signs in with this credential from now on, if there is a token for it. Otherwise the previous one stays in use.
+    /// Does nothing over plain HTTP, which carries no tokens.
     pub(in crate::clouds::azure) async fn sign_in_with(&self, new: NewCredential) -> Result<(), String> {
         let Some(sign_in) = &self.sign_in else { return Ok(()) };
         let signed_in = sign_in.with(new, self.sign_in_context()).await;
@@ -123,7 +123,8 @@ impl ArmClient {
         url.origin() == self.endpoint.origin() && url.username().is_empty() && url.password().is_none()
     }
 
-    /// Sends a request once, and once more with a new token if the token is refused. Any status other than success is an error.
+    /// Sends a request once, and once more with a new token if the token is refused. Any status other than success is
+    /// an error.
     pub(in crate::clouds::azure) async fn send(
         &self,
         call: &ArmCall,

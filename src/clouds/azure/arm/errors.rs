@@ -142,7 +142,8 @@ impl ErrorContext<'_> {
     }
 }
 
-/// Why there is no token. The sign-in service may repeat what it was sent, in any form, so only its status and its code are shown.
+/// Why there is no token. The sign-in service may repeat what it was sent, in any form, so only its status and its code
+/// are shown.
 fn refusal(error: &azure_core::Error) -> String {
     use azure_core::error::ErrorKind;
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);

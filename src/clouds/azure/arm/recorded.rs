@@ -1,5 +1,5 @@
-//! Shapes of real responses, taken from public recordings of calls to Azure Resource Manager (2017 to 2026). Names and IDs are
-//! replaced.
+//! Shapes of real responses, taken from public recordings of calls to Azure Resource Manager (2017 to 2026). Names and
+//! IDs are replaced.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -1,8 +1,8 @@
 //! [`ScaleSetApi`] on Azure Resource Manager.
 //!
 //! azure_mgmt_compute builds the requests; [`super::sdk_call`] describes what it must not do. Only `send` and
-//! `into_stream` of its request builders are used: awaiting a builder that writes sends the write repeatedly, and a test
-//! forbids it. What the crate cannot build is in [`super::other_calls`].
+//! `into_stream` of its request builders are used: awaiting a builder that writes sends the write repeatedly, and a
+//! test forbids it. What the crate cannot build is in [`super::other_calls`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,8 +91,8 @@ fn response(context: ErrorContext<'_>, sdk_call: &SdkCall) -> Result<HttpRespons
     sdk_call.responses().pop().ok_or_else(|| context.unintelligible("there is no response"))
 }
 
-// A VM without an ID cannot be named, so it is counted and left out. Any other VM that cannot be decoded makes its scale set
-// unreadable: leaving it out would make the count too low.
+// A VM without an ID cannot be named, so it is counted and left out. Any other VM that cannot be decoded makes its
+// scale set unreadable: leaving it out would make the count too low.
 fn all_machines(context: ErrorContext<'_>, items: Vec<Value>) -> Result<MachineList, CloudError> {
     let (nameless, items): (Vec<_>, Vec<_>) = items.into_iter().partition(decode::lacks_id);
     let machine = |item| decode::item::<_, RawMachine>(item);
@@ -129,7 +129,8 @@ impl ScaleSetApi for ArmScaleSets {
         let sets = sdk_call.sdk_client().virtual_machine_scale_sets_client();
         let sent = sets.get(&self.resource_group, name, &self.subscription).send().await;
         match sent.map_err(|error| sdk_call.error(error)) {
-            // Resource Manager adds a code to a 404. A 404 without one comes from a proxy and says nothing about the scale set.
+            // Resource Manager adds a code to a 404. A 404 without one comes from a proxy and says nothing about the
+            // scale set.
             Err(CloudError::NotFound(fault)) if fault.code.is_some() => return Ok(None),
             Err(CloudError::NotFound(fault)) => return Err(CloudError::Unintelligible(fault)),
             Err(error) => return Err(error),

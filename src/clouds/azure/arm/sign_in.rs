@@ -32,8 +32,8 @@ pub(in crate::clouds::azure) type NewCredential =
 pub(in crate::clouds::azure) struct Bearer {
     pub(in crate::clouds::azure) credential: Arc<dyn TokenCredential>,
     pub(in crate::clouds::azure) scope: String,
-    /// azure_identity caches a token until it expires and has no way to drop it, so a token that is refused before that needs
-    /// a new credential.
+    /// azure_identity caches a token until it expires and has no way to drop it, so a token that is refused before that
+    /// needs a new credential.
     pub(in crate::clouds::azure) renew: NewCredential,
 }
 

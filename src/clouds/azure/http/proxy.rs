@@ -1,7 +1,7 @@
 //! Connections, through the proxy that the environment names, if any, as in the in-tree provider.
 //!
-//! Only HTTPS goes through the proxy, in a tunnel. Plain HTTP is used for the metadata service, which no proxy can reach,
-//! and for endpoints on the same machine.
+//! Only HTTPS goes through the proxy, in a tunnel. Plain HTTP is used for the metadata service, which no proxy can
+//! reach, and for endpoints on the same machine.
 
 use std::error::Error;
 use std::net::Ipv4Addr;
@@ -53,7 +53,8 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        // The metadata service and the agents of clouds are on the same link: no proxy can reach them, and none may see their tokens.
+        // The metadata service and the agents of clouds are on the same link: no proxy can reach them, and none may see
+        // their tokens.
         let is_link_local =
             to.host().and_then(|host| host.parse::<Ipv4Addr>().ok()).is_some_and(|host| host.is_link_local());
         let is_proxied = to.scheme_str() == Some("https") && !is_link_local;

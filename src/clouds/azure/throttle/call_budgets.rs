@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use super::info::{Bucket, ThrottleInfo, is_per_set};
 use crate::cloud::Budget;
 
-/// How long to wait if the response does not specify it: half of the shortest interval at which Compute refills its budgets.
+/// How long to wait if the response does not specify it: half of the shortest interval at which Compute refills its
+/// budgets.
 pub(super) const DEFAULT_PAUSE: Duration = Duration::from_secs(30);
 /// Reads that can wait do so when less than one part in this many of a budget is left.
 const RESERVE_SHARE: u64 = 10;
@@ -112,8 +113,8 @@ impl CallBudgets {
         (closed.max(reserved).map_or(Ok(()), Err), events)
     }
 
-    /// How long the reserve holds back a call. Other clients can keep a budget low without end, and a scale set must be read
-    /// now and then all the same, so one call gets through each time that a budget refills.
+    /// How long the reserve holds back a call. Other clients can keep a budget low without end, and a scale set must be
+    /// read now and then all the same, so one call gets through each time that a budget refills.
     fn hold_back(&mut self, call: (Bucket, String), reserved: Option<Duration>, now: Instant) -> Option<Duration> {
         let Some(wait) = reserved else {
             self.held_back.remove(&call);

@@ -1,8 +1,8 @@
 //! Decides whether a call may be sent now. All sources in one subscription and location share a limiter.
 //!
 //! After Azure has throttled a call, no call is sent on that budget until the time that Azure named has passed: Azure
-//! counts earlier calls too and extends the time. When a budget is nearly used up, reads that can wait do so, and the rest
-//! is kept for writes.
+//! counts earlier calls too and extends the time. When a budget is nearly used up, reads that can wait do so, and the
+//! rest is kept for writes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};

@@ -1,5 +1,5 @@
-//! Spreads lists of VMs that no write waits for. At startup, every scale set needs one. Sent together, they would use up the
-//! budget that a subscription has for a minute.
+//! Spreads lists of VMs that no write waits for. At startup, every scale set needs one. Sent together, they would use
+//! up the budget that a subscription has for a minute.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep_until};
 const LISTS_AT_ONCE: usize = 8;
 /// The pause between the starts of two lists: 120 scale sets take 12 s, less than the default refresh interval.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// All waiting lists are started within this time, regardless of their number. The fleet waits longer than this for a read.
+/// All waiting lists are started within this time, regardless of their number. The fleet waits longer than this for a
+/// read.
 const SPREAD_MAX: Duration = Duration::from_secs(12);
 
 /// The order of the lists.

@@ -1,6 +1,7 @@
 //! Fault injection: scripted faults of calls and responses, and changes that do not come through the API of the caller.
 //!
-//! Only tests have it (the feature `faults`). Any other build has `no_faults.rs` in its place. `incident.rs` has what the demo can do.
+//! Only tests have it (the feature `faults`). Any other build has `no_faults.rs` in its place. `incident.rs` has what
+//! the demo can do.
 
 mod external;
 mod past_readings;

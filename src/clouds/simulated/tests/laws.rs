@@ -18,8 +18,8 @@ fn troubled(plan: GroupPlan) -> GroupPlan {
         .evicted_every(seconds(5, 60))
 }
 
-/// One write by a careful client: it only raises the capacity that it just read, deletes by name, and lowers the capacity at most to
-/// the listed instances.
+/// One write by a careful client: it only raises the capacity that it just read, deletes by name, and lowers the
+/// capacity at most to the listed instances.
 async fn write(fixture: &Fixture, rng: &mut Rng) -> bool {
     let reading = fixture.read().await;
     let instances = reading.instances.clone().expect("listed");

@@ -1,5 +1,5 @@
-//! Cloud calls of both servers while nothing happens, for groups whose launch templates have a numbered version, as those of EKS
-//! have. No version can move then.
+//! Cloud calls of both servers while nothing happens, for groups whose launch templates have a numbered version, as
+//! those of EKS have. No version can move then.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Headcount compared with upstream's own server (CA's in-tree providers behind its example of an external gRPC server), over the same
-//! emulators. `tests/autoscaler/beside` runs it and writes docs/benchmarks.md.
+//! Headcount compared with upstream's own server (CA's in-tree providers behind its example of an external gRPC
+//! server), over the same emulators. `tests/autoscaler/beside` runs it and writes docs/benchmarks.md.
 
 mod autoscaler;
 mod idle;

@@ -1,5 +1,5 @@
-//! Deletions that Azure accepts and that fail later than Headcount can hold its response. The node keeps the autoscaler's taint,
-//! which the autoscaler takes for a successful deletion.
+//! Deletions that Azure accepts and that fail later than Headcount can hold its response. The node keeps the
+//! autoscaler's taint, which the autoscaler takes for a successful deletion.
 
 use std::time::Duration;
 

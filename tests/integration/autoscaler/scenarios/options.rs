@@ -49,7 +49,8 @@ on_both_clouds!(
     |group: MakeGroup| [group("web", (0, 20, 1))]
 );
 
-/// To enforce the limit, 1.36 and later look for the groups of template nodes too (kubernetes/autoscaler#10140): no group, no error.
+/// To enforce the limit, 1.36 and later look for the groups of template nodes too (kubernetes/autoscaler#10140): no
+/// group, no error.
 async fn keeps_the_limit_of_cores(name: &'static str, emulator: impl Emulator) {
     let scenario = Scenario::new(name).flags(&["--cores-total=0:12"]);
     let Some(fixture) = Fixture::start(scenario, emulator).await else { return };

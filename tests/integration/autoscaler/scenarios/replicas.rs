@@ -21,7 +21,8 @@ on_both_clouds!(
     |group: MakeGroup| [group("web", (0, 20, 1))]
 );
 
-/// The leader is killed in the middle of a scale-up. Its Headcount keeps running, as the sidecar of a killed container does.
+/// The leader is killed in the middle of a scale-up. Its Headcount keeps running, as the sidecar of a killed container
+/// does.
 async fn hands_over(name: &'static str, emulator: impl Emulator) {
     let Some(mut fixture) = Fixture::start(Scenario::new(name).flags(&LEADER_ELECTION), emulator).await else { return };
     fixture.until("the node registered", async |fixture| fixture.nodes().await.len() == 1).await;

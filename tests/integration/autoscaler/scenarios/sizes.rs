@@ -98,7 +98,8 @@ on_both_clouds!(
     |group: MakeGroup| [group("web", (0, 20, 2))]
 );
 
-/// From 1.36 on, the restarted autoscaler forgets the nodes that are starting and adds others; it then removes the surplus.
+/// From 1.36 on, the restarted autoscaler forgets the nodes that are starting and adds others; it then removes the
+/// surplus.
 async fn survives_a_restart(name: &'static str, emulator: impl Emulator) {
     let Some(mut fixture) = Fixture::start(Scenario::new(name), emulator).await else { return };
     fixture.until("two nodes registered", async |fixture| fixture.nodes().await.len() == 2).await;

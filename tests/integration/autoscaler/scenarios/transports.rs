@@ -30,8 +30,8 @@ on_both_clouds!(
     |group: MakeGroup| [group("web", (0, 10, 0))]
 );
 
-/// First a new connection after Headcount's files were replaced, then a new authority on both ends. The autoscaler reads its own
-/// files only when it starts.
+/// First a new connection after Headcount's files were replaced, then a new authority on both ends. The autoscaler
+/// reads its own files only when it starts.
 async fn renews_certificates_under_mutual_tls(name: &'static str, emulator: impl Emulator) {
     let scenario = Scenario::new(name).transport(Transport::MutualTls);
     let Some(mut fixture) = Fixture::start(scenario, emulator).await else { return };

@@ -10,7 +10,8 @@ use super::super::scenario::Scenario;
 use super::{ONE_PER_NODE, aws, azure, scale_set, scaling_group};
 use crate::emulators::Emulator;
 
-/// Groups whose nodes have the same CPUs, so that only their prices decide; the cheap one is neither first nor last by name.
+/// Groups whose nodes have the same CPUs, so that only their prices decide; the cheap one is neither first nor last by
+/// name.
 fn by_price(group: super::MakeGroup, types: [&str; 3]) -> [GroupPlan; 3] {
     let named = [("a-dear", types[1]), ("cheap", types[0]), ("dear", types[2])];
     named.map(|(name, instance_type)| group(name, (0, 10, 0)).instance_types(&[instance_type]))

@@ -74,7 +74,8 @@ impl Service {
     }
 }
 
-/// Whether this is a response of the server itself, not the end of a connection, with a message that fits into a header.
+/// Whether this is a response of the server itself, not the end of a connection, with a message that fits into a
+/// header.
 fn is_a_response<T>(outcome: &Result<T, Status>) -> bool {
     let Err(status) = outcome else { return true };
     status.source().is_none() && status.code() != Code::Unknown && status.message().len() <= MESSAGE_BYTES_MAX

@@ -1,5 +1,5 @@
-//! Azure Resource Manager for scale sets, their machines, operations and sizes, and the token endpoints. With TLS it requires
-//! a token.
+//! Azure Resource Manager for scale sets, their machines, operations and sizes, and the token endpoints. With TLS it
+//! requires a token.
 
 mod autoscale;
 mod behavior;

@@ -9,8 +9,8 @@ const TOKEN: &str = "$skiptoken";
 
 /// The requested page of a list; `nextLink` is absolute, built from the request.
 ///
-/// Where names end in ascending numbers, a page begins after the last number of the page before: what is deleted meanwhile
-/// hides nothing else.
+/// Where names end in ascending numbers, a page begins after the last number of the page before: what is deleted
+/// meanwhile hides nothing else.
 pub(super) fn page(request: &Request, items: &[Value], behavior: &Behavior) -> HttpResponse {
     let token: Option<u64> = request.parameter(TOKEN).and_then(|token| token.parse().ok());
     let numbers: Option<Vec<u64>> = items.iter().map(number).collect();

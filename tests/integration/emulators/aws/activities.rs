@@ -36,7 +36,8 @@ impl AwsApi {
         zones: &[String],
         details: &GroupDetails,
     ) -> String {
-        // After a failed launch, AWS tries the next zone. A launch takes two numbers: the activity's and the instance's.
+        // After a failed launch, AWS tries the next zone. A launch takes two numbers: the activity's and the
+        // instance's.
         let turn = usize::try_from(activity.number / 2).unwrap_or_default();
         let zone = zones.get(turn % zones.len().max(1)).map_or("", String::as_str);
         let failed = matches!(activity.status, ActivityStatus::Failed(_));

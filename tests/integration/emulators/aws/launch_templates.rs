@@ -1,5 +1,5 @@
-//! DescribeLaunchTemplates and DescribeLaunchTemplateVersions. A launch template has the name of its group. It gets a new
-//! version, which is the default one as well, whenever the group's launch details have changed.
+//! DescribeLaunchTemplates and DescribeLaunchTemplateVersions. A launch template has the name of its group. It gets a
+//! new version, which is the default one as well, whenever the group's launch details have changed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -1,5 +1,5 @@
-//! AWS for Auto Scaling groups, their activities and launch templates: EC2 Auto Scaling and EC2 with the Query protocol, EKS
-//! with REST, all at one endpoint.
+//! AWS for Auto Scaling groups, their activities and launch templates: EC2 Auto Scaling and EC2 with the Query
+//! protocol, EKS with REST, all at one endpoint.
 
 mod activities;
 mod behavior;

@@ -46,7 +46,8 @@ async fn asg_standby_terminate() {
         setup.emulator.behavior(|behavior| behavior.batch_terminate = batch);
         let nodes = setup.client.nodes_in("web", 1).await;
         assert_eq!((nodes.len(), setup.client.target("web").await), (5, 3), "standby is listed, and not in the target");
-        // The group is at its minimum. If asked to, AWS lowers the capacity for an instance in standby, and then terminates another.
+        // The group is at its minimum. If asked to, AWS lowers the capacity for an instance in standby, and then
+        // terminates another.
         setup.client.delete("web", &texts(&nodes[3..])).await.expect("standby is not part of the minimum");
         assert_eq!((setup.client.target("web").await, capacity(&setup.emulator, "web")), (3, 3));
         setup.client.until("they are gone", async |client| client.nodes("web").await.len() == 3).await;

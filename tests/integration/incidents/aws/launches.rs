@@ -153,8 +153,8 @@ async fn asg_clock_one_second_ahead() {
     }
     let aws = aws([exhausted("web", (0, 20, 2))]);
     aws.behavior(|behavior| behavior.clock_behind = BEHIND);
-    // AWS's Date headers have whole seconds. The first one arrives early in a second and says little about it; the scale-up comes
-    // late in one. No others narrow it down.
+    // AWS's Date headers have whole seconds. The first one arrives early in a second and says little about it; the
+    // scale-up comes late in one. No others narrow it down.
     within(50..150).await;
     let mut setup = Setup::with(aws, |options| options.refresh = SELDOM.to_owned()).await;
     let client = &mut setup.client;

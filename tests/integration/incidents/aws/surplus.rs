@@ -1,4 +1,5 @@
-//! Instances that AWS launches beyond the desired capacity for reasons of its own: instance refresh, rebalancing, maintenance.
+//! Instances that AWS launches beyond the desired capacity for reasons of its own: instance refresh, rebalancing,
+//! maintenance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Scale sets whose capacity is a nominal number: a write adds or deletes the difference from the number before, whatever lives
-//! (dataplat/dbatools #10540).
+//! Scale sets whose capacity is a nominal number: a write adds or deletes the difference from the number before,
+//! whatever lives (dataplat/dbatools #10540).
 
 use headcount::clouds::simulated::{GroupPlan, LaunchOutcome, Pick, PlannedFailure, Sizing};
 

@@ -1,5 +1,5 @@
-//! Headcount is killed (SIGKILL) at any point, and starts again without any state: its first responses match the cloud's own state,
-//! repeated calls have no second effect, and no unnamed instance was killed.
+//! Headcount is killed (SIGKILL) at any point, and starts again without any state: its first responses match the
+//! cloud's own state, repeated calls have no second effect, and no unnamed instance was killed.
 
 mod growth;
 mod removal;

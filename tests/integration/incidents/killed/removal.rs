@@ -82,8 +82,8 @@ async fn killed_while_machines_are_being_deleted() {
     }
 }
 
-/// Two are missing, and two are being deleted, which the capacity no longer counts. While these are listed, it cannot be lowered by
-/// the missing ones. `afterwards` is the target after the restart.
+/// Two are missing, and two are being deleted, which the capacity no longer counts. While these are listed, it cannot
+/// be lowered by the missing ones. `afterwards` is the target after the restart.
 async fn owed_reduction(mut test: KillTest<impl Emulator>, afterwards: i32) {
     test.setup.client.increase("pool", 2).await.expect("accepted");
     test.until_failed(2).await;
@@ -107,7 +107,8 @@ async fn owed_reduction(mut test: KillTest<impl Emulator>, afterwards: i32) {
 
 #[tokio::test]
 async fn killed_while_a_reduction_is_deferred() {
-    // An Auto Scaling group does not count instances being terminated, so its reductions wait for nothing. A scale set may count
-    // instances being deleted. No read has shown whether this one does: at most two are missing, so none is reported.
+    // An Auto Scaling group does not count instances being terminated, so its reductions wait for nothing. A scale set
+    // may count instances being deleted. No read has shown whether this one does: at most two are missing, so none is
+    // reported.
     owed_reduction(over_azure(OnAccept, Launches::Fail).await, 4).await;
 }

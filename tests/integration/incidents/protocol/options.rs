@@ -55,8 +55,8 @@ async fn response(client: &mut Client, id: &str, release: &str) -> Option<Option
     response.into_inner().node_group_autoscaling_options
 }
 
-/// What a release must receive for a group whose utilization threshold is 0.25 and whose nodes may be unneeded for 30 minutes: these
-/// two, and its own flags for everything else, with each duration in both fields.
+/// What a release must receive for a group whose utilization threshold is 0.25 and whose nodes may be unneeded for 30
+/// minutes: these two, and its own flags for everything else, with each duration in both fields.
 fn merged(release: &str) -> Options {
     let flags = defaults(release);
     Options {
@@ -116,7 +116,8 @@ async fn options_absent_by_default() {
     }
 }
 
-/// The option that a release gets for a group that is to be scaled to its maximum or to zero, and whether a warning names the group.
+/// The option that a release gets for a group that is to be scaled to its maximum or to zero, and whether a warning
+/// names the group.
 async fn zero_or_max(grpc: &str, release: &str) -> (Option<bool>, Setup<Aws>) {
     let groups = "groups: [{match: gang, options: {zeroOrMaxNodeScaling: true, scaleDownUnneededTime: 30m}}]";
     let aws = aws([group("gang", (0, 4, 4))]);

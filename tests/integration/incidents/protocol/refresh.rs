@@ -1,5 +1,5 @@
-//! A cloud that cannot be read, for so long that only a paused clock can wait for it: the real service and the real codec
-//! over the simulated cloud, in one process.
+//! A cloud that cannot be read, for so long that only a paused clock can wait for it: the real service and the real
+//! codec over the simulated cloud, in one process.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -55,7 +55,8 @@ async fn client_gone_mid_write() {
         eventually("the scale-up is sent", || desired_written(&setup.emulator, "web") == [5]).await;
         call.abort();
         assert!(call.await.expect_err("it is gone").is_cancelled());
-        // A later request over the same connection gets a response, so the server knows by then that the caller is gone.
+        // A later request over the same connection gets a response, so the server knows by then that the caller is
+        // gone.
         assert_eq!(setup.client.target("web").await, 3);
         setup.emulator.release();
         setup.client.until("the scale-up shows", async |client| client.target("web").await == 5).await;

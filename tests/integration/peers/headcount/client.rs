@@ -8,7 +8,8 @@ use tonic::{Request, Status};
 
 use super::{Connection, PATIENCE};
 
-/// The timeout of a call. The Cluster Autoscaler's default is 5 s, which a busy machine may need for a call that takes none at rest.
+/// The timeout of a call. The Cluster Autoscaler's default is 5 s, which a busy machine may need for a call that takes
+/// none at rest.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The Cluster Autoscaler's end of the protocol.

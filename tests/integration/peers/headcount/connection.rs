@@ -15,7 +15,8 @@ use tonic::transport::Channel;
 /// The connection of a client.
 #[derive(Clone)]
 pub(crate) enum Connection {
-    /// tonic's own. It ends a call whose timeout is over, which on a busy machine may be before the server's response arrives.
+    /// tonic's own. It ends a call whose timeout is over, which on a busy machine may be before the server's response
+    /// arrives.
     Channel(Channel),
     /// One that leaves the timeout to the server.
     Untimed(SendRequest<Body>),

@@ -18,8 +18,8 @@ pub(crate) use server::Server;
 /// The Cluster Autoscaler's default timeout, for callers who wait for a response that the cloud prevents.
 pub(crate) const AUTOSCALER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long anything may take. The longest step takes half a minute on an idle machine, because Headcount waits as long for reads that
-/// may lag.
+/// How long anything may take. The longest step takes half a minute on an idle machine, because Headcount waits as long
+/// for reads that may lag.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// A command line of the real binary, with an environment that has nothing from this machine.

@@ -92,7 +92,8 @@ pub(super) fn read_fault(rng: &mut Rng) -> ReadFault {
     }
 }
 
-/// SetDesiredCapacity is never refused for lack of capacity, and an Auto Scaling group does not lower its capacity for it.
+/// SetDesiredCapacity is never refused for lack of capacity, and an Auto Scaling group does not lower its capacity for
+/// it.
 pub(super) fn launch(rng: &mut Rng, style: GroupStyle) -> LaunchOutcome {
     let failure = PlannedFailure::out_of_resources("NoCapacity", "none left");
     let after = Duration::from_secs(1)..=Duration::from_secs(20);

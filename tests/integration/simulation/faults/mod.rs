@@ -17,7 +17,8 @@ pub(super) use kind::FaultKind;
 /// Two wrong readings in a row that agree confirm each other (law 5), so wrong readings are at least this far apart.
 const WRONG_READINGS_APART: Duration = Duration::from_secs(30);
 
-/// How long a capacity that another client raised from 0 may not have been read: a wrong reading of 0 contradicts nothing then.
+/// How long a capacity that another client raised from 0 may not have been read: a wrong reading of 0 contradicts
+/// nothing then.
 const RAISE_UNREAD: Duration = Duration::from_secs(45);
 
 /// The faults of one run.
@@ -169,7 +170,8 @@ impl FaultPlan {
         }
     }
 
-    /// Another client changes the capacity. A group of 0 stays at 0 while a wrong reading is pending: see [`RAISE_UNREAD`].
+    /// Another client changes the capacity. A group of 0 stays at 0 while a wrong reading is pending: see
+    /// [`RAISE_UNREAD`].
     fn resize(&mut self, world: &World, name: &str, rng: &mut Rng) {
         let is_empty = world.cloud.world(|world, _| world.group(name).is_some_and(|group| group.capacity() == 0));
         if is_empty && self.is_read_fault_pending {

@@ -8,13 +8,13 @@ use headcount::clouds::simulated::{Call, CallKind};
 use super::World;
 use super::laws::{AFTER_CRASH, UNSETTLED};
 
-/// If two processes name the same instance within this time, neither can know about the other's deletion: the read before it and
-/// the write itself take up to 1.5 s each.
+/// If two processes name the same instance within this time, neither can know about the other's deletion: the read
+/// before it and the write itself take up to 1.5 s each.
 const SAME_TIME: Duration = Duration::from_secs(3);
 
 impl World {
-    /// Whether two processes named the same instance at the same time, shortly before. AWS lowers the desired capacity for each
-    /// termination of an instance (autoscaler #2930).
+    /// Whether two processes named the same instance at the same time, shortly before. AWS lowers the desired capacity
+    /// for each termination of an instance (autoscaler #2930).
     pub(super) fn was_named_by_both(&self, group: &str, at: Duration) -> bool {
         if !self.ledger.borrow().has_second_process {
             return false;
@@ -33,8 +33,9 @@ impl World {
         })
     }
 
-    /// Whether two processes wrote to a group at the same time, shortly before, and one of them set its capacity. SetDesiredCapacity
-    /// has no precondition: it undoes what the other one wrote since the read that it was computed from.
+    /// Whether two processes wrote to a group at the same time, shortly before, and one of them set its capacity.
+    /// SetDesiredCapacity has no precondition: it undoes what the other one wrote since the read that it was computed
+    /// from.
     pub(super) fn was_set_by_both(&self, group: &str, at: Duration) -> bool {
         self.cloud.faults(|faults| {
             let is_write = |call: &&Call| {

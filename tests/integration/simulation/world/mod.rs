@@ -44,7 +44,8 @@ pub(super) struct World {
     connection: watch::Sender<bool>,
     /// What this process, and those that crashed before it, requested from the cloud.
     seen: Vec<Arc<Seen>>,
-    /// When processes crashed, or a group was hidden from them and they dropped its state, since the beginning of the world.
+    /// When processes crashed, or a group was hidden from them and they dropped its state, since the beginning of the
+    /// world.
     crashes: Rc<RefCell<Vec<Duration>>>,
     /// Whether its caller makes no new calls.
     is_retired: Cell<bool>,
@@ -125,7 +126,8 @@ impl World {
         self.ledger.borrow_mut().taken_back.insert(group.to_owned(), self.cloud.elapsed());
     }
 
-    /// Whether a call that takes back instances of this group may be under way. Those that did arrive may not have been listed.
+    /// Whether a call that takes back instances of this group may be under way. Those that did arrive may not have been
+    /// listed.
     pub(super) fn takes_back(&self, group: &str) -> bool {
         let since = self.cloud.elapsed().saturating_sub(CALL_MAX);
         self.ledger.borrow().taken_back.get(group).is_some_and(|at| *at >= since)

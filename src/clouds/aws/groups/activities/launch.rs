@@ -13,16 +13,17 @@ pub(super) const LAUNCHING: &str = "Launching a new EC2 instance";
 const TERMINATING: &str = "Terminating EC2 instance";
 /// What follows where the instance goes into the group's warm pool, which the capacity does not count.
 const INTO_WARM_POOL: &str = " into warm pool";
-/// What follows where the instance comes from there: "Launching a new EC2 instance from warm pool: i-0ea", "Terminating EC2 instance
-/// from warm pool: i-0ea".
+/// What follows where the instance comes from there: "Launching a new EC2 instance from warm pool: i-0ea", "Terminating
+/// EC2 instance from warm pool: i-0ea".
 const FROM_WARM_POOL: &str = " from warm pool";
 
-/// Texts that appear only in the causes of launches and terminations that AWS decided on by itself: "At … an instance was launched in
-/// response to an instance refresh", "… to aid in balancing the group's zones", "… instances were launched to balance instances in
-/// zones us-east-1a with other zones resulting in more than desired number of instances in the group", "… in response to an unhealthy
-/// instance needing to be replaced", "… was taken out of service in response to an EC2 health check", "… in response to a user
-/// health-check", "… in response to an EC2 instance status checks failure". If a client requested the launch, the cause is "… a difference
-/// between desired and actual capacity, increasing the capacity from 10 to 15".
+/// Texts that appear only in the causes of launches and terminations that AWS decided on by itself: "At … an instance
+/// was launched in response to an instance refresh", "… to aid in balancing the group's zones", "… instances were
+/// launched to balance instances in zones us-east-1a with other zones resulting in more than desired number of
+/// instances in the group", "… in response to an unhealthy instance needing to be replaced", "… was taken out of
+/// service in response to an EC2 health check", "… in response to a user health-check", "… in response to an EC2
+/// instance status checks failure". If a client requested the launch, the cause is "… a difference between desired and
+/// actual capacity, increasing the capacity from 10 to 15".
 const OWN: [&str; 8] = [
     "instance refresh",
     "rebalance recommendation",
@@ -85,8 +86,8 @@ pub(super) fn is_termination(activity: &Activity) -> bool {
     rest.is_some_and(|rest| !rest.starts_with(FROM_WARM_POOL))
 }
 
-/// Whether AWS decided on this launch or termination by itself. An unknown cause counts as a client's request, because an
-/// instance that a client asked for must not be terminated.
+/// Whether AWS decided on this launch or termination by itself. An unknown cause counts as a client's request, because
+/// an instance that a client asked for must not be terminated.
 pub(super) fn is_own(activity: &Activity) -> bool {
     activity.cause().is_some_and(|cause| OWN.iter().any(|own| cause.contains(own)))
 }
@@ -98,8 +99,8 @@ pub(super) fn failure(launch: &Activity) -> Option<Failure> {
     let text = text.or_else(|| launch.description()?.split_once("Status Reason:").map(|(_, reason)| reason));
     let at = match status {
         ScalingActivityStatusCode::Failed => started(launch).or_else(|| ended(launch))?,
-        // A launch is cancelled if its instance fails to start, for example because of a KMS key or a lifecycle hook. Its
-        // instance is missing from the end of the launch.
+        // A launch is cancelled if its instance fails to start, for example because of a KMS key or a lifecycle hook.
+        // Its instance is missing from the end of the launch.
         ScalingActivityStatusCode::Cancelled if text.is_some_and(died_at_start) => ended(launch)?,
         _ => return None,
     };

@@ -1,5 +1,5 @@
-//! Why launches failed, from a group's scaling activities. This file reads them page by page; `launch.rs` reads one activity,
-//! `reason.rs` finds the reason in its text, and `outcome.rs` decides which failures are final.
+//! Why launches failed, from a group's scaling activities. This file reads them page by page; `launch.rs` reads one
+//! activity, `reason.rs` finds the reason in its text, and `outcome.rs` decides which failures are final.
 
 mod launch;
 mod outcome;
@@ -48,8 +48,8 @@ impl Groups {
 }
 
 impl Groups {
-    /// The instances that no activity since this time names: they were launched or attached earlier. A group's listing has no
-    /// launch times.
+    /// The instances that no activity since this time names: they were launched or attached earlier. A group's listing
+    /// has no launch times.
     pub(in crate::clouds::aws) async fn created_before(
         &self,
         group: &GroupName,

@@ -11,15 +11,15 @@ use super::launch::{
 };
 use crate::cloud::{LaunchActivity, OwnLaunches, Shortfall};
 
-/// In a group of several zones, AWS tries the next zone after a launch failed. Failures in some of the zones are final this long
-/// after the first one if no launch is under way and none has succeeded since (#5829).
+/// In a group of several zones, AWS tries the next zone after a launch failed. Failures in some of the zones are final
+/// this long after the first one if no launch is under way and none has succeeded since (#5829).
 const ZONE_RETRY: Duration = Duration::from_secs(10);
 
 /// An instance is listed within this time of the beginning of its launch: reads lag by seconds.
 const LISTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// What the newest activities of a group in these zones show. Ignores failed terminations: they do not show why capacity is
-/// missing.
+/// What the newest activities of a group in these zones show. Ignores failed terminations: they do not show why
+/// capacity is missing.
 pub(super) fn launches(
     activities: &[Activity],
     zones: &[String],
@@ -30,7 +30,8 @@ pub(super) fn launches(
     for launch in activities.iter().filter(|candidate| is_launch(candidate)) {
         match launch.status_code() {
             Some(status) if is_finished(status) => activity.failures.extend(failure(launch)),
-            // An instance with an ID is listed with the group, or will be. Counting its launch too would count it twice.
+            // An instance with an ID is listed with the group, or will be. Counting its launch too would count it
+            // twice.
             _ if names_instance(launch) => {}
             _ => activity.under_way += 1,
         }
@@ -44,8 +45,8 @@ pub(super) fn launches(
     activity
 }
 
-/// The instances of the last minute's launches that have not failed, unless another activity names them too: they are being
-/// terminated then, or detached.
+/// The instances of the last minute's launches that have not failed, unless another activity names them too: they are
+/// being terminated then, or detached.
 fn just_launched(activities: &[Activity], now: SystemTime) -> Vec<String> {
     let is_recent = |launch: &Activity| started(launch).is_some_and(|at| at + LISTED_WITHIN >= now);
     let launches = activities.iter().filter(|one| is_launch(one) && failure(one).is_none() && is_recent(one));
@@ -56,7 +57,8 @@ fn just_launched(activities: &[Activity], now: SystemTime) -> Vec<String> {
     launches.filter_map(instance).filter(|id| !is_gone(id)).collect()
 }
 
-/// The instances that AWS has launched by itself since then, and how many it has terminated by itself. Activities come newest first.
+/// The instances that AWS has launched by itself since then, and how many it has terminated by itself. Activities come
+/// newest first.
 fn own_launches(activities: &[Activity], since: SystemTime) -> OwnLaunches {
     let is_recent = |activity: &&Activity| started(activity).is_some_and(|at| seconds(at) >= seconds(since));
     let own = || activities.iter().filter(is_recent).filter(|activity| is_own(activity));

@@ -8,7 +8,8 @@ const NO_CODE: &str = "LaunchFailed";
 /// The text of a launch that a lifecycle hook abandoned.
 const ABANDONED: [&str; 2] = ["lifecycle action", "abandon"];
 
-/// Messages without a code, each with EC2's code for it. A message must contain all of the words, compared in lower case.
+/// Messages without a code, each with EC2's code for it. A message must contain all of the words, compared in lower
+/// case.
 const PROSE: [(&[&str], &str); 22] = [
     (&["do not have sufficient", "capacity"], "InsufficientInstanceCapacity"),
     (&["no spot capacity"], "InsufficientInstanceCapacity"),
@@ -44,7 +45,8 @@ pub(super) fn died_at_start(text: &str) -> bool {
         || ABANDONED.iter().all(|word| lower.contains(word))
 }
 
-/// EC2's code for why it terminated the instance: "… Termination Reason: Client.InvalidKMSKey.InvalidState: The KMS key …".
+/// EC2's code for why it terminated the instance: "… Termination Reason: Client.InvalidKMSKey.InvalidState: The KMS key
+/// …".
 pub(super) fn termination_reason(text: &str) -> Option<&str> {
     let (_, reason) = text.split_once("Termination Reason:")?;
     let code = reason.trim_start().split(|letter: char| !is_of_code(letter)).next()?.trim_end_matches('.');
@@ -80,7 +82,8 @@ pub(super) fn code_of(message: &str) -> String {
     candidate.filter(|token| is_camel_case(token)).unwrap_or(NO_CODE).to_owned()
 }
 
-// InvalidAMIID.NotFound, Client.InternalError, Client.InvalidKMSKey.InvalidState; not ec2.amazonaws.com, nor the end of one sentence and start of the next.
+// InvalidAMIID.NotFound, Client.InternalError, Client.InvalidKMSKey.InvalidState; not ec2.amazonaws.com, nor the end of
+// one sentence and start of the next.
 fn is_dotted_code(whole: &str) -> bool {
     let token =
         whole.strip_prefix("Client.").or_else(|| whole.strip_prefix("Server.")).filter(|rest| rest.contains('.'));

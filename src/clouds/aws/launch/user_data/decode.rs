@@ -6,8 +6,8 @@ use flate2::read::GzDecoder;
 
 /// Longest user data that is read, in base64. EC2 accepts 16 KiB, which is 22 KiB in base64.
 pub(super) const ENCODED_MAX: usize = 64 * 1024;
-/// Longest text that compressed user data may become. 16 KiB of gzip can become 16 MiB; scripts and settings shrink to a
-/// tenth at best.
+/// Longest text that compressed user data may become. 16 KiB of gzip can become 16 MiB; scripts and settings shrink to
+/// a tenth at best.
 pub(super) const TEXT_MAX: usize = crate::limits::USER_DATA.bytes;
 /// What gzip starts with.
 const GZIP: [u8; 2] = [0x1f, 0x8b];

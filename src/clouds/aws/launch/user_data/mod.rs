@@ -1,9 +1,9 @@
 //! What an instance's user data says about the node.
 //!
-//! EKS bootstraps nodes from user data: a `NodeConfig` for nodeadm, arguments of `bootstrap.sh`, or Bottlerocket settings.
-//! For managed node groups, EKS writes the user data, with the pod limit that it computed. This module looks for single
-//! settings by name, in any of these formats. A value that a shell would compute stays unknown. User data may hold
-//! secrets, so nothing else of it is kept, and none of it is logged.
+//! EKS bootstraps nodes from user data: a `NodeConfig` for nodeadm, arguments of `bootstrap.sh`, or Bottlerocket
+//! settings. For managed node groups, EKS writes the user data, with the pod limit that it computed. This module looks
+//! for single settings by name, in any of these formats. A value that a shell would compute stays unknown. User data
+//! may hold secrets, so nothing else of it is kept, and none of it is logged.
 
 mod decode;
 mod registration;
@@ -24,10 +24,11 @@ const NODEADM: &str = "node.eks.aws/";
 /// User data of an EKS node contains one of these: nodeadm's API group, `bootstrap.sh` or its Windows counterpart, or
 /// Bottlerocket's Kubernetes settings.
 const EKS: [&str; 4] = [NODEADM, "/etc/eks/bootstrap.sh", "EKSBootstrap", "[settings.kubernetes"];
-/// User data of nodes of other Kubernetes clusters contains one of these: of kubeadm (Cluster API among them), kops, k3s or RKE2.
+/// User data of nodes of other Kubernetes clusters contains one of these: of kubeadm (Cluster API among them), kops,
+/// k3s or RKE2.
 const OTHERS: [&str; 5] = ["kubeadm join", "nodeup", "k3s.io", "rke2.io", "/etc/rancher/"];
-/// Windows runs user data between these tags, and only Linux runs the rest: a script with an interpreter, and what cloud-init,
-/// nodeadm and Bottlerocket read.
+/// Windows runs user data between these tags, and only Linux runs the rest: a script with an interpreter, and what
+/// cloud-init, nodeadm and Bottlerocket read.
 const WINDOWS: [&str; 2] = ["<powershell>", "EKSBootstrap"];
 const LINUX: [&str; 5] = ["#!/", "#cloud-config", "node.eks.aws/", "/etc/eks/bootstrap.sh", "[settings.kubernetes"];
 /// The kubelet's default pod limit, which applies if `bootstrap.sh` is told not to set one.

@@ -1,7 +1,9 @@
-//! What user data tells the kubelet to reserve: its flags, nodeadm's `spec.kubelet.config`, and Bottlerocket's settings.
+//! What user data tells the kubelet to reserve: its flags, nodeadm's `spec.kubelet.config`, and Bottlerocket's
+//! settings.
 //!
-//! nodeadm merges its configuration into its defaults key by key, and so does Bottlerocket with `kube-reserved`. A flag, and
-//! Bottlerocket's `eviction-hard`, replace all keys of their setting. The keys that they drop count as kept, which is never high.
+//! nodeadm merges its configuration into its defaults key by key, and so does Bottlerocket with `kube-reserved`. A
+//! flag, and Bottlerocket's `eviction-hard`, replace all keys of their setting. The keys that they drop count as kept,
+//! which is never high.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +119,8 @@ struct Found {
 
 impl Found {
     fn add(&mut self, name: &str, written: &str) {
-        // Only figures are kept: nothing that a shell or a templating engine would expand, as user data may hold secrets.
+        // Only figures are kept: nothing that a shell or a templating engine would expand, as user data may hold
+        // secrets.
         let is_of_figure = |letter: char| letter.is_ascii_alphanumeric() || ".+-%".contains(letter);
         let is_figure = written.len() <= FIGURE_MAX && written.chars().all(is_of_figure);
         let written = if is_figure { written } else { "" };

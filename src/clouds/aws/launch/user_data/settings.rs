@@ -1,12 +1,12 @@
 //! Single settings, found by name in any format.
 
-/// The most places where one setting is looked for, and the longest value. Real user data has a few short values; the bounds
-/// limit the work that hostile text can cause.
+/// The most places where one setting is looked for, and the longest value. Real user data has a few short values; the
+/// bounds limit the work that hostile text can cause.
 const PLACES_MAX: usize = 64;
 const VALUE_MAX: usize = 8 * 1024;
 
-/// The values of a setting, wherever it stands by itself: `name: value`, `name = value`, `name=value`, `name value`, each
-/// quoted or not.
+/// The values of a setting, wherever it stands by itself: `name: value`, `name = value`, `name=value`, `name value`,
+/// each quoted or not.
 pub(super) fn settings<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(name).take(PLACES_MAX).filter_map(move |(at, _)| {
         let before = text.get(..at)?.chars().next_back();

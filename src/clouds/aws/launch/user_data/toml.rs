@@ -1,4 +1,5 @@
-//! The part of TOML that Bottlerocket's settings need: tables, dotted and quoted keys, and values of strings and whole numbers.
+//! The part of TOML that Bottlerocket's settings need: tables, dotted and quoted keys, and values of strings and whole
+//! numbers.
 
 /// The most lines of one list. The bound limits the work that hostile text can cause.
 const LIST_LINES_MAX: usize = 64;

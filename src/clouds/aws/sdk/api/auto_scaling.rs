@@ -62,8 +62,8 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
     /// Terminates one instance. Where `decrements`, lowers the desired capacity by one. Never retried.
     async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError>;
 
-    /// Terminates several instances of one group. Where `decrements`, lowers its desired capacity by their number. Never
-    /// retried. Not every region and partition has this form.
+    /// Terminates several instances of one group. Where `decrements`, lowers its desired capacity by their number.
+    /// Never retried. Not every region and partition has this form.
     async fn terminate_instances(
         &self,
         group: &str,
@@ -72,8 +72,8 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
     ) -> Result<Vec<Activity>, CloudError>;
 }
 
-/// EC2 Auto Scaling through the SDK. Several clients, because the SDK may retry a read and must never retry a write, and because
-/// a page of a listing has more time.
+/// EC2 Auto Scaling through the SDK. Several clients, because the SDK may retry a read and must never retry a write,
+/// and because a page of a listing has more time.
 pub(in crate::clouds::aws) struct AutoScaling {
     pub(in crate::clouds::aws) lists: aws_sdk_autoscaling::Client,
     pub(in crate::clouds::aws) reads: aws_sdk_autoscaling::Client,

@@ -46,8 +46,8 @@ pub(in crate::clouds::aws) trait Ec2Api: Send + Sync {
         token: Option<String>,
     ) -> Result<DescribeInstanceTypesOutput, CloudError>;
 
-    /// One page of launch templates, which says which version of each is the default one and the latest one. Fails if one of
-    /// them does not exist.
+    /// One page of launch templates, which says which version of each is the default one and the latest one. Fails if
+    /// one of them does not exist.
     async fn describe_launch_templates(
         &self,
         ids: &[String],
