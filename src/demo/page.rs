@@ -71,7 +71,8 @@ fn known(key: KeyEvent) -> Option<Key> {
     }
 }
 
-fn draw(frame: &mut Frame<'_>, stage: &Stage, addresses: &str) {
+/// Draws the stage on a frame of any size.
+pub(super) fn draw(frame: &mut Frame<'_>, stage: &Stage, addresses: &str) {
     let groups: Vec<TableRow<'_>> = stage.groups().map(|(group, in_tree)| table_row(group, in_tree)).collect();
     let heights = [
         Constraint::Length(2),

@@ -1,12 +1,16 @@
-//! The script, played on a paused clock.
+//! The script and the page, on a paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::service::Routes;
 
-use super::Demo;
+use super::stage::Stage;
+use super::{Demo, page};
 use crate::cloud::{Family, SharedCloud};
 use crate::clouds::simulated::Simulated;
 use crate::fleet::{Cadence, Fleet, Policies, Settings};
@@ -17,8 +21,8 @@ use crate::prices::Prices;
 
 const README: &str = include_str!("../../README.md");
 
-/// The lines of the script, without those of the heading.
-async fn script() -> Vec<String> {
+/// A demo whose cloud has been read once.
+async fn demo() -> Demo {
     let cloud = Arc::new(Simulated::stage(0));
     let interval = Duration::from_secs(1);
     let fleet = Arc::new(Fleet::start(Settings {
@@ -39,9 +43,13 @@ async fn script() -> Vec<String> {
         refusals: Arc::default(),
         metrics: GrpcMetrics::default(),
     });
-    let demo = Demo { cloud, fleet, service: Routes::new(service), addresses: String::new() };
+    Demo { cloud, fleet, service: Routes::new(service), addresses: String::new() }
+}
+
+/// The lines of the script, without those of the heading.
+async fn script() -> Vec<String> {
     let mut output = Vec::new();
-    demo.play_as_text(&mut output).await.expect("written");
+    demo().await.play_as_text(&mut output).await.expect("written");
     let text = String::from_utf8(output).expect("a text");
     text.split_once("\n\n").map(|(_, lines)| lines.lines().map(str::to_owned).collect()).unwrap_or_default()
 }
@@ -109,4 +117,19 @@ async fn the_script_shows_every_failure_what_headcount_makes_of_it_and_what_the_
     follow(&lines, &excerpt).unwrap_or_else(|error| panic!("README.md: {error}"));
     let longest = lines.iter().map(|line| line.chars().count()).max();
     assert!(longest.is_some_and(|longest| longest <= 150), "a line has {longest:?} characters");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_shows_groups_lines_and_keys_and_fits_any_terminal() {
+    let Demo { cloud, fleet, .. } = demo().await;
+    let ((_said, hears), (changes, _changed)) = (mpsc::channel(1), mpsc::channel(1));
+    let mut stage = Stage::new(cloud, fleet, hears, changes);
+    stage.step().await;
+    for (width, height) in [(1, 1), (20, 5), (80, 24), (120, 40)] {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        terminal.draw(|frame| page::draw(frame, &stage, "gRPC on 127.0.0.1:1")).expect("drawn");
+        let shown: String = terminal.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();
+        let parts = ["in-tree", "aks-pool: target 6 = the cloud's capacity; 6 running", "l launch fails", "q quit"];
+        assert!(width < 120 || parts.iter().all(|part| shown.contains(part)), "{shown}");
+    }
 }

@@ -22,7 +22,7 @@ pub enum KubernetesError {
         source: TransportError,
     },
     /// The API server refused the call.
-    #[error("{operation}: {status}{}{message}{}", separator(.message), advice(*.status))]
+    #[error("{operation}: {status}{}{message}{}", separator(.message), advice(*.status, .operation))]
     Refused {
         /// The call.
         operation: &'static str,
@@ -52,9 +52,10 @@ fn separator(message: &str) -> &'static str {
     if message.is_empty() { "" } else { ": " }
 }
 
-fn advice(status: StatusCode) -> &'static str {
+fn advice(status: StatusCode, operation: &str) -> &'static str {
     match status {
         StatusCode::UNAUTHORIZED => "; the API server does not accept the token or the certificate",
+        StatusCode::FORBIDDEN if operation.contains("the demo") => "; deploy/demo/rbac.yaml grants it",
         StatusCode::FORBIDDEN => "; deploy/kubernetes-rbac.yaml grants it",
         _ => "",
     }
