@@ -101,9 +101,18 @@ impl fmt::Display for ImageEvidence {
 }
 
 impl ImageFamily {
-    /// Whether its root disk also holds the partitions of Container Linux.
-    pub fn has_flatcar_partitions(self) -> bool {
-        matches!(self, Self::Flatcar | Self::FlatcarEarly)
+    /// How much of the root disk other partitions take, in bytes; `None` where a file system has all but a few percent.
+    ///
+    /// Container Linux keeps two copies of `/usr`, of which nodes with disks of 8 to 50 GiB show up to 2400 MiB with the rest. Flatcar's layout of
+    /// today (flatcar/scripts, build_library/disk_layout.json) has 6210 MiB. A disk keeps the layout with which it was made, and the
+    /// release that changed it is not known, so all but the early ones count with the larger one.
+    pub fn partitions_bytes(self) -> Option<u64> {
+        const MIB: u64 = 1 << 20;
+        match self {
+            Self::FlatcarEarly => Some(2400 * MIB),
+            Self::Flatcar => Some(6210 * MIB),
+            _ => None,
+        }
     }
 
     /// The family of a machine image by its name or alias (`amazon-eks-node-al2023-x86_64-standard-1.33-v20251001`), or by the name of

@@ -10,10 +10,11 @@ const FILE_SYSTEM_PER_MILLE: u64 = 40;
 /// The disk for the pods' ephemeral storage, in bytes: the instance's own disks if it has any and the node combines them, else the
 /// volume that it is launched with.
 pub(super) fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<WithProvenance<Quantity>> {
+    let partitions = input.launch.image.and_then(|image| image.family.partitions_bytes()).unwrap_or_default();
     let volume = input
         .launch
         .ephemeral_storage_bytes
-        .map(|bytes| WithProvenance::new(Quantity::bytes(bytes), Provenance::Group));
+        .map(|bytes| WithProvenance::new(Quantity::bytes(bytes.saturating_sub(partitions)), Provenance::Group));
     if !input.launch.joins_local_disks {
         return volume;
     }

@@ -50,7 +50,7 @@ pub(super) struct NodeSize {
     pub(super) memory_is_estimated: bool,
     /// Size of the file system for pods' ephemeral storage, in bytes, where it is known.
     pub(super) ephemeral_storage: Option<Quantity>,
-    /// The kubelet's limit.
+    /// The kubelet's limit, as the reserve follows from it; the highest that it may be, where it is not known.
     pub(super) pods: u32,
     /// What the network interfaces can serve; the limit, where that is not known.
     pub(super) network_pods: u32,

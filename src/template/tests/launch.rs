@@ -142,3 +142,57 @@ fn gpus_of_windows_nodes_of_aks_are_directx_devices() {
     group.launch.reserved = None;
     assert_eq!(group.get("capacity.nvidia.com/gpu"), some("1"));
 }
+
+#[test]
+fn the_huge_pages_of_an_elastic_fabric_adapter_are_not_promised_as_memory() {
+    let mut group = mk_group(Family::Aws, &["hpc7g.16xlarge"]);
+    let memory = |group: &Group| group.get("allocatable.memory").unwrap().parse::<Quantity>().unwrap();
+    let without = memory(&group);
+    group.launch.has_efa = true;
+    // A known node with 64 vCPUs has 14082 MiB of huge pages.
+    assert_eq!(without.less(memory(&group)), Quantity::mebibytes(14_082).unwrap());
+    assert_eq!(group.get("capacity.hugepages-2Mi"), None);
+    group.overrides.capacity = map(&[("hugepages-2Mi", "1Gi".parse().unwrap())]);
+    assert_eq!(without.less(memory(&group)), Quantity::mebibytes(1024).unwrap(), "what is declared counts");
+    group.launch.operating_system = OperatingSystem::Windows;
+    group.overrides.capacity.clear();
+    let windows = memory(&group);
+    group.launch.has_efa = false;
+    assert_eq!(memory(&group), windows);
+}
+
+#[test]
+fn the_partitions_of_flatcar_are_not_promised_as_storage() {
+    let by_name = |family| Some(NodeImage { family, evidence: ImageEvidence::Name });
+    let mut group = mk_group(Family::Aws, &["m5.large"]);
+    // Known nodes with Container Linux, their disks and what they report.
+    for (gib, reported) in [(8, "5706380Ki"), (30, "28056816Ki"), (50, "48375392Ki")] {
+        group.launch.ephemeral_storage_bytes = Some(gib << 30);
+        let storage = |image| {
+            let launch = LaunchSpec { image, ..group.launch.clone() };
+            let group = Group { launch, catalog: group.catalog.clone(), ..mk_group(Family::Aws, &["m5.large"]) };
+            group.get("capacity.ephemeral-storage").unwrap().parse::<Quantity>().unwrap()
+        };
+        let [early, today, other] = [Some(ImageFamily::FlatcarEarly), Some(ImageFamily::Flatcar), None]
+            .map(|family| storage(family.and_then(by_name)));
+        let reported = reported.parse::<Quantity>().unwrap();
+        assert!(early <= reported && early.as_f64() > reported.as_f64() * 0.985, "{gib} GiB: {early}");
+        assert!(today < early && other > reported);
+    }
+}
+
+#[test]
+fn aks_reserves_for_the_most_pods_where_their_limit_is_not_visible() {
+    let mut group = mk_group(Family::Azure, &["Standard_D8s_v5"]);
+    let kept = |group: &Group| {
+        let quantity = |path: &str| group.get(path).unwrap().parse::<Quantity>().unwrap();
+        quantity("capacity.memory").less(quantity("allocatable.memory"))
+    };
+    let for_pods = |pods: u64| Quantity::mebibytes(20 * pods + 50 + 100).unwrap();
+    assert_eq!((group.get("capacity.pods"), kept(&group)), (some("110"), for_pods(250)));
+    group.launch.max_pods = Some(110);
+    assert_eq!(kept(&group), for_pods(110));
+    group.launch.max_pods = None;
+    group.overrides.reserved.max_pods = Some(30);
+    assert_eq!(kept(&group), for_pods(30));
+}

@@ -142,9 +142,12 @@ impl Node {
         }
     }
 
-    /// The pod limit that its kubelet was given, if it is neither the kubelet's default nor EKS's own figure.
+    /// The pod limit that its kubelet was given, if it is neither the kubelet's default nor EKS's own figure. AKS always sets one.
     pub(crate) fn max_pods(&self) -> Option<u32> {
         let by_network = self.reserved.as_deref() == Some("EKS 255+11*pods+100");
+        if self.distribution == "aks" {
+            return self.pods.or(Some(110));
+        }
         self.pods.filter(|pods| !by_network && *pods != 110 || self.is_limited())
     }
 
