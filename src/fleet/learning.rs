@@ -4,6 +4,8 @@
 //! Only the first templates wait for any of it: for the ConfigMap. If the API server cannot be called, the templates stay as they are. Each failure is logged
 //! once, and once more when it is over.
 
+mod implausible_log;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -22,6 +24,7 @@ use crate::cloud::ProviderId;
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
 use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch};
 use crate::tasks::{TaskKind, Tasks};
+use implausible_log::ImplausibleLog;
 
 /// Why nothing was learned this time.
 #[derive(Debug, Error)]
@@ -96,6 +99,7 @@ impl Learner {
             is_saved,
             judge,
             uses,
+            implausible: ImplausibleLog::default(),
             nodes: FailureLog::of(
                 "nodes cannot be watched; nothing new is learned from them",
                 "nodes can be watched again; learning from them continues",
@@ -122,7 +126,11 @@ impl Learner {
 pub async fn recall(api: &dyn KubernetesApi, catalog: &Catalog) {
     let read = timeout(RECALL_LIMIT, api.get_config_map()).await;
     match read.map_err(|_elapsed| LearningError::Timeout(RECALL_LIMIT)).and_then(|read| Ok(read?)) {
-        Ok(found) => catalog.learn(&found.as_ref().map(remembered).unwrap_or_default()),
+        Ok(found) => {
+            let mut learned = found.as_ref().map(remembered).unwrap_or_default();
+            judge(&mut learned, catalog, &mut ImplausibleLog::default());
+            catalog.learn(&learned);
+        }
         Err(error) => {
             tracing::warn!(%error, "what was learned from nodes cannot be read; the template is built without it")
         }
@@ -136,6 +144,16 @@ fn remembered(found: &ConfigMap) -> Learned {
         tracing::warn!(%error, "the ConfigMap does not hold what Headcount writes; it is ignored and will be replaced");
         Learned::default()
     })
+}
+
+/// Drops what is too old, and what cannot be true, with a warning. Returns whether anything was dropped.
+fn judge(learned: &mut Learned, catalog: &Catalog, log: &mut ImplausibleLog) -> bool {
+    let before = learned.clone();
+    learned.expire(Day::of(SystemTime::now()));
+    for (node, figure) in learned.judge(&|type_name| catalog.sold(type_name)) {
+        log.saved(&node, &figure);
+    }
+    *learned != before
 }
 
 /// The state of the ConfigMap.
@@ -161,6 +179,7 @@ struct Learning {
     is_saved: bool,
     judge: Judge,
     uses: NodeUse,
+    implausible: ImplausibleLog,
     nodes: FailureLog,
     saving: FailureLog,
 }
@@ -226,6 +245,7 @@ impl Learning {
         if let Some(found) = found {
             let before = remembered(&found);
             self.learned.union(before.clone());
+            judge(&mut self.learned, &self.catalog, &mut self.implausible);
             self.unsaved |= self.learned != before;
             self.saved = Saved::Version(found.version);
         }
@@ -242,12 +262,26 @@ impl Learning {
         let snapshot = Arc::clone(&self.store.load());
         self.judge.look(&snapshot, watched.as_deref()).await;
         let Some(watched) = watched.filter(|_| self.uses.learns) else { return };
-        let reports: Vec<_> = watched.iter().filter_map(|node| node_report(&snapshot, node)).collect();
-        if self.learned.see(&reports, Day::of(SystemTime::now())) {
+        let reports = watched.iter().filter_map(|node| node_report(&snapshot, node));
+        let reports: Vec<_> = reports.filter_map(|report| self.plausible(report)).collect();
+        // Types that were not known when the ConfigMap was read may be known now.
+        let catalog = Arc::clone(&self.catalog);
+        let has_dropped = judge(&mut self.learned, &catalog, &mut self.implausible);
+        if self.learned.see(&reports, &|type_name| catalog.sold(type_name), Day::of(SystemTime::now())) || has_dropped {
             tracing::debug!(nodes = reports.len(), entries = self.learned.len(), "learned from nodes");
             self.catalog.learn(&self.learned);
             self.unsaved = true;
         }
+    }
+
+    /// A report without the figures that cannot be true; `None` if too little is left.
+    fn plausible(&mut self, report: NodeReport) -> Option<NodeReport> {
+        let (node, type_name) = (report.node().to_owned(), report.type_name().to_owned());
+        let (report, found) = report.judged(&|type_name| self.catalog.sold(type_name));
+        for figure in found {
+            self.implausible.reported(&node, &type_name, &figure);
+        }
+        report
     }
 
     /// Writes the ConfigMap, if it lacks something.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::entry::Entry;
-use super::learned::{Learned, LearnedType, LearnedTypes};
-use super::memory_model::{self, Host};
+use super::learned::{Learned, LearnedHost, LearnedHosts, LearnedType, LearnedTypes, Sold};
+use super::memory_model::{self, Host, HostFigure};
 use super::provenance::{Provenance, WithProvenance};
 use super::quantity::Quantity;
 use super::table::{Table, fold};
@@ -29,6 +29,8 @@ pub struct Catalog {
     live: Arc<ArcSwap<LiveTypes>>,
     /// By group.
     learned: Arc<ArcSwap<HashMap<String, Arc<LearnedTypes>>>>,
+    /// What nodes of any group showed of the hosts of their types.
+    hosts: Arc<ArcSwap<LearnedHosts>>,
     /// The figures of the group that this catalog is for, see [`Catalog::for_group`].
     seen: Option<Arc<LearnedTypes>>,
 }
@@ -81,13 +83,40 @@ pub struct TypeCapacity {
     pub resources: BTreeMap<String, WithProvenance<Quantity>>,
     /// The capacity and the reserve that the group's nodes of this type reported.
     pub learned: Option<Arc<LearnedType>>,
+    /// What is missing on the worst host of this type that nodes of any group showed.
+    pub host: Option<LearnedHost>,
+}
+
+/// What a template uses of what was learned from nodes.
+#[derive(Clone, Debug)]
+pub struct LearnedView {
+    /// The figures of the group's own nodes.
+    types: Option<Arc<LearnedTypes>>,
+    /// The hosts of all types.
+    hosts: Arc<LearnedHosts>,
+}
+
+impl PartialEq for LearnedView {
+    fn eq(&self, other: &Self) -> bool {
+        // The hosts are replaced only when they change.
+        self.types == other.types && Arc::ptr_eq(&self.hosts, &other.hosts)
+    }
 }
 
 impl TypeCapacity {
     /// The memory that a kubelet on this host will report, in bytes. If the configuration sets the share that is kept, its value
     /// wins, and the estimate is the next most trusted one.
+    ///
+    /// What nodes with an earlier image reported does not count if the kernel of the group's image keeps more.
     pub fn reported_memory(&self, host: &Host<'_>) -> Option<WithProvenance<Quantity>> {
-        let memory = self.memory.clone()?;
+        let host = &Host { learned_missing_kib: self.host.as_ref().map(|host| host.missing_kib), ..*host };
+        let launched = host.image.map(|image| image.family);
+        let is_outdated = launched
+            .zip(self.learned.as_ref())
+            .is_some_and(|(family, learned)| learned.is_of_smaller_image_than(family));
+        let counts = |provenance: &Provenance| !is_outdated || !matches!(provenance, Provenance::Learned { .. });
+        let candidates = self.memory.clone()?.into_candidates().filter(|(_, provenance)| counts(provenance));
+        let memory = WithProvenance::first(candidates)?;
         let by_share = (host.overhead.is_some() && memory.value.is_nominal())
             .then(|| (memory.value.reported(host), Provenance::GroupOverride));
         let estimating = Host { overhead: None, ..*host };
@@ -105,7 +134,8 @@ impl TypeCapacity {
     fn estimated(&self, host: &Host<'_>, nominal: Quantity, provenance: Provenance) -> Provenance {
         let image = host.image.filter(|_| host.operating_system == OperatingSystem::Linux);
         let figure = memory_model::host_figure(host, nominal);
-        Provenance::Estimated { nominal: Box::new(provenance), host: figure, learned: None, image }
+        let learned = self.host.as_ref().filter(|_| figure == HostFigure::Learned).map(|host| host.by.clone());
+        Provenance::Estimated { nominal: Box::new(provenance), host: figure, learned, image }
     }
 }
 
@@ -122,19 +152,43 @@ impl Catalog {
 
     /// Replaces what was learned from nodes.
     pub fn learn(&self, learned: &Learned) {
-        let groups = learned.by_group().into_iter();
+        let sold = |type_name: &str| self.sold(type_name);
+        let groups = learned.by_group(&sold).into_iter();
         self.learned.store(Arc::new(groups.map(|(group, types)| (group.to_owned(), Arc::new(types))).collect()));
+        if **self.hosts.load() != *learned.hosts() {
+            self.hosts.store(Arc::new(learned.hosts().clone()));
+        }
     }
 
-    /// What was learned from the nodes of a group (`source/name`).
-    pub fn learned(&self, group: &str) -> Option<Arc<LearnedTypes>> {
-        self.learned.load().get(group).cloned()
+    /// What the template of a group (`source/name`) uses of what was learned from nodes.
+    pub fn learned(&self, group: &str) -> LearnedView {
+        LearnedView { types: self.learned.load().get(group).cloned(), hosts: self.hosts.load_full() }
+    }
+
+    /// What a cloud sells as a type: by its API, else by the shipped table, else by the user's tables. Names of the two clouds do not
+    /// overlap.
+    pub fn sold(&self, type_name: &str) -> Sold {
+        let of_family = |family| {
+            let live = self.live.load();
+            let live = live.get(&(family, fold(family, type_name).into_owned())).cloned();
+            let tables = self.tables.load();
+            let users = tables.iter().rev().filter_map(|table| table.get(family, type_name));
+            let entries: Vec<&Entry> =
+                live.as_deref().into_iter().chain(shipped(family, type_name)).chain(users).collect();
+            let sold = Sold {
+                cpu: entries.iter().find_map(|entry| entry.cpu),
+                memory: entries.iter().find_map(|entry| entry.nominal_memory),
+                accelerators: (!entries.is_empty()).then(|| accelerators(&entries)),
+            };
+            (sold != Sold::default()).then_some(sold)
+        };
+        [Family::Aws, Family::Azure].into_iter().find_map(of_family).unwrap_or_default()
     }
 
     /// The same catalog with the figures learned from the nodes of this group.
     #[must_use]
     pub fn for_group(&self, group: &str) -> Self {
-        Self { seen: self.learned(group), ..self.clone() }
+        Self { seen: self.learned(group).types, ..self.clone() }
     }
 
     /// The same catalog, with these types from live discovery.
@@ -215,12 +269,19 @@ impl Catalog {
             local_disks: pick(&layers, |entry| entry.local_disks),
             resources,
             learned: learned.cloned(),
+            host: self.hosts.load().get(&fold(family, name)).cloned(),
         })
     }
 }
 
 fn pick<T>(layers: &[(Provenance, &Entry)], figure: impl Fn(&Entry) -> Option<T>) -> Option<WithProvenance<T>> {
     WithProvenance::first(layers.iter().filter_map(|(provenance, entry)| Some((figure(entry)?, provenance.clone()))))
+}
+
+/// The most devices of a name with a vendor that any of these entries has.
+fn accelerators(entries: &[&Entry]) -> Quantity {
+    let devices = entries.iter().flat_map(|entry| &entry.resources).filter(|(name, _)| name.contains('/'));
+    devices.map(|(_, count)| *count).max().unwrap_or_default()
 }
 
 /// The virtual processors of the machine behind a constrained size.

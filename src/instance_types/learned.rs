@@ -7,11 +7,17 @@
 //!
 //! Within one group, type and image, the lowest figure wins, because a template may be too low but never too high. If there were
 //! nodes and none of them had the minimum for `MINIMUM_LIFE_DAYS`, it is forgotten: kubelets are reconfigured, and disks are
-//! replaced.
+//! replaced. Without any node for `LEARNED_LIFE_DAYS`, all is forgotten: by then, the group may launch something else.
+//!
+//! What is missing on the hosts of a type is learned apart from that, by type alone (`host.rs`). Figures that cannot be true of a type
+//! are not learned (`plausible.rs`).
 
 mod document;
+mod host;
+mod image;
 mod minimum;
 mod node_report;
+mod plausible;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
@@ -24,15 +30,20 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::provenance::{Day, Provenance};
 use super::quantity::Quantity;
+use crate::cloud::ImageFamily;
 
 pub use document::LearnedError;
+pub use host::{LearnedHost, LearnedHosts};
 use minimum::LearnedMinimum;
 pub use node_report::{NodeIdentity, NodeReport};
+pub use plausible::{Implausible, Sold};
 
 /// Images remembered of one group and type: the one in use, the one before, and those that an instance refresh mixes.
 const IMAGES_MAX: usize = 4;
 /// The most entries in all; beyond them, the oldest are forgotten. The largest clusters have a few hundred groups.
 const ENTRIES_MAX: usize = 1000;
+/// How long a figure counts after the last day on which a node had it.
+const LEARNED_LIFE_DAYS: u32 = 60;
 
 /// Quantities by resource.
 pub type ResourceQuantities = BTreeMap<String, Quantity>;
@@ -41,6 +52,7 @@ pub type ResourceQuantities = BTreeMap<String, Quantity>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
     entries: BTreeMap<Key, LearnedMinimum>,
+    hosts: LearnedHosts,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,12 +76,21 @@ pub struct LearnedType {
     pub allocatable: ResourceQuantities,
     /// The node with the figures, and the last day on which it had them.
     pub provenance: Provenance,
+    image: String,
+}
+
+impl LearnedType {
+    /// Whether the group launches another image now, with which its nodes have less memory.
+    pub(super) fn is_of_smaller_image_than(&self, launched: ImageFamily) -> bool {
+        image::keeps_less_than(&self.image, launched)
+    }
 }
 
 impl Learned {
-    /// Adds the reports of all nodes of today. Returns whether they changed anything.
-    pub fn see(&mut self, node_reports: &[NodeReport], today: Day) -> bool {
+    /// Adds the reports of all nodes of today. `sold` returns what a cloud sells as a type. Returns whether they changed anything.
+    pub fn see(&mut self, node_reports: &[NodeReport], sold: &dyn Fn(&str) -> Sold, today: Day) -> bool {
         let before = self.clone();
+        self.hosts.see(node_reports, sold, today);
         let mut now = Self::default();
         for node_report in node_reports {
             now.add(node_report.key(), node_report.seen(today), LearnedMinimum::lower);
@@ -77,6 +98,7 @@ impl Learned {
         for (key, seen) in now.entries {
             self.add(key, seen, LearnedMinimum::renew);
         }
+        self.expire(today);
         self.forget();
         *self != before
     }
@@ -86,23 +108,51 @@ impl Learned {
         for (key, seen) in other.entries {
             self.add(key, seen, LearnedMinimum::lower);
         }
+        for (name, host) in other.hosts.iter() {
+            self.hosts.add(name.to_owned(), host.clone());
+        }
         self.forget();
     }
 
-    /// The figures of each group.
-    pub fn by_group(&self) -> BTreeMap<&str, LearnedTypes> {
-        let mut newest: BTreeMap<(&str, &str), &LearnedMinimum> = BTreeMap::new();
+    /// Forgets what no node has shown for `LEARNED_LIFE_DAYS`.
+    pub fn expire(&mut self, today: Day) {
+        self.entries.retain(|_, seen| today.days_since(seen.last) <= LEARNED_LIFE_DAYS);
+        self.hosts.forget(today);
+    }
+
+    /// Removes the figures that cannot be true, and returns them, each with its node.
+    pub fn judge(&mut self, sold: &dyn Fn(&str) -> Sold) -> Vec<(String, Implausible)> {
+        let mut found = Vec::new();
+        self.entries.retain(|key, seen| {
+            let of_node = plausible::judge(&mut seen.capacity, &mut seen.allocatable, &sold(&key.type_name));
+            found.extend(of_node.into_iter().map(|figure| (seen.node.clone(), figure)));
+            ["cpu", "memory", "pods"].iter().all(|name| seen.capacity.contains_key(*name))
+        });
+        self.hosts.judge(sold);
+        found
+    }
+
+    /// The worst hosts of all types.
+    pub fn hosts(&self) -> &LearnedHosts {
+        &self.hosts
+    }
+
+    /// The figures of each group. Of types that run on two kinds of hosts, they are those on the worse one, if any group has shown it.
+    pub fn by_group(&self, sold: &dyn Fn(&str) -> Sold) -> BTreeMap<&str, LearnedTypes> {
+        let mut newest: BTreeMap<(&str, &str), (&Key, &LearnedMinimum)> = BTreeMap::new();
         for (key, seen) in &self.entries {
-            let of_type = newest.entry((&key.group, &key.type_name)).or_insert(seen);
+            let of_type = newest.entry((&key.group, &key.type_name)).or_insert((key, seen));
             // Of two equally new images, the one with less memory: either may be launched.
             let rank = |seen: &LearnedMinimum| (seen.newest.clone(), Reverse(seen.memory()));
-            if rank(seen) > rank(of_type) {
-                *of_type = seen;
+            if rank(seen) > rank(of_type.1) {
+                *of_type = (key, seen);
             }
         }
         let mut groups: BTreeMap<&str, LearnedTypes> = BTreeMap::new();
-        for ((group, type_name), seen) in newest {
-            groups.entry(group).or_default().insert(type_name.to_owned(), Arc::new(LearnedType::from(seen)));
+        for ((group, type_name), (key, seen)) in newest {
+            let nominal = self.hosts.get(type_name).and_then(|host| Some((host, sold(type_name).memory?)));
+            let learned = Arc::new(LearnedType::of(key, seen, nominal));
+            groups.entry(group).or_default().insert(type_name.to_owned(), learned);
         }
         groups
     }
@@ -114,7 +164,7 @@ impl Learned {
 
     /// Whether there are no figures.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.hosts == LearnedHosts::default()
     }
 
     fn add(&mut self, key: Key, seen: LearnedMinimum, merge: impl FnOnce(&mut LearnedMinimum, LearnedMinimum)) {
@@ -152,8 +202,9 @@ impl Learned {
     }
 }
 
-impl From<&LearnedMinimum> for LearnedType {
-    fn from(seen: &LearnedMinimum) -> Self {
+impl LearnedType {
+    /// The figures of a type, on its worst host if that is known, with the memory that the cloud sells.
+    fn of(key: &Key, seen: &LearnedMinimum, host: Option<(&LearnedHost, Quantity)>) -> Self {
         let mut entry = Entry::default();
         for (name, quantity) in &seen.capacity {
             match name.as_str() {
@@ -165,11 +216,20 @@ impl From<&LearnedMinimum> for LearnedType {
                 }
             }
         }
+        let mut provenance = Provenance::Learned { node: seen.node.as_str().into(), seen: seen.lowest };
+        if let (Some((host, nominal)), Some(reported)) = (host, entry.memory) {
+            let lower = host::on_worst_host(&key.type_name, &key.image, nominal, reported, host);
+            if let Some(lower) = lower {
+                entry.memory = Some(lower);
+                provenance = Provenance::Learned { node: Arc::clone(&host.by.node), seen: host.by.seen };
+            }
+        }
         Self {
             entry,
             capacity: seen.capacity.clone(),
             allocatable: seen.allocatable.clone(),
-            provenance: Provenance::Learned { node: seen.node.as_str().into(), seen: seen.lowest },
+            provenance,
+            image: key.image.clone(),
         }
     }
 }

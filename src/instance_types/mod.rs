@@ -11,10 +11,13 @@ mod provenance;
 mod quantity;
 mod table;
 
-pub use catalog::{Catalog, MemorySize, TypeCapacity};
+pub use catalog::{Catalog, LearnedView, MemorySize, TypeCapacity};
 pub use entry::Entry;
 pub use export::export;
-pub use learned::{Learned, LearnedError, LearnedType, LearnedTypes, NodeIdentity, NodeReport, ResourceQuantities};
+pub use learned::{
+    Implausible, Learned, LearnedError, LearnedHost, LearnedHosts, LearnedType, LearnedTypes, NodeIdentity, NodeReport,
+    ResourceQuantities, Sold,
+};
 pub use provenance::{Day, LearnedBy, Provenance, WithProvenance};
 pub use quantity::{Quantity, QuantityError};
 pub use table::{SHIPPED_VERSION, Table, TableError};

@@ -10,7 +10,7 @@ use crate::cloud::GroupReading;
 use crate::fleet::limits::{FLOATING_TEMPLATE_LIFE, TEMPLATE_LIFE, TEMPLATE_RETRY, TEMPLATE_RETRY_SOON};
 use crate::fleet::snapshot::TemplateState;
 use crate::fleet::template_builder::{BuiltTemplate, TemplateJob};
-use crate::instance_types::LearnedTypes;
+use crate::instance_types::LearnedView;
 use crate::template::NodeTemplate;
 use crate::template::spread;
 
@@ -19,7 +19,7 @@ pub(super) struct TemplateRequest {
     launch_fingerprint: u64,
     /// The revision of the configuration.
     revision: u64,
-    learned: Option<Arc<LearnedTypes>>,
+    learned: LearnedView,
     at: Instant,
     /// Whether the last build failed.
     has_failed: bool,

@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::node_report::figures;
-use super::{Key, Learned, LearnedMinimum, ResourceQuantities};
-use crate::instance_types::provenance::Day;
+use super::{Key, Learned, LearnedHost, LearnedMinimum, ResourceQuantities};
+use crate::instance_types::provenance::{Day, LearnedBy};
 
 /// The version of the format. Texts of other versions are not read.
 const FORM: u32 = 1;
 /// A ConfigMap holds 1 MiB at most, its names and labels included.
 const TEXT_BYTES_MAX: usize = 900 * 1024;
+/// The longest name of a type or a node: Kubernetes allows 253 characters.
+const NAME_BYTES_MAX: usize = 256;
 
 /// Why a text cannot be used.
 #[derive(Debug, Error)]
@@ -29,6 +31,20 @@ pub enum LearnedError {
 struct Document {
     form: u32,
     entries: Vec<Entry>,
+    /// Releases before this had none.
+    #[serde(default)]
+    hosts: Vec<Host>,
+}
+
+/// What is missing on the worst host of a type.
+#[derive(Deserialize, Serialize)]
+struct Host {
+    #[serde(rename = "type")]
+    type_name: String,
+    #[serde(rename = "missingKi")]
+    missing_kib: i64,
+    node: String,
+    seen: String,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -63,6 +79,11 @@ impl Learned {
                 learned.add(key, seen, LearnedMinimum::lower);
             }
         }
+        for host in document.hosts {
+            if let Some((name, host)) = host.read() {
+                learned.hosts.add(name, host);
+            }
+        }
         learned.forget();
         Ok(learned)
     }
@@ -72,13 +93,31 @@ impl Learned {
         loop {
             let entries = self.entries.iter().map(|(key, seen)| Entry::write(key, seen)).collect();
             // Writing maps of texts cannot fail.
-            let text = serde_json::to_string(&Document { form: FORM, entries }).unwrap_or_default();
-            if text.len() <= TEXT_BYTES_MAX || self.is_empty() {
+            let hosts = self.hosts.iter().map(|(name, host)| Host::write(name, host)).collect();
+            let text = serde_json::to_string(&Document { form: FORM, entries, hosts }).unwrap_or_default();
+            if text.len() <= TEXT_BYTES_MAX || self.entries.is_empty() {
                 return text;
             }
             for _ in 0..self.len().div_ceil(10) {
                 self.forget_oldest();
             }
+        }
+    }
+}
+
+impl Host {
+    fn read(self) -> Option<(String, LearnedHost)> {
+        let texts_fit = self.type_name.len() <= NAME_BYTES_MAX && self.node.len() <= NAME_BYTES_MAX;
+        let by = LearnedBy { node: self.node.into(), seen: Day::parse(&self.seen)? };
+        texts_fit.then_some((self.type_name, LearnedHost { missing_kib: self.missing_kib, by }))
+    }
+
+    fn write(name: &str, host: &LearnedHost) -> Self {
+        Self {
+            type_name: name.to_owned(),
+            missing_kib: host.missing_kib,
+            node: host.by.node.to_string(),
+            seen: host.by.seen.to_string(),
         }
     }
 }

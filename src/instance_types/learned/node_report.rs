@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::minimum::{LearnedMinimum, is_device};
-use super::{Key, ResourceQuantities};
+use super::{Implausible, Key, ResourceQuantities, Sold, plausible};
 use crate::cloud::Family;
 use crate::instance_types::provenance::Day;
 use crate::instance_types::quantity::Quantity;
@@ -18,13 +18,13 @@ const TEXT_BYTES_MAX: usize = 256;
 /// The capacity and the allocatable resources of a ready node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
-    group: String,
-    type_name: String,
-    image: String,
-    node: String,
-    created: String,
-    capacity: ResourceQuantities,
-    allocatable: ResourceQuantities,
+    pub(super) group: String,
+    pub(super) type_name: String,
+    pub(super) image: String,
+    pub(super) node: String,
+    pub(super) created: String,
+    pub(super) capacity: ResourceQuantities,
+    pub(super) allocatable: ResourceQuantities,
 }
 
 /// Identifies the node.
@@ -72,6 +72,23 @@ impl NodeReport {
             capacity: kept(&capacity),
             allocatable: kept(&allocatable),
         })
+    }
+
+    /// Removes the figures that cannot be true of its type, and returns them. `None` in place of a report of which too little is left.
+    pub fn judged(mut self, sold: &dyn Fn(&str) -> Sold) -> (Option<Self>, Vec<Implausible>) {
+        let found = plausible::judge(&mut self.capacity, &mut self.allocatable, &sold(&self.type_name));
+        let is_usable = ["cpu", "memory", "pods"].iter().all(|name| self.capacity.contains_key(*name));
+        (is_usable.then_some(self), found)
+    }
+
+    /// The node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Its instance type; in lower case for Azure.
+    pub fn type_name(&self) -> &str {
+        &self.type_name
     }
 
     pub(super) fn key(&self) -> Key {

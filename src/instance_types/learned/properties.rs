@@ -12,7 +12,8 @@ fn good() -> Value {
             "last": "2026-11-20", "newest": "2026-11-20T00:00:00Z", "capacity": figures, "allocatable": figures,
         })
     };
-    json!({"form": 1, "entries": [entry("us/web", "a"), entry("us/gpu", "b")]})
+    let host = json!({"type": "m5.large", "missingKi": 300_000, "node": "a", "seen": "2026-11-20"});
+    json!({"form": 1, "entries": [entry("us/web", "a"), entry("us/gpu", "b")], "hosts": [host]})
 }
 
 /// A text that was read is written so that it reads the same again.

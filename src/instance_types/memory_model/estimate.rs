@@ -116,8 +116,13 @@ impl Figures {
             let limit = i64::try_from(nominal_kib.saturating_sub(SMALL_KIB) / 4).unwrap_or(i64::MAX);
             return recent + more.min(limit);
         };
-        self.kernel_kib(kernel_of(image.family))
-            + match image.family {
+        self.of_image_kib(image.family, None)
+    }
+
+    /// What images of a family keep, in KiB: with this kernel, or with the newest that such images have.
+    pub(super) fn of_image_kib(&self, family: ImageFamily, kernel: Option<Kernel>) -> i64 {
+        self.kernel_kib(kernel.unwrap_or_else(|| kernel_of(family)))
+            + match family {
                 ImageFamily::Bottlerocket => BOTTLEROCKET_KIB,
                 ImageFamily::AzureLinux => AZURE_LINUX_CRASH_KIB,
                 _ => 0,

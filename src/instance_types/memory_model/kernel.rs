@@ -59,6 +59,16 @@ impl Kernel {
         }
     }
 
+    /// A kernel of the same age that sets nothing aside for a crash dump. Not every image of Red Hat does, and of Linux 6.13 one node is
+    /// known.
+    pub(super) fn without_crash_dump(self) -> Self {
+        match self {
+            Self::RedHat7 | Self::RedHat8 => Self::Linux4,
+            Self::Linux6Late => Self::Linux6,
+            Self::Linux4 | Self::Linux5 | Self::Linux5Late | Self::Linux6 => self,
+        }
+    }
+
     /// The generation of a release as a kubelet reports it: `6.1.140-154.222.amzn2023.x86_64`. `None` if it is not one of Linux.
     ///
     /// Red Hat's releases set memory aside for a crash dump, except those of CoreOS, which cannot be told from the release alone:

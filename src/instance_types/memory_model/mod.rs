@@ -29,10 +29,12 @@ pub use kernel::Kernel;
 pub use overhead::{Overhead, OverheadError};
 
 use super::quantity::Quantity;
-use crate::cloud::{Architecture, Family, NodeImage, OperatingSystem};
+use crate::cloud::{Architecture, Family, ImageFamily, NodeImage, OperatingSystem};
 
 /// Windows reports the memory as sold. Of two nodes on Azure, one reported 0.4 MiB less.
 const WINDOWS_KIB: u64 = 1024;
+/// By how much what is missing on a host may differ from what is known of its class, besides a quarter.
+const MISSING_SLACK_KIB: i64 = 128 * 1024;
 
 /// The properties that decide how much of its memory a node's kubelet does not see.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +53,23 @@ pub struct Host<'a> {
     pub learned_missing_kib: Option<i64>,
     /// The configured share that is kept, which replaces the estimate.
     pub overhead: Option<Overhead>,
+}
+
+impl<'a> Host<'a> {
+    /// A host of which only the type is known. Names of the two clouds do not overlap.
+    fn named(type_name: &'a str) -> Self {
+        let prefix = type_name.split('_').next().unwrap_or_default();
+        let azure = ["standard", "basic"].iter().any(|word| prefix.eq_ignore_ascii_case(word));
+        Self {
+            family: if azure { Family::Azure } else { Family::Aws },
+            type_name,
+            architecture: None,
+            operating_system: OperatingSystem::Linux,
+            image: None,
+            learned_missing_kib: None,
+            overhead: None,
+        }
+    }
 }
 
 /// The name of the class by which the memory of a host is estimated; `None` if its type is in no class, so that the most careful
@@ -79,6 +98,31 @@ pub fn worst_of_class_mib(host: &Host<'_>, nominal_mib: u64) -> u64 {
 /// Whether types of its class run on two kinds of hosts.
 pub fn runs_on_two_hosts(host: &Host<'_>) -> bool {
     class::class_of(host).is_some_and(|class| class.two_hosts)
+}
+
+/// Whether the type runs on two kinds of hosts, by its name alone.
+pub fn type_runs_on_two_hosts(type_name: &str) -> bool {
+    runs_on_two_hosts(&Host::named(type_name))
+}
+
+/// The most that is missing on a host before its kernel starts, in KiB, by what a node with this kernel reported. A kernel that may have
+/// set memory aside for a crash dump counts as one that did not.
+pub fn missing_at_most_kib(kernel: Kernel, nominal: Quantity, reported: Quantity) -> i64 {
+    let kernel = kernel.without_crash_dump();
+    Figures::shipped().missing_by_report_kib(Some(kernel), nominal.whole() / 1024, reported.whole() / 1024)
+}
+
+/// Whether firmware can reserve that much on a host of this type: a quarter more than the worst of its class, and 128 MiB. Where more is
+/// missing, an image keeps it.
+pub fn is_plausible_missing(type_name: &str, nominal: Quantity, missing_kib: i64) -> bool {
+    let host = Host::named(type_name);
+    let (worst, _) = estimate::by_class(&host, class::class_of(&host), nominal.whole() / 1024);
+    (-MISSING_SLACK_KIB..=worst.saturating_add(worst / 4).saturating_add(MISSING_SLACK_KIB)).contains(&missing_kib)
+}
+
+/// What images of a family keep, in KiB: with this kernel, or with the newest that such images have.
+pub fn keeps_kib(family: ImageFamily, kernel: Option<Kernel>) -> i64 {
+    Figures::shipped().of_image_kib(family, kernel)
 }
 
 /// The least capacity that a kubelet will report, in whole KiB, if the cloud sells `nominal` bytes.

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
+use crate::cloud::{Family, GroupHints, ImageEvidence, ImageFamily, LaunchSpec, NodeImage, ReservedProfile};
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport, Quantity, Table};
 use crate::template::{self, GroupOverrides, Input, Value};
 
@@ -14,6 +14,8 @@ struct Group {
     hints: GroupHints,
     overrides: GroupOverrides,
     tables: Vec<Table>,
+    id: &'static str,
+    image: &'static str,
     seen: Vec<(&'static str, &'static str, &'static str)>,
 }
 
@@ -35,7 +37,7 @@ fn mk_group() -> Group {
         ("nvidia.com/gpu", "4", "4"),
     ];
     let (hints, overrides) = (GroupHints::default(), GroupOverrides::default());
-    Group { launch, hints, overrides, tables: Vec::new(), seen }
+    Group { launch, hints, overrides, tables: Vec::new(), id: "us/gpu", image: "AL2023", seen }
 }
 
 impl Group {
@@ -52,21 +54,22 @@ impl Group {
             group: "us/gpu",
             family: Family::Aws,
             type_name: "g4dn.xlarge",
-            image: "AL2023",
+            image: self.image,
             node: "ip-1",
             created: "2026-11-01T00:00:00Z",
         };
         let node_report = NodeReport::of(origin, &pairs(&capacity), &pairs(&allocatable)).unwrap();
         let mut learned = Learned::default();
-        learned.see(&[node_report], Day::of(std::time::SystemTime::UNIX_EPOCH));
         let catalog = Catalog::new(self.tables.clone());
+        let sold = |type_name: &str| catalog.sold(type_name);
+        learned.see(&[node_report], &sold, Day::of(std::time::SystemTime::UNIX_EPOCH));
         catalog.learn(&learned);
         let template = template::build(&Input {
             group: "gpu",
             family: Family::Aws,
             hints: &self.hints,
             launch: &self.launch,
-            catalog: &catalog.for_group("us/gpu"),
+            catalog: &catalog.for_group(self.id),
             overrides: &self.overrides,
         });
         template.unwrap().values
@@ -111,9 +114,31 @@ fn a_learned_type_has_the_capacity_and_the_allocatable_of_the_node() {
 }
 
 #[test]
-fn another_group_of_the_same_type_learns_nothing_from_it() {
-    let catalog = Catalog::default();
-    assert_eq!(catalog.for_group("us/other").resolve(Family::Aws, "g4dn.xlarge").unwrap().learned, None);
+fn another_group_of_the_same_type_learns_only_about_the_hosts() {
+    let mut group = mk_group().show("memory", "15900000Ki", "15000000Ki");
+    group.image = "Ubuntu 22.04.5 LTS, kernel 6.8.0-1021-aws";
+    group.id = "us/other";
+    let (_, provenance) = group.get("capacity.memory");
+    let expected = "less host (learned from node ip-1, 1970-01-01) and kernel (image unknown)";
+    assert!(provenance.ends_with(expected), "{provenance}");
+    assert_ne!(group.get("capacity.pods").1, SEEN);
+}
+
+#[test]
+fn a_figure_of_an_earlier_image_is_set_aside_if_the_kernel_keeps_more_now() {
+    let by_name = |family| Some(NodeImage { family, evidence: ImageEvidence::Name });
+    let mut group = mk_group().show("memory", "16000000Ki", "15000000Ki");
+    group.image = "Amazon Linux 2, kernel 5.10.230-223.885.amzn2.x86_64";
+    for image in [None, by_name(ImageFamily::AmazonLinux2), by_name(ImageFamily::Ubuntu18)] {
+        group.launch.image = image;
+        group.assert("capacity.memory", "15625Mi", SEEN);
+    }
+    group.launch.image = by_name(ImageFamily::AmazonLinux2023);
+    let (memory, provenance) = group.get("capacity.memory");
+    assert!(provenance.contains("Amazon Linux 2023 by image name"), "{provenance}");
+    let memory = memory.parse::<Quantity>().unwrap().whole() >> 10;
+    // Linux 6 keeps 43 MiB more than Linux 5.10, and 16 MiB are the margin.
+    assert!((15_900_000..16_000_000 - 43 * 1024).contains(&memory), "{memory}");
 }
 
 #[test]

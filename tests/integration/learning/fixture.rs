@@ -109,16 +109,33 @@ impl Fixture {
 
     /// Waits until the memory of a group's template comes from this node, and returns it.
     pub(super) async fn memory_from(&self, group: &str, source: &str) -> String {
+        self.memory_of(group, |_, from| from.starts_with(source)).await.0
+    }
+
+    /// Waits until this holds of the memory of a group's template and of its source, and returns both.
+    pub(super) async fn memory_of(&self, group: &str, holds: impl Fn(&str, &str) -> bool) -> (String, String) {
         let waiting = async {
             loop {
                 let (memory, from) = self.memory(group).await;
-                if from.starts_with(source) {
-                    return memory;
+                if holds(&memory, &from) {
+                    return (memory, from);
                 }
                 sleep(LOOK).await;
             }
         };
-        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never {source}"))
+        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("the memory of {group} never is as expected"))
+    }
+
+    /// Whether a group's template has a value of this path.
+    pub(super) async fn has(&self, group: &str, path: &str) -> bool {
+        let template = self.fleet.template(group, Instant::now() + PATIENCE).await.expect("a template");
+        template.values.iter().any(|value| value.path == path)
+    }
+
+    /// Waits until the ConfigMap does not contain this.
+    pub(super) async fn removed(&self, part: &str) {
+        let has = || self.api.config_map(NAMESPACE, CONFIG_MAP).is_some_and(|data| data["learned.json"].contains(part));
+        self.until("removed", || !has()).await;
     }
 
     /// Waits until the watch has sent all events.

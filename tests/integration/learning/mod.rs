@@ -4,6 +4,8 @@ mod exec;
 mod failed;
 mod fixture;
 mod foreign;
+mod hosts;
+mod plausible;
 mod process;
 mod taints;
 mod watch;
@@ -57,7 +59,9 @@ async fn the_newest_nodes_image_decides_and_each_image_keeps_its_figures() {
         created: created.to_owned(),
         ..mk_node(name, &fixture.node("web", number), memory)
     };
-    let old = node("old", 0, "Amazon Linux 2", "2026-11-01T00:00:00Z", LOW);
+    // Both on one kind of host.
+    let low = HIGH - 10_000;
+    let old = node("old", 0, "Amazon Linux 2", "2026-11-01T00:00:00Z", low);
     let new = node("new", 1, "Amazon Linux 2023", "2026-11-02T00:00:00Z", HIGH);
     fixture.api.set_nodes([old.clone(), new.clone()]);
     fixture.memory_from("web", &seen("new")).await;
@@ -65,7 +69,7 @@ async fn the_newest_nodes_image_decides_and_each_image_keeps_its_figures() {
     fixture.looked_again().await;
     assert_eq!(fixture.memory("web").await.0, format!("{HIGH}Ki"));
     fixture.api.set_nodes([node("back", 0, "Amazon Linux 2", "2026-11-03T00:00:00Z", HIGH)]);
-    assert_eq!(fixture.memory_from("web", &seen("old")).await, format!("{LOW}Ki"));
+    assert_eq!(fixture.memory_from("web", &seen("old")).await, format!("{low}Ki"));
 }
 
 #[tokio::test]
