@@ -6,7 +6,8 @@ use std::{env, fs};
 
 use prost::Message as _;
 
-const PROTOS: [&str; 3] = ["proto/externalgrpc.proto", "proto/node.proto", "proto/pod.proto"];
+const PROTOS: [&str; 4] =
+    ["proto/externalgrpc.proto", "proto/node.proto", "proto/pod.proto", "proto/resource_slice.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");

@@ -203,6 +203,7 @@ async fn headcount(listener: TcpListener, groups: u32, instances: u32, is_scrape
         prices: Arc::new(headcount::prices::Prices::new(Arc::default(), &[])),
         options_since_135: SendPolicy::Suppress,
         zero_or_max_node_scaling: SendPolicy::Suppress,
+        resource_slices: SendPolicy::Suppress,
         tls: None,
         refusals: Arc::default(),
         metrics: grpc::GrpcMetrics::default(),

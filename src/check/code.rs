@@ -60,6 +60,8 @@ codes! {
     TEMPLATE = 409, "The template of a new node can be built";
     /// Capacity without instances.
     UNFILLED = 410, "The capacity of the scale set counts only VMs that exist";
+    /// GPUs that a driver publishes.
+    GPUS_BY_DRIVER = 411, "Nodes with the GPU label have GPUs that the Cluster Autoscaler counts";
     /// The provider.
     CA_PROVIDER = 501, "The Cluster Autoscaler uses external gRPC";
     /// The price expander.

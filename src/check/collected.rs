@@ -32,6 +32,8 @@ pub(super) struct Collected {
     pub(super) warnings: Vec<String>,
     pub(super) sources: Vec<CollectedSource>,
     pub(super) gpu_label: bool,
+    /// The label by which the Cluster Autoscaler knows GPU nodes.
+    pub(super) gpu_label_key: String,
     /// What is wrong with learning; `None` where nothing is to be learned.
     pub(super) kubernetes: Option<Result<(), String>>,
     /// What is known about the Cluster Autoscaler.
@@ -119,6 +121,7 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
         webhook: pod_identity::webhook(input).or_else(|| pod_identity::no_identity(input, &sources)),
         sources,
         gpu_label: input.gpu_label,
+        gpu_label_key: input.gpu_label_key.to_owned(),
         kubernetes: kubernetes(input).await,
         autoscaler: input.autoscaler.clone(),
     }

@@ -19,7 +19,11 @@ pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
     findings.extend(kubernetes(collected));
     for source in &collected.sources {
         let mut of_source = match &source.listed {
-            Ok(listed) => of_listed(source, listed),
+            Ok(listed) => {
+                let groups = listed.groups.iter();
+                let by_driver = groups.filter_map(|group| groups::gpus_by_driver(group, &collected.gpu_label_key));
+                of_listed(source, listed).into_iter().chain(by_driver).collect()
+            }
             Err(failure) => vec![of_failed_listing(source, failure)],
         };
         of_source.sort_by_key(|finding| finding.severity);

@@ -11,6 +11,9 @@ use crate::template::{NodeTemplate, Value};
 const MEMORY: &str = "capacity.memory";
 /// Resources that are GPUs.
 const GPUS: [&str; 2] = ["capacity.nvidia.com/gpu", "capacity.amd.com/gpu"];
+/// The resources by which CA tells that the GPUs of a node are ready.
+const CA_GPUS: [&str; 5] =
+    ["nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"];
 
 /// The findings of a group.
 pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
@@ -110,6 +113,31 @@ fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {
 fn mixed_types(group: &CollectedGroup) -> Option<Finding> {
     let template = group.template.as_ref().ok()?;
     spread::warning(&template.spreads).map(|what| Finding::warning(Code::MIXED_TYPES, &group.id, what, ""))
+}
+
+/// A group whose nodes have the GPU label and none of the resources that CA looks for: its external gRPC client knows no driver of Dynamic
+/// Resource Allocation, so CA takes such a node for one whose GPUs are not ready yet, for as long as it lives.
+pub(super) fn gpus_by_driver(group: &CollectedGroup, gpu_label: &str) -> Option<Finding> {
+    let template = group.template.as_ref().ok()?;
+    let label = value(template, &format!("labels.{gpu_label}"))?;
+    if CA_GPUS.iter().any(|name| value(template, &format!("allocatable.{name}")).is_some()) {
+        return None;
+    }
+    let label = format!("{gpu_label}={}", label.value);
+    let advice = "name a label as gpuLabel that no node has, or remove this one from the nodes";
+    Some(if template.resource_slices.is_empty() {
+        let what = format!(
+            "its nodes have the GPU label {label} and no GPUs in their template: if a driver of Dynamic Resource Allocation \
+             publishes the GPUs, the Cluster Autoscaler never takes the nodes for ready"
+        );
+        Finding::warning(Code::GPUS_BY_DRIVER, &group.id, what, advice)
+    } else {
+        let what = format!(
+            "its nodes have the GPU label {label}, and a driver of Dynamic Resource Allocation publishes their devices: the \
+             Cluster Autoscaler never takes them for ready"
+        );
+        Finding::error(Code::GPUS_BY_DRIVER, &group.id, what, advice)
+    })
 }
 
 fn template(group: &CollectedGroup) -> Finding {

@@ -40,6 +40,8 @@ pub struct CheckInput<'a> {
     pub warnings: &'a [String],
     /// Whether the configuration names the label of GPU nodes.
     pub gpu_label: bool,
+    /// The label by which the Cluster Autoscaler knows GPU nodes.
+    pub gpu_label_key: &'a str,
     /// The cluster to learn from, or why there is none; `None` where nothing is to be learned.
     pub kubernetes: Option<Result<&'a dyn KubernetesApi, &'a str>>,
     /// Whether options are sent to releases from 1.35 on.

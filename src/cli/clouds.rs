@@ -10,6 +10,7 @@ use crate::cloud::{CallMeter, CallMetrics, Cloud, Family, ReadOnlyCloud, SharedC
 use crate::clouds::simulated;
 use crate::config::{CloudSettings, Config, Source};
 use crate::fleet::{self, Cadence, Fleet, NodeUse, Settings};
+use crate::grpc::Gpu;
 use crate::grpc::dialect::SendPolicy;
 use crate::instance_types::Catalog;
 use crate::kubernetes::{self, KubernetesApi};
@@ -170,6 +171,8 @@ impl Prepared {
     /// Checks the sources without starting the fleet.
     pub(super) async fn check(&self, config: &Config, autoscaler: &Autoscaler) -> Vec<Finding> {
         let (prices, refresh) = self.prices(config);
+        let families: Vec<_> = self.settings.sources.iter().map(|(_, cloud)| cloud.family()).collect();
+        let gpu_label_key = Gpu::new(config.gpu_label.clone(), &families).label;
         let input = CheckInput {
             prices: &prices,
             price_refresh: refresh.as_ref(),
@@ -178,6 +181,7 @@ impl Prepared {
             policies: &self.settings.policies,
             warnings: &config.warnings,
             gpu_label: config.gpu_label.is_some(),
+            gpu_label_key: &gpu_label_key,
             kubernetes: self.kubernetes.as_ref().map(|found| found.as_deref().map_err(String::as_str)),
             are_options_sent_since_135: config.grpc.options_since_135 == SendPolicy::Send,
             is_zero_or_max_sent: config.grpc.zero_or_max_node_scaling == SendPolicy::Send,

@@ -98,6 +98,7 @@ fn settings(fleet: &Arc<Fleet>, cloud: &Arc<Simulated>) -> grpc::Settings {
         prices: Arc::new(Prices::new(Arc::default(), &[market])),
         options_since_135: SendPolicy::Suppress,
         zero_or_max_node_scaling: SendPolicy::Suppress,
+        resource_slices: SendPolicy::Suppress,
         tls: None,
         refusals: Arc::default(),
         metrics: GrpcMetrics::default(),

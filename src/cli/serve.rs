@@ -112,6 +112,7 @@ impl Serve {
             prices,
             options_since_135: config.grpc.options_since_135,
             zero_or_max_node_scaling: config.grpc.zero_or_max_node_scaling,
+            resource_slices: config.grpc.resource_slices,
             tls: tls.clone(),
             refusals: Arc::default(),
             metrics: GrpcMetrics::default(),

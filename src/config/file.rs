@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
+use crate::instance_types::resource_slices::DeviceSlice;
+
 /// A value as written, and its place.
 pub(super) type Text = Spanned<String>;
 
@@ -36,6 +38,7 @@ pub(super) struct Grpc {
     #[serde(rename = "optionsSince135")]
     pub(super) options_since_135: Option<Text>,
     pub(super) zero_or_max_node_scaling: Option<Text>,
+    pub(super) resource_slices: Option<Text>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -159,6 +162,8 @@ pub(super) struct Group {
     pub(super) memory_overhead: Option<Text>,
     pub(super) foreign: Option<Text>,
     pub(super) capacity_is: Option<Text>,
+    #[serde(default)]
+    pub(super) resource_slices: Vec<Spanned<DeviceSlice>>,
     #[serde(default)]
     pub(super) options: Options,
 }

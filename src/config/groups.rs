@@ -16,6 +16,7 @@ use crate::fleet::options::Options;
 use crate::fleet::{ForeignPolicy, Policy};
 use crate::instance_types::Quantity;
 use crate::instance_types::memory_model::OverheadError;
+use crate::instance_types::resource_slices::DeviceSlice;
 use crate::template::{GroupOverrides, ReservedRule, Threshold, ThresholdError, parse_profile};
 
 /// Checks one entry of `groups:`.
@@ -36,6 +37,7 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
         memory_overhead: optional(group.memory_overhead.as_ref(), path, |text| {
             text.parse().map_err(|error: OverheadError| error.to_string())
         })?,
+        resource_slices: resource_slices(&group.resource_slices, path)?,
     };
     let foreign = optional(group.foreign.as_ref(), path, |text| match text.as_str() {
         "refuse" => Ok(ForeignPolicy::Refuse),
@@ -48,6 +50,20 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
         other => Err(format!("{other:?} is not actual or nominal")),
     })?;
     Ok(Policy { matches, overrides, options: options(&group.options, path)?, foreign, capacity_is })
+}
+
+/// The most slices of one group.
+const SLICES_MAX: usize = 64;
+
+fn resource_slices(slices: &[Spanned<DeviceSlice>], path: &Path) -> Result<Vec<DeviceSlice>, ConfigError> {
+    let slice = |(number, slice): (usize, &Spanned<DeviceSlice>)| {
+        checked(slice, path, |slice: &DeviceSlice| match slice.objection() {
+            Some(objection) => Err(objection),
+            None if number >= SLICES_MAX => Err(format!("a group has at most {SLICES_MAX} resourceSlices")),
+            None => Ok(slice.clone()),
+        })
+    };
+    slices.iter().enumerate().map(slice).collect()
 }
 
 fn profile(name: &str) -> Result<ReservedProfile, String> {

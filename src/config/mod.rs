@@ -111,6 +111,8 @@ pub struct Grpc {
     /// Whether the option `zeroOrMaxNodeScaling` is sent, with which the Cluster Autoscaler never scales a group down.
     /// Not by default.
     pub zero_or_max_node_scaling: SendPolicy,
+    /// Whether the devices of new nodes are sent with their templates.
+    pub resource_slices: SendPolicy,
 }
 
 /// The admin port.
@@ -130,6 +132,7 @@ impl Default for Grpc {
             tls: None,
             options_since_135: SendPolicy::Suppress,
             zero_or_max_node_scaling: SendPolicy::Suppress,
+            resource_slices: SendPolicy::Suppress,
         }
     }
 }

@@ -93,6 +93,7 @@ fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
         options_since_135: policy(grpc.options_since_135.as_ref())?.unwrap_or(default.options_since_135),
         zero_or_max_node_scaling: policy(grpc.zero_or_max_node_scaling.as_ref())?
             .unwrap_or(default.zero_or_max_node_scaling),
+        resource_slices: policy(grpc.resource_slices.as_ref())?.unwrap_or(default.resource_slices),
     })
 }
 

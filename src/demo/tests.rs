@@ -39,6 +39,7 @@ async fn demo() -> Demo {
         prices: Arc::new(Prices::new(Arc::default(), &[])),
         options_since_135: SendPolicy::Suppress,
         zero_or_max_node_scaling: SendPolicy::Suppress,
+        resource_slices: SendPolicy::Suppress,
         tls: None,
         refusals: Arc::default(),
         metrics: GrpcMetrics::default(),

@@ -4,8 +4,10 @@
 //! Only the first templates wait for any of it: for the ConfigMap. If the API server cannot be called, the templates stay as they are. Each failure is logged
 //! once, and once more when it is over.
 
+mod devices;
 mod implausible_log;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -22,9 +24,13 @@ use super::snapshot::Snapshot;
 use super::store::Store;
 use crate::cloud::ProviderId;
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
-use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch};
+use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch, ResourceSliceWatch};
 use crate::tasks::{TaskKind, Tasks};
+use devices::Devices;
 use implausible_log::ImplausibleLog;
+
+/// Drivers remembered as logged.
+const DRIVERS_LOGGED_MAX: usize = 100;
 
 /// Why nothing was learned this time.
 #[derive(Debug, Error)]
@@ -100,6 +106,11 @@ impl Learner {
             judge,
             uses,
             implausible: ImplausibleLog::default(),
+            unread_drivers: BTreeMap::new(),
+            slices: FailureLog::of(
+                "ResourceSlices cannot be watched; the devices of nodes are not learned",
+                "ResourceSlices can be watched again; the devices of nodes are learned",
+            ),
             nodes: FailureLog::of(
                 "nodes cannot be watched; nothing new is learned from them",
                 "nodes can be watched again; learning from them continues",
@@ -180,6 +191,9 @@ struct Learning {
     judge: Judge,
     uses: NodeUse,
     implausible: ImplausibleLog,
+    /// Drivers that were logged because their slices cannot be read, and why.
+    unread_drivers: BTreeMap<String, String>,
+    slices: FailureLog,
     nodes: FailureLog,
     saving: FailureLog,
 }
@@ -195,8 +209,9 @@ impl Learning {
             return;
         }
         let mut nodes = self.api.watch_nodes(tasks);
+        let slices = self.uses.learns.then(|| self.api.watch_resource_slices(tasks));
         loop {
-            self.look(&mut nodes).await;
+            self.look(&mut nodes, slices.as_ref()).await;
             if self.uses.learns {
                 self.save().await;
             }
@@ -253,7 +268,7 @@ impl Learning {
     }
 
     /// Learns from all nodes that the watch knows.
-    async fn look(&mut self, nodes: &mut NodeWatch) {
+    async fn look(&mut self, nodes: &mut NodeWatch, slices: Option<&ResourceSliceWatch>) {
         let settled = timeout(NODES_LIMIT, nodes.settled()).await;
         let settled = settled.map_err(|_elapsed| LearningError::Timeout(NODES_LIMIT));
         self.note(nodes);
@@ -267,11 +282,27 @@ impl Learning {
         // Types that were not known when the ConfigMap was read may be known now.
         let catalog = Arc::clone(&self.catalog);
         let has_dropped = judge(&mut self.learned, &catalog, &mut self.implausible);
-        if self.learned.see(&reports, &|type_name| catalog.sold(type_name), Day::of(SystemTime::now())) || has_dropped {
+        let has_devices = slices.is_some_and(|slices| self.look_at_devices(&reports, slices));
+        let today = Day::of(SystemTime::now());
+        if self.learned.see(&reports, &|type_name| catalog.sold(type_name), today) || has_dropped || has_devices {
             tracing::debug!(nodes = reports.len(), entries = self.learned.len(), "learned from nodes");
             self.catalog.learn(&self.learned);
             self.unsaved = true;
         }
+    }
+
+    /// Learns which devices the drivers of the nodes publish. Returns whether that is new.
+    fn look_at_devices(&mut self, reports: &[NodeReport], slices: &ResourceSliceWatch) -> bool {
+        let Some(by_node) = self.slices.unless(slices.by_node()) else { return false };
+        let now = SystemTime::now();
+        let Devices { reports, settled, unread } = Devices::of(reports, &by_node, now);
+        for (driver, reason) in unread {
+            if self.unread_drivers.len() < DRIVERS_LOGGED_MAX && !self.unread_drivers.contains_key(&driver) {
+                tracing::warn!(driver, reason, "the ResourceSlices of a driver cannot be used in templates");
+                self.unread_drivers.insert(driver, reason);
+            }
+        }
+        self.learned.see_devices(&reports, &settled, Day::of(now))
     }
 
     /// A report without the figures that cannot be true; `None` if too little is left.

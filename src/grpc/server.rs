@@ -33,6 +33,8 @@ pub struct Settings {
     pub options_since_135: SendPolicy,
     /// Whether the option `zeroOrMaxNodeScaling` is sent.
     pub zero_or_max_node_scaling: SendPolicy,
+    /// Whether the devices of new nodes are sent with their templates.
+    pub resource_slices: SendPolicy,
     /// TLS, or plaintext.
     pub tls: Option<Arc<LiveTls>>,
     /// Counts the rejected clients.
@@ -45,8 +47,17 @@ pub struct Settings {
 pub fn service(
     settings: Settings,
 ) -> (CloudProviderServer<impl super::proto::cloud_provider_server::CloudProvider>, Option<Arc<LiveTls>>) {
-    let Settings { fleet, gpu, prices, options_since_135, zero_or_max_node_scaling, tls, refusals: _, metrics: _ } =
-        settings;
+    let Settings {
+        fleet,
+        gpu,
+        prices,
+        options_since_135,
+        zero_or_max_node_scaling,
+        resource_slices,
+        tls,
+        refusals: _,
+        metrics: _,
+    } = settings;
     let (warned_of_options, warned_of_zero_or_max) = (Mutex::default(), Mutex::default());
     let service = Service {
         fleet,
@@ -54,6 +65,7 @@ pub fn service(
         prices,
         options_since_135,
         zero_or_max_node_scaling,
+        resource_slices,
         warned_of_options,
         warned_of_zero_or_max,
     };

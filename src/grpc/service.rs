@@ -36,6 +36,8 @@ pub(super) struct Service {
     pub(super) options_since_135: SendPolicy,
     /// Whether the option `zeroOrMaxNodeScaling` is sent.
     pub(super) zero_or_max_node_scaling: SendPolicy,
+    /// Whether the ResourceSlices of templates are sent: no release reads their field yet.
+    pub(super) resource_slices: SendPolicy,
     /// Groups whose options are withheld from CA and that were warned about.
     pub(super) warned_of_options: Mutex<HashSet<String>>,
     /// The same for `zeroOrMaxNodeScaling` alone.
@@ -147,7 +149,15 @@ impl CloudProvider for Service {
         // CA up to 1.34 reads the first field, CA 1.35 and later the second. A response without the one it reads
         // crashes it.
         let node_info = template.bytes.clone();
-        Ok(Response::new(NodeGroupTemplateNodeInfoResponse { node_bytes: node_info.clone(), node_info }))
+        let resource_slice_bytes = match self.resource_slices {
+            SendPolicy::Send => template.resource_slices.clone(),
+            SendPolicy::Suppress => Vec::new(),
+        };
+        Ok(Response::new(NodeGroupTemplateNodeInfoResponse {
+            node_bytes: node_info.clone(),
+            node_info,
+            resource_slice_bytes,
+        }))
     }
 
     async fn node_group_get_options(

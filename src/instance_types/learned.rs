@@ -24,12 +24,13 @@ mod properties;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::entry::Entry;
 use super::provenance::{Day, Provenance};
 use super::quantity::Quantity;
+use super::resource_slices::{DriverReport, LearnedDriver, LearnedDrivers};
 use crate::cloud::ImageFamily;
 
 pub use document::LearnedError;
@@ -53,6 +54,7 @@ pub type ResourceQuantities = BTreeMap<String, Quantity>;
 pub struct Learned {
     entries: BTreeMap<Key, LearnedMinimum>,
     hosts: LearnedHosts,
+    drivers: LearnedDrivers,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +79,8 @@ pub struct LearnedType {
     /// The node with the figures, and the last day on which it had them.
     pub provenance: Provenance,
     image: String,
+    /// What drivers publish for such a node, by driver.
+    pub drivers: BTreeMap<String, LearnedDriver>,
 }
 
 impl LearnedType {
@@ -103,6 +107,14 @@ impl Learned {
         *self != before
     }
 
+    /// Adds the ResourceSlices that the nodes of today have. `without` are the groups and types of which a node is ready for long: a driver
+    /// that publishes for none of their nodes is gone. Returns whether they changed anything.
+    pub fn see_devices(&mut self, reports: &[DriverReport], without: &BTreeSet<(String, String)>, today: Day) -> bool {
+        let before = self.drivers.clone();
+        self.drivers.see(reports, without, today);
+        self.drivers != before
+    }
+
     /// Adds the figures that another replica or an earlier process has learned.
     pub fn union(&mut self, other: Self) {
         for (key, seen) in other.entries {
@@ -111,6 +123,9 @@ impl Learned {
         for (name, host) in other.hosts.iter() {
             self.hosts.add(name.to_owned(), host.clone());
         }
+        for (key, driver) in other.drivers.iter() {
+            self.drivers.add(key.clone(), driver.clone());
+        }
         self.forget();
     }
 
@@ -118,6 +133,7 @@ impl Learned {
     pub fn expire(&mut self, today: Day) {
         self.entries.retain(|_, seen| today.days_since(seen.last) <= LEARNED_LIFE_DAYS);
         self.hosts.forget(today);
+        self.drivers.forget(today);
     }
 
     /// Removes the figures that cannot be true, and returns them, each with its node.
@@ -151,10 +167,16 @@ impl Learned {
         let mut groups: BTreeMap<&str, LearnedTypes> = BTreeMap::new();
         for ((group, type_name), (key, seen)) in newest {
             let nominal = self.hosts.get(type_name).and_then(|host| Some((host, sold(type_name).memory?)));
-            let learned = Arc::new(LearnedType::of(key, seen, nominal));
-            groups.entry(group).or_default().insert(type_name.to_owned(), learned);
+            let mut learned = LearnedType::of(key, seen, nominal);
+            learned.drivers = self.drivers_of(group, type_name);
+            groups.entry(group).or_default().insert(type_name.to_owned(), Arc::new(learned));
         }
         groups
+    }
+
+    fn drivers_of(&self, group: &str, type_name: &str) -> BTreeMap<String, LearnedDriver> {
+        let of_type = self.drivers.iter().filter(|(key, _)| key.group == group && key.type_name == type_name);
+        of_type.map(|(key, driver)| (key.driver.clone(), driver.clone())).collect()
     }
 
     /// How many entries there are.
@@ -164,7 +186,7 @@ impl Learned {
 
     /// Whether there are no figures.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.hosts == LearnedHosts::default()
+        self.entries.is_empty() && self.hosts == LearnedHosts::default() && self.drivers == LearnedDrivers::default()
     }
 
     fn add(&mut self, key: Key, seen: LearnedMinimum, merge: impl FnOnce(&mut LearnedMinimum, LearnedMinimum)) {
@@ -230,6 +252,7 @@ impl LearnedType {
             allocatable: seen.allocatable.clone(),
             provenance,
             image: key.image.clone(),
+            drivers: BTreeMap::new(),
         }
     }
 }

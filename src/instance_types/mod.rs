@@ -9,6 +9,7 @@ mod learned;
 pub mod memory_model;
 mod provenance;
 mod quantity;
+pub mod resource_slices;
 mod table;
 
 pub use catalog::{Catalog, LearnedView, MemorySize, TypeCapacity};

@@ -10,7 +10,7 @@ use super::cluster_config::{ClusterConfig, ClusterConfigError, Credentials, Iden
 use super::endpoint::Endpoint;
 use super::node_watch::{NODES_MAX, NodeWatch};
 use super::transport::Transport;
-use super::{ConfigMap, KubernetesApi, KubernetesError, NAMESPACE_DEFAULT, Node, Settings};
+use super::{ConfigMap, KubernetesApi, KubernetesError, NAMESPACE_DEFAULT, Node, ResourceSliceWatch, Settings};
 use crate::limits::{KUBERNETES_RESPONSE, NODE_LIST};
 use crate::tasks::Tasks;
 
@@ -99,6 +99,10 @@ fn config_map(
 impl KubernetesApi for Client {
     fn watch_nodes(&self, tasks: &Tasks) -> NodeWatch {
         NodeWatch::start(self.nodes(), self.transport.clone(), tasks)
+    }
+
+    fn watch_resource_slices(&self, tasks: &Tasks) -> ResourceSliceWatch {
+        ResourceSliceWatch::start(self.client.clone(), tasks)
     }
 
     async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError> {

@@ -86,6 +86,18 @@ impl KubernetesError {
         }
     }
 
+    /// A watch of the ResourceSlices through `kube` that failed.
+    pub(super) fn of_slice_watch(error: watcher::Error) -> Self {
+        const LIST: &str = "list ResourceSlices";
+        const WATCH: &str = "watch ResourceSlices";
+        match error {
+            watcher::Error::InitialListFailed(error) => Self::of_call(LIST, error),
+            watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => Self::of_call(WATCH, error),
+            watcher::Error::WatchError(status) => Self::refused(WATCH, &status),
+            other @ watcher::Error::NoResourceVersion => Self::Unexpected { operation: LIST, source: other.into() },
+        }
+    }
+
     /// A list without an end.
     pub(super) fn too_long(operation: &'static str) -> Self {
         Self::TooLong { operation }

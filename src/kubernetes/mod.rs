@@ -4,9 +4,10 @@
 //! transport of Headcount's own (`transport.rs`): that one reads address and credentials again for each request and sets a
 //! time limit on everything, exec plugins included.
 //!
-//! The manifest `deploy/kubernetes-rbac.yaml` grants [`NODE_VERBS`], [`CONFIG_MAP_VERBS`], [`CONFIG_MAP_CREATION_VERBS`],
-//! [`EVENT_VERBS`], [`AUTOSCALER_STATUS_VERBS`] and [`DEPLOYMENT_VERBS`]. One test keeps the two equal, another compares them with
-//! what the client sends. `deploy/demo/rbac.yaml` grants what `serve --demo --register-nodes` does with nodes ([`NodeWriter`]).
+//! The manifest `deploy/kubernetes-rbac.yaml` grants [`NODE_VERBS`], [`RESOURCE_SLICE_VERBS`], [`CONFIG_MAP_VERBS`],
+//! [`CONFIG_MAP_CREATION_VERBS`], [`EVENT_VERBS`], [`AUTOSCALER_STATUS_VERBS`] and [`DEPLOYMENT_VERBS`]. One test keeps the two
+//! equal, another compares them with what the client sends. `deploy/demo/rbac.yaml` grants what `serve --demo --register-nodes` does
+//! with nodes ([`NodeWriter`]).
 
 mod autoscaler_deployment;
 mod autoscaler_flags;
@@ -22,6 +23,7 @@ mod names;
 mod node;
 mod node_watch;
 mod node_writer;
+mod resource_slice_watch;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -45,12 +47,16 @@ pub use exec::ExecError;
 pub use node::Node;
 pub use node_watch::{NODES_MAX, NodeWatch};
 pub use node_writer::{DEMO_NODE_STATUS_VERBS, DEMO_NODE_VERBS, NodeWriter};
+pub use resource_slice_watch::{ResourceSlice, ResourceSliceWatch};
 pub use transport::TransportError;
 
 use crate::tasks::Tasks;
 
 /// What Headcount must be allowed to do with nodes, in the whole cluster.
 pub const NODE_VERBS: [&str; 2] = ["list", "watch"];
+
+/// What Headcount must be allowed to do with ResourceSlices, in the whole cluster.
+pub const RESOURCE_SLICE_VERBS: [&str; 2] = ["list", "watch"];
 
 /// What Headcount must be allowed to do with its ConfigMap.
 pub const CONFIG_MAP_VERBS: [&str; 2] = ["get", "patch"];
@@ -76,6 +82,9 @@ pub trait KubernetesApi: Send + Sync {
     /// Watches all nodes until the value returned is dropped. Failures are retried, with a growing pause. The task that watches is
     /// supervised with the others.
     fn watch_nodes(&self, tasks: &Tasks) -> NodeWatch;
+
+    /// Watches the ResourceSlices of all nodes until the value returned is dropped, as nodes are watched.
+    fn watch_resource_slices(&self, tasks: &Tasks) -> ResourceSliceWatch;
 
     /// All nodes, as they are now.
     async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError>;

@@ -30,7 +30,11 @@ fn the_manifest_allows_exactly_the_calls_made() {
     let manifests: Vec<Manifest> = serde_saphyr::from_multiple(text).unwrap();
     let allowed = manifests.iter().flat_map(|manifest| {
         manifest.rules.iter().map(|rule| {
-            let group = if rule.resources == ["deployments"] { "apps" } else { "" };
+            let group = match rule.resources.first().map(String::as_str) {
+                Some("deployments") => "apps",
+                Some("resourceslices") => "resource.k8s.io",
+                _ => "",
+            };
             assert_eq!(rule.api_groups, [group]);
             (manifest.kind.as_str(), rule.resources.join(","), rule.resource_names.join(","), rule.verbs.clone())
         })
@@ -42,6 +46,7 @@ fn the_manifest_allows_exactly_the_calls_made() {
         allowed.collect::<Vec<_>>(),
         [
             rule("ClusterRole", "nodes", "", &NODE_VERBS),
+            rule("ClusterRole", "resourceslices", "", &RESOURCE_SLICE_VERBS),
             rule("Role", "configmaps", CONFIG_MAP_DEFAULT, &CONFIG_MAP_VERBS),
             rule("Role", "configmaps", "", &CONFIG_MAP_CREATION_VERBS),
             rule("Role", "events", "", &EVENT_VERBS),

@@ -17,6 +17,8 @@ pub enum TaskKind {
     Learning,
     /// Watches the nodes of the cluster.
     NodeWatch,
+    /// Watches the ResourceSlices of the cluster.
+    ResourceSliceWatch,
     /// Writes Kubernetes Events.
     Events,
     /// Accepts connections on the gRPC port.
@@ -43,7 +45,7 @@ pub enum TaskKind {
 
 impl TaskKind {
     /// All kinds.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Source,
         Self::NodeGroup,
         Self::SideTask,
@@ -51,6 +53,7 @@ impl TaskKind {
         Self::Readiness,
         Self::Learning,
         Self::NodeWatch,
+        Self::ResourceSliceWatch,
         Self::Events,
         Self::GrpcPort,
         Self::GrpcConnection,
@@ -74,6 +77,7 @@ impl TaskKind {
             Self::Readiness => "readiness",
             Self::Learning => "learning from nodes",
             Self::NodeWatch => "node watch",
+            Self::ResourceSliceWatch => "ResourceSlice watch",
             Self::Events => "events",
             Self::GrpcPort => "gRPC port",
             Self::GrpcConnection => "gRPC connection",

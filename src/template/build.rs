@@ -12,6 +12,7 @@ use super::labels::{self, Labels};
 use super::node::{Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Quantity, Taint};
 use super::overrides::GroupOverrides;
 use super::reserved::profile_name;
+use super::resource_slices::ResourceSlices;
 use super::spread::Spreads;
 use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
 use crate::instance_types::{self, Catalog, Provenance, WithProvenance};
@@ -44,6 +45,8 @@ pub struct NodeTemplate {
     pub node: Node,
     /// The node as protobuf (k8s.io core/v1 Node). The same input produces the same bytes.
     pub bytes: Bytes,
+    /// The devices of the node as protobuf (k8s.io resource/v1 ResourceSlice), one for each slice.
+    pub resource_slices: Vec<Bytes>,
     /// Every value of the node that was decided, in order of path.
     pub values: Vec<Value>,
     /// How a node of the group is bought: the first of several instance types.
@@ -83,6 +86,10 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
         value("taints", &name, &taint.clone().map(|taint| taint.value))
     }));
 
+    let slices = ResourceSlices::of(input);
+    values.extend(slices.values());
+    let resource_slices = slices.encode(&name);
+
     let offer = offer(input, &labels);
     let taints = taints.into_iter().map(|WithProvenance { value: taint, .. }| Taint {
         key: Some(taint.key),
@@ -102,7 +109,7 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
             conditions: conditions(),
         }),
     };
-    Ok(NodeTemplate { bytes: node.encode_to_vec().into(), node, values, offer, spreads })
+    Ok(NodeTemplate { bytes: node.encode_to_vec().into(), node, resource_slices, values, offer, spreads })
 }
 
 fn offer(input: &Input<'_>, labels: &Labels) -> Offer {

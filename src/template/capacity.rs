@@ -9,6 +9,7 @@ use super::launch_reserves::LaunchReserves;
 use super::learned;
 use super::pods::pods;
 use super::reserved::{self, NodeSize};
+use super::resource_slices::published_instead;
 use super::spread::{Spreads, spreads};
 use crate::cloud::{Architecture, Family, OperatingSystem, ReservedProfile};
 use crate::instance_types::memory_model::Host;
@@ -217,6 +218,9 @@ fn other_resources(
     known: Option<&TypeCapacity>,
 ) -> Resources {
     let mut resources: Resources = known.map(|known| known.resources.clone()).unwrap_or_default();
+    for name in published_instead(known.and_then(|known| known.learned.as_deref())) {
+        resources.remove(name);
+    }
     let windows = input.launch.operating_system == OperatingSystem::Windows;
     if !windows || profile != ReservedProfile::Eks {
         resources.remove(WINDOWS_ADDRESSES);

@@ -15,6 +15,7 @@ pub mod node;
 mod overrides;
 mod pods;
 mod reserved;
+mod resource_slices;
 pub mod show;
 pub mod spread;
 #[cfg(test)]

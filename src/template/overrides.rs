@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::cloud::{ReservedProfile, Taint};
 use crate::instance_types::memory_model::Overhead;
+use crate::instance_types::resource_slices::DeviceSlice;
 use crate::instance_types::{Quantity, QuantityError};
 
 /// What the entries under `groups:` that match a group set for its nodes, merged.
@@ -22,6 +23,8 @@ pub struct GroupOverrides {
     pub reserved: ReservedRule,
     /// `memoryOverhead:`; without it, what the hypervisor and the kernel keep is estimated.
     pub memory_overhead: Option<Overhead>,
+    /// `resourceSlices:` They replace what was learned of the same driver.
+    pub resource_slices: Vec<DeviceSlice>,
 }
 
 /// What a node reserves according to the configuration. The profile sets what is absent here.
@@ -97,7 +100,7 @@ impl Threshold {
 impl GroupOverrides {
     /// Adds a later entry, whose values win.
     pub fn merge(&mut self, later: Self) {
-        let Self { capacity, labels, taints, reserved, memory_overhead } = later;
+        let Self { capacity, labels, taints, reserved, memory_overhead, resource_slices } = later;
         self.capacity.extend(capacity);
         self.labels.extend(labels);
         self.taints.retain(|taint| !taints.iter().any(|later| same_taint(taint, later)));
@@ -109,6 +112,8 @@ impl GroupOverrides {
         self.reserved.system_reserved.extend(system_reserved);
         self.reserved.eviction_hard.extend(eviction_hard);
         self.memory_overhead = memory_overhead.or(self.memory_overhead);
+        self.resource_slices.retain(|slice| !resource_slices.iter().any(|later| later.driver == slice.driver));
+        self.resource_slices.extend(resource_slices);
     }
 }
 

@@ -9,6 +9,8 @@ use super::bare;
 use crate::cloud::{Family, ReservedProfile, Taint, TaintEffect};
 use crate::config::settings::simulated;
 use crate::fleet::options::Options;
+use crate::grpc::dialect::SendPolicy;
+use crate::instance_types::resource_slices::Attribute;
 use crate::kubernetes;
 
 /// An example that uses every key.
@@ -16,6 +18,7 @@ const EXAMPLE: &str = r#"
 grpc:
   listen: 127.0.0.1:18086
   tls: {cert: tls.crt, key: tls.key, clientCa: ca.crt, allowedClients: ["cluster-autoscaler"]}
+  resourceSlices: send
 admin: {listen: 127.0.0.1:18087}
 refreshInterval: 30s
 idleRefreshInterval: 3m
@@ -48,6 +51,8 @@ groups:
     taints: ["gpu=true:NoSchedule"]
     reserved: {profile: eks, maxPods: 58}
     options: {scaleDownUtilizationThreshold: 0.6, scaleDownUnneededTime: 20m}
+    resourceSlices:
+      - {driver: gpu.example.com, devices: [{name: gpu-0, attributes: {index: {int: 0}}, capacity: {memory: {value: 80Gi}}}]}
 "#;
 
 fn example() -> Config {
@@ -81,6 +86,7 @@ fn the_example_is_read_completely() {
     assert_eq!((tls.cert.as_path(), tls.key.as_path()), (Path::new("tls.crt"), Path::new("tls.key")));
     assert_eq!(tls.client_ca.as_deref(), Some(Path::new("ca.crt")));
     assert_eq!(tls.allowed_clients, ["cluster-autoscaler"]);
+    assert_eq!(config.grpc.resource_slices, SendPolicy::Send);
     assert_eq!(config.admin.listen.to_string(), "127.0.0.1:18087");
     assert_eq!(config.refresh_interval, Duration::from_secs(30));
     assert_eq!(config.idle_refresh_interval, Some(Duration::from_secs(180)));
@@ -150,6 +156,10 @@ fn the_groups_of_the_example_are_read_completely() {
     assert_eq!(overrides.capacity, BTreeMap::from(capacity));
     assert_eq!(overrides.labels, BTreeMap::from([("team".to_owned(), "ml".to_owned())]));
     assert_eq!(overrides.taints, [Taint { key: "gpu".into(), value: "true".into(), effect: TaintEffect::NoSchedule }]);
+    let [slice] = &overrides.resource_slices[..] else { panic!("one slice") };
+    assert_eq!((slice.driver.as_str(), slice.pool.as_str()), ("gpu.example.com", "{node}"));
+    assert_eq!(slice.devices[0].attributes["index"], Attribute::Int(0));
+    assert_eq!(slice.devices[0].capacity["memory"].value, "80Gi".parse().expect("a quantity"));
     let reserved = &overrides.reserved;
     assert_eq!((reserved.profile, reserved.max_pods), (Some(ReservedProfile::Eks), Some(58)));
     let expected = Options {

@@ -1,13 +1,16 @@
 //! The learned figures as the text that survives restarts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use thiserror::Error;
 
 use super::node_report::figures;
 use super::{Key, Learned, LearnedHost, LearnedMinimum, ResourceQuantities};
 use crate::instance_types::provenance::{Day, LearnedBy};
+use crate::instance_types::resource_slices::{DeviceSlice, DriverKey, LearnedDriver};
 
 /// The version of the format. Texts of other versions are not read.
 const FORM: u32 = 1;
@@ -15,6 +18,8 @@ const FORM: u32 = 1;
 const TEXT_BYTES_MAX: usize = 900 * 1024;
 /// The longest name of a type or a node: Kubernetes allows 253 characters.
 const NAME_BYTES_MAX: usize = 256;
+/// The most attributes that may differ between nodes: as many as a device can have.
+const VARYING_MAX: usize = 32;
 
 /// Why a text cannot be used.
 #[derive(Debug, Error)]
@@ -34,6 +39,21 @@ struct Document {
     /// Releases before this had none.
     #[serde(default)]
     hosts: Vec<Host>,
+    #[serde(default)]
+    drivers: Vec<Driver>,
+}
+
+/// The ResourceSlices of a driver.
+#[derive(Deserialize, Serialize)]
+struct Driver {
+    group: String,
+    #[serde(rename = "type")]
+    type_name: String,
+    driver: String,
+    node: String,
+    seen: String,
+    varying: BTreeSet<String>,
+    slices: Vec<Value>,
 }
 
 /// What is missing on the worst host of a type.
@@ -84,6 +104,12 @@ impl Learned {
                 learned.hosts.add(name, host);
             }
         }
+        for driver in document.drivers {
+            if let Some((key, driver)) = driver.read() {
+                learned.drivers.add(key, driver);
+            }
+        }
+        learned.drivers.shrink();
         learned.forget();
         Ok(learned)
     }
@@ -93,8 +119,9 @@ impl Learned {
         loop {
             let entries = self.entries.iter().map(|(key, seen)| Entry::write(key, seen)).collect();
             // Writing maps of texts cannot fail.
+            let drivers = self.drivers.iter().map(|(key, driver)| Driver::write(key, driver)).collect();
             let hosts = self.hosts.iter().map(|(name, host)| Host::write(name, host)).collect();
-            let text = serde_json::to_string(&Document { form: FORM, entries, hosts }).unwrap_or_default();
+            let text = serde_json::to_string(&Document { form: FORM, entries, hosts, drivers }).unwrap_or_default();
             if text.len() <= TEXT_BYTES_MAX || self.entries.is_empty() {
                 return text;
             }
@@ -118,6 +145,35 @@ impl Host {
             missing_kib: host.missing_kib,
             node: host.by.node.to_string(),
             seen: host.by.seen.to_string(),
+        }
+    }
+}
+
+impl Driver {
+    fn read(self) -> Option<(DriverKey, LearnedDriver)> {
+        let Self { group, type_name, driver, node, seen, varying, slices } = self;
+        let texts = [&group, &type_name, &driver, &node].into_iter().chain(&varying);
+        let texts_fit = texts.into_iter().all(|text| text.len() <= NAME_BYTES_MAX);
+        let slices: Vec<DeviceSlice> =
+            slices.into_iter().map(|slice| serde_json::from_value(slice).ok()).collect::<Option<_>>()?;
+        let is_good = |slice: &DeviceSlice| slice.driver == driver && slice.objection().is_none();
+        let is_good = texts_fit && varying.len() <= VARYING_MAX && !slices.is_empty() && slices.iter().all(is_good);
+        let by = LearnedBy { node: node.into(), seen: Day::parse(&seen)? };
+        let learned = LearnedDriver { slices: Arc::new(slices), by, varying };
+        is_good.then_some((DriverKey { group, type_name, driver }, learned))
+    }
+
+    fn write(key: &DriverKey, driver: &LearnedDriver) -> Self {
+        // A slice was read from JSON, so it can be written.
+        let json = |slice: &DeviceSlice| serde_json::to_value(slice).unwrap_or_default();
+        Self {
+            group: key.group.clone(),
+            type_name: key.type_name.clone(),
+            driver: key.driver.clone(),
+            node: driver.by.node.to_string(),
+            seen: driver.by.seen.to_string(),
+            varying: driver.varying.clone(),
+            slices: driver.slices.iter().map(json).collect(),
         }
     }
 }

@@ -81,6 +81,16 @@ impl NodeReport {
         (is_usable.then_some(self), found)
     }
 
+    /// Its group (`source/name`).
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// When it was created, in RFC 3339, UTC.
+    pub fn created(&self) -> &str {
+        &self.created
+    }
+
     /// The node.
     pub fn node(&self) -> &str {
         &self.node

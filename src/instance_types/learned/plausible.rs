@@ -114,7 +114,7 @@ fn bounds(name: &str, sold: &Sold) -> (Quantity, Quantity) {
         "pods" => counts(PODS),
         "ephemeral-storage" => bytes(STORAGE),
         _ if name.starts_with("hugepages-") => {
-            (Quantity::ZERO, sold.memory.unwrap_or(Quantity::bytes(UNKNOWN_MEMORY.1)))
+            (Quantity::ZERO, sold.memory.unwrap_or_else(|| Quantity::bytes(UNKNOWN_MEMORY.1)))
         }
         _ => {
             let accelerators = sold.accelerators.filter(|_| ACCELERATORS.iter().any(|kind| name.starts_with(kind)));

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use headcount::clouds::simulated::Group;
+
 use super::process::Process;
+use crate::emulators::Emulator;
 use crate::peers::free_address;
 use crate::peers::headcount::Server;
 
@@ -18,12 +21,38 @@ const QUICK: [&str; 5] = [
     "--max-node-provision-time=25s",
 ];
 
+type Environment = Vec<(&'static str, &'static str)>;
+
+/// The provider that an autoscaler uses.
+struct Provider<'a> {
+    program: &'static str,
+    name: &'static str,
+    cloud_config: &'a str,
+    environment: Environment,
+}
+
+/// How the in-tree provider for AWS is configured for another endpoint.
+pub(super) fn in_tree_aws(url: &str) -> (String, Environment) {
+    let service = |name: &str| {
+        format!("[ServiceOverride \"{name}\"]\nService={name}\nRegion=us-east-1\nURL={url}\nSigningRegion=us-east-1\n")
+    };
+    let services = ["autoscaling", "ec2", "eks"].map(service).concat();
+    let environment = vec![
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ];
+    (format!("[Global]\nZone=us-east-1a\n{services}"), environment)
+}
+
 /// A running Cluster Autoscaler that uses one Headcount.
 pub(super) struct Autoscaler {
     name: String,
     program: PathBuf,
     folder: PathBuf,
     flags: Vec<String>,
+    environment: Environment,
     /// Where it serves its metrics.
     address: SocketAddr,
     process: Process,
@@ -32,10 +61,34 @@ pub(super) struct Autoscaler {
 impl Autoscaler {
     /// Starts one under this name, with this cloud-config and these flags besides the usual ones.
     pub(super) fn start(name: &str, binaries: &Path, folder: &Path, cloud_config: &str, flags: &[&str]) -> Self {
+        let provider =
+            Provider { program: "cluster-autoscaler", name: "externalgrpc", cloud_config, environment: Vec::new() };
+        Self::with(name, binaries, folder, provider, flags)
+    }
+
+    /// Starts one with its own provider for AWS, for all groups of an emulator, within their own bounds.
+    pub(super) fn in_tree(
+        name: &str,
+        binaries: &Path,
+        folder: &Path,
+        emulator: &impl Emulator,
+        flags: &[&str],
+    ) -> Self {
+        let groups: Vec<String> = emulator.simulated().world(|world, _| {
+            let spec = |group: &Group| format!("--nodes={}:{}:{}", group.plan().min, group.plan().max, group.name());
+            world.groups().map(spec).collect()
+        });
+        let (cloud_config, environment) = in_tree_aws(&emulator.url());
+        let provider = Provider { program: "in-tree-aws", name: "aws", cloud_config: &cloud_config, environment };
+        let flags: Vec<&str> = flags.iter().copied().chain(groups.iter().map(String::as_str)).collect();
+        Self::with(name, binaries, folder, provider, &flags)
+    }
+
+    fn with(name: &str, binaries: &Path, folder: &Path, provider: Provider<'_>, flags: &[&str]) -> Self {
         let file = folder.join(format!("{name}.cloud-config"));
-        std::fs::write(&file, cloud_config).expect("written");
+        std::fs::write(&file, provider.cloud_config).expect("written");
         let mut all = vec![
-            "--cloud-provider=externalgrpc".to_owned(),
+            format!("--cloud-provider={}", provider.name),
             format!("--cloud-config={}", file.display()),
             format!("--kubeconfig={}", folder.join("kubeconfig").display()),
         ];
@@ -43,9 +96,10 @@ impl Autoscaler {
         let address = free_address();
         all.push(format!("--address={address}"));
         all.extend(usual.iter().chain(&QUICK).chain(flags).map(|flag| (*flag).to_owned()));
-        let program = binaries.join("cluster-autoscaler");
-        let process = run(name, &program, folder, &all);
-        Self { name: name.to_owned(), program, folder: folder.to_owned(), flags: all, address, process }
+        let program = binaries.join(provider.program);
+        let environment = provider.environment;
+        let process = run(name, &program, folder, &all, &environment);
+        Self { name: name.to_owned(), program, folder: folder.to_owned(), flags: all, environment, address, process }
     }
 
     /// Kills it (SIGKILL).
@@ -56,7 +110,7 @@ impl Autoscaler {
     /// Kills it (SIGKILL) and starts it again. Its log continues.
     pub(super) fn restart(&mut self) {
         self.kill();
-        self.process = run(&self.name, &self.program, &self.folder, &self.flags);
+        self.process = run(&self.name, &self.program, &self.folder, &self.flags, &self.environment);
     }
 
     /// The warnings and errors in its log that the provider caused: lines of level W or E from its cloud provider's
@@ -79,14 +133,19 @@ impl Autoscaler {
         Duration::from_secs_f64(value("sum") / value("count"))
     }
 
+    /// How many lines of its log contain this text.
+    pub(super) fn logged(&self, part: &str) -> usize {
+        self.process.lines().iter().filter(|line| line.contains(part)).count()
+    }
+
     /// Whether a line of its log contains this text.
     pub(super) fn has_logged(&self, part: &str) -> bool {
         self.process.has_logged(part)
     }
 }
 
-fn run(name: &str, program: &Path, folder: &Path, flags: &[String]) -> Process {
+fn run(name: &str, program: &Path, folder: &Path, flags: &[String], environment: &Environment) -> Process {
     let mut command = Command::new(program);
-    command.args(flags);
+    command.args(flags).envs(environment.iter().copied());
     Process::start(name, folder, &mut command)
 }

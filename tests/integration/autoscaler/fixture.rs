@@ -75,7 +75,13 @@ impl<E: Emulator> Fixture<E> {
             setup.kill();
             cloud_config = format!("address: \"{}\"\ngrpc_timeout: 5s\n", upstream.address());
         }
-        let autoscaler = start_autoscaler("cluster-autoscaler", &binaries, folder.path(), &cloud_config, &flags);
+        let autoscaler = if scenario.in_tree {
+            setup.kill();
+            let (name, flags): (_, Vec<&str>) = ("in-tree-aws", flags.iter().map(String::as_str).collect());
+            Autoscaler::in_tree(name, &binaries, folder.path(), &setup.emulator, &flags)
+        } else {
+            start_autoscaler("cluster-autoscaler", &binaries, folder.path(), &cloud_config, &flags)
+        };
         Some(Self {
             autoscaler,
             kubelets,

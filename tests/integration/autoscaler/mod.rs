@@ -10,6 +10,7 @@ mod beside;
 mod chart;
 mod client;
 mod cluster;
+mod devices;
 mod endpoint;
 mod fixture;
 mod folder;

@@ -15,6 +15,9 @@ use super::scenario::Scenario;
 /// How often the nodes follow the instances.
 const PERIOD: Duration = Duration::from_millis(250);
 
+/// Where ResourceSlices are.
+const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
+
 /// An instance that runs.
 struct Running {
     group: String,
@@ -39,6 +42,7 @@ impl Kubelets {
     ) -> Self {
         let mut look = Look {
             templates,
+            published: scenario.published.clone(),
             devices_after: scenario.devices_after,
             missing_memory: scenario.missing_memory,
             waiting: BTreeMap::new(),
@@ -57,6 +61,8 @@ impl Kubelets {
 struct Look {
     /// By group.
     templates: BTreeMap<String, Value>,
+    /// What a driver publishes for the nodes of a group.
+    published: Option<(&'static str, Value)>,
     /// How long nodes take to show their devices.
     devices_after: Duration,
     /// Memory that they have less than their template, in KiB.
@@ -79,6 +85,16 @@ impl Look {
             self.waiting.insert(instance.id.clone(), (Instant::now(), devices));
         }
         Some(node)
+    }
+
+    /// What a driver publishes for the node of an instance.
+    fn slice_of(&self, instance: &Running) -> Option<Value> {
+        let (_, spec) = self.published.as_ref().filter(|(group, _)| *group == instance.group)?;
+        let mut spec = spec.clone();
+        spec["nodeName"] = json!(instance.id);
+        spec["pool"] = json!({"name": instance.id, "generation": 1, "resourceSliceCount": 1});
+        let metadata = json!({"name": instance.id});
+        Some(json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}))
     }
 
     /// The nodes that show their devices now.
@@ -126,6 +142,9 @@ async fn follow(api: &Api, cloud: &Simulated, look: &mut Look) {
         if let Some(node) = look.of(instance) {
             // A conflict is a node that was registered a moment ago.
             let _registered = api.send("POST", "/api/v1/nodes", Some(&node)).await;
+            if let Some(slice) = look.slice_of(instance) {
+                let _published_already = api.send("POST", SLICES, Some(&slice)).await;
+            }
         }
     }
     for (node, devices) in look.take_due() {
@@ -134,6 +153,7 @@ async fn follow(api: &Api, cloud: &Simulated, look: &mut Look) {
     }
     for gone in registered.iter().filter(|name| !names.contains(name.as_str())) {
         let _gone_already = api.send("DELETE", &format!("/api/v1/nodes/{gone}"), None).await;
+        let _never_published = api.send("DELETE", &format!("{SLICES}/{gone}"), None).await;
     }
     for pod in api.items("/api/v1/pods").await {
         let is_going = !pod["metadata"]["deletionTimestamp"].is_null();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::emulators::setup::SetupOptions;
 
 /// The interval between two loops of the autoscaler. Its default is 10 s.
@@ -19,6 +21,10 @@ pub(super) struct Scenario {
     pub(super) upstream: bool,
     /// Groups whose instances never register as nodes.
     pub(super) silent: Vec<&'static str>,
+    /// The devices that a driver publishes for each node of a group: the group, and `spec` of the ResourceSlice without the node.
+    pub(super) published: Option<(&'static str, Value)>,
+    /// Whether the autoscaler's own provider for AWS takes Headcount's place.
+    pub(super) in_tree: bool,
     /// How long nodes take to show their devices (GPUs).
     pub(super) devices_after: Duration,
     /// Memory that the nodes have less than their template says, in KiB.
@@ -50,6 +56,8 @@ impl Scenario {
             scan_interval: SCAN_INTERVAL,
             refresh: "1s",
             upstream: false,
+            published: None,
+            in_tree: false,
             silent: Vec::new(),
             devices_after: Duration::ZERO,
             missing_memory: 0,
@@ -81,6 +89,18 @@ impl Scenario {
     /// Instances of this group never register as nodes.
     pub(super) fn silent(mut self, group: &'static str) -> Self {
         self.silent.push(group);
+        self
+    }
+
+    /// A driver publishes these devices for each node of this group.
+    pub(super) fn published(mut self, group: &'static str, spec: Value) -> Self {
+        self.published = Some((group, spec));
+        self
+    }
+
+    /// With the autoscaler's own provider for AWS instead of Headcount.
+    pub(super) fn in_tree(mut self) -> Self {
+        self.in_tree = true;
         self
     }
 

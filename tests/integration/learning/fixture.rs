@@ -126,6 +126,23 @@ impl Fixture {
         timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("the memory of {group} never is as expected"))
     }
 
+    /// Waits until a group's template has a value of this path, and returns it with its source.
+    pub(super) async fn value_of(&self, group: &str, path: &str) -> (String, String) {
+        let waiting = async {
+            while !self.has(group, path).await {
+                sleep(LOOK).await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never {path}"));
+        self.value(group, path).await
+    }
+
+    /// Waits until the ConfigMap contains this.
+    pub(super) async fn kept_text(&self, part: &str) {
+        let text = || self.api.config_map(NAMESPACE, CONFIG_MAP).and_then(|mut data| data.remove("learned.json"));
+        self.until("kept", || text().is_some_and(|text| text.contains(part))).await;
+    }
+
     /// Whether a group's template has a value of this path.
     pub(super) async fn has(&self, group: &str, path: &str) -> bool {
         let template = self.fleet.template(group, Instant::now() + PATIENCE).await.expect("a template");

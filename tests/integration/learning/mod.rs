@@ -1,5 +1,6 @@
 //! Learning from real nodes: the real fleet and the real binary before an emulator of the Kubernetes API.
 
+mod devices;
 mod exec;
 mod failed;
 mod fixture;
@@ -14,7 +15,9 @@ use std::collections::BTreeSet;
 
 use headcount::cloud::Family;
 use headcount::clouds::simulated::{GroupPlan, Simulated};
-use headcount::kubernetes::{CONFIG_MAP_CREATION_VERBS, CONFIG_MAP_VERBS, KubernetesApi, NODE_VERBS};
+use headcount::kubernetes::{
+    CONFIG_MAP_CREATION_VERBS, CONFIG_MAP_VERBS, KubernetesApi, NODE_VERBS, RESOURCE_SLICE_VERBS,
+};
 
 use crate::emulators::kubernetes::{ApiServer, MkNode, mk_node};
 use fixture::{CONFIG_MAP, Fixture, NAMESPACE, client};
@@ -200,12 +203,15 @@ async fn only_calls_that_the_manifest_allows_are_made() {
     let verb = |request: &crate::emulators::Request| match (request.method.as_str(), request.path.as_str()) {
         ("GET", "/api/v1/nodes") if request.parameter("watch").is_some() => "watch",
         ("GET", "/api/v1/nodes") => "list",
+        ("GET", "/apis/resource.k8s.io/v1/resourceslices") if request.parameter("watch").is_some() => "watch",
+        ("GET", "/apis/resource.k8s.io/v1/resourceslices") => "list",
         ("GET", path) if path == config_map => "get",
         ("PATCH", path) if path == config_map => "patch",
         ("POST", path) if Some(path) == config_map.rsplit_once('/').map(|(maps, _)| maps) => "create",
         (method, path) => panic!("{method} {path}"),
     };
     let made: BTreeSet<_> = fixture.api.requests().iter().map(verb).collect();
+    assert_eq!(RESOURCE_SLICE_VERBS, NODE_VERBS);
     let allowed = NODE_VERBS.into_iter().chain(CONFIG_MAP_VERBS).chain(CONFIG_MAP_CREATION_VERBS);
     assert_eq!(made, allowed.collect());
 }

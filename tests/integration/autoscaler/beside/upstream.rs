@@ -8,6 +8,7 @@ use std::sync::Arc;
 use headcount::clouds::simulated::{GroupPlan, RESOURCE_GROUP, SUBSCRIPTION, Simulated};
 use serde_json::json;
 
+use super::super::client::in_tree_aws;
 use super::super::process::Process;
 use super::UPSTREAM;
 use crate::emulators::arm::Arm;
@@ -104,16 +105,9 @@ impl Upstream {
 
 /// How the in-tree provider is configured for another endpoint.
 fn aws(command: &mut Command, url: &str) -> String {
-    command.envs([
-        ("AWS_ACCESS_KEY_ID", "test"),
-        ("AWS_SECRET_ACCESS_KEY", "test"),
-        ("AWS_REGION", "us-east-1"),
-        ("AWS_EC2_METADATA_DISABLED", "true"),
-    ]);
-    let service = |name: &str| {
-        format!("[ServiceOverride \"{name}\"]\nService={name}\nRegion=us-east-1\nURL={url}\nSigningRegion=us-east-1\n")
-    };
-    format!("[Global]\nZone=us-east-1a\n{}{}{}", service("autoscaling"), service("ec2"), service("eks"))
+    let (config, environment) = in_tree_aws(url);
+    command.envs(environment);
+    config
 }
 
 /// Over TLS: Azure's SDK for Go sends no token in plaintext. The managed identity is that of App Service.

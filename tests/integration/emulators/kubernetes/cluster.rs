@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Guard;
 use super::nodes::Nodes;
+use super::resource_slices::ResourceSlices;
 use crate::emulators::http_messages::{HttpResponse, Request};
 
 /// The contents of the server, and the requests it received.
@@ -16,6 +17,7 @@ pub(super) struct Cluster {
     pub(super) config_maps_held: bool,
     /// By namespace and name.
     pub(super) config_maps: BTreeMap<(String, String), Value>,
+    pub(super) resource_slices: ResourceSlices,
     /// Namespaces and Deployments.
     pub(super) deployments: Vec<(String, Value)>,
     /// Counts versions.
@@ -45,6 +47,7 @@ impl Cluster {
         let segments: Vec<&str> = request.path.trim_start_matches('/').split('/').collect();
         match (request.method.as_str(), segments.as_slice()) {
             ("GET", ["api", "v1", "nodes"]) => self.nodes.list(request),
+            ("GET", ["apis", "resource.k8s.io", "v1", "resourceslices"]) => self.resource_slices.list(),
             ("GET", ["api", "v1", "namespaces", namespace, "configmaps", name]) => {
                 match self.config_maps.get(&((*namespace).to_owned(), (*name).to_owned())) {
                     Some(found) => HttpResponse::json(200, found),

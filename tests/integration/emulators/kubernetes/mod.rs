@@ -3,6 +3,7 @@
 mod cluster;
 mod kubeconfig;
 mod nodes;
+mod resource_slices;
 mod tls;
 
 use std::collections::BTreeMap;
@@ -115,6 +116,11 @@ impl ApiServer {
         self.change(|cluster| cluster.nodes.set(nodes));
     }
 
+    /// Sets the ResourceSlices from now on: names and specs. `None` stands for a release without their API.
+    pub(crate) fn set_resource_slices(&self, slices: Option<Vec<(&str, serde_json::Value)>>) {
+        self.change(|cluster| cluster.resource_slices.set(slices));
+    }
+
     /// Forgets what happened to the nodes: a watch that resumes from before gets 410 Gone, as after etcd's compaction.
     pub(crate) fn compact(&self) {
         self.cluster().nodes.compact();
@@ -223,10 +229,39 @@ async fn serve(State(served): State<Served>, request: axum::extract::Request) ->
         drop(cluster);
         return Response::new(watch_nodes(served, version, ended));
     }
+    let is_watch = request.path == resource_slices::PATH && request.parameter("watch").is_some();
+    if refusal.is_none() && is_watch && cluster.resource_slices.exist() {
+        let version = request.parameter("resourceVersion").and_then(|text| text.parse().ok()).expect("a version");
+        let ended = cluster.watches_ended;
+        request.status = Some(200);
+        cluster.requests.push(request);
+        drop(cluster);
+        return Response::new(watch_resource_slices(served, version, ended));
+    }
     let response = refusal.unwrap_or_else(|| cluster.response(&request));
     request.status = Some(response.status);
     cluster.requests.push(request);
     response.into_http()
+}
+
+/// Nothing, until the slices change: then the version is too old, and they have to be listed again.
+fn watch_resource_slices(served: Served, version: u64, ended: u64) -> Body {
+    let changes = served.changed.subscribe();
+    Body::from_stream(stream::unfold(Some((served, changes)), move |state| async move {
+        let (served, mut changes) = state?;
+        loop {
+            {
+                let cluster = served.cluster.lock().expect("not poisoned");
+                if cluster.watches_ended != ended {
+                    return None;
+                }
+                if cluster.resource_slices.version() != version {
+                    return Some((Ok::<_, Infallible>(resource_slices::EXPIRED), None));
+                }
+            }
+            changes.changed().await.ok()?;
+        }
+    }))
 }
 
 /// The events after a version, for as long as watches are not ended.
