@@ -8,6 +8,7 @@ pub mod clouds;
 pub mod config;
 pub mod demo;
 pub mod fleet;
+mod group;
 pub mod grpc;
 pub mod instance_types;
 pub mod kubernetes;

@@ -212,7 +212,7 @@ pub struct Acceptance {
 }
 
 /// The outcome of a deletion request, instance by instance.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Deletion {
     /// Instances whose deletion was accepted.
     pub accepted: Vec<ProviderId>,

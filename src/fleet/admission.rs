@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::error::FleetError;
 use super::limits::NODES_PER_CALL;
-use super::request::Mutation;
 use super::snapshot::{GroupKey, Snapshot};
 use crate::cloud::{Cloud, Recognition};
+use crate::group::Mutation;
 
 /// Refuses a call that names too many nodes, or a node of another group. The whole call is refused, even if only one of its
 /// nodes is in another group.

@@ -6,80 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::cloud::{CloudError, ProviderId};
-
-/// A request that the group's own rules refuse. Nothing was done.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    /// A scale-up above the maximum.
-    #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}; raise the maximum to allow more", target.saturating_add(*delta))]
-    AboveMax {
-        /// How many more nodes were asked for.
-        delta: u32,
-        /// The target size.
-        target: u32,
-        /// The maximum.
-        max: u32,
-    },
-    /// A deletion below the minimum.
-    #[error(
-        "deleting {asked} healthy nodes would take it below its minimum of {min}; at most {room} can be deleted; lower the minimum to allow more"
-    )]
-    BelowMin {
-        /// Healthy nodes named.
-        asked: u32,
-        /// How many of them may be deleted.
-        room: u32,
-        /// The minimum.
-        min: u32,
-    },
-    /// A scale-up that the scale set's capacity has no room for, because part of it has no instances.
-    #[error(
-        "growing by {delta} would take its capacity above its maximum of {max}: the scale set's capacity counts {unfilled} VMs that do not \
-         exist, and lowering it could delete others; raise the maximum by {unfilled}, or replace the scale set"
-    )]
-    Unfilled {
-        /// How many more nodes were asked for.
-        delta: u32,
-        /// How many VMs of the capacity do not exist.
-        unfilled: u32,
-        /// The maximum.
-        max: u32,
-    },
-    /// The group was deleted and created again since the caller named its instances.
-    #[error("it was deleted and created again under its name; nothing was deleted; list its nodes again")]
-    Recreated,
-    /// The group cannot grow.
-    #[error("it cannot grow: {reason}")]
-    GrowthWithheld {
-        /// Why, and what to do.
-        reason: String,
-    },
-    /// The group seems to belong to another cluster.
-    #[error(
-        "{instance} is not a node of this cluster, and the node group seems to belong to another one: {reason}; set foreign: allow \
-         under groups in headcount.yaml to delete it all the same"
-    )]
-    Foreign {
-        /// An instance that was named.
-        instance: ProviderId,
-        /// Why.
-        reason: String,
-    },
-    /// Headcount is read-only.
-    #[error(
-        "Headcount is read-only; it would {intended}; remove readOnly from headcount.yaml, or the flag --read-only, to allow writes"
-    )]
-    ReadOnly {
-        /// The write, as in "set the capacity from 3 to 5".
-        intended: String,
-    },
-    /// The group's instances cannot be deleted.
-    #[error("its instances cannot be deleted: {reason}")]
-    RemovalWithheld {
-        /// Why, and what to do.
-        reason: String,
-    },
-}
+use crate::group::{Refusal, WriteError};
 
 /// A request that failed.
 #[derive(Clone, Debug, Error)]
@@ -187,12 +114,17 @@ pub enum FleetError {
 }
 
 impl FleetError {
-    /// Whether the same request may succeed a moment later.
-    pub(super) fn may_pass(&self) -> bool {
-        match self {
-            Self::Cloud { error, .. } => error.may_pass() || matches!(error, CloudError::Conflict(_)),
-            Self::Contended { .. } | Self::NotSent { .. } => true,
-            _ => false,
+    /// Why a request of this group failed.
+    pub(super) fn of(group: Arc<str>, error: WriteError) -> Self {
+        match error {
+            WriteError::Refused(refusal) => Self::Refused { group, refusal },
+            WriteError::Cloud(error) => Self::Cloud { group, error },
+            WriteError::PartlyRefused(refused) => Self::PartlyRefused { group, refused },
+            WriteError::Contended(reason) => Self::Contended { group, reason },
+            WriteError::NotSent => Self::NotSent { group },
+            WriteError::StillRunning => Self::StillRunning { group },
+            WriteError::OutcomeUnknown(reason) => Self::OutcomeUnknown { group, reason },
+            WriteError::Gone => Self::UnknownGroup { id: group.to_string() },
         }
     }
 }

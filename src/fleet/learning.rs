@@ -16,13 +16,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::cluster_nodes::{ClusterNodes, WatchedNodes};
 use super::failure_log::FailureLog;
 use super::foreign::Judge;
 use super::limits::{NODES_EVERY, NODES_LIMIT, RECALL_LIMIT};
 use super::snapshot::Snapshot;
 use super::store::Store;
 use crate::cloud::ProviderId;
+use crate::group::{ClusterNodes, WatchedNodes};
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
 use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch, ResourceSliceWatch};
 use crate::tasks::{TaskKind, Tasks};

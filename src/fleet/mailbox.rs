@@ -3,14 +3,14 @@
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::request::Request;
+use super::request::Incoming;
 use crate::cloud::GroupReading;
 
 /// What a keeper receives.
 #[derive(Debug)]
 pub(super) enum Message {
     /// A mutation that CA requests.
-    Mutate(Request),
+    Mutate(Incoming),
     /// A listing has the group.
     Listed {
         /// The group as listed.
@@ -55,7 +55,7 @@ impl Mailbox {
     }
 
     /// Hands a request to the keeper.
-    pub(super) fn request(&self, request: Request) -> Result<(), Undelivered> {
+    pub(super) fn request(&self, request: Incoming) -> Result<(), Undelivered> {
         let Some(sender) = self.0.upgrade() else { return Err(Undelivered::Closed) };
         sender.try_send(Message::Mutate(request)).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => Undelivered::Full,

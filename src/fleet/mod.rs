@@ -6,34 +6,25 @@
 //!        every mutation ──┘    └── fresh reading, laws, one write ──▶ cloud
 //! ```
 //!
-//! The code that decides is pure: `census`, `doubt`, `plan`, `placeholder`, `state`, `status` and others. The code that drives it
-//! is in `keeper` and `source`. The fleet sees clouds only through [`crate::cloud::Cloud`].
+//! What to do with one group is decided in [`crate::group`]. The fleet drives these decisions: `keeper` and `source`. It sees clouds only through [`crate::cloud::Cloud`].
 
-mod accounting;
 mod admission;
 mod cadence;
 mod calls;
-mod census;
-mod cluster_nodes;
+mod clock;
 mod contact;
 mod deadline;
-mod doubt;
 mod error;
 mod events;
 mod failure_log;
 mod foreign;
 mod health;
-mod in_flight;
 mod journal;
 mod keeper;
 mod learning;
 mod limits;
 mod mailbox;
-mod observation;
-mod operation;
 pub mod options;
-mod placeholder;
-mod plan;
 mod policy;
 mod reach;
 mod request;
@@ -41,13 +32,8 @@ mod request_id;
 mod snapshot;
 mod source;
 mod start;
-mod state;
-mod status;
 mod store;
-mod surplus;
 mod template_builder;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,23 +46,21 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub use cadence::{Cadence, Pace};
 pub use contact::LastCall;
 pub use deadline::Deadline;
-pub use error::{FleetError, Refusal};
+pub use error::FleetError;
 pub use foreign::NODE_AGE;
 pub use journal::{Decision, JOURNAL_FAMILIES, Journal, Notice, RequestKind, RequestResult, UnfinishedOperation};
 use learning::LearnedState;
 pub use learning::{Learner, NodeUse, recall};
 pub use limits::LEARN_EVERY;
-pub use plan::{NamedNode, NodeKind};
 pub use policy::{ForeignPolicy, LivePolicies, Policies, Policy};
-pub use request::Mutation;
 pub use request_id::RequestId;
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState, Unlisted};
 pub use source::Health;
 pub use start::Settings;
-pub use status::{GroupStatus, ReportedInstance};
 pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
 use crate::cloud::{Budget, ReadOnlyCloud};
+pub use crate::group::{GroupStatus, Mutation, NamedNode, NodeKind, Refusal, ReportedInstance};
 use crate::instance_types::{Catalog, Table};
 use crate::kubernetes::KubernetesApi;
 use crate::tasks::Tasks;
@@ -85,7 +69,7 @@ use contact::Contact;
 use foreign::{Judge, LiveCluster};
 use journal::RequestRecord;
 use mailbox::{Mailbox, Undelivered};
-use request::Request;
+use request::Incoming;
 use source::Source;
 use store::Store;
 
@@ -178,8 +162,8 @@ impl Fleet {
         if let Some(cloud) = self.clouds.get(&view.key.source) {
             admission::check(&group, &view.key, &mutation, &self.snapshot(), cloud.as_ref())?;
         }
-        let (request, pending) = Request::new(mutation, deadline);
-        view.mailbox.request(request).map_err(|undelivered| match undelivered {
+        let (incoming, pending) = Incoming::new(mutation, deadline);
+        view.mailbox.request(incoming).map_err(|undelivered| match undelivered {
             Undelivered::Full => FleetError::Busy { group: Arc::clone(&group) },
             Undelivered::Closed => FleetError::NotServed { group: Arc::clone(&group) },
         })?;

@@ -11,42 +11,27 @@ use tokio::time::{Instant, sleep_until};
 
 use super::deadline::Deadline;
 use super::error::FleetError;
-use super::limits::RESPOND_EARLY;
-use super::plan::NamedNode;
 use super::request_id::RequestId;
-use crate::cloud::{Identity, ProviderId};
+use crate::group::Mutation;
 
-/// What a request changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mutation {
-    /// More nodes.
-    Increase(u32),
-    /// Take back capacity that has not become a node.
-    Decrease(u32),
-    /// Delete the named nodes.
-    Delete(Vec<NamedNode>),
-}
-
-impl Mutation {
-    /// The nodes that it names.
-    pub(super) fn named(&self) -> impl Iterator<Item = &ProviderId> {
-        let nodes: &[NamedNode] = if let Self::Delete(nodes) = self { nodes } else { &[] };
-        nodes.iter().map(|node| &node.id)
-    }
-}
-
-/// A mutation, as the keeper has it.
+/// A mutation, as the keeper receives it.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct Incoming {
     /// What to change.
     pub mutation: Mutation,
     /// The time it has.
     pub deadline: Deadline,
-    /// The call that it came with.
+    /// The caller.
+    pub caller: Caller,
+}
+
+/// The caller of a mutation, as the keeper has it.
+#[derive(Debug)]
+pub(super) struct Caller {
+    /// The call.
     pub id: Option<RequestId>,
-    /// The group as it was known when the keeper took it. It is not carried out on another one of the same name.
-    pub group: Option<Identity>,
-    stage: Arc<AtomicU8>,
+    send_by: Instant,
+    stage: Arc<SharedStage>,
     reply: oneshot::Sender<Result<(), FleetError>>,
 }
 
@@ -54,49 +39,75 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) struct Pending {
     deadline: Deadline,
-    stage: Arc<AtomicU8>,
+    stage: Arc<SharedStage>,
     outcome: oneshot::Receiver<Result<(), FleetError>>,
 }
 
-const WAITING: u8 = 0;
-const SENT: u8 = 1;
-const DROPPED: u8 = 2;
-const BEGUN: u8 = 3;
+/// How far a mutation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing was sent for it.
+    Waiting,
+    /// A write was sent for it, or is about to be.
+    Sent,
+    /// Its caller gave up before.
+    Dropped,
+    /// Part of it took effect.
+    Begun,
+}
 
-impl Request {
-    /// A new mutation, and the end to wait for it on.
-    pub(super) fn new(mutation: Mutation, deadline: Deadline) -> (Self, Pending) {
-        let stage = Arc::new(AtomicU8::new(WAITING));
-        let (reply, outcome) = oneshot::channel();
-        (
-            Self { mutation, deadline, id: RequestId::current(), group: None, stage: Arc::clone(&stage), reply },
-            Pending { deadline, stage, outcome },
-        )
+/// A stage that the keeper and the caller change.
+#[derive(Debug)]
+struct SharedStage(AtomicU8);
+
+impl SharedStage {
+    fn get(&self) -> Stage {
+        match self.0.load(Ordering::Acquire) {
+            0 => Stage::Waiting,
+            1 => Stage::Sent,
+            2 => Stage::Dropped,
+            _ => Stage::Begun,
+        }
     }
 
-    /// Whether it may be sent now. If so, its caller can no longer cancel it.
+    fn set(&self, stage: Stage) {
+        self.0.store(stage as u8, Ordering::Release);
+    }
+
+    /// Goes from one stage to another, if it is at that one.
+    fn advance(&self, from: Stage, to: Stage) -> bool {
+        self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl Incoming {
+    /// A new mutation, and the end to wait for it on.
+    pub(super) fn new(mutation: Mutation, deadline: Deadline) -> (Self, Pending) {
+        let stage = Arc::new(SharedStage(AtomicU8::new(Stage::Waiting as u8)));
+        let (reply, outcome) = oneshot::channel();
+        let send_by = deadline.send_by;
+        let caller = Caller { id: RequestId::current(), send_by, stage: Arc::clone(&stage), reply };
+        (Self { mutation, deadline, caller }, Pending { deadline, stage, outcome })
+    }
+}
+
+impl Caller {
+    /// Whether a write may be sent for it now. If so, the caller can no longer give it up.
     pub(super) fn commit(&self) -> bool {
-        if Instant::now() >= self.deadline.send_by {
-            return false;
-        }
-        matches!(self.stage.load(Ordering::Acquire), SENT | BEGUN)
-            || self.stage.compare_exchange(WAITING, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        Instant::now() < self.send_by
+            && (matches!(self.stage.get(), Stage::Sent | Stage::Begun)
+                || self.stage.advance(Stage::Waiting, Stage::Sent))
     }
 
     /// Notes that part of it took effect. From now on, no response says that nothing was sent.
     pub(super) fn begin(&self) {
-        self.stage.store(BEGUN, Ordering::Release);
+        self.stage.set(Stage::Begun);
     }
 
-    /// Notes that nothing was sent after all: the cloud refused it, or a read must come first. Its caller may cancel it again,
+    /// Notes that nothing was sent after all: the cloud refused it, or a read must come first. The caller may give it up again,
     /// unless part of it took effect before.
-    pub(super) fn withdraw(&self) {
-        let _not_sent = self.stage.compare_exchange(SENT, WAITING, Ordering::AcqRel, Ordering::Acquire);
-    }
-
-    /// Until when it may be attempted. The response comes a moment before the caller's time is up, so that the caller sees the reason.
-    pub(super) fn attempt_until(&self) -> Instant {
-        self.deadline.send_by - RESPOND_EARLY
+    pub(super) fn release(&self) {
+        self.stage.advance(Stage::Sent, Stage::Waiting);
     }
 
     /// Responds to the caller, if it still waits.
@@ -112,8 +123,8 @@ impl Pending {
         // The keeper drops a request whose time ran out; it drops all of them where it ends.
         let not_served = |_| {
             let group = Arc::clone(group);
-            Err(match stage.load(Ordering::Acquire) {
-                BEGUN => FleetError::StillRunning { group },
+            Err(match stage.get() {
+                Stage::Begun => FleetError::StillRunning { group },
                 _ if Instant::now() < send_by => FleetError::NotServed { group },
                 _ => FleetError::NotSent { group },
             })
@@ -123,7 +134,7 @@ impl Pending {
             outcome = &mut self.outcome => return outcome.unwrap_or_else(not_served),
             () = sleep_until(send_by) => {}
         }
-        if self.stage.compare_exchange(WAITING, DROPPED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        if self.stage.advance(Stage::Waiting, Stage::Dropped) {
             return Err(FleetError::NotSent { group: Arc::clone(group) });
         }
         tokio::select! {
@@ -141,10 +152,11 @@ mod tests {
     use super::*;
 
     /// What the caller of a request hears once the keeper has dropped it after its time.
-    async fn outcome_after(handle: impl FnOnce(&Request)) -> FleetError {
+    async fn outcome_after(handle: impl FnOnce(&Caller)) -> FleetError {
         let now = Instant::now();
         let deadline = Deadline { send_by: now + Duration::from_secs(4), respond_by: now + Duration::from_secs(5) };
-        let (request, pending) = Request::new(Mutation::Increase(1), deadline);
+        let (incoming, pending) = Incoming::new(Mutation::Increase(1), deadline);
+        let request = incoming.caller;
         assert!(request.commit(), "in time");
         handle(&request);
         let group = Arc::from("g");
@@ -159,11 +171,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_a_request_of_which_nothing_took_effect_is_said_not_to_be_sent() {
-        let refused = outcome_after(Request::withdraw).await;
+        let refused = outcome_after(Caller::release).await;
         assert!(matches!(refused, FleetError::NotSent { .. }), "{refused}");
-        let begun = |request: &Request| {
+        let begun = |request: &Caller| {
             request.begin();
-            request.withdraw();
+            request.release();
         };
         let partly_done = outcome_after(begun).await;
         assert!(matches!(partly_done, FleetError::StillRunning { .. }), "{partly_done}");

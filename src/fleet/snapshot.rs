@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::limits::GONE_NODE_LIFE;
 use super::mailbox::Mailbox;
 use super::options::Options;
-use super::status::{GroupStatus, ReportedInstance};
 use crate::cloud::{Family, GroupName, InstanceState, Permit, ProviderId};
+use crate::group::{GroupStatus, ReportedInstance};
 use crate::template::NodeTemplate;
 
 /// Which group: the source and the name there.

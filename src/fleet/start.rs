@@ -1,13 +1,13 @@
 //! Starts a fleet: one watcher for each source, and what they share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Fleet;
 use super::cadence::{Cadence, Pulse};
+use super::clock::Clock;
 use super::contact::Contact;
 use super::foreign::LiveCluster;
 use super::health;
@@ -48,7 +48,7 @@ impl Fleet {
 
     fn watch<C>(settings: Settings<C>, access: impl Fn(&C) -> (ReadOnlyCloud, Option<SharedCloud>)) -> Self {
         let store = Arc::new(Store::default());
-        let operation_ids = Arc::new(AtomicU64::new(1));
+        let clock = Clock::started(Instant::now());
         let journal = Arc::new(Journal::default());
         let policies = Arc::new(LivePolicies::new(settings.policies));
         let tasks = Tasks::default();
@@ -75,7 +75,7 @@ impl Fleet {
                     store: Arc::clone(&store),
                     policies: Arc::clone(&policies),
                     tasks: tasks.clone(),
-                    operation_ids: Arc::clone(&operation_ids),
+                    clock,
                     journal: Arc::clone(&journal),
                     templates: builder.start(&tasks),
                     pulse: Arc::new(Pulse::new()),

@@ -7,11 +7,11 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::cluster_nodes::ClusterNodes;
 use super::limits::{GONE_NODE_LIFE, UNLISTED_FOR};
 use super::snapshot::{GroupKey, GroupView, Listed, Snapshot, Unlisted};
-use super::status::{GroupStatus, ReportedInstance};
 use crate::cloud::{GroupName, ProviderId};
+use crate::group::ClusterNodes;
+use crate::group::{GroupStatus, ReportedInstance};
 
 /// The current snapshot, and the state that the next one is built from.
 #[derive(Debug)]

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE, WAIT_FOR_ALL_SOURCES};
+use super::limits::{TEMPLATE_BUILDS, TEMPLATE_QUEUE, WAIT_FOR_ALL_SOURCES};
 use super::policy::LivePolicies;
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud};
+use crate::group::READ_LIMIT;
 use crate::instance_types::Catalog;
 use crate::tasks::{TaskKind, Tasks};
 use crate::template::{self, NodeTemplate, TemplateError};

@@ -14,8 +14,8 @@ use super::source::Simulated;
 use super::world::{World, short_name, wall_clock};
 use super::{errors, ids, types};
 use crate::cloud::{
-    Acceptance, Cloud, CloudError, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
-    Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
+    Acceptance, Cloud, CloudError, Counts, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity,
+    LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
 };
 
 /// How long a caller waits before it polls an operation again.
@@ -181,10 +181,17 @@ impl WritableCloud for Simulated {
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
         let (kind, name) = (CallKind::DeleteInstances, basis.name.as_str());
         let detail = ids.iter().map(short_name).collect::<Vec<_>>().join(" ");
+        // As the AWS API is called: the capacity is not lowered for an instance that the caller's reading does not count.
+        let listed = basis.instances.iter().flatten();
+        let kept: Vec<&ProviderId> = listed.filter(|one| one.counts == Counts::No).map(|one| &one.id).collect();
+        let kept_in = |group: &Group| -> Vec<String> {
+            kept.iter().filter_map(|id| find(group, id)).map(|member| member.id.clone()).collect()
+        };
         let late = |world: &World| {
             let group = world.group(name)?;
+            let kept = kept_in(group);
             let ids = ids.iter().filter_map(|id| find(group, id)).map(|member| member.id.clone()).collect();
-            Some(LateWrite::DeleteInstances { group: name.to_owned(), ids })
+            Some(LateWrite::DeleteInstances { group: name.to_owned(), ids, kept })
         };
         self.call_or_late(kind, name, detail, late, |world, now| {
             // Compared by the whole ID: two scale sets can both have an instance 7.
@@ -192,7 +199,9 @@ impl WritableCloud for Simulated {
             let found: Vec<Option<String>> =
                 ids.iter().map(|id| find(group, id).map(|member| member.id.clone())).collect();
             let instances: Vec<&str> = found.iter().flatten().map(String::as_str).collect();
-            let result = world.delete_instances(now, name, &instances);
+            let kept = kept_in(group);
+            let kept: Vec<&str> = kept.iter().map(String::as_str).collect();
+            let result = world.delete_instances(now, name, &instances, &kept);
             let result = result.map_err(|refusal| errors::refused(kind, name, refusal))?;
             Ok(deletion(name, ids, &found, result))
         })

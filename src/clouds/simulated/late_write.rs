@@ -22,6 +22,8 @@ pub(super) enum LateWrite {
         group: String,
         /// The cloud's IDs.
         ids: Vec<String>,
+        /// Those that the capacity is kept for.
+        kept: Vec<String>,
     },
 }
 
@@ -39,9 +41,10 @@ impl World {
             LateWrite::SetCapacity { group, to, if_match } => {
                 self.set_capacity(due, &group, to, if_match.as_deref()).map(drop)
             }
-            LateWrite::DeleteInstances { group, ids } => {
+            LateWrite::DeleteInstances { group, ids, kept } => {
                 let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-                self.delete_instances(due, &group, &ids).map(drop)
+                let kept: Vec<&str> = kept.iter().map(String::as_str).collect();
+                self.delete_instances(due, &group, &ids, &kept).map(drop)
             }
         };
     }

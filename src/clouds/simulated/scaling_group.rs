@@ -62,10 +62,9 @@ impl Group {
         let Some(serial) = self.find(id) else { return Ok(false) };
         let Some(phase) = self.members.get(&serial).map(|member| member.phase) else { return Ok(false) };
         if phase == Phase::Deleting {
-            // AWS lowers the desired capacity each time, although the instance goes only once (autoscaler #2930).
-            let is_sent_twice =
-                self.members.get(&serial).is_some_and(|member| member.accounting == DeletionAccounting::Released);
-            if is_sent_twice && decrement && self.capacity > self.plan.min {
+            // AWS lowers the desired capacity each time, although the instance goes only once (autoscaler #2930): for a termination
+            // that is sent twice, and for an instance that another client or the group itself is terminating.
+            if decrement && self.capacity > self.plan.min {
                 self.take_capacity(at, self.capacity - 1, Author::Caller);
                 self.watch_surplus(at);
             }

@@ -12,7 +12,6 @@ use super::faults::PastReadings;
 use super::group::Group;
 use super::late_write::LateWrite;
 use super::lifecycle::instances;
-use super::member::{Member, Phase};
 use super::plan::{GroupPlan, GroupStyle};
 use super::record::{Author, DeletionResult, Event, Killed, Operation, Refusal, RefusalKind};
 use crate::cloud::ProviderId;
@@ -120,17 +119,21 @@ impl World {
         })?
     }
 
-    /// Deletes instances through the API, by the cloud's IDs, and lowers the capacity by the number of those that it counts.
-    pub fn delete_instances(&mut self, now: Duration, group: &str, ids: &[&str]) -> Result<DeletionResult, Refusal> {
+    /// Deletes instances through the API, by the cloud's IDs. An Auto Scaling group lowers its capacity by one for each, except those
+    /// that it is to keep the capacity for.
+    pub fn delete_instances(
+        &mut self,
+        now: Duration,
+        group: &str,
+        ids: &[&str],
+        kept: &[&str],
+    ) -> Result<DeletionResult, Refusal> {
         self.edit(now, group, |group, at| match group.plan.style {
             GroupStyle::ScaleSet => group.delete(at, ids),
             GroupStyle::AutoScaling => {
                 let mut result = DeletionResult::default();
                 for id in ids {
-                    let is_standby = |member: &Member| member.id == **id && member.phase == Phase::Standby;
-                    // AWS lowers the capacity for an instance in standby, too, if the request asks for it.
-                    let decrement = !group.members().any(is_standby);
-                    match group.terminate(at, id, decrement) {
+                    match group.terminate(at, id, !kept.contains(id)) {
                         Ok(true) => result.accepted.push((*id).to_owned()),
                         Ok(false) => result.already_gone.push((*id).to_owned()),
                         Err(refusal) => result.refused.push(((*id).to_owned(), refusal)),

@@ -19,9 +19,9 @@ use tokio::time::Instant;
 pub(super) use judge::Judge;
 pub use judge::NODE_AGE;
 
-use super::error::Refusal;
 use super::snapshot::GroupKey;
 use crate::cloud::ProviderId;
+use crate::group::Foreign;
 
 /// A judgement that is older than this is not used. Nodes are read once a minute, so they can no longer be read.
 const JUDGEMENT_LIFE: Duration = Duration::from_secs(3 * 60);
@@ -37,29 +37,24 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Decides whether these instances of a group may be deleted. `clusters` are those that the group's tags name.
-    ///
-    /// # Errors
-    ///
-    /// Names the first instance that is not a node of this cluster, if the group seems to belong to another one.
-    pub(super) fn permit(
+    /// Which of these instances of a group are no nodes of this cluster, if the group seems to belong to another one. `clusters` are
+    /// those that the group's tags name.
+    pub(super) fn foreign<'a>(
         &self,
         group: &GroupKey,
         clusters: &BTreeSet<String>,
-        named: &[&ProviderId],
-    ) -> Result<(), Refusal> {
+        named: impl Iterator<Item = &'a ProviderId>,
+    ) -> Option<Foreign> {
         let reason = match self.foreign.get(group) {
             Some(number) => format!("none of its {number} instances older than 15 minutes is a node of this cluster"),
             None if clusters.len() > 1 => {
                 let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
                 format!("its tags name the clusters {}", names.join(" and "))
             }
-            None => return Ok(()),
+            None => return None,
         };
-        match named.iter().find(|id| !self.nodes.contains(**id)) {
-            Some(instance) => Err(Refusal::Foreign { instance: (*instance).clone(), reason }),
-            None => Ok(()),
-        }
+        let instances: BTreeSet<ProviderId> = named.filter(|id| !self.nodes.contains(*id)).cloned().collect();
+        (!instances.is_empty()).then_some(Foreign { instances, reason })
     }
 }
 
@@ -103,24 +98,28 @@ mod tests {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
+    /// The named instances that are not deleted, and why.
+    fn foreign(of: &[&str], group: &str, clusters: &[&str], named: &[&str]) -> Option<(usize, String)> {
+        let named: Vec<ProviderId> = named.iter().map(|name| id(name)).collect();
+        let found = cluster(of).foreign(&key(group), &tags(clusters), named.iter())?;
+        Some((found.instances.len(), found.reason))
+    }
+
     #[test]
     fn instances_of_a_group_without_any_node_are_not_deleted() {
-        let refusal = cluster(&["web"]).permit(&key("web"), &tags(&[]), &[&id("aws:///a/i-9")]).expect_err("foreign");
-        let text = refusal.to_string();
-        assert!(text.starts_with("aws:///a/i-9 is not a node of this cluster"), "{text}");
-        assert!(
-            text.contains("none of its 3 instances older than 15 minutes") && text.contains("foreign: allow"),
-            "{text}"
-        );
-        assert_eq!(cluster(&["web"]).permit(&key("db"), &tags(&["prod"]), &[&id("aws:///a/i-9")]), Ok(()));
+        let (number, reason) = foreign(&["web"], "web", &[], &["aws:///a/i-9"]).expect("foreign");
+        assert_eq!(number, 1);
+        assert!(reason.contains("none of its 3 instances older than 15 minutes"), "{reason}");
+        assert_eq!(foreign(&["web"], "db", &["prod"], &["aws:///a/i-9"]), None);
     }
 
     #[test]
     fn a_group_that_is_tagged_for_two_clusters_loses_only_nodes_of_this_one() {
-        let permit = |named: &[&ProviderId]| cluster(&[]).permit(&key("web"), &tags(&["prod", "staging"]), named);
-        assert_eq!(permit(&[&id("aws:///a/i-1"), &id("AWS:///a/I-2")]), Ok(()));
-        let refusal = permit(&[&id("aws:///a/i-1"), &id("aws:///a/i-9")]).expect_err("foreign");
-        assert!(refusal.to_string().contains("its tags name the clusters prod and staging"), "{refusal}");
+        let both = ["prod", "staging"];
+        assert_eq!(foreign(&[], "web", &both, &["aws:///a/i-1", "AWS:///a/I-2"]), None);
+        let (number, reason) = foreign(&[], "web", &both, &["aws:///a/i-1", "aws:///a/i-9"]).expect("foreign");
+        assert_eq!(number, 1, "the other one is a node of this cluster");
+        assert!(reason.contains("its tags name the clusters prod and staging"), "{reason}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 use super::lock;
 use crate::cloud::{Failure, FailureClass, ProviderId};
-use crate::fleet::status::GroupStatus;
+use crate::group::GroupStatus;
 use crate::metrics::FamilySpec;
 
 const OPERATIONS: FamilySpec = FamilySpec::counter(

@@ -19,8 +19,9 @@ pub(super) use request::RequestRecord;
 use underway::Underway;
 pub use underway::UnfinishedOperation;
 
-use super::in_flight::InFlight;
+use super::clock::Clock;
 use super::snapshot::GroupView;
+use crate::group::InFlight;
 
 /// The number of decisions kept: what one screen shows.
 const DECISIONS: usize = 20;
@@ -127,7 +128,13 @@ impl Journal {
     }
 
     /// Records what changed between the previous and the new status of a group.
-    pub(super) fn published(&self, group: &str, before: Option<&GroupView>, now: &GroupView, in_flight: &InFlight) {
+    pub(super) fn published(
+        &self,
+        group: &str,
+        before: Option<&GroupView>,
+        now: &GroupView,
+        (in_flight, clock): (&InFlight, Clock),
+    ) {
         self.counts.expect(group);
         for failure in self.counts.launches(group, before.map(|view| view.status.as_ref()), &now.status) {
             self.notify("LaunchFailed", || format!("node group {group}: {}: {}", failure.code, failure.message));
@@ -138,7 +145,7 @@ impl Journal {
             return;
         }
         let entry = underway.entry(group.to_owned()).or_default();
-        for finished in entry.update(in_flight, &now.status) {
+        for finished in entry.update(in_flight, &now.status, clock) {
             match finished.took {
                 Some(took) => self.counts.finished(finished.kind, took),
                 None => {

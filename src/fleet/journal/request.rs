@@ -7,9 +7,9 @@ use std::time::SystemTime;
 use super::{Decision, Journal, RequestKind, RequestResult};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::fleet::error::FleetError;
-use crate::fleet::request::Mutation;
 use crate::fleet::request_id::RequestId;
 use crate::fleet::snapshot::GroupView;
+use crate::group::Mutation;
 
 /// The most node names that a decision lists.
 const NODES_SHOWN: usize = 3;

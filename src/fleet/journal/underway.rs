@@ -7,10 +7,8 @@ use tokio::time::Instant;
 
 use super::RequestKind;
 use crate::cloud::{InstanceState, ProviderId};
-use crate::fleet::in_flight::InFlight;
-use crate::fleet::limits::OPERATION_LIFE;
-use crate::fleet::operation::{Operation, OperationRequest, Phase};
-use crate::fleet::status::GroupStatus;
+use crate::fleet::clock::Clock;
+use crate::group::{GroupStatus, InFlight, OPERATION_LIFE, Operation, OperationRequest, Phase};
 
 /// An operation that the cloud has not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,11 +54,11 @@ impl Underway {
     }
 
     /// Adds new operations, and returns those that have ended.
-    pub(super) fn update(&mut self, in_flight: &InFlight, status: &GroupStatus) -> Vec<Finished> {
+    pub(super) fn update(&mut self, in_flight: &InFlight, status: &GroupStatus, clock: Clock) -> Vec<Finished> {
         let operations = in_flight.operations();
         for operation in operations.iter().filter(|operation| !matches!(operation.phase, Phase::Succeeded(_))) {
             let is_polled = matches!(operation.phase, Phase::Running(_));
-            let entry = self.0.entry(operation.id.0).or_insert_with(|| entry_of(operation));
+            let entry = self.0.entry(operation.id.0).or_insert_with(|| entry_of(operation, clock));
             entry.is_polled |= is_polled;
             // An operation that can no longer be polled is followed by observations alone.
             entry.is_polled &= is_polled || matches!(operation.phase, Phase::Succeeded(_));
@@ -97,7 +95,7 @@ impl Entry {
     }
 }
 
-fn entry_of(operation: &Operation) -> Entry {
+fn entry_of(operation: &Operation, clock: Clock) -> Entry {
     let (kind, what) = match &operation.request {
         OperationRequest::Capacity { from, to, .. } if to < from => {
             (RequestKind::Decrease, format!("capacity {from} → {to}"))
@@ -107,7 +105,7 @@ fn entry_of(operation: &Operation) -> Entry {
     };
     let id = operation.id.to_string();
     Entry {
-        operation: UnfinishedOperation { id, kind, what, accepted: operation.accepted },
+        operation: UnfinishedOperation { id, kind, what, accepted: clock.instant(operation.accepted) },
         deletes: operation.deletes().cloned().unwrap_or_default(),
         is_polled: matches!(operation.phase, Phase::Running(_)),
     }

@@ -1,12 +1,12 @@
 //! What the keepers of one source share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use tokio::sync::mpsc;
 
 use crate::cloud::{Acceptance, CloudError, Deletion, GroupReading, ProviderId, ReadOnlyCloud, SharedCloud};
 use crate::fleet::cadence::Pulse;
+use crate::fleet::clock::Clock;
 use crate::fleet::foreign::LiveCluster;
 use crate::fleet::journal::Journal;
 use crate::fleet::policy::LivePolicies;
@@ -27,8 +27,6 @@ pub(in crate::fleet) struct KeeperContext {
     pub store: Arc<Store>,
     /// What the configuration sets for groups.
     pub policies: Arc<LivePolicies>,
-    /// Names operations.
-    pub operation_ids: Arc<AtomicU64>,
     /// What the fleet did lately.
     pub journal: Arc<Journal>,
     /// Where templates are built.
@@ -43,6 +41,8 @@ pub(in crate::fleet) struct KeeperContext {
     pub tasks: Tasks,
     /// What is known of the cluster's nodes.
     pub cluster: Arc<LiveCluster>,
+    /// The clock that groups are driven by.
+    pub clock: Clock,
     /// Whether everything that needs a write is refused.
     pub read_only: bool,
 }

@@ -1,92 +1,71 @@
-//! The keeper: the task that owns one group. It alone writes to the group and publishes it, one thing after another, which is
-//! the group's lock.
+//! The keeper: the task that drives one group. It alone writes to the group and publishes it. It decides nothing: it carries out the
+//! effects of [`crate::group::Group`], and returns their results to it as events.
 //!
-//! `starting.rs` waits for the first observation; `observe.rs` adopts observations; `publish.rs` publishes them; `fresh.rs`
-//! reads for writes; `batch.rs` carries requests out, with `delete.rs`, `removal.rs`, `grow.rs` and `capacity.rs`; `held.rs`
-//! holds responses for the outcome; `operations.rs` sees operations to their end; `settle.rs` raises back and writes deferred
-//! reductions; `side.rs` holds the work beside the keeper; `templates.rs` keeps the template.
+//! `starting.rs` waits for the first observation; `reader.rs` reads the group; `side.rs` holds the work beside the writes; `publish.rs`
+//! publishes the status; `log.rs` writes the log; `templates.rs` keeps the template.
 
-mod attempts;
-mod batch;
-mod capacity;
 mod context;
-mod delete;
-mod doubted;
-mod fresh;
-mod grow;
-mod held;
-mod observe;
-mod operations;
+mod log;
 mod publish;
 mod reader;
-mod removal;
-mod settle;
 mod side;
 mod starting;
 mod templates;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::Instrument as _;
 
-use super::error::{FleetError, Refusal};
-use super::limits::MAILBOX;
+use super::error::FleetError;
+use super::limits::{MAILBOX, WRITE_LIMIT};
 use super::mailbox::{Adoption, Mailbox, Message};
-use super::observation::Observation;
-use super::operation::OperationId;
 use super::options::Options;
+use super::policy::ForeignPolicy;
+use super::request::{Caller, Incoming};
 use super::snapshot::{GroupKey, TemplateState};
-use super::state::GroupState;
-use crate::cloud::{GroupHints, GroupReading, ProviderId, differ};
+use crate::cloud::{CloudError, GroupHints, GroupReading};
+use crate::group::{
+    Effect, Event, Foreign, Group, ListingKey, Mutation, Observation, PlaceholderNames, ReadResult, Request,
+    RequestKey, Scope,
+};
 use crate::tasks::TaskKind;
 pub(super) use context::KeeperContext;
-use doubted::Doubted;
-use operations::FailedOperation;
 use reader::GroupReader;
 use side::{Finding, SideTasks};
 use starting::StartingKeeper;
 use templates::TemplateRequest;
 
-/// The owner of one group.
+/// A cloud call that a write waits for.
+type Call = Pin<Box<dyn Future<Output = Event> + Send>>;
+
+/// The driver of one group.
 pub(super) struct Keeper {
     key: GroupKey,
     context: KeeperContext,
     inbox: mpsc::Receiver<Message>,
     mailbox: Mailbox,
+    /// Messages that were received with a request, and wait until it was taken.
     backlog: VecDeque<Message>,
     reader: GroupReader,
     side: SideTasks,
-    state: GroupState,
-    doubted: Option<Doubted>,
-    /// Operations that the cloud reports as failed, until an observation that is younger than the report.
-    failed: Vec<FailedOperation>,
-    /// Where responses that are held for a deletion learn which of its instances live on if it fails.
-    held: BTreeMap<OperationId, watch::Sender<Option<BTreeSet<ProviderId>>>>,
-    /// Instances that a preempted deletion named, until they are deleted once more.
-    to_resubmit: BTreeSet<ProviderId>,
-    /// Until when they are sent again.
-    resubmit_until: Option<Instant>,
-    /// When the last write ended. A read that began before that does not show it.
-    written: Option<Instant>,
-    /// When the last read beside the keeper began that was adopted.
-    read_beside: Option<Instant>,
-    /// When the group is to be read next without a request.
-    look_at: Option<Instant>,
-    /// Until when the outcome of a capacity write may still show.
-    unsettled_until: Option<Instant>,
-    /// The capacity that was last raised back to, and when the cloud accepted it.
-    raised_back: Option<(u32, Instant)>,
-    is_activity_denied: bool,
+    group: Group,
+    /// The cloud call that a write waits for.
+    call: Option<Call>,
+    callers: BTreeMap<RequestKey, Caller>,
+    listings: BTreeMap<ListingKey, Adoption>,
+    drains: Vec<oneshot::Sender<()>>,
+    last_key: u64,
     /// What the group's tags set, read once for each time they change.
     tagged: Option<(Arc<GroupHints>, Options)>,
     template: TemplateState,
     template_request: Option<TemplateRequest>,
     /// The launch fingerprint of the group when the served template was requested.
     template_fingerprint: Option<u64>,
-    is_gone: bool,
 }
 
 /// Starts the keeper of a group, which lives as long as the returned sender, or until the group is gone.
@@ -116,10 +95,11 @@ pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Messa
 impl Keeper {
     fn new(starting: StartingKeeper, observation: Observation) -> Self {
         let StartingKeeper { key, context, inbox, reader, mailbox } = starting;
-        let (cloud, reading) = (Arc::clone(&context.cloud), observation.reading.clone());
+        let cloud = Arc::clone(&context.cloud);
+        let names = PlaceholderNames::new(move |reading, label| cloud.placeholder(reading, label));
         let side = SideTasks::new(&context.tasks, &key);
         Self {
-            state: GroupState::new(observation, &|label| cloud.placeholder(&reading, label)),
+            group: Group::new(observation, names, context.read_only),
             key,
             context,
             inbox,
@@ -127,161 +107,254 @@ impl Keeper {
             backlog: VecDeque::new(),
             reader,
             side,
-            doubted: None,
-            failed: Vec::new(),
-            held: BTreeMap::new(),
-            to_resubmit: BTreeSet::new(),
-            resubmit_until: None,
-            written: None,
-            read_beside: None,
-            look_at: None,
-            unsettled_until: None,
-            raised_back: None,
-            is_activity_denied: false,
+            call: None,
+            callers: BTreeMap::new(),
+            listings: BTreeMap::new(),
+            drains: Vec::new(),
+            last_key: 0,
             tagged: None,
             template: TemplateState::Pending,
             template_request: None,
             template_fingerprint: None,
-            is_gone: false,
         }
     }
 
     async fn run(mut self, adoption: Option<Adoption>) {
-        self.publish_observed();
-        if self.state.census().shortfall > 0 {
-            self.side.read_activity(&self.reader, self.state.unexplained_shortfall());
-        }
+        self.happen(Event::Started);
         drop(adoption);
-        while !self.is_gone {
+        while !self.group.is_gone() {
             if let Some(message) = self.backlog.pop_front() {
-                self.receive(message).await;
+                self.receive(message);
                 continue;
             }
-            let wake = [self.doubted.as_ref().map(|doubted| doubted.confirm_at), self.look_at];
-            let wake = wake.into_iter().flatten().min();
+            let wake = self.group.wake_at().map(|time| self.context.clock.instant(time));
             tokio::select! {
                 biased; // so that a seed decides what a simulation does; waking plans the next time, so nothing starves
-                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.wake(),
-                Some(finding) = self.side.next(), if !self.side.is_empty() => self.take(finding).await,
+                () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => self.happen(Event::Woke),
+                event = answer(&mut self.call), if self.call.is_some() => {
+                    self.call = None;
+                    self.happen(event);
+                }
+                Some(finding) = self.side.next(), if !self.side.is_empty() => self.found(finding),
                 message = self.inbox.recv() => match message {
-                    Some(message) => self.receive(message).await,
+                    Some(message) => self.receive(message),
                     None => break,
                 },
             }
         }
     }
 
-    async fn receive(&mut self, message: Message) {
+    fn receive(&mut self, message: Message) {
         match message {
-            Message::Mutate(request) => self.serve(request).await,
-            Message::Listed { reading, begun, adoption } => self.see_listed(*reading, begun, adoption).await,
-            Message::NotListed { begun, adoption } => self.look_for(begun, adoption),
+            Message::Mutate(incoming) => self.request(incoming),
+            Message::Listed { reading, begun, adoption } => {
+                let (begun, at) = (self.context.clock.time(begun), self.context.cloud.now());
+                let listing = self.keep(adoption);
+                self.happen(Event::Listed(ReadResult { reading: Ok(Some(reading)), begun, at }, listing));
+            }
+            Message::NotListed { begun, adoption } => {
+                let listing = self.keep(adoption);
+                self.happen(Event::NotListed(self.context.clock.time(begun), listing));
+            }
             Message::Publish => self.publish(),
             Message::Drain(done) => {
+                self.drains.push(done);
+                self.end_drains();
+            }
+        }
+    }
+
+    /// Hands requests to the group: this one, and all that wait already.
+    fn request(&mut self, first: Incoming) {
+        self.context.pulse.note_activity();
+        let mut requests = vec![self.accept(first)];
+        while let Ok(message) = self.inbox.try_recv() {
+            match message {
+                Message::Mutate(incoming) => requests.push(self.accept(incoming)),
+                other => self.backlog.push_back(other),
+            }
+        }
+        self.happen(Event::Requested(requests));
+    }
+
+    fn accept(&mut self, incoming: Incoming) -> Request {
+        let Incoming { mutation, deadline, caller } = incoming;
+        let key = RequestKey(self.next_key());
+        let foreign = self.foreign(&mutation);
+        self.callers.insert(key, caller);
+        let mut request = Request::new(key, mutation, self.context.clock.time(deadline.send_by));
+        request.is_cloud_lost = self.context.reach.is_lost();
+        request.foreign = foreign;
+        request
+    }
+
+    /// The named instances that seem to be another cluster's.
+    fn foreign(&self, mutation: &Mutation) -> Option<Foreign> {
+        if self.context.policies.of(&self.group_id()).foreign == ForeignPolicy::Allow {
+            return None;
+        }
+        let clusters = &self.group.state().observation().reading.hints.clusters;
+        self.context.cluster.load(Instant::now())?.foreign(&self.key, clusters, mutation.named())
+    }
+
+    fn next_key(&mut self) -> u64 {
+        self.last_key += 1;
+        self.last_key
+    }
+
+    fn keep(&mut self, adoption: Adoption) -> ListingKey {
+        let key = ListingKey(self.next_key());
+        self.listings.insert(key, adoption);
+        key
+    }
+
+    /// Work beside the writes has ended.
+    fn found(&mut self, finding: Finding) {
+        match finding {
+            Finding::Event(event) => self.happen(event),
+            Finding::Template(Some(built)) => self.adopt_template(built),
+            Finding::Template(None) => self.template_was_lost(),
+        }
+    }
+
+    /// Takes an event to the group, and carries out what it decides.
+    fn happen(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let effects = self.group.step(self.context.clock.now(), self.with_policy(event));
+            for effect in effects {
+                self.carry_out(effect, &mut events);
+            }
+        }
+        self.end_drains();
+    }
+
+    fn carry_out(&mut self, effect: Effect, events: &mut VecDeque<Event>) {
+        match effect {
+            Effect::Read { scope, limit } => {
+                let reader = self.reader.clone();
+                self.begin(async move {
+                    Event::Read(match scope {
+                        Scope::Capacity => reader.capacity(limit).await,
+                        Scope::Instances => reader.instances_for_write(limit).await,
+                    })
+                });
+            }
+            Effect::ReadActivity { shortfall, limit } => {
+                let reader = self.reader.clone();
+                self.begin(async move { Event::Activity(reader.launch_activity(shortfall, limit).await) });
+            }
+            Effect::SetCapacity { basis, to, requests } => {
+                if self.commit(&requests, events) {
+                    let (context, reader) = (self.context.clone(), self.reader.clone());
+                    self.begin(async move {
+                        let outcome = timeout(WRITE_LIMIT, context.set_capacity(&basis, to)).await;
+                        let lost = |_elapsed| Err(reader.timed_out("set_capacity"));
+                        Event::CapacityWritten(outcome.unwrap_or_else(lost))
+                    });
+                } else {
+                    events.push_back(Event::CapacityWritten(Err(self.given_up("set_capacity"))));
+                }
+            }
+            Effect::Delete { basis, ids, requests } => {
+                if self.commit(&requests, events) {
+                    let (context, reader) = (self.context.clone(), self.reader.clone());
+                    self.begin(async move {
+                        let outcome = timeout(WRITE_LIMIT, context.delete_instances(&basis, &ids)).await;
+                        let lost = |_elapsed| Err(reader.timed_out("delete_instances"));
+                        Event::Deleted(outcome.unwrap_or_else(lost))
+                    });
+                } else {
+                    events.push_back(Event::Deleted(Err(self.given_up("delete_instances"))));
+                }
+            }
+            Effect::ReadBeside(listing) => self.side.read(&self.reader, listing),
+            Effect::ReadActivityBeside(shortfall) => self.side.read_activity(&self.reader, shortfall),
+            Effect::Poll(operation, handle) => {
+                self.side.poll(&self.context.cloud, self.group_id(), operation, handle);
+            }
+            Effect::Begin(request) => {
+                if let Some(caller) = self.callers.get(&request) {
+                    caller.begin();
+                }
+            }
+            Effect::Release(request) => {
+                if let Some(caller) = self.callers.get(&request) {
+                    caller.release();
+                }
+            }
+            Effect::Respond(request, outcome) => {
+                if let Some(caller) = self.callers.remove(&request) {
+                    caller.respond(outcome.map_err(|error| FleetError::of(self.group_id(), error)));
+                }
+            }
+            Effect::Adopted(listing) => drop(self.listings.remove(&listing)),
+            Effect::Publish => self.publish_observed(),
+            Effect::Retire => {
+                self.context.journal.retire(&self.group_id());
+                self.context.store.retire(&self.key);
+            }
+            Effect::Log(note) => self.log(note),
+        }
+    }
+
+    /// Begins a cloud call. What it logs is tied to the calls of the Cluster Autoscaler that it is made for.
+    fn begin(&mut self, call: impl Future<Output = Event> + Send + 'static) {
+        let callers = self.group.requests_in_work().filter_map(|key| self.callers.get(&key)?.id);
+        let ids: Vec<String> = callers.map(|id| id.to_string()).collect();
+        let span = tracing::info_span!("write", group = %self.group_id(), request_id = ids.join(","));
+        self.call = Some(Box::pin(call.instrument(span)));
+    }
+
+    /// Commits to sending a write for these requests. If any caller has given up, nothing is sent.
+    fn commit(&self, requests: &[RequestKey], events: &mut VecDeque<Event>) -> bool {
+        let has_given_up = |key: &&RequestKey| self.callers.get(key).is_none_or(|caller| !caller.commit());
+        let given_up: BTreeSet<RequestKey> = requests.iter().filter(has_given_up).copied().collect();
+        let is_committed = given_up.is_empty();
+        if !is_committed {
+            events.push_back(Event::Withdrawn(given_up));
+        }
+        is_committed
+    }
+
+    fn given_up(&self, operation: &'static str) -> CloudError {
+        CloudError::conflict(operation, self.key.name.as_str(), "a caller gave up before it was sent")
+    }
+
+    /// What an event brings, with what the configuration says about the group's capacity.
+    fn with_policy(&self, event: Event) -> Event {
+        match event {
+            Event::Listed(read, listing) => Event::Listed(self.policed(read), listing),
+            Event::Read(read) => Event::Read(self.policed(read)),
+            Event::ReadBeside(read, listing) => Event::ReadBeside(self.policed(read), listing),
+            other => other,
+        }
+    }
+
+    fn policed(&self, read: ReadResult) -> ReadResult {
+        let id = self.group_id();
+        let apply = |reading: Box<GroupReading>| Box::new(self.context.policies.applied_to(&id, *reading));
+        ReadResult { reading: read.reading.map(|reading| reading.map(apply)), ..read }
+    }
+
+    fn end_drains(&mut self) {
+        if self.group.is_idle() {
+            for done in self.drains.drain(..) {
                 let _nobody_waits = done.send(());
             }
         }
     }
 
-    async fn take(&mut self, finding: Finding) {
-        match finding {
-            Finding::Read(read, adoption) => self.see_read(read, adoption).await,
-            Finding::Activity(activity) => self.see_activity(activity).await,
-            Finding::Polled(operation, end) => self.polled(operation, end),
-            Finding::Template(Some(built)) => self.adopt_template(built),
-            Finding::Template(None) => self.template_was_lost(),
-            // The next listing or observation has the same work done again.
-            Finding::Panicked(_) => {}
-        }
-    }
-
-    /// Reads the group beside the keeper, because a doubt is to be confirmed or something is expected to show.
-    fn wake(&mut self) {
-        let now = Instant::now();
-        if let Some(doubted) = self.doubted.as_mut().filter(|doubted| doubted.confirm_at <= now) {
-            doubted.confirm_at = now + super::limits::READ_LIMIT;
-            self.side.read(&self.reader, None);
-        }
-        if self.look_at.is_some_and(|at| at <= now) {
-            self.look_at = None;
-            self.side.read(&self.reader, None);
-            self.plan_look();
-        }
-    }
-
-    fn retire(&mut self) {
-        tracing::warn!(group = %self.group_id(), source = %self.key.source, "node group no longer exists; no longer served");
-        self.context.journal.retire(&self.group_id());
-        self.context.store.retire(&self.key);
-        self.is_gone = true;
-    }
-
-    fn adopt(&mut self, observation: Observation) {
-        if self.is_another(&observation.reading) {
-            return self.start_anew(observation);
-        }
-        let replaced = self.state.replaced_by(&observation);
-        self.to_resubmit.retain(|id| !replaced.contains(id));
-        let reported = self.take_failed(&observation);
-        if reported.is_empty() {
-            let names = self.placeholder_names_of(&observation);
-            let _lost = self.state.observe(observation, &names);
-        } else {
-            self.fail(&reported, &observation);
-        }
-        self.publish_observed();
-    }
-
-    /// Whether this is a reading of another group than the last one, under the same name.
-    fn is_another(&self, reading: &GroupReading) -> bool {
-        differ(self.state.observation().reading.identity, reading.identity)
-    }
-
-    /// The group was deleted and created again: nothing that was known of the old one applies to the new one, and nothing that was
-    /// requested from the old one is sent to it.
-    fn start_anew(&mut self, observation: Observation) {
-        tracing::warn!(
-            group = %self.group_id(), source = %self.key.source,
-            "node group was deleted and created again under its name; operations on the old one are dropped"
-        );
-        self.state = GroupState::new(observation.clone(), &self.placeholder_names_of(&observation));
-        (self.failed, self.held, self.to_resubmit) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
-        (self.resubmit_until, self.unsettled_until, self.raised_back) = (None, None, None);
-        (self.template_request, self.template_fingerprint) = (None, None);
-        self.publish_observed();
-    }
-
-    /// A reading, with what the configuration says about the group's capacity.
-    fn with_policy(&self, reading: GroupReading) -> GroupReading {
-        self.context.policies.applied_to(&self.group_id(), reading)
-    }
-
-    /// Whether a write may begin; every write starts here. In read-only mode, logs what would have been written and returns
-    /// the error for the caller.
-    fn permit_write(&self, intended: String) -> Result<(), FleetError> {
-        if !self.context.read_only {
-            return Ok(());
-        }
-        tracing::info!(group = %self.group_id(), intended, "read-only: the write is refused");
-        Err(FleetError::Refused { group: self.group_id(), refusal: Refusal::ReadOnly { intended } })
-    }
-
-    fn next_operation(&self) -> OperationId {
-        OperationId(self.context.operation_ids.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Names placeholders in the form of the group's instances.
-    fn placeholder_names(&self) -> impl Fn(&str) -> ProviderId + Send + Sync + use<> {
-        self.placeholder_names_of(self.state.observation())
-    }
-
-    fn placeholder_names_of(&self, observation: &Observation) -> impl Fn(&str) -> ProviderId + Send + Sync + use<> {
-        let (cloud, reading) = (Arc::clone(&self.context.cloud), observation.reading.clone());
-        move |label| cloud.placeholder(&reading, label)
-    }
-
     /// The ID that the group is served under.
     fn group_id(&self) -> Arc<str> {
         self.context.store.served_id(&self.key)
+    }
+}
+
+/// What the call returns, if there is one.
+async fn answer(call: &mut Option<Call>) -> Event {
+    match call {
+        Some(call) => call.await,
+        None => pending().await,
     }
 }

@@ -1,15 +1,16 @@
 //! Reading one group from its cloud. Every read has a time limit.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::error::Elapsed;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::context::KeeperContext;
 use crate::cloud::{CloudError, GroupName, GroupReading, LaunchActivity, ReadOnlyCloud, Shortfall};
-use crate::fleet::limits::{CONFIRM_AFTER, READ_LIMIT};
+use crate::fleet::clock::Clock;
 use crate::fleet::reach::Reach;
+use crate::group::{CONFIRM_AFTER, READ_LIMIT, ReadResult};
 
 /// Reads one group. Cheap to clone: reads beside the keeper have one of their own.
 #[derive(Clone)]
@@ -17,42 +18,37 @@ pub(super) struct GroupReader {
     cloud: ReadOnlyCloud,
     group: GroupName,
     reach: Arc<Reach>,
-}
-
-/// What one read returned, and when it began.
-#[derive(Debug)]
-pub(super) struct ReadResult {
-    /// The group; `None` where the cloud reports that it does not exist.
-    pub reading: Result<Option<GroupReading>, CloudError>,
-    /// When the read began.
-    pub begun: Instant,
-    /// The same moment by the cloud's clock.
-    pub at: SystemTime,
+    clock: Clock,
 }
 
 impl GroupReader {
     /// A reader of this group.
     pub(super) fn new(context: &KeeperContext, group: &GroupName) -> Self {
-        Self { cloud: Arc::clone(&context.cloud), group: group.clone(), reach: Arc::clone(&context.reach) }
+        Self {
+            cloud: Arc::clone(&context.cloud),
+            group: group.clone(),
+            reach: Arc::clone(&context.reach),
+            clock: context.clock,
+        }
     }
 
     /// Reads the group and its instances.
     pub(super) async fn instances(&self, limit: Duration) -> ReadResult {
-        let (begun, at) = (Instant::now(), self.cloud.now());
+        let (begun, at) = (self.clock.now(), self.cloud.now());
         let read = timeout(limit.min(READ_LIMIT), self.cloud.observe(&self.group)).await;
         ReadResult { reading: self.noted("observe", read), begun, at }
     }
 
     /// Reads the group and its instances for a write.
     pub(super) async fn instances_for_write(&self, limit: Duration) -> ReadResult {
-        let (begun, at) = (Instant::now(), self.cloud.now());
+        let (begun, at) = (self.clock.now(), self.cloud.now());
         let read = timeout(limit.min(READ_LIMIT), self.cloud.observe_for_write(&self.group)).await;
         ReadResult { reading: self.noted("observe", read), begun, at }
     }
 
     /// Reads the group's capacity and precondition; its instances only where the cloud returns them in the same call.
     pub(super) async fn capacity(&self, limit: Duration) -> ReadResult {
-        let (begun, at) = (Instant::now(), self.cloud.now());
+        let (begun, at) = (self.clock.now(), self.cloud.now());
         let read = timeout(limit.min(READ_LIMIT), self.cloud.read_capacity(&self.group)).await;
         ReadResult { reading: self.noted("read_capacity", read), begun, at }
     }
@@ -83,12 +79,12 @@ impl GroupReader {
         &self,
         operation: &'static str,
         read: Result<Result<Option<GroupReading>, CloudError>, Elapsed>,
-    ) -> Result<Option<GroupReading>, CloudError> {
+    ) -> Result<Option<Box<GroupReading>>, CloudError> {
         let read = read.unwrap_or_else(|_elapsed| Err(self.timed_out(operation)));
         if read.is_ok() {
             self.reach.regain();
         }
-        read
+        read.map(|reading| reading.map(Box::new))
     }
 
     pub(super) fn timed_out(&self, operation: &'static str) -> CloudError {

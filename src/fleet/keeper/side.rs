@@ -4,35 +4,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::reader::{GroupReader, ReadResult};
-use crate::cloud::{CloudError, Failure, LaunchActivity, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
-use crate::fleet::limits::{
-    HOLD_MAX, OPERATION_LIFE, POLL_EVERY, POLL_LIMIT, POLL_MIN, POLL_PAUSE_MAX, POLLS_FAIL_FOR, POLLS_REFUSED_MAX,
-    READ_LIMIT,
-};
-use crate::fleet::mailbox::Adoption;
-use crate::fleet::operation::OperationId;
+use super::reader::GroupReader;
+use crate::cloud::{CloudError, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
+use crate::fleet::limits::{POLL_EVERY, POLL_LIMIT, POLL_MIN, POLL_PAUSE_MAX, POLLS_FAIL_FOR, POLLS_REFUSED_MAX};
 use crate::fleet::snapshot::GroupKey;
 use crate::fleet::template_builder::BuiltTemplate;
+use crate::group::{Event, HOLD_MAX, ListingKey, OPERATION_LIFE, OperationId, PollEnd, READ_LIMIT};
 use crate::tasks::{TaskKind, Tasks};
 
 /// What work beside the keeper found.
 #[derive(Debug)]
 pub(super) enum Finding {
-    /// The group was read with its instances.
-    Read(ReadResult, Option<Adoption>),
-    /// Its launch activity was read.
-    Activity(Result<LaunchActivity, CloudError>),
-    /// The operation's polls have ended.
-    Polled(OperationId, PollEnd),
+    /// Something that the group is told.
+    Event(Event),
     /// The template was built, or could not be. `None` where the builder has ended.
     Template(Option<BuiltTemplate>),
-    /// This work panicked.
-    Panicked(&'static str),
 }
 
 /// A read of the group, as logs and `/readyz` call it.
@@ -42,43 +31,25 @@ const ACTIVITY: &str = "launch activity";
 /// A wait for a template.
 const TEMPLATE: &str = "template";
 
-/// How the polls of an operation end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PollEnd {
-    /// It succeeded, or the cloud has forgotten it.
-    Succeeded,
-    /// It failed.
-    Failed(Failure),
-    /// The cloud preferred another operation.
-    Preempted,
-    /// It cannot be polled: observations decide what became of it.
-    Unpollable,
-}
-
 /// The tasks beside one keeper. They end with it.
 pub(super) struct SideTasks {
     tasks: JoinSet<Finding>,
     supervision: Tasks,
     group: Arc<str>,
-    is_reading: bool,
-    is_read_wanted: bool,
-    is_reading_activity: bool,
 }
 
 impl SideTasks {
     pub(super) fn new(supervision: &Tasks, group: &GroupKey) -> Self {
-        Self {
-            tasks: JoinSet::new(),
-            supervision: supervision.clone(),
-            group: group.to_string().into(),
-            is_reading: false,
-            is_read_wanted: false,
-            is_reading_activity: false,
-        }
+        Self { tasks: JoinSet::new(), supervision: supervision.clone(), group: group.to_string().into() }
     }
 
-    /// Starts work; a panic in it is noted, and is a finding.
-    fn spawn(&mut self, work: &'static str, finding: impl Future<Output = Finding> + Send + 'static) {
+    /// Starts work; a panic in it is noted, and ends it with `if_panicked`.
+    fn spawn(
+        &mut self,
+        work: &'static str,
+        if_panicked: Finding,
+        finding: impl Future<Output = Finding> + Send + 'static,
+    ) {
         let (tasks, group) = (self.supervision.clone(), Arc::clone(&self.group));
         self.tasks.spawn(async move {
             tasks.guard(TaskKind::SideTask, finding).await.unwrap_or_else(|panic| {
@@ -89,44 +60,34 @@ impl SideTasks {
                     panic,
                     "background work of the node group panicked; the next reading starts it again"
                 );
-                Finding::Panicked(work)
+                if_panicked
             })
         });
     }
 
-    /// Reads the group with its instances. While such a read runs, another one is started after it.
-    pub(super) fn read(&mut self, reader: &GroupReader, adoption: Option<Adoption>) {
-        if self.is_reading {
-            self.is_read_wanted = true;
-            return;
-        }
-        self.is_reading = true;
-        self.is_read_wanted = false;
+    /// Reads the group with its instances.
+    pub(super) fn read(&mut self, reader: &GroupReader, listing: Option<ListingKey>) {
         let reader = reader.clone();
-        let read = async move { Finding::Read(reader.instances_or_gone_twice().await, adoption) };
-        self.spawn(READ, read);
+        let read = async move { Finding::Event(Event::ReadBeside(reader.instances_or_gone_twice().await, listing)) };
+        self.spawn(READ, Finding::Event(Event::ReadPanicked(listing)), read);
     }
 
-    /// Reads the launch activity, unless it is being read.
+    /// Reads the launch activity.
     pub(super) fn read_activity(&mut self, reader: &GroupReader, shortfall: Shortfall) {
-        if self.is_reading_activity {
-            return;
-        }
-        self.is_reading_activity = true;
         let reader = reader.clone();
-        let read = async move { Finding::Activity(reader.launch_activity(shortfall, READ_LIMIT).await) };
-        self.spawn(ACTIVITY, read);
+        let read =
+            async move { Finding::Event(Event::ActivityBeside(reader.launch_activity(shortfall, READ_LIMIT).await)) };
+        self.spawn(ACTIVITY, Finding::Event(Event::ActivityPanicked), read);
     }
 
-    /// Polls an operation to its end, which shows in what is returned as well.
+    /// Polls an operation to its end.
     pub(super) fn poll(
         &mut self,
         cloud: &ReadOnlyCloud,
         group: Arc<str>,
         operation: OperationId,
         handle: OperationHandle,
-    ) -> watch::Receiver<Option<PollEnd>> {
-        let (sender, outcome) = watch::channel(None);
+    ) {
         let (cloud, tasks) = (Arc::clone(cloud), self.supervision.clone());
         self.tasks.spawn(async move {
             let polling = tasks.guard(TaskKind::SideTask, poll_to_end(&cloud, &group, operation, &handle)).await;
@@ -138,15 +99,13 @@ impl SideTasks {
                 );
                 PollEnd::Unpollable
             });
-            sender.send_replace(Some(end.clone()));
-            Finding::Polled(operation, end)
+            Finding::Event(Event::Polled(operation, end))
         });
-        outcome
     }
 
     /// Waits for a template.
     pub(super) fn await_template(&mut self, built: tokio::sync::oneshot::Receiver<BuiltTemplate>) {
-        self.spawn(TEMPLATE, async move { Finding::Template(built.await.ok()) });
+        self.spawn(TEMPLATE, Finding::Template(None), async move { Finding::Template(built.await.ok()) });
     }
 
     /// Whether there is anything to wait for.
@@ -157,18 +116,7 @@ impl SideTasks {
     /// What the next task to end found; `None` where there is no task.
     pub(super) async fn next(&mut self) -> Option<Finding> {
         // A task catches its own panics, and is cancelled only with the keeper.
-        let finding = self.tasks.join_next().await?.unwrap_or(Finding::Panicked(TEMPLATE));
-        match &finding {
-            Finding::Read(..) | Finding::Panicked(READ) => self.is_reading = false,
-            Finding::Activity(_) | Finding::Panicked(ACTIVITY) => self.is_reading_activity = false,
-            _ => {}
-        }
-        Some(finding)
-    }
-
-    /// Whether another read was wanted while one ran. Asking clears it.
-    pub(super) fn take_read_wanted(&mut self) -> bool {
-        std::mem::take(&mut self.is_read_wanted)
+        Some(self.tasks.join_next().await?.unwrap_or(Finding::Template(None)))
     }
 }
 

@@ -3,14 +3,12 @@
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::reader::{GroupReader, ReadResult};
+use super::reader::GroupReader;
 use super::{Keeper, KeeperContext};
-use crate::fleet::doubt::{Doubt, doubt_first};
 use crate::fleet::error::FleetError;
-use crate::fleet::limits::{CONFIRM_AFTER, READ_LIMIT};
 use crate::fleet::mailbox::{Adoption, Mailbox, Message};
-use crate::fleet::observation::Observation;
 use crate::fleet::snapshot::GroupKey;
+use crate::group::{CONFIRM_AFTER, Doubt, Observation, READ_LIMIT, ReadResult, doubt_first};
 
 /// A keeper before its group's first good observation.
 pub(super) struct StartingKeeper {
@@ -46,7 +44,7 @@ impl StartingKeeper {
             let observation = match read.reading {
                 Ok(Some(reading)) => {
                     let id = self.context.store.served_id(&self.key);
-                    Observation::new(self.context.policies.applied_to(&id, reading), read.begun, read.at)
+                    Observation::new(self.context.policies.applied_to(&id, *reading), read.begun, read.at)
                 }
                 Ok(None) => return None,
                 Err(error) => {
@@ -77,14 +75,14 @@ impl StartingKeeper {
     async fn receive(&mut self, message: Message) -> Option<(ReadResult, Option<Adoption>)> {
         match message {
             Message::Listed { reading, begun, adoption } if reading.instances.is_some() => {
-                let at = self.context.cloud.now();
-                Some((ReadResult { reading: Ok(Some(*reading)), begun, at }, Some(adoption)))
+                let (begun, at) = (self.context.clock.time(begun), self.context.cloud.now());
+                Some((ReadResult { reading: Ok(Some(reading)), begun, at }, Some(adoption)))
             }
             Message::Listed { adoption, .. } => Some((self.reader.instances(READ_LIMIT).await, Some(adoption))),
             Message::NotListed { .. } => Some((self.reader.instances_or_gone_twice().await, None)),
-            Message::Mutate(request) => {
+            Message::Mutate(incoming) => {
                 let group = self.context.store.served_id(&self.key);
-                request.respond(Err(FleetError::NotServed { group }));
+                incoming.caller.respond(Err(FleetError::NotServed { group }));
                 None
             }
             // Nothing is published yet.

@@ -24,6 +24,22 @@ impl World {
         Ok(())
     }
 
+    /// Launches what is missing at once, as a group does that replaces an unhealthy instance.
+    pub fn launch_replacement(&mut self, now: Duration, group: &str) -> Result<(), Refusal> {
+        self.edit(now, group, |group, at| group.reconcile(at))
+    }
+
+    /// Puts an instance into standby, and lowers the capacity by it.
+    pub fn enter_standby(&mut self, now: Duration, group: &str, id: &str) -> Result<(), Refusal> {
+        self.edit(now, group, |group, at| {
+            let Some(serial) = group.find(id) else { return };
+            if let Some(member) = group.members.get_mut(&serial) {
+                member.phase = Phase::Standby;
+            }
+            group.take_capacity(at, group.capacity.saturating_sub(1), Author::External);
+        })
+    }
+
     /// Adds this many running instances, and raises the capacity by their number.
     pub fn add_instances(&mut self, now: Duration, group: &str, count: u32) -> Result<(), Refusal> {
         self.edit(now, group, |group, at| group.attach(at, count))

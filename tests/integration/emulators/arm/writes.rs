@@ -59,7 +59,7 @@ impl ArmApi {
                 return Err(refusal);
             }
             let ids: Vec<&str> = found.iter().map(String::as_str).collect();
-            let result = world.delete_instances(now, &group, &ids).map_err(|refusal| errors::refused(&refusal))?;
+            let result = world.delete_instances(now, &group, &ids, &[]).map_err(|refusal| errors::refused(&refusal))?;
             Ok((result.operation, shown))
         };
         let kind = CallKind::DeleteInstances;

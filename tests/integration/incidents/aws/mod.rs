@@ -3,6 +3,7 @@
 mod counts;
 mod deletes;
 mod failures;
+mod going;
 mod launches;
 mod listing;
 mod lost_writes;

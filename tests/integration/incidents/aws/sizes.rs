@@ -1,7 +1,5 @@
 //! The size a group is grown to, and groups that cannot grow.
 
-use std::time::Duration;
-
 use headcount::cloud::Permit;
 use tonic::Code;
 
@@ -10,9 +8,6 @@ use crate::emulators::aws::{Aws, Override};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::{Client, eventually, refused};
-
-/// How long a group in these tests tolerates more instances than desired.
-const TERMINATES_AFTER: Duration = Duration::from_secs(3);
 
 async fn bounds(client: &mut Client, name: &str) -> (i32, i32) {
     let groups = client.node_groups().await;
@@ -104,24 +99,19 @@ async fn asg_weighted_capacity() {
 
 #[tokio::test]
 async fn asg_equal_weights_race() {
-    let mut plan = group("heavy", (0, 20, 4)).instance_types(&["m5.large", "m5a.large"]).weighted(2);
-    // Long enough for the capacity to be raised back, and short enough for a test.
-    plan.scale_in_lag = TERMINATES_AFTER..=TERMINATES_AFTER;
+    let plan = group("heavy", (0, 20, 4)).instance_types(&["m5.large", "m5a.large"]).weighted(2);
     let mut setup = open_sleepy([plan]).await;
     let (aws, mut client) = (&setup.emulator, setup.client.clone());
     aws.hold("POST", "Action=SetDesiredCapacity", HoldPoint::BeforeEffect);
     let scale_up = tokio::spawn(async move { client.increase("heavy", 2).await });
     eventually("it is sent", || desired_written(aws, "heavy") == [12]).await;
+    // Another client raises the capacity from 4 to 9 between the read and the write. No read shows it.
     aws.simulated().set_desired_externally("heavy", 9).expect("it exists");
-    let live = || aws.simulated().world(|world, _| world.group("heavy").map(|group| group.live()));
-    eventually("the other client's instances are launched", || live() == Some(9)).await;
     aws.release();
     scale_up.await.expect("no panic").expect("accepted");
-    eventually("the capacity is raised back at once", || capacity(aws, "heavy") == 9).await;
-    assert_eq!(desired_written(aws, "heavy"), [12, 18], "in units");
-    tokio::time::sleep(TERMINATES_AFTER * 2).await;
-    assert!(aws.simulated().killed_unnamed().is_empty());
-    assert_eq!(live(), Some(9));
-    setup.client.until("it shows", async |client| client.target("heavy").await == 9).await;
+    let live = || aws.simulated().world(|world, _| world.group("heavy").map(|group| group.live()));
+    eventually("what was requested is live", || live() == Some(6)).await;
+    setup.client.until("it shows", async |client| client.target("heavy").await == 6).await;
+    assert_eq!(desired_written(aws, "heavy"), [12], "in units, and nothing is raised back that no read showed");
     assert!(terminations(&setup.emulator).is_empty());
 }

@@ -82,9 +82,11 @@ impl World {
         }
     }
 
-    /// Whether the cloud failed a call that would have shown the surplus or raised the capacity back in time.
+    /// Whether the cloud failed a call that would have shown the surplus or raised the capacity back in time. Where the cloud has had a
+    /// surplus of its own, only the activities tell it from instances that have to stay.
     fn was_blocked(&self, group: &str, at: Duration) -> bool {
-        let kinds = [CallKind::Observe, CallKind::SetCapacity];
+        let mut kinds = vec![CallKind::Observe, CallKind::SetCapacity];
+        kinds.extend(self.has_had_surplus(group).then_some(CallKind::LaunchActivity));
         self.cloud.faults(|faults| {
             let mut calls =
                 faults.calls().filter(|call| call.group.as_deref() == Some(group) && kinds.contains(&call.kind));

@@ -1,0 +1,176 @@
+//! What happens beside the writes: listings, reads that no write waits for, launch activity, and the ends of polls.
+
+use std::mem;
+
+use super::Group;
+use super::event::{Effect, Event, ListingKey, Note, ReadResult};
+use super::job::{Answer, Call};
+use super::limits::{DETAIL_LIFE, SETTLE};
+use super::observation::Observation;
+use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity};
+
+/// Which reads beside the writes are under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside {
+    is_reading: bool,
+    /// Whether the group is to be read again after that.
+    is_read_wanted: bool,
+    is_reading_activity: bool,
+    /// Whether the log says that launch activity cannot be read.
+    is_activity_unreadable: bool,
+}
+
+impl Group {
+    /// Takes what happened beside the writes, while no job runs.
+    pub(super) fn take_beside(&mut self, event: Event) {
+        match event {
+            Event::Listed(read, listing) => self.listed(read, listing),
+            Event::NotListed(begun, listing) => {
+                // It is dropped only if a read by name does not find it either.
+                if self.is_outdated(begun) {
+                    self.effects.push(Effect::Adopted(listing));
+                } else {
+                    self.read_beside(Some(listing));
+                }
+            }
+            Event::ReadBeside(read, listing) => self.read_beside_ended(read, listing),
+            Event::ReadPanicked(listing) => {
+                self.beside.is_reading = false;
+                self.effects.extend(listing.map(Effect::Adopted));
+            }
+            Event::ActivityBeside(activity) => self.activity_beside_ended(activity),
+            Event::ActivityPanicked => self.beside.is_reading_activity = false,
+            Event::Polled(operation, end) => self.polled(operation, end),
+            _ => debug_assert!(false, "this event is not deferred"),
+        }
+    }
+
+    /// Reads the group with its instances. While such a read runs, another one is started after it.
+    pub(super) fn read_beside(&mut self, listing: Option<ListingKey>) {
+        if self.beside.is_reading {
+            self.beside.is_read_wanted = true;
+            return self.effects.extend(listing.map(Effect::Adopted));
+        }
+        self.beside.is_reading = true;
+        self.beside.is_read_wanted = false;
+        self.effects.push(Effect::ReadBeside(listing));
+    }
+
+    /// Reads the launch activity if instances are missing, unless it is being read.
+    pub(super) fn read_activity_beside(&mut self) {
+        if self.state.census().shortfall > 0 && !self.beside.is_reading_activity {
+            self.beside.is_reading_activity = true;
+            self.effects.push(Effect::ReadActivityBeside(self.state.unexplained_shortfall()));
+        }
+    }
+
+    /// A listing has the group. Where it lacks the instances and there may be something new to see, they are read beside.
+    fn listed(&mut self, read: ReadResult, listing: ListingKey) {
+        let ReadResult { reading, begun, at } = read;
+        let reading = reading.ok().flatten().filter(|_| !self.is_outdated(begun));
+        let Some(reading) = reading else { return self.effects.push(Effect::Adopted(listing)) };
+        let observation = match reading.instances {
+            None if self.needs_detail(&reading) => return self.read_beside(Some(listing)),
+            None => Some(self.state.observation().with_capacity_of(*reading, begun, at)),
+            Some(_) => Observation::new(*reading, begun, at),
+        };
+        if let Some(observation) = observation {
+            self.consider(observation, Some(listing));
+        }
+    }
+
+    fn needs_detail(&self, reading: &GroupReading) -> bool {
+        let known = self.state.observation();
+        let age = self.now.since(known.detailed);
+        self.is_another(reading)
+            || known.reading.desired != reading.desired
+            || known.reading.etag != reading.etag
+            || reading.is_detail_outdated
+            || !self.state.is_steady()
+            || age > DETAIL_LIFE
+            // A list that lags shows instances that are gone already.
+            || (self.state.surplus().is_some() && age > SETTLE)
+            || !self.state.in_flight().operations().is_empty()
+            || self.state.is_settling_placeholders()
+            || known.instances.iter().any(|instance| instance.state != InstanceState::Running)
+    }
+
+    fn read_beside_ended(&mut self, read: ReadResult, listing: Option<ListingKey>) {
+        self.beside.is_reading = false;
+        let ReadResult { reading, begun, at } = read;
+        let is_outdated = self.is_outdated(begun);
+        let mut waiting = listing;
+        match reading {
+            Ok(Some(reading)) if !is_outdated => {
+                if let Some(observation) = Observation::new(*reading, begun, at) {
+                    self.read_beside = Some(begun);
+                    self.consider(observation, waiting.take());
+                }
+            }
+            Ok(None) if !is_outdated => self.retire(),
+            Ok(_) => {}
+            Err(error) => {
+                self.log(Note::Unreadable(error));
+                self.postpone_confirmation();
+            }
+        }
+        self.effects.extend(waiting.map(Effect::Adopted));
+        if self.is_gone {
+            return;
+        }
+        if mem::take(&mut self.beside.is_read_wanted) || is_outdated {
+            self.look_soon();
+        }
+        self.plan_look();
+    }
+
+    /// Adopts an observation, or waits for a second one if it is in doubt (law 5).
+    fn consider(&mut self, observation: Observation, listing: Option<ListingKey>) {
+        if let Some(why) = self.doubt_of(&observation) {
+            if !self.confirms(&why, observation.begun) {
+                self.log(Note::InDoubt(why.clone()));
+                self.put_in_doubt(why, listing);
+                self.plan_look();
+                return;
+            }
+            self.log(Note::Confirmed(why));
+        }
+        self.end_doubt();
+        self.adopt(observation);
+        self.effects.extend(listing.map(Effect::Adopted));
+        self.read_activity_beside();
+        self.settle();
+    }
+
+    fn activity_beside_ended(&mut self, activity: Result<LaunchActivity, CloudError>) {
+        self.beside.is_reading_activity = false;
+        match activity {
+            Ok(activity) => {
+                self.beside.is_activity_unreadable = false;
+                if self.state.census().shortfall > 0 {
+                    self.state.learn_activity(activity);
+                    self.publish();
+                    self.settle();
+                }
+            }
+            Err(error) => self.activity_failed(error),
+        }
+    }
+
+    /// Launch activity was read for a write.
+    pub(super) fn activity_for_write(&mut self, activity: Result<LaunchActivity, CloudError>) {
+        if matches!(self.call, Some(Call::Activity)) {
+            self.call = None;
+            if let Some(job) = &mut self.job {
+                job.progress.answer = Answer::Activity(activity);
+            }
+        }
+    }
+
+    /// Logs once that launch activity cannot be read, until it can be read again.
+    pub(super) fn activity_failed(&mut self, error: CloudError) {
+        if !mem::replace(&mut self.beside.is_activity_unreadable, true) {
+            self.log(Note::ActivityUnreadable(error));
+        }
+    }
+}

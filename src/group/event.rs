@@ -1,0 +1,223 @@
+//! What goes into the machine of a node group, and what comes out of it.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use super::doubt::Doubt;
+use super::operation::OperationId;
+use super::refusal::{Refusal, WriteError};
+use super::request::{Request, RequestKey};
+use super::time::Time;
+use crate::cloud::{
+    Acceptance, CloudError, Deletion, Failure, GroupReading, LaunchActivity, OperationHandle, ProviderId, Shortfall,
+};
+
+/// Something that happened to a node group. Nothing else changes what is known about it.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// The group was observed for the first time.
+    Started,
+    /// CA requests changes.
+    Requested(Vec<Request>),
+    /// The callers of these requests gave up before anything was sent for them.
+    Withdrawn(BTreeSet<RequestKey>),
+    /// A listing has the group.
+    Listed(ReadResult, ListingKey),
+    /// A listing that began then lacks the group.
+    NotListed(Time, ListingKey),
+    /// A read that a write waits for has ended.
+    Read(ReadResult),
+    /// A read beside the writes has ended.
+    ReadBeside(ReadResult, Option<ListingKey>),
+    /// A read of the launch activity that a write waits for has ended.
+    Activity(Result<LaunchActivity, CloudError>),
+    /// A read of the launch activity beside the writes has ended.
+    ActivityBeside(Result<LaunchActivity, CloudError>),
+    /// A read beside the writes panicked.
+    ReadPanicked(Option<ListingKey>),
+    /// A read of the launch activity beside the writes panicked.
+    ActivityPanicked,
+    /// The cloud responded to a capacity write.
+    CapacityWritten(Result<Acceptance, CloudError>),
+    /// The cloud responded to a deletion.
+    Deleted(Result<Deletion, CloudError>),
+    /// The polls of an operation have ended.
+    Polled(OperationId, PollEnd),
+    /// A moment has come that the machine waits for.
+    Woke,
+}
+
+/// What one read of the group returned.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadResult {
+    /// The group; `None` where the cloud reports that it does not exist.
+    pub reading: Result<Option<Box<GroupReading>>, CloudError>,
+    /// When the read began.
+    pub begun: Time,
+    /// The same moment by the cloud's clock.
+    pub at: SystemTime,
+}
+
+/// Names a listing that waits until the group has adopted its reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ListingKey(pub u64);
+
+/// How the polls of an operation end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PollEnd {
+    /// It succeeded, or the cloud has forgotten it.
+    Succeeded,
+    /// It failed.
+    Failed(Failure),
+    /// The cloud preferred another operation.
+    Preempted,
+    /// It cannot be polled: observations decide what became of it.
+    Unpollable,
+}
+
+/// What a read for a write returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// The capacity and the precondition; the instances only where the cloud returns them in the same call.
+    Capacity,
+    /// The instances as well.
+    Instances,
+}
+
+/// What the driver of a node group is to do, in this order.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect {
+    /// Read the group for a write: [`Event::Read`].
+    Read {
+        /// What of it.
+        scope: Scope,
+        /// How long the read may take.
+        limit: Duration,
+    },
+    /// Read the group and its instances beside the writes: [`Event::ReadBeside`].
+    ReadBeside(Option<ListingKey>),
+    /// Read the launch activity for a write: [`Event::Activity`].
+    ReadActivity {
+        /// What it has to explain.
+        shortfall: Shortfall,
+        /// How long the read may take.
+        limit: Duration,
+    },
+    /// Read the launch activity beside the writes: [`Event::ActivityBeside`].
+    ReadActivityBeside(Shortfall),
+    /// Set the capacity: [`Event::CapacityWritten`]. If any of these requests has been given up, nothing is sent: [`Event::Withdrawn`].
+    SetCapacity {
+        /// The group as it was read.
+        basis: Box<GroupReading>,
+        /// The new capacity.
+        to: u32,
+        /// What it is sent for.
+        requests: Vec<RequestKey>,
+    },
+    /// Delete these instances: [`Event::Deleted`]. Requests as above.
+    Delete {
+        /// The group as it was read, with the instances that this was decided on.
+        basis: Box<GroupReading>,
+        /// The instances.
+        ids: Vec<ProviderId>,
+        /// What it is sent for.
+        requests: Vec<RequestKey>,
+    },
+    /// Poll an operation to its end: [`Event::Polled`].
+    Poll(OperationId, OperationHandle),
+    /// Part of a request took effect: its caller is not told any more that nothing was sent.
+    Begin(RequestKey),
+    /// Nothing was sent for a request after all: its caller may give it up again.
+    Release(RequestKey),
+    /// Respond to a request.
+    Respond(RequestKey, Result<(), WriteError>),
+    /// A listing need not wait for this group any more.
+    Adopted(ListingKey),
+    /// Publish the status.
+    Publish,
+    /// The group no longer exists.
+    Retire,
+    /// Something worth a line in the log.
+    Log(Note),
+}
+
+/// What the log says about a decision.
+#[derive(Clone, Debug)]
+pub(crate) enum Note {
+    /// A capacity write is sent.
+    SettingCapacity(OperationId, u32, u32),
+    /// The cloud did not accept a capacity write, for a reason that may pass.
+    CapacityBusy(OperationId, CloudError),
+    /// The cloud refused a capacity write.
+    CapacityRefused(OperationId, CloudError),
+    /// A capacity write got no response.
+    CapacityLost(OperationId, CloudError),
+    /// A read shows that a capacity write without a response took effect.
+    CapacityTookEffect(OperationId, u32),
+    /// A deletion is sent.
+    Deleting(OperationId, Vec<ProviderId>),
+    /// The cloud refused to delete an instance.
+    NotDeleted(OperationId, ProviderId, CloudError),
+    /// A deletion got no response.
+    DeletionLost(OperationId, CloudError),
+    /// The cloud did not accept a deletion, for a reason that may pass.
+    DeletionBusy(CloudError),
+    /// The cloud refused a deletion.
+    DeletionRefusedByCloud(CloudError),
+    /// A deletion is refused.
+    DeletionRefused(Box<WriteError>),
+    /// CA gives back more than is missing.
+    NothingToDecrease,
+    /// A scale-up is refused.
+    GrowthRefused(u32, Refusal),
+    /// A scale-up is refused because of deletions with an unknown outcome.
+    GrowthBlockedByDeletions(u32),
+    /// A scale-up is refused because a capacity write got no response.
+    GrowthBlockedByLostWrite(u32),
+    /// Nothing has allowed a scale-up for a while: the group is served as one that cannot grow.
+    GrowthBlocked(String),
+    /// A scale-up waits for a read that shows our last write.
+    GrowthAwaitsRead(u32),
+    /// A scale-up waits for an observation that allows it.
+    GrowthNotAllowed(u32),
+    /// A reduction waits for a list of instances.
+    NotLoweredYet(Box<WriteError>),
+    /// A reduction was not accepted.
+    StillDeferred(Box<WriteError>),
+    /// An observation is in doubt.
+    InDoubt(Doubt),
+    /// A read for a write is in doubt.
+    InDoubtForWrite(Doubt),
+    /// A second observation agrees with one that was in doubt.
+    Confirmed(Doubt),
+    /// The group cannot be read.
+    Unreadable(CloudError),
+    /// Launch activity cannot be read.
+    ActivityUnreadable(CloudError),
+    /// The group cannot be read to raise its capacity back.
+    UnreadableForUndo(Box<WriteError>),
+    /// The capacity is raised back.
+    RaisingBack(u32),
+    /// The capacity was raised back.
+    RaisedBack(u32),
+    /// The capacity was not raised back yet.
+    NotRaisedBackYet(u32, CloudError),
+    /// The capacity could not be raised back.
+    NotRaisedBack(u32, Box<WriteError>),
+    /// An operation succeeded.
+    Finished(OperationId),
+    /// An operation failed after it was accepted.
+    FailedLater(OperationId, Failure),
+    /// Another operation preempted one.
+    Preempted(OperationId),
+    /// A preempted deletion is sent again later.
+    NotResentYet(Vec<ProviderId>, Box<WriteError>),
+    /// A preempted deletion is not sent again.
+    NotResent(Vec<ProviderId>, Box<WriteError>),
+    /// A write is refused because Headcount only reads.
+    ReadOnly(String),
+    /// The group is another one of the same name.
+    Recreated,
+    /// The group no longer exists.
+    Gone,
+}

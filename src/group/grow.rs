@@ -1,0 +1,199 @@
+//! Growing the group.
+
+use std::collections::BTreeSet;
+
+use super::Group;
+use super::event::{Note, Scope};
+use super::job::{CapacityOutcome, Progress};
+use super::plan;
+use super::reading::Need;
+use super::refusal::WriteError;
+use super::request::{Request, RequestKey};
+use super::state::WriteReason;
+use crate::cloud::{CloudError, Missing, Permit};
+
+/// Scale-ups that are carried out with one write.
+#[derive(Clone, Debug)]
+pub(super) struct Growing {
+    requests: Vec<Request>,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The group is being read.
+    Read(Scope),
+    /// The new capacity was sent. As many cancelled placeholders are put back into the target once the cloud accepts it.
+    Sent { reinstated: u32 },
+}
+
+impl Growing {
+    pub(super) fn new(requests: Vec<Request>) -> Self {
+        Self { requests, step: Step::Read(Scope::Capacity) }
+    }
+
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter()
+    }
+
+    pub(super) fn withdraw(&mut self, withdrawn: &BTreeSet<RequestKey>) {
+        self.requests.retain(|request| !withdrawn.contains(&request.key));
+    }
+}
+
+impl Group {
+    /// Grows the group by all that is requested and allowed. Returns what waits.
+    pub(super) fn grow(&mut self, job: &mut Progress, growing: Growing) -> Option<Growing> {
+        let Growing { mut requests, step } = growing;
+        if requests.is_empty() {
+            return None;
+        }
+        match step {
+            Step::Read(scope) => match self.need(job, scope) {
+                Need::Waiting => Some(Growing { requests, step: Step::Read(scope) }),
+                Need::Failed(error) => {
+                    self.respond_all(requests, &error);
+                    None
+                }
+                Need::Met => self.raise(job, requests),
+            },
+            Step::Sent { reinstated } => match self.capacity_outcome(job) {
+                None => Some(Growing { requests, step }),
+                Some(CapacityOutcome::Accepted) => {
+                    self.reinstate(reinstated);
+                    self.respond_grown(requests);
+                    None
+                }
+                Some(CapacityOutcome::Retry(error)) => {
+                    let refused = WriteError::Cloud(error.clone());
+                    requests = self.wait_to_grow(job, requests, Some(&error), refused)?;
+                    Some(Growing { requests, step: Step::Read(Scope::Capacity) })
+                }
+                Some(CapacityOutcome::Failed(error)) => {
+                    self.respond_all(requests, &error);
+                    None
+                }
+            },
+        }
+    }
+
+    /// Raises the target, computed on the last read. Cancelled placeholders are capacity that exists already and only has to be
+    /// reinstated, if the cloud launches what is missing by itself.
+    fn raise(&mut self, job: &mut Progress, requests: Vec<Request>) -> Option<Growing> {
+        // Another client may have used the room meanwhile, and a caller's time may be up.
+        let granted = self.judge_growth(requests);
+        let requests = self.committed(granted);
+        let delta: u32 = requests.iter().map(|request| request.mutation.growth()).sum();
+        if requests.is_empty() {
+            return None;
+        }
+        // Another write would be computed on a capacity that may change (law 7).
+        if self.state.awaits_lost_write() {
+            self.log(Note::GrowthBlockedByLostWrite(delta));
+            let reason = "an earlier capacity write got no response and may still take effect";
+            self.respond_all(requests, &WriteError::OutcomeUnknown(reason.to_owned()));
+            return None;
+        }
+        if self.state.in_flight().has_unread() {
+            self.log(Note::GrowthAwaitsRead(delta));
+            let reason = "its reads do not yet show our last write that the cloud accepted";
+            let requests = self.wait_to_grow(job, requests, None, WriteError::Contended(reason.to_owned()))?;
+            return Some(Growing { requests, step: Step::Read(Scope::Capacity) });
+        }
+        let is_retried = self.state.observation().reading.consistency.missing == Missing::Retried;
+        let reinstated = if is_retried { delta.min(self.state.cancelled()) } else { 0 };
+        if reinstated == delta {
+            self.reinstate(reinstated);
+            self.respond_grown(requests);
+            return None;
+        }
+        let Some(to) = plan::raised_capacity(&self.state, delta - reinstated) else {
+            self.log(Note::GrowthNotAllowed(delta));
+            let error = WriteError::Contended(self.why_not_raised());
+            let requests = self.wait_to_grow(job, requests, None, error)?;
+            return Some(Growing { requests, step: Step::Read(Scope::Instances) });
+        };
+        let keys = requests.iter().map(|request| request.key).collect();
+        match self.send_capacity(to, WriteReason::Requested, keys) {
+            Ok(()) => Some(Growing { requests, step: Step::Sent { reinstated } }),
+            Err(error) => {
+                self.respond_all(requests, &error);
+                None
+            }
+        }
+    }
+
+    fn judge_growth(&mut self, requests: Vec<Request>) -> Vec<Request> {
+        let (mut claimed, mut granted) = (0, Vec::new());
+        for request in requests {
+            let delta = request.mutation.growth();
+            match plan::increase(&self.state, delta, claimed) {
+                // Instances whose deletion has an unknown outcome may live on, and would then take the group above its maximum (law 6).
+                Ok(()) if plan::increase(&self.state, delta, claimed + self.state.may_live_on()).is_err() => {
+                    self.log(Note::GrowthBlockedByDeletions(delta));
+                    let reason = "nodes whose deletion may have failed leave too little room below its maximum";
+                    self.respond(&request, Err(WriteError::Contended(reason.to_owned())));
+                }
+                Ok(()) => {
+                    claimed += delta;
+                    granted.push(request);
+                }
+                Err(refusal) => {
+                    self.log(Note::GrowthRefused(delta, refusal.clone()));
+                    self.respond(&request, Err(refusal.into()));
+                }
+            }
+        }
+        granted
+    }
+
+    /// Waits before the next attempt. Those that have no time for it get the error. `None` where none has.
+    fn wait_to_grow(
+        &mut self,
+        job: &mut Progress,
+        requests: Vec<Request>,
+        refusal: Option<&CloudError>,
+        error: WriteError,
+    ) -> Option<Vec<Request>> {
+        let next = job.attempts.next(self.now, refusal);
+        let requests = self.respond_out_of_time(requests, next, &error);
+        self.fresh = None;
+        if requests.is_empty() {
+            return None;
+        }
+        if !job.attempts.again(self.now, refusal) {
+            self.respond_all(requests, &error);
+            return None;
+        }
+        Some(requests)
+    }
+
+    /// Why the observation allows no scale-up.
+    pub(super) fn why_not_raised(&self) -> String {
+        let census = self.state.census();
+        if census.live <= census.capacity {
+            return "its capacity reads lower than our last write set it: another client may have lowered it"
+                .to_owned();
+        }
+        let surplus = format!("its live instances ({}) exceed its capacity ({})", census.live, census.capacity);
+        match &self.state.observation().reading.removal {
+            Permit::Granted => format!("{surplus}: the cloud may be about to delete some"),
+            Permit::Withheld(reason) => format!("{surplus}; none is deleted: {reason}"),
+        }
+    }
+
+    fn reinstate(&mut self, number: u32) {
+        if number == 0 {
+            return;
+        }
+        let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
+        self.state.reinstate(number, self.cloud_time(), &names.in_group(&reading));
+        self.publish();
+    }
+
+    fn respond_grown(&mut self, requests: Vec<Request>) {
+        for request in requests {
+            self.respond(&request, Ok(()));
+        }
+    }
+}

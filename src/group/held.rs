@@ -1,0 +1,113 @@
+//! Holding the response to a deletion for its outcome.
+//!
+//! Where the cloud finishes a deletion later, it may accept one and fail it some seconds afterwards. CA's taint stays on the node
+//! of an accepted deletion, and CA then considers the group unhealthy for minutes, since the externalgrpc client cannot report
+//! that the instance lives (`hasCloudProviderInstance` in CA's `clusterstate.go`). CA removes the taint at once when
+//! DeleteNodes returns an error. So the response to a call that names real nodes waits a few seconds for the outcome. Calls for
+//! fake nodes are not held: CA's main loop waits for those.
+//!
+//! A held response waits for the polls of its operation to end, and for its time. Where that operation fails, it also waits for the
+//! read that shows which instances live on: one that cannot be deleted fails the operation of all.
+
+use std::collections::BTreeSet;
+use std::mem;
+
+use super::Group;
+use super::event::PollEnd;
+use super::limits::HOLD_MAX;
+use super::operation::OperationId;
+use super::refusal::WriteError;
+use super::request::Request;
+use super::time::Time;
+use crate::cloud::{CloudError, Failure, FailureClass, ProviderId};
+
+/// A response that waits for the outcome of a deletion.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    request: Request,
+    operation: OperationId,
+    /// When it is given at the latest.
+    pub until: Time,
+    /// Why the operation failed, until a read shows which instances live on.
+    failure: Option<Failure>,
+}
+
+impl Group {
+    /// Responds to an accepted deletion: later, if it names nodes of the cluster.
+    pub(super) fn hold(&mut self, request: Request, operation: OperationId) {
+        if !request.mutation.names_registered_nodes() {
+            return self.respond(&request, Ok(()));
+        }
+        let until = request.send_by.min(self.now + HOLD_MAX);
+        self.held.push(Held { request, operation, until, failure: None });
+    }
+
+    /// The polls of an operation have ended.
+    pub(super) fn end_held(&mut self, operation: OperationId, end: &PollEnd) {
+        let failure = if let PollEnd::Failed(failure) = end { Some(failure) } else { None };
+        for held in mem::take(&mut self.held) {
+            match failure {
+                _ if held.operation != operation => self.held.push(held),
+                Some(failure) => self.held.push(Held { failure: Some(failure.clone()), ..held }),
+                // It goes on, or it succeeded; one that another operation preempted is sent once more.
+                None => self.respond(&held.request, Ok(())),
+            }
+        }
+    }
+
+    /// A read shows which instances of a failed operation live on.
+    pub(super) fn end_held_with(&mut self, operation: OperationId, survivors: &BTreeSet<ProviderId>) {
+        for held in mem::take(&mut self.held) {
+            match &held.failure {
+                Some(failure) if held.operation == operation => {
+                    let outcome = self.failed_later(&held.request, failure, survivors);
+                    self.respond(&held.request, outcome);
+                }
+                _ => self.held.push(held),
+            }
+        }
+    }
+
+    /// Responds to those whose time is up.
+    pub(super) fn release_held(&mut self) {
+        for held in mem::take(&mut self.held) {
+            match &held.failure {
+                _ if self.now < held.until => self.held.push(held),
+                // Where no read shows in time which instances live on, it failed for all of them.
+                Some(failure) => {
+                    let error = self.refusal_of(failure);
+                    self.respond(&held.request, Err(error.into()));
+                }
+                None => self.respond(&held.request, Ok(())),
+            }
+        }
+    }
+
+    fn failed_later(
+        &self,
+        request: &Request,
+        failure: &Failure,
+        survivors: &BTreeSet<ProviderId>,
+    ) -> Result<(), WriteError> {
+        let named: BTreeSet<&ProviderId> = request.mutation.named().collect();
+        let living: Vec<&ProviderId> = named.iter().copied().filter(|id| survivors.contains(*id)).collect();
+        let error = self.refusal_of(failure);
+        if living.is_empty() {
+            Ok(())
+        } else if living.len() == named.len() {
+            Err(error.into())
+        } else {
+            Err(WriteError::PartlyRefused(living.into_iter().map(|id| (id.clone(), error.clone())).collect()))
+        }
+    }
+
+    fn refusal_of(&self, failure: &Failure) -> CloudError {
+        let message =
+            format!("the cloud accepted the deletion, which then failed: {} {}", failure.code, failure.message);
+        let group = self.state.observation().reading.name.as_str();
+        match failure.class {
+            FailureClass::OutOfResources => CloudError::conflict("delete_instances", group, message),
+            FailureClass::Other => CloudError::refused("delete_instances", group, message),
+        }
+    }
+}

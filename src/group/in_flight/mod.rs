@@ -1,0 +1,229 @@
+//! The operations in flight, and whether the capacity still counts each instance being deleted.
+//!
+//! An observation is judged by what is in flight after it, before it is adopted: a scale-up that has settled no longer
+//! explains what it explained on the observation before.
+
+mod counting;
+mod settling;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::group::Time;
+
+use super::accounting::{Accounting, Baseline};
+use super::limits::OPERATIONS;
+use super::observation::Observation;
+use super::operation::{Operation, OperationId, OperationRequest, Phase};
+use crate::cloud::{Counts, GroupReading, Instance, InstanceState, ProviderId};
+
+/// All that is in flight in one group.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlight {
+    operations: Vec<Operation>,
+    /// Whether the capacity still counts each instance being deleted, as far as observations have shown it.
+    accounting: BTreeMap<ProviderId, Accounting>,
+    /// What the last deletion was computed on, until an observation shows how the cloud counts it.
+    baseline: Option<Baseline>,
+    /// Instances whose deletion was sent after the last observation, or that it is too old to show as being deleted.
+    unread: BTreeSet<ProviderId>,
+    /// Live instances beyond the capacity, as the last observation showed them.
+    surplus: u32,
+    /// The etags of the last observations, oldest first.
+    etags: VecDeque<String>,
+}
+
+/// A read that lags is not older than this many etags.
+const ETAGS: usize = 8;
+
+impl InFlight {
+    /// The operations, oldest first.
+    pub(crate) fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// The instances that this operation deletes, while it is in flight.
+    pub(crate) fn deleted_by(&self, id: OperationId) -> Option<&BTreeSet<ProviderId>> {
+        self.operations.iter().find(|operation| operation.id == id)?.deletes()
+    }
+
+    /// Live instances beyond the capacity, as the last observation showed them.
+    pub(crate) fn surplus(&self) -> u32 {
+        self.surplus
+    }
+
+    /// Notes how many live instances an observation shows beyond the capacity.
+    pub(crate) fn note_surplus(&mut self, surplus: u32) {
+        self.surplus = surplus;
+    }
+
+    /// Whether an accepted deletion names this instance.
+    pub(crate) fn deletes(&self, id: &ProviderId) -> bool {
+        // Every instance that an operation deletes has an accounting: most lookups end there.
+        self.accounting.contains_key(id)
+            && self.operations.iter().filter_map(Operation::deletes).any(|ids| ids.contains(id))
+    }
+
+    /// Whether a deletion of this instance was sent after the last observation: the capacity that was read still counts it.
+    pub(crate) fn is_unread(&self, id: &ProviderId) -> bool {
+        self.unread.contains(id)
+    }
+
+    /// Whether the last observation is older than a deletion that the cloud had accepted before.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Whether this instance is being deleted: by the cloud's own word, or by an accepted deletion.
+    pub(crate) fn is_leaving(&self, instance: &Instance) -> bool {
+        instance.state == InstanceState::Deleting || self.deletes(&instance.id)
+    }
+
+    /// Whether the capacity still counts an instance being deleted, as far as observations have shown it.
+    pub(crate) fn accounting(&self, id: &ProviderId) -> Accounting {
+        self.accounting.get(id).copied().unwrap_or(Accounting::Unknown)
+    }
+
+    /// The capacity that a read means, with the writes that it may not show yet.
+    pub(crate) fn capacity(&self, reading: &GroupReading) -> u32 {
+        let etag = reading.etag.as_deref();
+        let explained = |capacity, operation: &Operation| operation.explains(capacity, etag).unwrap_or(capacity);
+        self.operations.iter().fold(reading.desired, explained)
+    }
+
+    /// What is in flight once this observation is adopted.
+    pub(crate) fn after(&self, observation: &Observation) -> Self {
+        let mut next = self.clone();
+        next.unread = next.not_shown_by(observation);
+        next.settle_growth(observation);
+        next.mark_visible(&observation.reading);
+        next.note_etag(&observation.reading);
+        next.settle_unknown(observation);
+        next.drop_settled(observation);
+        if let Some(baseline) = next.baseline.take() {
+            next.learn_accounting(&baseline, observation);
+            // Instances that were read before the deletion was accepted do not show which others have left since.
+            let is_older = observation.detailed < baseline.accepted || !next.unread.is_disjoint(&baseline.named);
+            next.baseline = Some(baseline).filter(|_| is_older);
+        }
+        next.note_surplus_leaving(observation);
+        next.forget_accounting(observation);
+        next
+    }
+
+    /// Notes the etag that an observation shows.
+    pub(crate) fn note_etag(&mut self, reading: &GroupReading) {
+        let Some(etag) = reading.etag.as_ref().filter(|etag| !self.etags.contains(etag)) else { return };
+        if self.etags.len() >= ETAGS {
+            self.etags.pop_front();
+        }
+        self.etags.push_back(etag.clone());
+    }
+
+    /// Notes that a capacity write is being sent: what is read from now on no longer shows how the last deletion is counted.
+    pub(crate) fn send_capacity(&mut self) {
+        self.baseline = None;
+    }
+
+    /// Records a capacity write; `expected` is the capacity without instances being deleted that it should lead to.
+    pub(crate) fn start_capacity(
+        &mut self,
+        id: OperationId,
+        (from, to): (u32, u32),
+        expected: u32,
+        accepted: Time,
+        phase: Phase,
+    ) {
+        for operation in &mut self.operations {
+            let capacity = operation.capacity_mut();
+            *capacity = capacity.saturating_add(to).saturating_sub(from);
+        }
+        let outdated = self.etags.iter().cloned().collect();
+        let request = OperationRequest::Capacity { from, to, is_visible: false, outdated, expected };
+        self.push(Operation { id, request, accepted, phase });
+    }
+
+    /// Records a deletion that was computed on `before`.
+    pub(crate) fn start_deletion(&mut self, operation: Operation, before: &Observation) {
+        let ids = operation.deletes().cloned().unwrap_or_default();
+        let is_uncounted = |other: &Instance| {
+            let is_released = other.state == InstanceState::Deleting && other.counts == Counts::No;
+            is_released || self.accounting(&other.id) == Accounting::NotCounted
+        };
+        self.baseline = Some(Baseline::new(&operation, before, ids.clone(), is_uncounted));
+        // From now on, this deletion can be why the capacity is what it was before a scale-up. A scale-up that has been
+        // visible no longer explains such a read as lagging.
+        self.operations.retain(|operation| !operation.is_visible_unpolled_growth());
+        let lowers = |id: &&ProviderId| self.accounting(id) != Accounting::NotCounted;
+        let lowering: Vec<ProviderId> = ids.iter().filter(lowers).cloned().collect();
+        self.unread.extend(lowering);
+        self.expect_deletion(ids);
+        self.push(operation);
+    }
+
+    /// Records instances that the cloud reports as gone or being deleted already. No capacity was given up for them now.
+    pub(crate) fn note_leaving(&mut self, operation: Operation) {
+        self.expect_deletion(operation.deletes().cloned().unwrap_or_default());
+        self.push(operation);
+    }
+
+    fn expect_deletion(&mut self, ids: BTreeSet<ProviderId>) {
+        for id in ids {
+            self.accounting.entry(id).and_modify(Accounting::restart).or_insert(Accounting::Unknown);
+        }
+    }
+
+    fn push(&mut self, operation: Operation) {
+        if self.operations.len() >= OPERATIONS {
+            self.operations.remove(0);
+        }
+        self.operations.push(operation);
+    }
+
+    /// The cloud reports that the operation succeeded. It stays for as long as reads may lag.
+    pub(crate) fn succeed(&mut self, id: OperationId, now: Time) {
+        for operation in self.operations.iter_mut().filter(|operation| operation.id == id) {
+            operation.phase = Phase::Succeeded(now);
+        }
+    }
+
+    /// The operation cannot be polled: from now on, only observations show what becomes of it.
+    pub(crate) fn stop_polling(&mut self, id: OperationId, now: Time) {
+        for operation in self.operations.iter_mut().filter(|operation| operation.id == id) {
+            operation.phase = Phase::Unpolled;
+            operation.accepted = now;
+        }
+        // As in `start_deletion`: a deletion since can be why the capacity is what it was before the scale-up.
+        let is_deleted_since = self.operations.iter().any(|later| later.id > id && later.deletes().is_some());
+        self.operations.retain(|one| one.id != id || !is_deleted_since || !one.is_visible_unpolled_growth());
+    }
+
+    /// Takes out an operation that failed.
+    pub(crate) fn remove(&mut self, id: OperationId) -> Option<Operation> {
+        let position = self.operations.iter().position(|operation| operation.id == id)?;
+        Some(self.operations.remove(position))
+    }
+
+    /// Forgets what was requested for these instances: others have their IDs now.
+    pub(crate) fn forget(&mut self, replaced: &BTreeSet<ProviderId>) {
+        if replaced.is_empty() {
+            return;
+        }
+        for operation in &mut self.operations {
+            if let OperationRequest::Deletion { ids, .. } = &mut operation.request {
+                ids.retain(|id| !replaced.contains(id));
+            }
+        }
+        self.operations.retain(|operation| operation.deletes().is_none_or(|ids| !ids.is_empty()));
+        self.accounting.retain(|id, _| !replaced.contains(id));
+        self.unread.retain(|id| !replaced.contains(id));
+    }
+
+    /// Lowers what running scale-ups should lead to, and what running deletions may be undone to: instances were deleted or
+    /// lost, by none of them.
+    pub(crate) fn lower_expectations(&mut self, by: u32) {
+        for operation in &mut self.operations {
+            let capacity = operation.capacity_mut();
+            *capacity = capacity.saturating_sub(by);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What observations and time settle: writes become visible, and operations that nothing more will be heard of drop out.
+
+use std::collections::BTreeSet;
+
+use crate::group::Time;
+
+use super::InFlight;
+use crate::cloud::{GroupReading, Instance, InstanceState, ProviderId};
+use crate::group::limits::{OPERATION_LIFE, SETTLE};
+use crate::group::observation::Observation;
+use crate::group::operation::{Operation, OperationRequest, Phase};
+
+impl InFlight {
+    /// A capacity write is visible once a read says something other than what the write was computed from. Once a reduction
+    /// is visible, so is everything before it.
+    pub(crate) fn mark_visible(&mut self, reading: &GroupReading) {
+        let mut expected_read = reading.desired;
+        let mut reduced = None;
+        for (position, operation) in self.operations.iter_mut().enumerate() {
+            let is_reduction = operation.is_reduction();
+            if let OperationRequest::Capacity { from, to, is_visible, outdated, .. } = &mut operation.request
+                && !*is_visible
+            {
+                let is_older = reading.etag.as_ref().is_none_or(|etag| outdated.contains(etag));
+                if is_older && expected_read == *from {
+                    expected_read = *to;
+                } else {
+                    *is_visible = true;
+                    reduced = reduced.max(is_reduction.then_some(position));
+                }
+            }
+        }
+        if let Some(reduced) = reduced {
+            let mut position = 0;
+            self.operations.retain(|operation| {
+                let is_outdated =
+                    position < reduced && operation.deletes().is_none() && operation.phase == Phase::Unpolled;
+                position += 1;
+                !is_outdated
+            });
+        }
+    }
+
+    /// A read that shows a deletion of ours is younger than a scale-up that we sent before: it does not lag behind that.
+    pub(crate) fn settle_growth(&mut self, observation: &Observation) {
+        if observation.reading.consistency.is_guarded() {
+            return;
+        }
+        let leaves = |id: &ProviderId| {
+            observation.instances.iter().any(|one| one.id == *id && one.state == InstanceState::Deleting)
+        };
+        let is_shown = |one: &&Operation| match &one.request {
+            OperationRequest::Deletion { ids, is_resubmitted: false, .. } => ids.iter().any(leaves),
+            _ => false,
+        };
+        let last_shown = self.operations.iter().filter(is_shown).map(|one| one.id).max();
+        self.operations.retain(|one| !one.is_unpolled_growth() || last_shown.is_none_or(|shown| one.id > shown));
+    }
+
+    /// Settles deletions without a response, instance by instance. One that is being deleted or gone shows that the deletion
+    /// took effect. One that lives shows that it did not, but only if it was read later than the write by more than reads lag.
+    pub(crate) fn settle_unknown(&mut self, observation: &Observation) {
+        let mut settled = Vec::new();
+        for operation in self.operations.iter_mut().filter(|one| one.phase == Phase::Unsettled) {
+            if observation.detailed < operation.accepted {
+                continue;
+            }
+            let is_late = observation.detailed.since(operation.accepted) > SETTLE;
+            let OperationRequest::Deletion { ids, before, is_resubmitted } = &mut operation.request else { continue };
+            let lives = |id: &ProviderId| {
+                observation.instances.iter().any(|one| one.id == *id && one.state != InstanceState::Deleting)
+            };
+            let (unsettled, done): (BTreeSet<_>, BTreeSet<_>) = std::mem::take(ids).into_iter().partition(lives);
+            if !is_late {
+                *ids = unsettled;
+            }
+            if !done.is_empty() {
+                let request =
+                    OperationRequest::Deletion { ids: done, before: *before, is_resubmitted: *is_resubmitted };
+                settled.push(Operation { request, phase: Phase::Unpolled, ..operation.clone() });
+            }
+        }
+        self.operations.retain(|one| one.phase != Phase::Unsettled || one.deletes().is_some_and(|ids| !ids.is_empty()));
+        self.operations.extend(settled);
+    }
+
+    /// Whether it is unknown if an earlier deletion of this instance took effect.
+    pub(crate) fn is_unsettled(&self, id: &ProviderId) -> bool {
+        let unsettled = self.operations.iter().filter(|operation| operation.phase == Phase::Unsettled);
+        unsettled.filter_map(Operation::deletes).any(|ids| ids.contains(id))
+    }
+
+    /// Whether an instance counts as being deleted only because its deletion got no response: it may live on.
+    pub(crate) fn may_live_on(&self, instance: &Instance) -> bool {
+        instance.state != InstanceState::Deleting && self.is_unsettled(&instance.id)
+    }
+
+    /// Whether a list that was read after its deletion was accepted shows an instance as live, where nothing reports how the deletion
+    /// ends: it may have failed, or the list may lag.
+    pub(crate) fn seems_to_live_on(&self, instance: &Instance, detailed: Time) -> bool {
+        let is_unheard = |one: &&Operation| one.phase == Phase::Unpolled && one.accepted < detailed;
+        let mut unheard = self.operations.iter().filter(is_unheard).filter_map(Operation::deletes);
+        instance.state != InstanceState::Deleting && unheard.any(|ids| ids.contains(&instance.id))
+    }
+
+    /// Whether the outcome of any deletion is unknown.
+    pub(crate) fn has_unsettled(&self) -> bool {
+        self.operations.iter().any(|operation| operation.phase == Phase::Unsettled)
+    }
+
+    /// Drops operations that have settled: those whose success is old enough for every read to show it, and those that
+    /// nothing more will be heard of.
+    pub(crate) fn drop_settled(&mut self, observation: &Observation) {
+        self.operations.retain(|operation| {
+            // Which instances are gone, only a list of them shows, and that may be older than the capacity.
+            let read = if operation.deletes().is_some() { observation.detailed } else { observation.begun };
+            let is_settled = match operation.phase {
+                Phase::Succeeded(at) => read.since(at) > SETTLE,
+                Phase::Unpolled => read.since(operation.accepted) > SETTLE,
+                Phase::Running(_) | Phase::Unsettled => false,
+            };
+            !is_settled && observation.begun.since(operation.accepted) <= OPERATION_LIFE
+        });
+    }
+}

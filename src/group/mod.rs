@@ -1,0 +1,425 @@
+//! Everything that decides about one node group, as one pure state machine: [`Group::step`] takes an event and returns effects.
+//!
+//! No async, no clock, no I/O and no lock: `fleet/keeper` carries the effects out and returns their results as events. What is known of
+//! the group is in `state/`; a piece of work that writes is a [`job::Job`], and there is one at a time.
+
+mod accounting;
+mod batch;
+mod beside;
+mod census;
+mod cluster_nodes;
+mod delete;
+mod doubt;
+mod event;
+mod grow;
+mod held;
+mod in_flight;
+mod job;
+mod limits;
+mod lower;
+mod observation;
+mod operation;
+mod operations;
+mod placeholder;
+mod plan;
+mod reading;
+mod refusal;
+mod removal;
+mod request;
+mod state;
+mod status;
+mod surplus;
+#[cfg(test)]
+mod tests;
+mod time;
+mod undo;
+mod write;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+pub(crate) use cluster_nodes::{ClusterNodes, WatchedNodes};
+pub(crate) use doubt::{Doubt, doubt_first};
+pub(crate) use event::{Effect, Event, ListingKey, Note, PollEnd, ReadResult, Scope};
+pub(crate) use in_flight::InFlight;
+pub(crate) use limits::{CONFIRM_AFTER, HOLD_MAX, OPERATION_LIFE, READ_LIMIT};
+pub(crate) use observation::Observation;
+pub(crate) use operation::{Operation, OperationId, OperationRequest, Phase};
+pub use refusal::Refusal;
+pub(crate) use refusal::WriteError;
+pub(crate) use request::{Foreign, Request, RequestKey};
+pub use request::{Mutation, NamedNode, NodeKind};
+pub(crate) use state::GroupState;
+pub use status::{GroupStatus, ReportedInstance};
+pub(crate) use time::Time;
+
+use crate::cloud::{GroupReading, Instance, InstanceState, Permit, ProviderId, differ};
+use batch::Window;
+use beside::Beside;
+use held::Held;
+use job::{Call, Job};
+use operations::FailedOperation;
+use reading::{Doubted, Fresh};
+use undo::Duty;
+
+/// Makes the ID of a placeholder in the form of a group's instances, from a label that is unique in the group.
+#[derive(Clone)]
+pub(crate) struct PlaceholderNames(Arc<dyn Fn(&GroupReading, &str) -> ProviderId + Send + Sync>);
+
+impl PlaceholderNames {
+    /// Names placeholders by this function.
+    pub(crate) fn new(name: impl Fn(&GroupReading, &str) -> ProviderId + Send + Sync + 'static) -> Self {
+        Self(Arc::new(name))
+    }
+
+    /// The names in a group that was read so.
+    fn in_group<'a>(&'a self, reading: &'a GroupReading) -> impl Fn(&str) -> ProviderId + Send + Sync + 'a {
+        |label| (self.0)(reading, label)
+    }
+}
+
+impl fmt::Debug for PlaceholderNames {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("PlaceholderNames")
+    }
+}
+
+/// One node group, from its first good observation on.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    names: PlaceholderNames,
+    is_read_only: bool,
+    state: GroupState,
+    doubted: Option<Doubted>,
+    /// Operations that the cloud reports as failed, until an observation that is younger than the report.
+    failed: Vec<FailedOperation>,
+    /// Responses to deletions that wait for the outcome.
+    held: Vec<Held>,
+    /// Instances that a preempted deletion named, until they are deleted once more.
+    to_resend: BTreeSet<ProviderId>,
+    /// Until when they are sent again.
+    resend_until: Option<Time>,
+    /// When the last write ended. A read that began before that does not show it.
+    written: Option<Time>,
+    /// When the last read beside the writes began that was adopted.
+    read_beside: Option<Time>,
+    /// When the group is to be read next without a request.
+    look_at: Option<Time>,
+    /// Until when the outcome of a capacity write may still show.
+    unsettled_until: Option<Time>,
+    /// The capacity that was last raised back to, and when the cloud accepted it.
+    raised_back: Option<(u32, Time)>,
+    beside: Beside,
+    /// Requests that wait, in the order of arrival.
+    queue: Vec<Request>,
+    /// Until when others may join them.
+    window: Option<Window>,
+    /// Requests of the last batch that name unknown instances: they come next.
+    second: Vec<Request>,
+    job: Option<Job>,
+    /// What the job waits for.
+    call: Option<Call>,
+    /// The read that the job's next write is computed on.
+    fresh: Option<Fresh>,
+    /// What happened beside the writes during the job.
+    later: VecDeque<Event>,
+    /// What may have to be done because of what was observed or done since.
+    duties: Vec<Duty>,
+    /// Since when nothing allows a scale-up.
+    blocked: Option<Blocked>,
+    last_operation: u64,
+    is_gone: bool,
+    /// The moment of the event that is being handled.
+    now: Time,
+    effects: Vec<Effect>,
+}
+
+/// A state in which nothing allows a scale-up.
+#[derive(Clone, Debug)]
+struct Blocked {
+    since: Time,
+    reason: String,
+    /// Whether the group is served as one that cannot grow.
+    is_served: bool,
+}
+
+impl Blocked {
+    fn served_from(&self) -> Time {
+        self.since + limits::REFUSAL_MAX
+    }
+}
+
+impl Group {
+    /// A group that was observed for the first time. [`Event::Started`] comes next.
+    pub(crate) fn new(observation: Observation, names: PlaceholderNames, is_read_only: bool) -> Self {
+        let now = observation.begun;
+        let state = GroupState::new(observation.clone(), &names.in_group(&observation.reading));
+        Self {
+            names,
+            is_read_only,
+            state,
+            doubted: None,
+            failed: Vec::new(),
+            held: Vec::new(),
+            to_resend: BTreeSet::new(),
+            resend_until: None,
+            written: None,
+            read_beside: None,
+            look_at: None,
+            unsettled_until: None,
+            raised_back: None,
+            beside: Beside::default(),
+            queue: Vec::new(),
+            window: None,
+            second: Vec::new(),
+            job: None,
+            call: None,
+            fresh: None,
+            later: VecDeque::new(),
+            duties: Vec::new(),
+            blocked: None,
+            last_operation: 0,
+            is_gone: false,
+            now,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Takes what happened, decides, and returns what is to be done, in this order.
+    pub(crate) fn step(&mut self, now: Time, event: Event) -> Vec<Effect> {
+        self.now = self.now.max(now);
+        self.take(event);
+        self.run();
+        self.note_blocked();
+        mem::take(&mut self.effects)
+    }
+
+    /// When [`Event::Woke`] is due, if anything waits for time to pass.
+    pub(crate) fn wake_at(&self) -> Option<Time> {
+        let held = self.held.iter().map(|held| held.until).min();
+        let work = match &self.job {
+            Some(_) if self.call.is_some() => None,
+            Some(job) => job.progress.paused_until(),
+            None => {
+                let confirm = self.doubted.as_ref().map(|doubted| doubted.confirm_at);
+                [confirm, self.look_at, self.window_closes()].into_iter().flatten().min()
+            }
+        };
+        let blocked = self.blocked.as_ref().filter(|blocked| !blocked.is_served).map(Blocked::served_from);
+        held.into_iter().chain(work).chain(blocked).min()
+    }
+
+    /// What is known of the group.
+    pub(crate) fn state(&self) -> &GroupState {
+        &self.state
+    }
+
+    /// Why the last reading is not used until another one confirms it.
+    pub(crate) fn doubt(&self) -> Option<&Doubt> {
+        self.doubted.as_ref().map(|doubted| &doubted.why)
+    }
+
+    /// Whether the group no longer exists.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Whether every request has its response, and nothing is being written.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.second.is_empty() && self.job.is_none() && self.later.is_empty()
+    }
+
+    /// The requests that the current job carries out.
+    pub(crate) fn requests_in_work(&self) -> impl Iterator<Item = RequestKey> {
+        self.job.iter().flat_map(Job::requests)
+    }
+
+    /// Whether a preempted deletion of this instance is to be sent again. Until then it is reported as being deleted.
+    pub(crate) fn is_to_be_resent(&self, id: &ProviderId) -> bool {
+        self.to_resend.contains(id)
+    }
+
+    /// Whether the group can grow, as it is served.
+    pub(crate) fn growth(&self) -> Permit {
+        match &self.blocked {
+            Some(blocked) if blocked.is_served => Permit::Withheld(blocked.reason.clone()),
+            _ => self.state.observation().reading.growth.clone(),
+        }
+    }
+
+    /// The greatest number of nodes that CA may ask for, where the target is this.
+    pub(crate) fn max_for(&self, target: u32) -> u32 {
+        let reading = &self.state.observation().reading;
+        match self.growth() {
+            Permit::Granted => match self.state.taken_by_unfilled() {
+                0 => reading.max,
+                taken => reading.max.saturating_sub(taken).max(target),
+            },
+            // CA chooses no group that is at its maximum.
+            Permit::Withheld(_) => target.max(reading.min),
+        }
+    }
+
+    /// Whether something is under way that a listing is to show soon.
+    pub(crate) fn is_restless(&self) -> bool {
+        let is_moving = |instance: &Instance| instance.state != InstanceState::Running;
+        self.doubted.is_some()
+            || !self.state.in_flight().operations().is_empty()
+            || self.state.is_settling_placeholders()
+            || self.state.observation().instances.iter().any(is_moving)
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Started => self.start(),
+            Event::Requested(requests) => requests.into_iter().for_each(|request| self.arrive(request)),
+            Event::Withdrawn(requests) => self.withdraw(&requests),
+            Event::Read(read) => self.read_for_write(read),
+            Event::Activity(activity) => self.activity_for_write(activity),
+            Event::CapacityWritten(outcome) => self.capacity_written(outcome),
+            Event::Deleted(outcome) => self.deleted(outcome),
+            Event::Woke => self.wake(),
+            beside => {
+                if let Event::Polled(operation, end) = &beside {
+                    self.end_held(*operation, end);
+                }
+                self.later.push_back(beside);
+            }
+        }
+    }
+
+    /// Goes on with the job, and begins the next one, until something has to be waited for.
+    fn run(&mut self) {
+        while !self.is_gone && self.call.is_none() {
+            if let Some(mut job) = self.job.take() {
+                if job.progress.paused_until().is_some_and(|until| self.now < until) {
+                    self.job = Some(job);
+                    return;
+                }
+                job.progress.resume();
+                self.advance(job);
+            } else if let Some(event) = self.later.pop_front() {
+                self.take_beside(event);
+            } else if let Some(job) = self.next_job() {
+                self.job = Some(job);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Notes whether anything allows a scale-up. If nothing has for [`limits::REFUSAL_MAX`], the group is served as one that cannot grow, so
+    /// that CA turns to another one (law 13).
+    fn note_blocked(&mut self) {
+        let reason = if self.is_read_only || self.is_gone { None } else { self.why_blocked() };
+        let was_served = self.blocked.as_ref().is_some_and(|blocked| blocked.is_served);
+        let Some(reason) = reason else {
+            self.blocked = None;
+            if was_served {
+                self.publish();
+            }
+            return;
+        };
+        let now = self.now;
+        let blocked =
+            self.blocked.get_or_insert_with(|| Blocked { since: now, reason: String::new(), is_served: false });
+        blocked.reason.clone_from(&reason);
+        blocked.is_served |= blocked.served_from() <= now;
+        if blocked.is_served && !was_served {
+            self.log(Note::GrowthBlocked(reason));
+            self.publish();
+        }
+    }
+
+    /// Why no scale-up would be written at the moment, however often it is requested.
+    fn why_blocked(&self) -> Option<String> {
+        match &self.doubted {
+            Some(doubted) => Some(format!("its readings contradict each other: {}", doubted.why)),
+            None => plan::blocks_growth(&self.state).then(|| self.why_not_raised()),
+        }
+    }
+
+    fn start(&mut self) {
+        self.publish();
+        self.read_activity_beside();
+    }
+
+    fn wake(&mut self) {
+        self.release_held();
+        if self.job.is_some() {
+            return;
+        }
+        if let Some(doubted) = self.doubted.as_mut().filter(|doubted| doubted.confirm_at <= self.now) {
+            doubted.confirm_at = self.now + limits::READ_LIMIT;
+            self.read_beside(None);
+        }
+        if self.look_at.is_some_and(|at| at <= self.now) {
+            self.look_at = None;
+            self.read_beside(None);
+            self.plan_look();
+        }
+    }
+
+    fn retire(&mut self) {
+        self.log(Note::Gone);
+        self.effects.push(Effect::Retire);
+        self.is_gone = true;
+    }
+
+    fn adopt(&mut self, observation: Observation) {
+        if self.is_another(&observation.reading) {
+            return self.start_anew(observation);
+        }
+        let replaced = self.state.replaced_by(&observation);
+        self.to_resend.retain(|id| !replaced.contains(id));
+        let reported = self.take_failed(&observation);
+        if reported.is_empty() {
+            let names = self.names.clone();
+            let reading = observation.reading.clone();
+            let _lost = self.state.observe(observation, &names.in_group(&reading));
+        } else {
+            self.fail(&reported, &observation);
+        }
+        self.publish();
+    }
+
+    /// Whether this is a reading of another group than the last one, under the same name.
+    fn is_another(&self, reading: &GroupReading) -> bool {
+        differ(self.state.observation().reading.identity, reading.identity)
+    }
+
+    /// The group was deleted and created again: nothing that was known of the old one applies to the new one, and nothing that was
+    /// requested from the old one is sent to it.
+    fn start_anew(&mut self, observation: Observation) {
+        self.log(Note::Recreated);
+        self.state = GroupState::new(observation.clone(), &self.names.in_group(&observation.reading));
+        self.failed.clear();
+        self.to_resend.clear();
+        (self.resend_until, self.unsettled_until, self.raised_back) = (None, None, None);
+        self.publish();
+    }
+
+    fn publish(&mut self) {
+        if !self.is_gone && !self.effects.iter().any(|effect| matches!(effect, Effect::Publish)) {
+            self.effects.push(Effect::Publish);
+        }
+    }
+
+    fn log(&mut self, note: Note) {
+        self.effects.push(Effect::Log(note));
+    }
+
+    fn next_operation(&mut self) -> OperationId {
+        self.last_operation += 1;
+        OperationId(self.last_operation)
+    }
+
+    /// This moment by the cloud's clock.
+    fn cloud_time(&self) -> SystemTime {
+        let observation = self.state.observation();
+        observation.at + self.now.since(observation.begun)
+    }
+}

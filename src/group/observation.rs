@@ -1,0 +1,51 @@
+//! What one read of a group returned, and when.
+
+use std::time::SystemTime;
+
+use super::time::Time;
+
+use crate::cloud::{Counts, GroupReading, Instance, InstanceState};
+
+/// A complete read of one group.
+#[derive(Clone, Debug)]
+pub(crate) struct Observation {
+    /// The group as it was read; its instances are in `instances`.
+    pub reading: GroupReading,
+    /// Its instances.
+    pub instances: Vec<Instance>,
+    /// When the read of the capacity began. A read that began before a write was accepted does not show it.
+    pub begun: Time,
+    /// When the read of the instances began.
+    pub detailed: Time,
+    /// The same moment by the cloud's clock, to compare with its launch activities.
+    pub at: SystemTime,
+}
+
+impl Observation {
+    /// The observation that a reading with instances makes; `None` where it has none.
+    pub(crate) fn new(mut reading: GroupReading, begun: Time, at: SystemTime) -> Option<Self> {
+        let mut instances = reading.instances.take()?;
+        instances.shrink_to_fit();
+        Some(Self { reading, instances, begun, detailed: begun, at })
+    }
+
+    /// The instances read earlier, under a capacity read now.
+    pub(crate) fn with_capacity_of(&self, mut reading: GroupReading, begun: Time, at: SystemTime) -> Self {
+        reading.instances = None;
+        reading.without_id = self.reading.without_id;
+        Self { reading, begun, at, ..self.clone() }
+    }
+
+    /// The number of instances that the capacity may count. No write may go below it (law 1). It includes all listed instances,
+    /// except those being deleted that the cloud documents as not counted (AWS: Terminating, even during a lifecycle hook).
+    pub(crate) fn counted(&self) -> u32 {
+        let is_released =
+            |instance: &&Instance| instance.state == InstanceState::Deleting && instance.counts == Counts::No;
+        count(self.instances.iter().filter(|instance| !is_released(instance)).count())
+    }
+}
+
+/// A length as a size in nodes.
+pub(crate) fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,146 @@
+//! A write that was sent and that has not visibly finished.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::time::Time;
+
+use crate::cloud::{OperationHandle, ProviderId};
+
+/// Names an operation in the logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct OperationId(pub u64);
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "op-{}", self.0)
+    }
+}
+
+/// A write that the cloud accepted, or may have accepted, and that has not visibly finished.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    /// Its name.
+    pub id: OperationId,
+    /// What was requested.
+    pub request: OperationRequest,
+    /// When the cloud accepted it, or when Headcount stopped waiting for a response.
+    pub accepted: Time,
+    /// Its phase.
+    pub phase: Phase,
+}
+
+/// What an operation requested.
+#[derive(Clone, Debug)]
+pub(crate) enum OperationRequest {
+    /// A new capacity: higher (a scale-up) or lower (a reduction by instances that never came).
+    Capacity {
+        /// The capacity it was computed from.
+        from: u32,
+        /// The capacity it set.
+        to: u32,
+        /// Whether a read has shown something other than `from` since.
+        is_visible: bool,
+        /// The etags that reads showed before it was sent: a read with one of these is older. Empty where the group has none.
+        outdated: BTreeSet<String>,
+        /// The capacity without instances being deleted, as it should be if the cloud takes nothing back.
+        expected: u32,
+    },
+    /// The deletion of named instances.
+    Deletion {
+        /// The instances.
+        ids: BTreeSet<ProviderId>,
+        /// The capacity it was computed from, with what other operations have done since.
+        before: u32,
+        /// Whether this is the second attempt, after another operation preempted the first.
+        is_resubmitted: bool,
+    },
+}
+
+/// How far an operation is. ARCHITECTURE.md has the diagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The cloud is carrying it out and reports its progress when polled.
+    Running(OperationHandle),
+    /// The cloud accepted it and has nothing to poll: only observations show what became of it.
+    Unpolled,
+    /// The cloud reported success at this moment. Reads may lag behind for a while.
+    Succeeded(Time),
+    /// No response came, so the outcome is unknown (law 7). What was requested counts as done until a read settles it.
+    Unsettled,
+}
+
+impl Phase {
+    /// The phase of an operation that was accepted with or without a handle.
+    pub(crate) fn accepted(handle: Option<OperationHandle>) -> Self {
+        handle.map_or(Self::Unpolled, Self::Running)
+    }
+}
+
+impl Operation {
+    /// The instances it deletes.
+    pub(crate) fn deletes(&self) -> Option<&BTreeSet<ProviderId>> {
+        match &self.request {
+            OperationRequest::Deletion { ids, .. } => Some(ids),
+            OperationRequest::Capacity { .. } => None,
+        }
+    }
+
+    /// The capacity that it leads to by itself: for a scale-up, the capacity if it succeeds; for a deletion, the capacity if it
+    /// fails.
+    pub(crate) fn capacity_mut(&mut self) -> &mut u32 {
+        match &mut self.request {
+            OperationRequest::Capacity { expected, .. } => expected,
+            OperationRequest::Deletion { before, .. } => before,
+        }
+    }
+
+    /// The cloud's handle, while the operation is running.
+    pub(crate) fn running(&self) -> Option<&OperationHandle> {
+        match &self.phase {
+            Phase::Running(handle) => Some(handle),
+            Phase::Unpolled | Phase::Succeeded(_) | Phase::Unsettled => None,
+        }
+    }
+
+    /// The actual capacity, if a read of `desired` may be too old to show this operation.
+    ///
+    /// Reads lag: neither cloud promises read-after-write. A scale-up that cannot be polled (AWS) explains such a read even after
+    /// another read has shown the new capacity: this read may come from a replica that is behind, and a write computed from it
+    /// would lower the capacity. A reduction does not: the read may show another client's raise, and a write would undo it.
+    ///
+    /// Where the group has an etag, nothing has to be guessed. Azure changes it when it accepts a capacity write, so a read with
+    /// another one shows the write, and whatever happened since.
+    pub(crate) fn explains(&self, desired: u32, etag: Option<&str>) -> Option<u32> {
+        match &self.request {
+            OperationRequest::Capacity { from, to, is_visible, outdated, .. } if desired == *from => {
+                let is_older = match etag {
+                    Some(etag) => outdated.contains(etag),
+                    None => !is_visible || self.is_unpolled_growth(),
+                };
+                is_older.then_some(*to)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it raises the capacity.
+    pub(crate) fn is_growth(&self) -> bool {
+        matches!(self.request, OperationRequest::Capacity { from, to, .. } if to > from)
+    }
+
+    /// Whether it is a scale-up that cannot be polled.
+    pub(crate) fn is_unpolled_growth(&self) -> bool {
+        self.phase == Phase::Unpolled && self.is_growth()
+    }
+
+    /// Whether it is a scale-up that cannot be polled and that a read has shown.
+    pub(crate) fn is_visible_unpolled_growth(&self) -> bool {
+        self.is_unpolled_growth() && matches!(self.request, OperationRequest::Capacity { is_visible: true, .. })
+    }
+
+    /// Whether it lowered the capacity.
+    pub(crate) fn is_reduction(&self) -> bool {
+        matches!(self.request, OperationRequest::Capacity { from, to, .. } if to < from)
+    }
+}

@@ -1,0 +1,205 @@
+//! Seeing operations to their end. The cloud is polled beside the writes; what it reports is recorded here.
+
+use std::collections::BTreeSet;
+use std::mem;
+
+use super::Group;
+use super::event::{Effect, Note, PollEnd, Scope};
+use super::job::{Answer, Job, Progress, Resend, Work};
+use super::limits::{RESUBMIT_LIMIT, WATCH_EVERY};
+use super::observation::Observation;
+use super::operation::{Operation, OperationId, OperationRequest, Phase};
+use super::plan;
+use super::reading::Need;
+use super::refusal::WriteError;
+use super::time::Time;
+use crate::cloud::{Failure, FailureClass, Instance, OperationHandle, ProviderId};
+
+/// An operation that the cloud reports as failed. An observation younger than the report shows what it left behind.
+#[derive(Clone, Debug)]
+pub(super) struct FailedOperation {
+    operation: OperationId,
+    failure: Failure,
+    reported: Time,
+    /// What is deleted once more after the observation: another operation preempted it.
+    resend: BTreeSet<ProviderId>,
+}
+
+impl Group {
+    /// Polls an accepted operation, where the cloud can be polled for it.
+    pub(super) fn poll(&mut self, operation: OperationId, handle: Option<OperationHandle>) {
+        self.look_soon();
+        self.effects.extend(handle.map(|handle| Effect::Poll(operation, handle)));
+    }
+
+    /// The polls of an operation have ended.
+    pub(super) fn polled(&mut self, operation: OperationId, end: PollEnd) {
+        match end {
+            PollEnd::Succeeded => {
+                self.log(Note::Finished(operation));
+                self.state.succeed(operation, self.now);
+            }
+            PollEnd::Unpollable => self.state.stop_polling(operation, self.now),
+            PollEnd::Failed(failure) => {
+                self.log(Note::FailedLater(operation, failure.clone()));
+                self.report_failed(operation, failure, BTreeSet::new());
+            }
+            PollEnd::Preempted => self.preempted(operation),
+        }
+        self.look_soon();
+    }
+
+    /// The cloud preferred another operation. A deletion is sent once more. A new capacity is part of the group, and the other operation
+    /// carries it out: no launch has failed.
+    fn preempted(&mut self, operation: OperationId) {
+        self.log(Note::Preempted(operation));
+        let operations = self.state.in_flight().operations();
+        let request = operations.iter().find(|candidate| candidate.id == operation).map(|preempted| &preempted.request);
+        let resend = match request {
+            Some(OperationRequest::Capacity { .. }) => return self.state.succeed(operation, self.now),
+            Some(OperationRequest::Deletion { ids, is_resubmitted, .. })
+                if !is_resubmitted || self.has_written_since(operation) =>
+            {
+                ids.clone()
+            }
+            _ => BTreeSet::new(),
+        };
+        let failure = Failure {
+            class: FailureClass::Other,
+            code: "OperationPreempted".to_owned(),
+            message: "another operation preempted it".to_owned(),
+            at: self.cloud_time(),
+            is_explained: true,
+            is_eviction: false,
+        };
+        self.report_failed(operation, failure, resend);
+    }
+
+    /// Whether a later write of ours runs or has finished: it may be what preempted this one.
+    fn has_written_since(&self, operation: OperationId) -> bool {
+        let is_polled = |one: &Operation| matches!(one.phase, Phase::Running(_) | Phase::Succeeded(_));
+        self.state.in_flight().operations().iter().any(|later| later.id > operation && is_polled(later))
+    }
+
+    fn report_failed(&mut self, operation: OperationId, failure: Failure, resend: BTreeSet<ProviderId>) {
+        self.failed.push(FailedOperation { operation, failure, reported: self.now, resend });
+    }
+
+    /// The failures that were reported before this was read. What they were to delete is noted to be sent again: only a list that was
+    /// read after the report shows which of it lives.
+    pub(super) fn take_failed(&mut self, observation: &Observation) -> Vec<FailedOperation> {
+        let in_flight = self.state.in_flight();
+        let is_due = |one: &FailedOperation| {
+            let is_deletion = in_flight.deleted_by(one.operation).is_some();
+            one.reported <= if is_deletion { observation.detailed } else { observation.begun }
+        };
+        let (due, later): (Vec<_>, Vec<_>) = mem::take(&mut self.failed).into_iter().partition(is_due);
+        self.failed = later;
+        for failed in &due {
+            self.to_resend.extend(failed.resend.iter().cloned());
+            if !failed.resend.is_empty() {
+                self.resend_until = Some(failed.reported + RESUBMIT_LIMIT);
+            }
+            let ids = self.state.in_flight().deleted_by(failed.operation);
+            // Where a later deletion named them too and failed, CA has to name them again: there may be no room for them any more.
+            if let Some(ids) = ids.filter(|_| failed.resend.is_empty()) {
+                self.to_resend.retain(|id| !ids.contains(id));
+                self.failed.iter_mut().for_each(|waiting| waiting.resend.retain(|id| !ids.contains(id)));
+            }
+        }
+        due
+    }
+
+    /// Whether a deletion was reported as failed that no list of instances is younger than.
+    pub(super) fn has_failed_deletion(&self) -> bool {
+        self.failed.iter().any(|failed| self.state.in_flight().deleted_by(failed.operation).is_some())
+    }
+
+    /// Records failed operations in the state, and tells the held responses which instances live on.
+    pub(super) fn fail(&mut self, reported: &[FailedOperation], observation: &Observation) {
+        let names = self.names.clone();
+        let names = names.in_group(&observation.reading);
+        for failed in reported {
+            let named = self.state.in_flight().deleted_by(failed.operation).cloned();
+            self.state.fail(failed.operation, &failed.failure, observation.clone(), &names);
+            if let Some(named) = named {
+                let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
+                let lives = |one: &&Instance| named.contains(&one.id) && !in_flight.is_leaving(one);
+                let survivors = instances.iter().filter(lives).map(|one| one.id.clone()).collect();
+                self.end_held_with(failed.operation, &survivors);
+            }
+        }
+    }
+
+    /// Deletes once more what a preempted deletion left. Until then it is reported as being deleted.
+    pub(super) fn resend_job(&mut self) -> Option<Job> {
+        if self.resend_until.is_none() || self.to_resend.is_empty() {
+            return None;
+        }
+        if self.due_again().is_empty() {
+            self.resent();
+            return None;
+        }
+        Some(Job::of_our_own(Work::Resend(Resend::Read), self.now))
+    }
+
+    /// Goes on with sending a preempted deletion again.
+    pub(super) fn resend(&mut self, mut job: Progress, step: Resend) {
+        match step {
+            // Only a new list shows that these are still the same instances: the group may have been created again (law 7).
+            Resend::Read => match self.need(&mut job, Scope::Instances) {
+                Need::Waiting => self.job = Some(Job { work: Work::Resend(Resend::Read), progress: job }),
+                Need::Failed(error) => self.not_resent(error),
+                Need::Met => match self.send_again() {
+                    Ok(true) => self.job = Some(Job { work: Work::Resend(Resend::Sent), progress: job }),
+                    Ok(false) => self.resent(),
+                    Err(error) => self.not_resent(error),
+                },
+            },
+            Resend::Sent => match job.take_answer() {
+                Answer::Deletion(_, Err(error)) => self.not_resent(error.into()),
+                _ => self.resent(),
+            },
+        }
+    }
+
+    /// Whether anything was sent.
+    fn send_again(&mut self) -> Result<bool, WriteError> {
+        let ids = self.due_again();
+        if ids.is_empty() {
+            return Ok(false);
+        }
+        plan::permits_again(&self.state, &self.to_resend)?;
+        self.send_deletion(ids, true, Vec::new());
+        Ok(true)
+    }
+
+    fn not_resent(&mut self, error: WriteError) {
+        let ids = self.to_resend.iter().cloned().collect();
+        if error.may_pass() && self.resend_until.is_some_and(|until| self.now < until) {
+            self.log(Note::NotResentYet(ids, Box::new(error)));
+            return self.look_by(self.now + WATCH_EVERY);
+        }
+        self.log(Note::NotResent(ids, Box::new(error)));
+        self.resent();
+    }
+
+    fn resent(&mut self) {
+        self.to_resend.clear();
+        self.publish();
+    }
+
+    /// What a preempted deletion left, together with all that other deletions under way name: by themselves those would be preempted
+    /// by this one, and so on forever. Nothing if the preempted one left nothing.
+    fn due_again(&self) -> Vec<ProviderId> {
+        let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
+        let is_left = |one: &Instance| self.to_resend.contains(&one.id) && !in_flight.is_leaving(one);
+        if !instances.iter().any(is_left) {
+            return Vec::new();
+        }
+        // What may live on is not deleted a second time before its outcome shows (law 7).
+        let is_running = |one: &Instance| in_flight.deletes(&one.id) && !in_flight.is_unsettled(&one.id);
+        let due = instances.iter().filter(|one| is_running(one) || is_left(one));
+        due.map(|instance| instance.id.clone()).collect()
+    }
+}

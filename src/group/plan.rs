@@ -1,0 +1,268 @@
+//! Decides what to write for a batch of requests, from a fresh observation. Pure; the keeper carries it out.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::observation::count;
+use super::operation::Operation;
+use super::placeholder::Placeholder;
+use super::refusal::Refusal;
+use super::request::{NamedNode, NodeKind};
+use super::state::GroupState;
+use super::status::ReportedInstance;
+use super::surplus::Surplus;
+use crate::cloud::{CAPACITY_MAX, Counts, Deletions, Instance, InstanceState, OwnLaunches, Permit, ProviderId};
+
+/// What to write to delete some nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeletePlan {
+    /// Instances to delete.
+    pub instances: Vec<ProviderId>,
+    /// Placeholders to take out of the target.
+    pub placeholders: BTreeSet<ProviderId>,
+}
+
+/// The capacity that a reduction may set; `None` if it may set none. It is never below the sum of the instances that it may count
+/// and those being launched (law 1), never below the group's minimum, and never above the capacity that was read.
+pub(crate) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32> {
+    // A capacity write without a response may still take effect (law 7).
+    if !state.may_lower() || state.awaits_lost_write() {
+        return None;
+    }
+    let (census, reading) = (state.census(), &state.observation().reading);
+    // If a launch has failed, the launches of the last scale-up have begun.
+    let has_begun = state.placeholders().iter().any(|placeholder| placeholder.failure.is_some());
+    let is_young = state.may_lack_instances() || (!has_begun && state.has_just_grown());
+    if !state.is_steady() || state.may_be_outdated() || is_young || may_still_be_lowered(state) {
+        return None;
+    }
+    // A launch under way still creates its instance after the capacity is lowered, and the cloud then deletes one of its choice.
+    let existing = state.observation().counted().saturating_add(under_way).saturating_add(unlisted_deletions(state));
+    let lowest = existing.max(reading.min).max(reading.floor);
+    let wanted = census.capacity.saturating_sub(state.cancelled()).max(lowest);
+    // The new capacity must also be below the one that was read: if the read lags, the actual capacity is not known.
+    (wanted < census.capacity && wanted < reading.desired).then_some(wanted)
+}
+
+/// Whether a deletion without a response may still lower the capacity, in addition to a reduction of ours. On a scale set, the
+/// etag rules this out.
+fn may_still_be_lowered(state: &GroupState) -> bool {
+    !state.observation().reading.consistency.is_guarded() && state.in_flight().has_unsettled()
+}
+
+/// Instances that the cloud is still deleting although the observation does not list them. The observation may be wrong. The cloud
+/// may also drop such a deletion in favour of the reduction, and the reduction must leave room for its instances.
+fn unlisted_deletions(state: &GroupState) -> u32 {
+    let running = state.in_flight().operations().iter().filter(|operation| operation.running().is_some());
+    let named: BTreeSet<_> = running.filter_map(Operation::deletes).flatten().collect();
+    let listed = state.observation().instances.iter().filter(|instance| named.contains(&instance.id)).count();
+    count(named.len() - listed)
+}
+
+/// The placeholders that a decrease by `number` cancels: failed ones first, then the youngest, and never more than there are.
+/// `claimed` is what earlier calls of the same batch cancel.
+pub(crate) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) -> BTreeSet<ProviderId> {
+    let free = |placeholder: &&Placeholder| placeholder.in_target() && !claimed.placeholders.contains(&placeholder.id);
+    let mut missing: Vec<_> = state.placeholders().iter().rev().filter(free).collect();
+    missing.sort_by_key(|placeholder| placeholder.failure.is_none());
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    missing.into_iter().take(number).map(|placeholder| placeholder.id.clone()).collect()
+}
+
+/// Decides one DeleteNodes call as a whole (law 6). `claimed` is what earlier calls of the same batch delete.
+pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePlan) -> Result<DeletePlan, Refusal> {
+    let (status, reading) = (state.status(), &state.observation().reading);
+    let mut plan = DeletePlan::default();
+    let mut healthy = 0;
+    for node in nodes {
+        let Some(reported) = status.instances.iter().find(|reported| reported.id == node.id) else {
+            // Gone already: deleting it again is OK and costs nothing (law 7).
+            continue;
+        };
+        if reported.state == InstanceState::Deleting || plan.has(&reported.id) {
+            continue;
+        }
+        if reported.exists {
+            // A node that an earlier call of the batch also names is counted once; both calls get the same response.
+            let fills_target = !failed(reported, node) && !is_uncounted(state, &reported.id);
+            healthy += u32::from(fills_target && !claimed.has(&reported.id));
+            plan.instances.push(reported.id.clone());
+        } else {
+            plan.placeholders.insert(reported.id.clone());
+        }
+    }
+    if plan.instances.is_empty() {
+        return Ok(plan);
+    }
+    if let Permit::Withheld(reason) = &reading.removal {
+        return Err(Refusal::RemovalWithheld { reason: reason.clone() });
+    }
+    let room = room_above_min(state, &status.instances, status.target, claimed);
+    if healthy > room {
+        return Err(Refusal::BelowMin { asked: healthy, room, min: reading.min });
+    }
+    Ok(plan)
+}
+
+/// The instances among `ids` whose deletion is not to lower the capacity, where a deletion can be sent so: as many as live beyond it,
+/// unless the cloud launched those itself and removes them itself. Lowering it for these as well would leave too little room for
+/// instances that nobody named (law 1).
+pub(crate) fn kept(state: &GroupState, ids: &[ProviderId]) -> BTreeSet<ProviderId> {
+    let is_final = state.observation().reading.consistency.deletions == Deletions::Final;
+    if !is_final || state.has_own_surplus() {
+        return BTreeSet::new();
+    }
+    let census = state.census();
+    let beyond = census.live.saturating_sub(census.capacity.saturating_sub(census.unread));
+    let counted = ids.iter().filter(|id| !is_uncounted(state, id));
+    counted.take(usize::try_from(beyond).unwrap_or(usize::MAX)).cloned().collect()
+}
+
+/// What preempted deletions still claim: their instances are live until they are deleted again.
+pub(crate) fn pending(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> DeletePlan {
+    let in_flight = state.in_flight();
+    let lives = |one: &&Instance| to_resubmit.contains(&one.id) && !in_flight.is_leaving(one);
+    let instances = state.observation().instances.iter().filter(lives).map(|one| one.id.clone()).collect();
+    DeletePlan { instances, ..DeletePlan::default() }
+}
+
+/// Whether these can be deleted again without going below the minimum: other instances may have left in the meantime (law 6).
+pub(crate) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> Result<(), Refusal> {
+    let status = state.status();
+    let room = room_above_min(state, &status.instances, status.target, &DeletePlan::default());
+    let is_healthy = |id: &&ProviderId| {
+        let reported = status.instances.iter().find(|reported| reported.id == **id);
+        reported.is_some_and(|reported| reported.failure.is_none()) && !is_uncounted(state, id)
+    };
+    let asked = count(pending(state, to_resubmit).instances.iter().filter(is_healthy).count());
+    let min = state.observation().reading.min;
+    if asked > room { Err(Refusal::BelowMin { asked, room, min }) } else { Ok(()) }
+}
+
+/// How many healthy nodes may be deleted before the group is below its minimum. Nodes that failed to be created are left out of
+/// this sum: they neither use up that room nor count toward the minimum (law 6). The same applies to nodes that the capacity does
+/// not count.
+fn room_above_min(state: &GroupState, reported: &[ReportedInstance], target: u32, claimed: &DeletePlan) -> u32 {
+    let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
+    let is_part = |id: &&ProviderId| !failed.iter().any(|reported| reported.id == **id) && !is_uncounted(state, id);
+    let claimed_healthy = count(claimed.instances.iter().filter(is_part).count());
+    let min = state.observation().reading.min;
+    target.saturating_sub(count(failed.len())).saturating_sub(claimed_healthy).saturating_sub(min)
+}
+
+/// Whether the capacity does not count an instance (in standby, or overprovisioned).
+fn is_uncounted(state: &GroupState, id: &ProviderId) -> bool {
+    state.observation().instances.iter().any(|instance| instance.id == *id && instance.counts == Counts::No)
+}
+
+fn failed(reported: &ReportedInstance, node: &NamedNode) -> bool {
+    reported.failure.is_some() || node.kind == NodeKind::CreateError
+}
+
+/// Shows only the first few IDs.
+impl fmt::Display for DeletePlan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 5;
+        let (instances, placeholders) = (self.instances.len(), self.placeholders.len());
+        match (instances, placeholders) {
+            (_, 0) => write!(formatter, "delete instances ({instances}):")?,
+            (0, _) => write!(formatter, "give up capacity without an instance ({placeholders}):")?,
+            _ => {
+                write!(formatter, "delete instances ({instances}), and give up capacity without one ({placeholders}):")?
+            }
+        }
+        for id in self.instances.iter().chain(&self.placeholders).take(SHOWN) {
+            write!(formatter, " {id}")?;
+        }
+        if instances + placeholders > SHOWN { formatter.write_str(" …") } else { Ok(()) }
+    }
+}
+
+impl DeletePlan {
+    /// Whether nothing is left to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.instances.is_empty() && self.placeholders.is_empty()
+    }
+
+    fn has(&self, id: &ProviderId) -> bool {
+        self.instances.contains(id) || self.placeholders.contains(id)
+    }
+
+    /// Adds another plan.
+    pub(crate) fn join(&mut self, other: Self) {
+        let new: Vec<ProviderId> = other.instances.into_iter().filter(|id| !self.instances.contains(id)).collect();
+        self.instances.extend(new);
+        self.placeholders.extend(other.placeholders);
+    }
+}
+
+/// Decides one IncreaseSize call. `claimed` is what earlier calls of the same batch add.
+pub(crate) fn increase(state: &GroupState, delta: u32, claimed: u32) -> Result<(), Refusal> {
+    let reading = &state.observation().reading;
+    if let Permit::Withheld(reason) = &reading.growth {
+        return Err(Refusal::GrowthWithheld { reason: reason.clone() });
+    }
+    let target = state.status().target.saturating_add(claimed);
+    let max = reading.max.min(CAPACITY_MAX);
+    if target.saturating_add(delta) > max {
+        return Err(Refusal::AboveMax { delta, target, max });
+    }
+    let unfilled = state.unfilled();
+    let capacity = base_of_growth(state).saturating_add(claimed).saturating_add(delta);
+    let makes_only_delta = state.is_nominal() && reading.is_quiet;
+    if unfilled > 0 && capacity > max && !makes_only_delta {
+        return Err(Refusal::Unfilled { delta, unfilled, max });
+    }
+    Ok(())
+}
+
+/// Whether live instances exceed the capacity in a way that permits no scale-up of one.
+pub(crate) fn blocks_growth(state: &GroupState) -> bool {
+    let census = state.census();
+    let to = base_of_growth(state).saturating_add(1);
+    state.surplus().is_some_and(|surplus| !surplus.permits_growth(census.capacity, to, census.live))
+}
+
+/// What a scale-up adds to: the capacity, or all live instances where they are there to stay although the capacity is lower.
+fn base_of_growth(state: &GroupState) -> u32 {
+    let census = state.census();
+    // Where the read may be older than our last write, the higher of the two (law 2): AWS takes any number, and one computed on an
+    // older read would undo what we wrote.
+    let capacity = census.capacity.max(state.own_capacity());
+    match state.surplus() {
+        Some(Surplus::DeletionFailed) => capacity.max(census.live),
+        _ => capacity,
+    }
+}
+
+/// The capacity that a scale-up by `delta` sets. `None` if it would not be above both the capacity that was read and the one that
+/// we wrote last, or if there is a surplus that does not permit growth.
+pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
+    let (census, reading) = (state.census(), &state.observation().reading);
+    let to = base_of_growth(state).checked_add(delta)?;
+    let is_permitted = state.surplus().is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live));
+    (is_permitted && to > reading.desired).then_some(to)
+}
+
+/// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the cloud would
+/// delete instances of its own choice (#10147). Never above the maximum. `own` are the instances that the cloud launched for reasons of
+/// its own ([`crate::cloud::LaunchActivity::own`]), if they can be read.
+pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> Option<u32> {
+    let reading = &state.observation().reading;
+    let owed = state.room_owed(own)?;
+    let census = state.census();
+    // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that yet, and the
+    // surplus is deleted meanwhile.
+    let fallen = census.unread;
+    let to = owed.room.min(reading.max);
+    if to <= reading.desired.saturating_sub(fallen) {
+        return None;
+    }
+    // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them. With a lost
+    // write it is different: a later write of ours may have been computed from its capacity, and is then written again.
+    let meant = census.capacity.saturating_sub(fallen);
+    if owed.undoes_a_later_write {
+        return Some(to.max(meant.min(reading.max)));
+    }
+    (to > meant && to >= state.own_capacity()).then_some(to)
+}

@@ -1,0 +1,247 @@
+//! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
+//!
+//! The keeper owns one of these and drives it; everything that readers see is derived from it by [`GroupState::status`].
+//! `writes.rs` records what becomes of our writes, `undo.rs` tells whether one left the capacity too low, `launches.rs` tells which
+//! launches have begun, `surplus.rs` tells how many live instances are beyond the capacity, `placeholders.rs` keeps the placeholders of
+//! missing instances, and `unfilled.rs` tells which of them a scale set's capacity still holds.
+
+mod launches;
+mod placeholders;
+mod surplus;
+mod undo;
+mod unfilled;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::group::Time;
+
+use super::census::{Census, census};
+use super::cluster_nodes::ClusterNodes;
+use super::in_flight::InFlight;
+use super::observation::{Observation, count};
+use super::placeholder::Placeholder;
+use super::status::{GroupStatus, status};
+use super::surplus::Surplus;
+use crate::cloud::{Deletions, Identity, Instance, InstanceState, LaunchActivity, ProviderId, Reads, differ};
+use placeholders::Missed;
+pub(crate) use undo::WriteReason;
+use undo::{LostWrite, RecentWrites};
+use unfilled::GrowthOverUnfilled;
+pub(crate) use writes::{CapacityWrite, DeletionWrite};
+
+/// Makes the ID of a placeholder from a label that is unique in the group.
+pub(crate) type NamePlaceholder<'a> = &'a (dyn Fn(&str) -> ProviderId + Send + Sync);
+
+/// One group, from its first good observation on.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupState {
+    observation: Observation,
+    in_flight: InFlight,
+    placeholders: Vec<Placeholder>,
+    placeholders_made: u64,
+    /// What the cloud reports of recent launches, while instances are missing.
+    activity: LaunchActivity,
+    /// When an observation first showed a capacity that another client had raised.
+    raised: Option<Time>,
+    /// What our recent writes make of the capacity, where the cloud cannot check them.
+    recent_writes: Option<RecentWrites>,
+    /// A capacity write without a response that may still take effect.
+    lost_write: Option<LostWrite>,
+    /// When the cloud last accepted or finished a scale-up of ours, unless it failed.
+    grown: Option<Time>,
+    /// Whether the instances last read are those of the capacity last read.
+    is_steady: bool,
+    /// How live instances came to exceed the capacity, while they do.
+    surplus: Option<Surplus>,
+    /// Instances that lived when the capacity had room for all that did: since then, none of them is beyond it.
+    within_capacity: BTreeSet<ProviderId>,
+    /// Instances whose deletion was accepted and failed.
+    survivors: BTreeSet<ProviderId>,
+    /// A scale-up over unfilled capacity, until a list shows what it made.
+    growth_over_unfilled: Option<GrowthOverUnfilled>,
+    /// Whether the group has shown that its capacity is nominal.
+    is_nominal: bool,
+}
+
+impl GroupState {
+    /// The state of a group that was never observed before.
+    pub(crate) fn new(observation: Observation, name: NamePlaceholder<'_>) -> Self {
+        let (began, now) = (observation.at, observation.begun);
+        let mut state = Self {
+            is_steady: observation.reading.consistency.reads == Reads::Together,
+            observation,
+            in_flight: InFlight::default(),
+            placeholders: Vec::new(),
+            placeholders_made: 0,
+            activity: LaunchActivity::default(),
+            raised: None,
+            recent_writes: None,
+            lost_write: None,
+            grown: None,
+            surplus: None,
+            within_capacity: BTreeSet::new(),
+            survivors: BTreeSet::new(),
+            growth_over_unfilled: None,
+            is_nominal: false,
+        };
+        state.in_flight.note_etag(&state.observation.reading);
+        state.surplus = state.has_surplus().then_some(Surplus::FoundAtStart);
+        state.note_surplus();
+        state.note_room();
+        state.note_uncounted();
+        state.fit_placeholders(0, Missed::Found(began), now, name);
+        state.note_unfilled(true);
+        state
+    }
+
+    /// The last good observation.
+    pub(crate) fn observation(&self) -> &Observation {
+        &self.observation
+    }
+
+    /// What is in flight.
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
+    }
+
+    /// The placeholders of missing instances.
+    pub(crate) fn placeholders(&self) -> &[Placeholder] {
+        &self.placeholders
+    }
+
+    /// The numbers of this moment.
+    pub(crate) fn census(&self) -> Census {
+        let census = census(&self.observation, &self.in_flight);
+        match self.surplus {
+            Some(Surplus::DeletionFailed) => census.with_all_live(),
+            _ => census,
+        }
+    }
+
+    /// What the cloud reports of recent launches.
+    pub(crate) fn learn_activity(&mut self, activity: LaunchActivity) {
+        self.activity = activity;
+        self.explain_placeholders();
+    }
+
+    /// What is reported.
+    pub(crate) fn status(&self) -> GroupStatus {
+        status(self.census(), &self.observation, &self.in_flight, &self.placeholders)
+    }
+
+    /// What is reported where the cluster has these nodes.
+    ///
+    /// An instance that is a node is not reported as failed to be created: CA would delete it without draining it.
+    ///
+    /// CA treats its own deletion taint as proof that the instance is gone, since the externalgrpc client cannot report that it
+    /// lives. Such a node is neither ready nor upcoming for CA, and while the target includes it, CA considers the group
+    /// unhealthy and does not scale it up. So a tainted node whose deletion failed is left out of the target until CA removes
+    /// the taint, or names the node again.
+    pub(crate) fn status_in(&self, nodes: &ClusterNodes) -> GroupStatus {
+        let status = self.status().with_running(|id| nodes.may_have(id));
+        status.with_deleting(|id| self.survivors.contains(id) && nodes.has_tainted(id))
+    }
+
+    /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall. Returns how
+    /// much of the capacity left with running instances that Headcount did not delete.
+    pub(crate) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) -> u32 {
+        let now = observation.begun;
+        let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
+        let left_before = self.leaving_ids();
+        self.note_capacity_read(&observation);
+        let replaced = self.replaced_by(&observation);
+        self.in_flight.forget(&replaced);
+        self.survivors.retain(|id| !replaced.contains(id));
+        self.in_flight = self.in_flight.after(&observation);
+        let is_capacity_lost = self.is_capacity_lost(before.capacity, &observation);
+        let (etag, reads) = (&observation.reading.etag, observation.reading.consistency.reads);
+        // Instances that were read before the etag changed stay what they are, however often the capacity is read again.
+        let is_whole = observation.detailed == observation.begun || self.is_steady;
+        self.is_steady = reads == Reads::Together || (is_whole && *etag == self.observation.reading.etag);
+        if before.capacity < observation.reading.desired {
+            self.raised = Some(observation.begun);
+        }
+        self.survivors.retain(|id| observation.instances.iter().any(|instance| instance.id == *id));
+        self.observation = observation;
+        self.surplus = match self.surplus {
+            _ if !self.has_surplus() => None,
+            Some(Surplus::DeletionFailed) => Some(Surplus::DeletionFailed),
+            _ if is_capacity_lost => Some(Surplus::CapacityFell),
+            None if self.has_revived(&left_before) => Some(Surplus::DeletionFailed),
+            known => known.or(Some(Surplus::Launched)),
+        };
+        self.note_surplus();
+        self.note_room();
+        self.note_uncounted();
+        let lost = self.lost_with_instances(before, &ran_before);
+        self.in_flight.lower_expectations(lost);
+        let fell = before.remaining.saturating_sub(self.census().remaining);
+        self.fit_placeholders(fell, Missed::Found(began), now, name);
+        self.note_unfilled(false);
+        self.note_kind_of_capacity();
+        lost
+    }
+
+    /// The IDs under which an observation lists other instances than the last one did. What was requested for the old ones does not apply
+    /// to these.
+    pub(crate) fn replaced_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
+        let known = &self.observation.instances;
+        if known.iter().all(|one| one.identity.is_none()) {
+            return BTreeSet::new();
+        }
+        let known: BTreeMap<&ProviderId, Option<Identity>> = known.iter().map(|one| (&one.id, one.identity)).collect();
+        let is_other = |one: &&Instance| known.get(&one.id).is_some_and(|before| differ(*before, one.identity));
+        observation.instances.iter().filter(is_other).map(|one| one.id.clone()).collect()
+    }
+
+    /// Instances that are not in the target because of a deletion without a response, and that may live on. On a cloud that reports how
+    /// deletions end, also those of a deletion that cannot be polled and that a later list still shows as live (seed 413494).
+    pub(crate) fn may_live_on(&self) -> u32 {
+        let (in_flight, observation) = (&self.in_flight, &self.observation);
+        let is_listed = |one: &Instance| {
+            observation.reading.consistency.deletions == Deletions::CanFail
+                && in_flight.seems_to_live_on(one, observation.detailed)
+        };
+        let instances = observation.instances.iter();
+        count(instances.filter(|one| in_flight.may_live_on(one) || is_listed(one)).count())
+    }
+
+    fn note_uncounted(&mut self) {
+        if self.is_steady {
+            self.in_flight.note_uncounted(&self.observation);
+        }
+    }
+
+    /// Where running instances left that Headcount did not delete (an eviction), a running scale-up expects that much less.
+    /// Instances that leave while they are being created are what the scale-up itself failed to make.
+    fn lost_with_instances(&self, before: Census, ran_before: &BTreeSet<ProviderId>) -> u32 {
+        let left = count(ran_before.difference(&self.running_ids()).count());
+        before.remaining.saturating_sub(self.census().remaining).min(left)
+    }
+
+    /// The instances that run and are not being deleted.
+    fn running_ids(&self) -> BTreeSet<ProviderId> {
+        let instances = self.observation.instances.iter();
+        instances
+            .filter(|instance| instance.state == InstanceState::Running && !self.in_flight.is_leaving(instance))
+            .map(|instance| instance.id.clone())
+            .collect()
+    }
+
+    /// The instances that are being deleted.
+    fn leaving_ids(&self) -> BTreeSet<ProviderId> {
+        let leaving = self.observation.instances.iter().filter(|instance| self.in_flight.is_leaving(instance));
+        leaving.map(|instance| instance.id.clone()).collect()
+    }
+
+    /// The instances being deleted that the capacity has no room for. What a scale-up adds is for new instances, and for none
+    /// of these.
+    pub(crate) fn without_room(&self) -> BTreeSet<ProviderId> {
+        self.in_flight.without_room(&self.observation)
+    }
+}
+
+fn size(nodes: u32) -> usize {
+    usize::try_from(nodes).unwrap_or(usize::MAX)
+}

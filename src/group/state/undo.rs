@@ -1,0 +1,255 @@
+//! Raising a capacity back after a write of ours (law 11), where the cloud checks no precondition.
+//!
+//! Such a write replaces whatever happened since the read that it was computed on, and a deletion lowers the capacity although its
+//! instance may have been going for another reason. Then more instances live than the capacity has room for, and the cloud terminates as
+//! many of its own choice. So for [`UNDO_WINDOW`] after each own write, the capacity is compared with the live instances that nobody
+//! named, and raised to their number: never above the highest capacity that a read showed, less what we deleted.
+
+use std::collections::BTreeSet;
+
+use super::GroupState;
+use crate::cloud::{Counts, Instance, OwnLaunches, ProviderId};
+use crate::group::Time;
+use crate::group::accounting::Accounting;
+use crate::group::limits::{LATE, UNDO_WINDOW};
+use crate::group::observation::{Observation, count};
+
+/// What our recent writes made of the capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecentWrites {
+    /// The capacity that was set last, or that the first deletion was computed on.
+    set: u32,
+    /// Whether a write set it.
+    is_written: bool,
+    /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was already going:
+    /// AWS lowers it for each call (autoscaler #2930).
+    named: u32,
+    /// The highest capacity that a read showed since the read before the first of these writes. What was named is not subtracted.
+    seen: u32,
+    /// Whether the capacity had room for all live instances whenever one of them was sent.
+    had_room: bool,
+    /// When the last one was sent or answered, or a read showed that it took effect.
+    at: Time,
+    /// Whether instances are so likely to be too many that the group is read often.
+    is_watched: bool,
+}
+
+/// A capacity write without a response. It may still take effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LostWrite {
+    /// What our writes make of the capacity if it does.
+    then: RecentWrites,
+    /// Until when it may.
+    until: Time,
+    /// Whether a read has shown its capacity since. Another client may have set that, too: then it still takes effect later, and undoes
+    /// what was written since.
+    is_shown: bool,
+}
+
+/// What a capacity that our writes set has to have room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RoomOwed {
+    /// How many instances.
+    pub(crate) room: u32,
+    /// Whether a write without a response took effect after a later one of ours. A read of its capacity does not lag behind that.
+    pub(crate) undoes_a_later_write: bool,
+}
+
+/// Why a capacity is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteReason {
+    /// CA asked for it.
+    Requested,
+    /// It raises the capacity back (law 11).
+    Undo,
+}
+
+impl RecentWrites {
+    /// Whether they may be why the capacity is this number.
+    fn explain(&self, capacity: u32) -> bool {
+        (self.set.saturating_sub(self.named.saturating_mul(2))..=self.set).contains(&capacity)
+    }
+
+    /// The highest capacity that a read showed, less what was deleted since.
+    fn ceiling(&self) -> u32 {
+        self.seen.saturating_sub(self.named)
+    }
+
+    /// The capacity that they lead to.
+    fn result(&self) -> u32 {
+        self.set.saturating_sub(self.named)
+    }
+}
+
+impl GroupState {
+    /// Notes that a capacity write got no response. Until a read shows it or it cannot take effect any more, no other one is sent: that
+    /// would be computed on a capacity that may change (law 7). A cloud that checks capacity writes refuses the later one of two.
+    pub(crate) fn lose_capacity(&mut self, (from, to): (u32, u32), reason: WriteReason, sent: Time) {
+        if !self.is_guarded() {
+            let then = self.with_write((from, to), reason, sent);
+            self.lost_write = Some(LostWrite { then, until: sent + LATE, is_shown: false });
+        }
+    }
+
+    /// Notes that the cloud accepted a capacity write.
+    pub(super) fn note_accepted(&mut self, (from, to): (u32, u32), reason: WriteReason, accepted: Time) {
+        if self.is_guarded() {
+            return;
+        }
+        self.recent_writes = Some(self.with_write((from, to), reason, accepted));
+        if let Some(lost) = &mut self.lost_write {
+            lost.then.seen = lost.then.seen.max(to.saturating_add(lost.then.named));
+        }
+    }
+
+    /// What our recent writes and this one make of the capacity.
+    fn with_write(&self, (from, to): (u32, u32), reason: WriteReason, at: Time) -> RecentWrites {
+        let (recent, has_room) = (self.recent_writes(at), !self.has_surplus());
+        let ceiling = recent.map_or(from, |recent| recent.ceiling().max(from));
+        let grown = if reason == WriteReason::Requested { to.saturating_sub(from) } else { 0 };
+        RecentWrites {
+            set: to,
+            is_written: true,
+            named: 0,
+            seen: ceiling.saturating_add(grown),
+            had_room: recent.is_none_or(|recent| recent.had_room) && (has_room || reason == WriteReason::Undo),
+            at,
+            is_watched: to < from || recent.is_some_and(|recent| recent.is_watched),
+        }
+    }
+
+    /// Whether a capacity write got no response, no read has shown it, and it may still take effect.
+    pub(crate) fn awaits_lost_write(&self) -> bool {
+        self.lost_write.is_some_and(|lost| !lost.is_shown)
+    }
+
+    /// Notes that a deletion is being sent. It lowers the capacity even if no response comes, except for those that are `kept`: for these
+    /// the capacity had no room. After it, it has room for all that live and that nobody named, but for a surplus of the cloud's own.
+    pub(crate) fn send_deletion(&mut self, ids: &[ProviderId], kept: BTreeSet<ProviderId>, now: Time) {
+        let lowered = count(ids.len().saturating_sub(kept.len()));
+        self.in_flight.exclude(kept);
+        if self.is_guarded() {
+            return;
+        }
+        let in_flight = &self.in_flight;
+        let stays = |one: &&Instance| one.counts != Counts::No && !in_flight.is_leaving(one) && !ids.contains(&one.id);
+        let staying = self.observation.instances.iter().filter(stays).map(|one| one.id.clone());
+        let (staying, has_room): (Vec<_>, bool) = (staying.collect(), !self.has_own_surplus());
+        if has_room {
+            self.within_capacity.extend(staying);
+        }
+        let capacity = self.census().capacity;
+        let before = RecentWrites {
+            set: capacity,
+            is_written: false,
+            named: 0,
+            seen: capacity,
+            had_room: true,
+            at: now,
+            is_watched: true,
+        };
+        let with_deletion = |recent: RecentWrites| RecentWrites {
+            named: recent.named.saturating_add(lowered),
+            had_room: recent.had_room && has_room,
+            at: now,
+            is_watched: true,
+            ..recent
+        };
+        self.recent_writes = Some(with_deletion(self.recent_writes(now).unwrap_or(before)));
+        if let Some(lost) = &mut self.lost_write {
+            lost.then = with_deletion(lost.then);
+        }
+    }
+
+    /// Notes that the cloud refused part of a deletion that was sent. That part lowers nothing.
+    pub(crate) fn refuse_deletion<'a>(&mut self, refused: impl IntoIterator<Item = &'a ProviderId>) {
+        let in_flight = &self.in_flight;
+        let lowers = |id: &&ProviderId| in_flight.accounting(id) != Accounting::NotCounted;
+        let number = count(refused.into_iter().filter(lowers).count());
+        let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
+        for writes in self.recent_writes.as_mut().into_iter().chain(lost) {
+            writes.named = writes.named.saturating_sub(number);
+        }
+    }
+
+    /// Notes the capacity that a read shows: another client's raise, or a write without a response that took effect.
+    pub(super) fn note_capacity_read(&mut self, observation: &Observation) {
+        let (desired, begun) = (observation.reading.desired, observation.begun);
+        let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
+        for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| desired > writes.set) {
+            writes.seen = writes.seen.max(desired.saturating_add(writes.named));
+        }
+        let Some(lost) = &mut self.lost_write else { return };
+        if !lost.is_shown && desired == lost.then.set {
+            lost.is_shown = true;
+            self.recent_writes = Some(RecentWrites { at: begun.max(lost.then.at), is_watched: true, ..lost.then });
+        }
+        if begun > lost.until {
+            self.lost_write = None;
+        }
+    }
+
+    /// Whether our recent writes made the capacity as low as it was read. Where it is lower still, another client lowered it, or an
+    /// instance that we named was going already.
+    pub(crate) fn has_lowered(&self, observation: &Observation) -> bool {
+        let lost = self.lost_write.filter(|lost| observation.begun <= lost.until).map(|lost| lost.then);
+        let mut writes = self.recent_writes(observation.begun).into_iter().chain(lost);
+        writes.any(|writes| observation.reading.desired >= writes.result())
+    }
+
+    /// Whether instances may be too many under a recent write of ours, so that the group is read often.
+    pub(crate) fn is_watched(&self, now: Time) -> bool {
+        self.lost_write.is_some_and(|lost| now < lost.until)
+            || self.recent_writes(now).is_some_and(|recent| recent.is_watched)
+    }
+
+    /// When the last write was sent that may have to be undone.
+    pub(crate) fn undone_since(&self) -> Option<Time> {
+        self.recent_writes(self.observation.begun).map(|recent| recent.at)
+    }
+
+    /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by seconds, and
+    /// SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
+    pub(crate) fn own_capacity(&self) -> u32 {
+        let written = self.recent_writes(self.observation.begun).filter(|recent| recent.is_written);
+        written.map_or(0, |recent| recent.result())
+    }
+
+    /// How many instances a capacity that our writes set has to have room for, if it is too low. `own` are instances that the cloud
+    /// launched for reasons of its own, if they can be read.
+    ///
+    /// An instance that was already going when we named it gave up no place: one more lives than the capacity allows for, and none of
+    /// the cloud's own explains it. If a deletion got no response, the named instances that a read still shows may stay live; the
+    /// capacity falls only when they begin to go.
+    pub(crate) fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<RoomOwed> {
+        let observation = &self.observation;
+        if self.awaits_lost_write() {
+            return None;
+        }
+        let explains =
+            |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(observation.reading.desired);
+        let own_last = self.recent_writes(observation.begun).filter(explains);
+        let lost = self.lost_write.map(|lost| lost.then).filter(explains);
+        let writes = own_last.or(lost)?;
+        let unsettled = self.may_live_on();
+        let live = self.census().live.saturating_add(unsettled);
+        let owed = match own {
+            Some(own) => live.saturating_sub(self.listed_among(own.additional())),
+            None if writes.had_room => live,
+            // Any other may be the cloud's own.
+            None => self.live_within_capacity(),
+        };
+        let owed = owed.min(writes.seen);
+        let room = live.min(writes.ceiling().saturating_add(unsettled)).max(owed);
+        Some(RoomOwed { room, undoes_a_later_write: own_last.is_none() })
+    }
+
+    fn recent_writes(&self, now: Time) -> Option<RecentWrites> {
+        self.recent_writes.filter(|recent| now.since(recent.at) <= UNDO_WINDOW)
+    }
+
+    /// Whether the cloud refuses a capacity write if the group has changed since it was read.
+    fn is_guarded(&self) -> bool {
+        self.observation.reading.consistency.is_guarded()
+    }
+}

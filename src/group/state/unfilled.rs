@@ -1,0 +1,103 @@
+//! Capacity of a scale set that no instance fills, and that is not lowered.
+//!
+//! Azure may delete `old − new` VMs when a scale set's capacity is lowered, whatever lives (dataplat/dbatools #10540). So what CA gives
+//! back leaves the target and stays in the capacity until an instance takes its place. Azure does not launch it by itself.
+
+use std::time::SystemTime;
+
+use super::{GroupState, size};
+use crate::cloud::{CapacityIs, Missing};
+use crate::group::limits::SETTLE;
+use crate::group::observation::count;
+use crate::group::placeholder::{Placeholder, PlaceholderState};
+
+/// A scale-up over unfilled capacity. What it makes shows how the scale set counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrowthOverUnfilled {
+    /// The live instances that it leads to if the capacity is nominal.
+    if_nominal: u32,
+    /// ... and if new capacities are compared with the live instances.
+    if_actual: u32,
+}
+
+impl GroupState {
+    /// Whether a lower capacity deletes nothing while it is not below the live instances.
+    pub(crate) fn may_lower(&self) -> bool {
+        self.observation.reading.consistency.may_lower()
+    }
+
+    /// How much of the capacity CA gave back that is to be lowered.
+    pub(crate) fn deferred(&self) -> u32 {
+        if self.may_lower() { self.cancelled() } else { 0 }
+    }
+
+    /// How much of the capacity no instance fills and is not lowered.
+    pub(crate) fn unfilled(&self) -> u32 {
+        if self.may_lower() { 0 } else { self.cancelled().min(self.census().shortfall) }
+    }
+
+    /// How much of the maximum unfilled capacity takes up. None in a scale set that is known to be nominal: there, a capacity above the
+    /// maximum makes no more instances than were requested.
+    pub(crate) fn taken_by_unfilled(&self) -> u32 {
+        if self.is_nominal() { 0 } else { self.unfilled() }
+    }
+
+    /// Whether the capacity is known to be nominal.
+    pub(crate) fn is_nominal(&self) -> bool {
+        self.is_nominal || self.observation.reading.consistency.capacity_is == CapacityIs::Nominal
+    }
+
+    /// Whether an instance may still take the place of a placeholder, or its capacity is still to be lowered.
+    pub(crate) fn is_settling_placeholders(&self) -> bool {
+        self.deferred() > 0 || self.placeholders.iter().any(Placeholder::in_target)
+    }
+
+    /// The youngest placeholders stand for what a write of ours asked for.
+    pub(crate) fn note_requested(&mut self, number: u32) {
+        let pending = self.placeholders.iter_mut().rev().filter(|one| one.state == PlaceholderState::Pending);
+        pending.take(size(number)).for_each(|placeholder| placeholder.is_requested = true);
+    }
+
+    /// Takes out of the target what is missing in a scale set in which nothing runs, and that no write of ours asked for: evicted VMs, VMs
+    /// that another client deleted one by one, what an earlier process was given back. Azure launches none of it.
+    pub(crate) fn note_unfilled(&mut self, is_first: bool) {
+        let observation = &self.observation;
+        let is_left_out = observation.reading.consistency.missing == Missing::LeftOut && !self.may_lower();
+        let is_whole = observation.detailed == observation.begun;
+        let is_growing = self.in_flight.operations().iter().any(|operation| operation.is_growth());
+        if !is_left_out || !is_whole || !observation.reading.is_quiet || is_growing {
+            return;
+        }
+        // A list without any VM may be wrong (law 5), however often it is read within the time that lists lag.
+        let (is_empty, at) = (self.census().live == 0 && !is_first, observation.at);
+        let is_old = |since: SystemTime| at.duration_since(since).is_ok_and(|missing| missing > SETTLE);
+        let is_found = |one: &&mut Placeholder| {
+            let is_pending = one.state == PlaceholderState::Pending && !one.is_requested && one.failure.is_none();
+            is_pending && (!is_empty || is_old(one.since))
+        };
+        self.placeholders.iter_mut().filter(is_found).for_each(|one| one.state = PlaceholderState::Cancelled);
+    }
+
+    /// Notes a scale-up from one capacity to another, if there is unfilled capacity that it may fill.
+    pub(crate) fn note_growth_over_unfilled(&mut self, (from, to): (u32, u32)) {
+        let (unfilled, live) = (self.unfilled(), self.census().live);
+        let is_first = self.growth_over_unfilled.is_none() && self.in_flight.operations().len() == 1;
+        self.growth_over_unfilled = (to > from && unfilled > 0 && is_first).then(|| {
+            let if_nominal = live.saturating_add(to - from);
+            GrowthOverUnfilled { if_nominal, if_actual: if_nominal.saturating_add(unfilled) }
+        });
+    }
+
+    /// Learns from what the first scale-up over unfilled capacity made, once lists show all of it.
+    pub(crate) fn note_kind_of_capacity(&mut self) {
+        let Some(growth) = self.growth_over_unfilled.filter(|_| !self.may_lack_instances()) else { return };
+        let live = count(self.observation.instances.iter().filter(|one| !self.in_flight.is_leaving(one)).count());
+        self.is_nominal |= live == growth.if_nominal && live < growth.if_actual;
+        self.growth_over_unfilled = None;
+    }
+
+    /// Whether a list of instances is to show how the scale set counts.
+    pub(crate) fn is_learning_kind_of_capacity(&self) -> bool {
+        self.growth_over_unfilled.is_some()
+    }
+}

@@ -1,0 +1,183 @@
+//! What becomes of our writes: accepted, lost, finished or failed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::group::Time;
+
+use super::placeholders::Missed;
+use super::{GroupState, NamePlaceholder, WriteReason, size};
+use crate::cloud::{Failure, OperationHandle, ProviderId};
+use crate::group::limits::ROLLED_BACK_LIFE;
+use crate::group::observation::{Observation, count};
+use crate::group::operation::{Operation, OperationId, OperationRequest, Phase};
+use crate::group::placeholder::PlaceholderState;
+use crate::group::surplus::Surplus;
+
+/// A capacity write that the cloud accepted.
+#[derive(Clone, Debug)]
+pub(crate) struct CapacityWrite {
+    /// The capacity it was computed from.
+    pub from: u32,
+    /// The capacity it set.
+    pub to: u32,
+    /// Why it was sent.
+    pub reason: WriteReason,
+    /// When the cloud accepted it.
+    pub accepted: Time,
+    /// When it was sent, by the cloud's clock.
+    pub sent: SystemTime,
+    /// The instances being deleted that the capacity had no room for when it was sent: [`GroupState::without_room`].
+    pub without_room: BTreeSet<ProviderId>,
+    /// What the cloud can be polled by, if it can.
+    pub handle: Option<OperationHandle>,
+}
+
+/// A deletion that the cloud accepted.
+#[derive(Clone, Debug)]
+pub(crate) struct DeletionWrite {
+    /// The instances.
+    pub ids: BTreeSet<ProviderId>,
+    /// When the cloud accepted it.
+    pub accepted: Time,
+    /// What the cloud can be polled by, if it can.
+    pub handle: Option<OperationHandle>,
+    /// Whether this is the second attempt.
+    pub is_resubmitted: bool,
+}
+
+impl GroupState {
+    /// Notes that a capacity write is being sent.
+    pub(crate) fn send_capacity(&mut self) {
+        self.in_flight.send_capacity();
+    }
+
+    /// A read has shown that a capacity write took effect, and nothing is left to wait for.
+    pub(crate) fn finish_capacity(&mut self, write: CapacityWrite) {
+        self.note_requested(write.to.saturating_sub(write.from));
+        self.in_flight.exclude(write.without_room);
+    }
+
+    /// The cloud accepted a new capacity. A scale-up's placeholders come at once; those of a reduction go.
+    pub(crate) fn accept_capacity(&mut self, id: OperationId, write: CapacityWrite, name: NamePlaceholder<'_>) {
+        let CapacityWrite { from, to, reason, accepted, sent, without_room, handle } = write;
+        self.in_flight.exclude(without_room);
+        self.note_accepted((from, to), reason, accepted);
+        let deleted = from.saturating_sub(self.census().remaining);
+        let expected = to.saturating_sub(deleted);
+        if to > from {
+            self.grown = Some(accepted);
+        }
+        self.in_flight.start_capacity(id, (from, to), expected, accepted, Phase::accepted(handle));
+        self.note_growth_over_unfilled((from, to));
+        self.fit_placeholders(from.saturating_sub(to), Missed::Requested(sent), accepted, name);
+    }
+
+    /// The cloud accepted a deletion.
+    pub(crate) fn accept_deletion(&mut self, id: OperationId, write: DeletionWrite) {
+        let DeletionWrite { ids, accepted, handle, is_resubmitted } = write;
+        self.survivors.retain(|id| !ids.contains(id));
+        self.in_flight.lower_expectations(count(ids.len()));
+        let before = self.census().capacity;
+        let request = OperationRequest::Deletion { ids, before, is_resubmitted };
+        let operation = Operation { id, request, accepted, phase: Phase::accepted(handle) };
+        self.in_flight.start_deletion(operation, &self.observation);
+    }
+
+    /// A deletion of these instances got no response until `ended`. They count as being deleted until a read settles it.
+    pub(crate) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, ended: Time) {
+        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
+        let operation = Operation { id, request, accepted: ended, phase: Phase::Unsettled };
+        self.in_flight.start_deletion(operation, &self.observation);
+    }
+
+    /// Whether the read may be older than our last accepted writes.
+    pub(crate) fn may_be_outdated(&self) -> bool {
+        self.in_flight.has_unread() || self.census().capacity < self.own_capacity()
+    }
+
+    /// The cloud reports that these instances are gone or being deleted already, by no deletion of ours. The capacity that was read
+    /// with a list counts no instance that the list lacks.
+    pub(crate) fn note_leaving(&mut self, id: OperationId, ids: &[ProviderId], now: Time) {
+        let ids: BTreeSet<ProviderId> = ids.iter().cloned().collect();
+        let listed = &self.observation.instances;
+        let gone = ids.iter().filter(|id| !listed.iter().any(|one| one.id == **id)).cloned().collect();
+        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
+        self.in_flight.note_leaving(Operation { id, request, accepted: now, phase: Phase::Unpolled });
+        self.in_flight.exclude(gone);
+    }
+
+    /// The cloud reports that the operation succeeded.
+    pub(crate) fn succeed(&mut self, id: OperationId, now: Time) {
+        self.note_growth_ended(id, now);
+        self.in_flight.succeed(id, now);
+    }
+
+    /// The operation cannot be polled.
+    pub(crate) fn stop_polling(&mut self, id: OperationId, now: Time) {
+        self.note_growth_ended(id, now);
+        self.in_flight.stop_polling(id, now);
+    }
+
+    fn note_growth_ended(&mut self, id: OperationId, now: Time) {
+        if self.in_flight.operations().iter().any(|operation| operation.id == id && operation.is_growth()) {
+            self.grown = Some(now);
+        }
+    }
+
+    /// The cloud reports that the operation failed; `observation` was read after that. A deletion simply drops out. What a
+    /// scale-up is short of stays in the target with the reason, whether the cloud kept it in the capacity or took it back.
+    pub(crate) fn fail(
+        &mut self,
+        id: OperationId,
+        failure: &Failure,
+        observation: Observation,
+        name: NamePlaceholder<'_>,
+    ) {
+        let Some(operation) = self.in_flight.remove(id) else {
+            // An earlier observation has settled it. This one counts all the same: a write may be computed on it.
+            let _lost = self.observe(observation, name);
+            return;
+        };
+        if operation.is_growth() {
+            // It has ended: what it made was listed before, and the observation is younger than its end.
+            self.grown = None;
+        }
+        let (now, since) = (observation.begun, observation.at);
+        let lost = self.observe(observation, name);
+        let (from, to, expected) = match operation.request {
+            OperationRequest::Capacity { from, to, expected, .. } => (from, to, expected),
+            OperationRequest::Deletion { ids, .. } => {
+                if self.surplus.is_some() && self.has_revived(&ids) {
+                    self.surplus = Some(Surplus::DeletionFailed);
+                    self.note_surplus();
+                }
+                self.survivors.extend(ids);
+                return;
+            }
+        };
+        let share = to.saturating_sub(from);
+        let rolled_back = expected.saturating_sub(lost).saturating_sub(self.census().remaining).min(share);
+        self.in_flight.lower_expectations(rolled_back);
+        let made = self.placeholders.len();
+        self.add_placeholders(size(rolled_back), Missed::Requested(since), name);
+        for placeholder in &mut self.placeholders[made..] {
+            placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
+        }
+        let failure = Arc::new(failure.clone());
+        let failed = self.placeholders.iter_mut().rev().filter(|placeholder| placeholder.in_target());
+        for placeholder in failed.take(size(share)) {
+            placeholder.failure.get_or_insert_with(|| Arc::clone(&failure));
+        }
+        self.explain_instances(&failure, share);
+    }
+
+    /// A failed instance that the cloud gave no reason for failed for the operation's reason; an evicted one did not.
+    fn explain_instances(&mut self, failure: &Arc<Failure>, share: u32) {
+        let failures = self.observation.instances.iter_mut().filter_map(|instance| instance.failure.as_mut());
+        for unexplained in failures.filter(|own| !own.is_explained && !own.is_eviction).take(size(share)) {
+            *unexplained = Arc::clone(failure);
+        }
+    }
+}

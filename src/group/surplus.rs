@@ -1,0 +1,27 @@
+//! Surplus: live instances beyond the capacity. Either the cloud launched them itself (instance refresh, maintenance, rebalancing,
+//! overprovisioning, upgrade surge), or a client lowered the capacity. Whether a scale-up is permitted depends on the cause.
+
+/// How live instances came to exceed the capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Surplus {
+    /// The instances grew at an unchanged or higher capacity: the cloud launched them itself, and removes them itself.
+    Launched,
+    /// The first observation showed it; its cause is unknown.
+    FoundAtStart,
+    /// A deletion of ours lowered the capacity and failed: its instances live for good. Nothing is raised back where the cloud checks
+    /// capacity writes; the target has them, and the next scale-up makes room for them.
+    DeletionFailed,
+    /// The capacity fell, and no write of ours explains it: the cloud is about to delete instances, or the read is wrong.
+    CapacityFell,
+}
+
+impl Surplus {
+    /// Whether a scale-up from `capacity` to `to` may be written with this many live instances.
+    pub(crate) fn permits_growth(self, capacity: u32, to: u32, live: u32) -> bool {
+        match self {
+            Self::Launched | Self::DeletionFailed => true,
+            Self::FoundAtStart => live <= capacity.saturating_mul(2) || live <= to,
+            Self::CapacityFell => live <= to,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The plan for each request.
+
+use super::super::refusal::Refusal;
+use super::super::request::{NamedNode, NodeKind};
+use super::*;
+
+fn named(numbers: std::ops::Range<u32>) -> Vec<NamedNode> {
+    ids(numbers).into_iter().map(|id| NamedNode { id, kind: NodeKind::Registered }).collect()
+}
+
+#[test]
+fn a_call_that_would_break_the_minimum_is_refused_as_a_whole() {
+    let group = Group::new(4, running(0..4));
+    let none = DeletePlan::default();
+    let judge = |nodes: &[NamedNode], claimed| plan::delete(&group.state, nodes, claimed);
+    assert_eq!(judge(&named(0..4), &none), Err(Refusal::BelowMin { asked: 4, room: 3, min: 1 }));
+    let first = judge(&named(0..3), &none).expect("there is room for three");
+    assert_eq!(first.instances, ids(0..3));
+    assert_eq!(judge(&named(3..4), &first), Err(Refusal::BelowMin { asked: 1, room: 0, min: 1 }));
+    assert_eq!(judge(&named(0..3), &first), Ok(first.clone()), "requested already; both get one response");
+}
+
+#[test]
+fn a_preempted_deletion_claims_its_room_until_it_is_sent_again() {
+    let mut group = Group::new(4, running(0..4));
+    group.see(4, running(0..4));
+    let pending = ids(0..2).into_iter().collect();
+    let claimed = plan::pending(&group.state, &pending);
+    let node = |number| NamedNode { id: id(number), kind: NodeKind::Registered };
+    // The minimum is 1.
+    assert!(plan::delete(&group.state, &[node(2)], &claimed).is_ok());
+    assert!(plan::delete(&group.state, &[node(2), node(3)], &claimed).is_err());
+    assert!(plan::delete(&group.state, &[node(0), node(2)], &claimed).is_ok(), "one of them is claimed already");
+    assert!(plan::permits_again(&group.state, &pending).is_ok());
+    group.see(2, running(0..2));
+    assert!(plan::permits_again(&group.state, &pending).is_err(), "the others have left meanwhile");
+}
+
+#[test]
+fn nothing_is_lowered_on_a_read_that_is_older_than_our_own_writes() {
+    let mut group = Group::new(10, counted(0..8));
+    group.now = group.now + Duration::from_secs(60);
+    group.see(10, counted(0..8));
+    let missing = group.placeholders().into_iter().collect();
+    group.state.cancel(&missing);
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(8));
+    group.operations += 1;
+    let write = DeletionWrite {
+        ids: ids(0..1).into_iter().collect(),
+        accepted: group.now,
+        handle: None,
+        is_resubmitted: false,
+    };
+    group.state.accept_deletion(OperationId(group.operations), write);
+    group.see(10, counted(0..8));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None, "the read is older than the deletion");
+    group.see(9, all(&[deleting(0..1, Counts::No), counted(1..8)]));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(7));
+}
+
+#[test]
+fn nothing_is_lowered_while_a_deletion_without_a_response_may_still_lower_the_capacity() {
+    let mut group = Group::new(10, counted(0..8));
+    group.now = group.now + Duration::from_secs(60);
+    group.see(10, counted(0..8));
+    let missing = group.placeholders().into_iter().collect();
+    group.state.cancel(&missing);
+    group.state.lose_deletion(OperationId(9), ids(0..2).into_iter().collect(), group.now);
+    group.see(10, counted(0..8));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None);
+    group.see(8, counted(2..8));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(6));
+}
+
+/// Running instances of a cloud that says which ones its capacity counts.
+fn counted(numbers: std::ops::Range<u32>) -> Vec<Instance> {
+    numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+}
+
+#[test]
+fn deleting_an_instance_that_is_gone_or_being_deleted_succeeds_without_a_call() {
+    let group = Group::new(4, all(&[running(0..4), deleting(4..5, Counts::No)]));
+    let plan = plan::delete(&group.state, &named(4..9), &DeletePlan::default());
+    assert_eq!(plan, Ok(DeletePlan::default()));
+}
+
+#[test]
+fn failed_instances_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
+    let mut machines = running(0..2);
+    machines[1].failure = Some(shortage(wall(0)).into());
+    let group = Group::new(2, machines);
+    let judge = |nodes: &[NamedNode]| plan::delete(&group.state, nodes, &DeletePlan::default());
+    assert_eq!(judge(&named(1..2)).map(|plan| plan.instances), Ok(ids(1..2)));
+    assert_eq!(judge(&named(0..1)), Err(Refusal::BelowMin { asked: 1, room: 0, min: 1 }));
+    let create_error = [NamedNode { id: id(0), kind: NodeKind::CreateError }];
+    assert_eq!(judge(&create_error).map(|plan| plan.instances), Ok(ids(0..1)));
+}
+
+#[test]
+fn ids_match_in_any_case_and_the_cloud_gets_its_own_spelling() {
+    let group = Group::new(2, running(0..2));
+    let shouted = [NamedNode { id: ProviderId::from("I-1"), kind: NodeKind::Registered }];
+    let plan = plan::delete(&group.state, &shouted, &DeletePlan::default());
+    assert_eq!(plan.map(|plan| plan.instances), Ok(vec![id(1)]));
+}
+
+#[test]
+fn growth_stops_at_the_maximum_and_where_the_group_cannot_grow() {
+    let group = Group::new(98, running(0..98));
+    assert_eq!(plan::increase(&group.state, 2, 0), Ok(()));
+    let refused = plan::increase(&group.state, 1, 2);
+    assert_eq!(refused, Err(Refusal::AboveMax { delta: 1, target: 100, max: 100 }));
+    let mut group = group;
+    let mut suspended = group.observation().clone();
+    suspended.reading.growth = Permit::Withheld("Launch is suspended".into());
+    group.state.observe(suspended, &name);
+    assert!(matches!(plan::increase(&group.state, 1, 0), Err(Refusal::GrowthWithheld { .. })));
+}
+
+#[test]
+fn no_group_grows_beyond_the_largest_capacity_of_any_group() {
+    let mut group = Group::new(98, running(0..98));
+    let mut boundless = group.observation().clone();
+    boundless.reading.max = u32::MAX;
+    group.state.observe(boundless, &name);
+    let refused = plan::increase(&group.state, i32::MAX.unsigned_abs(), u32::MAX);
+    let refusal = refused.expect_err("far too many");
+    assert!(refusal.to_string().contains("above its maximum of 100000"), "{refusal}");
+}
+
+#[test]
+fn a_surplus_that_the_cloud_launched_permits_a_scale_up() {
+    let mut group = Group::new(10, running(0..10));
+    group.see(10, running(0..14));
+    assert_eq!(plan::raised_capacity(&group.state, 2), Some(12));
+}
+
+#[test]
+fn a_surplus_found_at_the_start_permits_a_scale_up_unless_more_than_twice_the_capacity_live() {
+    assert_eq!(plan::raised_capacity(&Group::new(10, running(0..14)).state, 2), Some(12));
+    assert_eq!(plan::raised_capacity(&Group::new(1, running(0..90)).state, 2), None);
+    assert_eq!(
+        plan::raised_capacity(&Group::new(0, running(0..90)).state, 90),
+        Some(90),
+        "that is room for all of them"
+    );
+}
+
+#[test]
+fn no_scale_up_is_written_below_the_live_instances_after_the_capacity_fell() {
+    let mut group = Group::new(90, running(0..90));
+    group.see(0, running(0..90));
+    assert_eq!(plan::raised_capacity(&group.state, 1), None);
+    group.see(0, running(0..2));
+    assert_eq!(plan::raised_capacity(&group.state, 2), Some(2), "once there is room for what lives");
+}

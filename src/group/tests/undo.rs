@@ -1,0 +1,260 @@
+//! When a capacity that our own write left too low is raised back, and how far (law 11).
+
+use super::super::doubt::doubt;
+use super::*;
+
+/// Instances that the cloud launched for reasons of its own, newest first.
+fn launched<const N: usize>(numbers: [u32; N]) -> OwnLaunches {
+    OwnLaunches { instances: numbers.map(|number| id(number).to_string()).to_vec(), replacing: 0 }
+}
+
+/// Instances as AWS lists them: the capacity counts those that live.
+fn live(numbers: std::ops::Range<u32>) -> Vec<Instance> {
+    numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+}
+
+fn going(numbers: std::ops::Range<u32>) -> Vec<Instance> {
+    deleting(numbers, Counts::No)
+}
+
+impl Group {
+    /// The capacity that is raised back to, where activities show nothing that the cloud launched for reasons of its own.
+    fn undone(&self) -> Option<u32> {
+        plan::undone_capacity(&self.state, Some(&OwnLaunches::default()))
+    }
+
+    /// The same, where these are the cloud's own.
+    fn undone_with(&self, own: &OwnLaunches) -> Option<u32> {
+        plan::undone_capacity(&self.state, Some(own))
+    }
+
+    /// Sends a deletion that the cloud accepts, as AWS does.
+    fn terminate(&mut self, numbers: std::ops::Range<u32>) {
+        let operation = self.delete(numbers);
+        self.state.stop_polling(operation, self.now);
+    }
+}
+
+#[test]
+fn an_instance_that_comes_up_under_a_reduction_raises_the_capacity_back() {
+    let mut group = Group::new(7, live(0..6));
+    group.write(7, 6, None);
+    assert_eq!(group.undone(), None);
+    let late = group.reading(6, live(0..7));
+    assert_eq!(doubt(&group.state, &late), None, "our own write explains it");
+    group.see(6, live(0..7));
+    assert_eq!(group.undone(), Some(7));
+    group.see(5, live(0..7));
+    assert_eq!(group.undone(), None, "another client lowered it further");
+    group.now = group.now + Duration::from_secs(40);
+    group.see(6, live(0..7));
+    assert_eq!(group.undone(), None, "another client's doing by now");
+}
+
+#[test]
+fn a_start_raises_nothing() {
+    assert_eq!(Group::new(10, live(0..14)).undone(), None);
+}
+
+#[test]
+fn a_reduction_by_another_client_is_not_undone() {
+    let mut group = Group::new(7, live(0..7));
+    group.see(6, live(0..7));
+    assert_eq!(group.undone(), None);
+}
+
+#[test]
+fn what_another_client_raised_between_the_read_and_the_write_is_not_raised_back() {
+    let mut group = Group::new(3, live(0..3));
+    group.write(3, 5, None);
+    group.see(5, live(0..9));
+    assert_eq!(group.undone(), None, "no read showed more than 3, and 2 were requested");
+}
+
+#[test]
+fn a_raise_that_a_read_showed_is_raised_back_to() {
+    let mut group = Group::new(3, live(0..3));
+    group.write(3, 5, None);
+    group.see(9, live(0..9));
+    group.see(5, live(0..9));
+    assert_eq!(group.undone(), Some(9));
+}
+
+#[test]
+fn an_instance_that_was_going_already_gave_up_no_place() {
+    // Another client terminated it just before, and AWS lowers the capacity for each call.
+    let mut group = Group::new(5, live(0..5));
+    group.terminate(0..1);
+    group.see(3, all(&[going(0..1), live(1..5)]));
+    assert_eq!(group.undone(), Some(4));
+    // The group replaced it just before.
+    let mut group = Group::new(5, live(0..5));
+    group.terminate(0..1);
+    group.see(4, all(&[going(0..1), live(1..6)]));
+    assert_eq!(group.undone(), Some(5));
+    let replacement = OwnLaunches { replacing: 1, ..launched([5]) };
+    assert_eq!(group.undone_with(&replacement), Some(5), "it replaces one, and is not too many");
+}
+
+#[test]
+fn at_most_one_more_is_lowered_for_each_instance_named() {
+    let mut group = Group::new(9, live(0..9));
+    group.terminate(0..2);
+    group.see(5, all(&[going(0..2), live(2..9)]));
+    assert_eq!(group.undone(), Some(7));
+    group.see(4, all(&[going(0..2), live(2..9)]));
+    assert_eq!(group.undone(), None, "nothing of ours explains this number");
+}
+
+#[test]
+fn what_was_deleted_since_lowers_how_far_it_is_raised_back() {
+    let mut group = Group::new(7, live(0..6));
+    group.write(7, 6, None);
+    group.see(6, live(0..6));
+    group.terminate(0..2);
+    group.see(4, live(2..7));
+    assert_eq!(group.undone(), Some(5), "one came up under the reduction");
+    group.write(4, 5, None);
+    group.see(5, live(2..8));
+    assert_eq!(group.undone(), Some(6));
+}
+
+#[test]
+fn a_refused_deletion_takes_nothing_from_what_is_raised_back() {
+    let mut group = Group::new(3, live(0..2));
+    group.write(3, 2, None);
+    let named = ids(0..2);
+    group.state.send_deletion(&named, BTreeSet::new(), group.now);
+    group.state.refuse_deletion(&named);
+    group.see(2, live(0..3));
+    assert_eq!(group.undone(), Some(3));
+    group.see(2, live(0..6));
+    assert_eq!(group.undone(), Some(3), "never above what a read showed");
+}
+
+#[test]
+fn a_raise_does_not_raise_its_own_bound() {
+    let mut group = Group::new(7, live(0..6));
+    group.write(7, 6, None);
+    group.see(6, live(0..7));
+    group.write_undo(6, 7);
+    group.see(7, live(0..9));
+    assert_eq!(group.undone(), None);
+}
+
+#[test]
+fn a_read_that_lags_behind_a_later_scale_up_raises_nothing_back() {
+    let mut group = Group::new(7, live(0..6));
+    group.write(7, 6, None);
+    group.see(6, live(0..7));
+    assert_eq!(group.undone(), Some(7));
+    group.write(6, 11, None);
+    group.see(6, live(0..7));
+    assert_eq!(group.undone(), None, "it would undo the scale-up");
+}
+
+#[test]
+fn what_the_cloud_launched_for_reasons_of_its_own_is_left_to_it() {
+    let mut group = Group::new(8, live(0..8));
+    group.write(8, 6, None);
+    group.see(6, live(0..8));
+    assert_eq!(group.undone(), Some(8), "all of them had room before");
+    let mut group = Group::new(8, live(0..6));
+    group.write(8, 6, None);
+    group.see(6, live(0..10));
+    assert_eq!(group.undone(), Some(8), "never above the capacity before");
+    let mut group = Group::new(5, live(0..5));
+    group.see(5, live(0..8));
+    group.write(5, 6, None);
+    group.see(6, live(0..9));
+    assert_eq!(group.undone(), None, "a scale-up during a surplus raises nothing");
+}
+
+#[test]
+fn without_activities_only_instances_that_had_room_are_certain() {
+    let mut group = Group::new(6, live(0..6));
+    group.see(6, live(0..8));
+    group.terminate(0..1);
+    group.see(4, all(&[going(0..1), live(1..8)]));
+    assert_eq!(plan::undone_capacity(&group.state, None), Some(5), "five had room and were not named");
+}
+
+#[test]
+fn nothing_is_raised_above_the_maximum() {
+    let mut group = Group::new(100, live(0..100));
+    group.terminate(0..2);
+    group.see(97, all(&[going(0..2), live(2..120)]));
+    assert_eq!(group.undone(), Some(100));
+}
+
+#[test]
+fn a_write_without_a_response_holds_everything_until_a_read_shows_it() {
+    let mut group = Group::new(10, live(0..8));
+    group.lose(10, 8);
+    assert!(group.state.awaits_lost_write());
+    group.see(10, live(0..10));
+    assert_eq!(group.undone(), None);
+    group.see(8, live(0..10));
+    assert!(!group.state.awaits_lost_write(), "it took effect");
+    assert_eq!(group.undone(), Some(10));
+}
+
+#[test]
+fn a_write_without_a_response_can_no_longer_take_effect_after_a_while() {
+    let mut group = Group::new(10, live(0..8));
+    group.lose(10, 8);
+    group.now = group.now + Duration::from_secs(31);
+    group.see(10, live(0..10));
+    assert!(!group.state.awaits_lost_write());
+    group.see(8, live(0..10));
+    assert_eq!(group.undone(), None, "another client's doing by now");
+}
+
+#[test]
+fn a_write_without_a_response_that_lands_after_a_raise_of_another_client_is_raised_back_as_far() {
+    let mut group = Group::new(2, live(0..1));
+    group.lose(2, 1);
+    group.see(3, live(0..2));
+    group.see(1, live(0..3));
+    assert_eq!(group.undone(), Some(3));
+    group.see(1, live(0..4));
+    assert_eq!(group.undone(), Some(3), "no read showed more");
+}
+
+#[test]
+fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_listed() {
+    let mut group = Group::new(12, live(0..12));
+    let named = ids(0..4);
+    group.state.send_deletion(&named, BTreeSet::new(), group.now);
+    group.state.lose_deletion(OperationId(9), named.into_iter().collect(), group.now);
+    group.see(12, live(0..12));
+    assert_eq!(group.undone(), None);
+    // Two of the four are being terminated. The other two stay live, and the capacity is lower by all four.
+    group.see(8, all(&[going(0..2), live(2..12)]));
+    assert_eq!(group.undone(), Some(10));
+}
+
+#[test]
+fn a_surplus_that_a_deletion_makes_is_raised_back_before_a_read_shows_the_deletion() {
+    let mut group = Group::new(6, live(0..6));
+    group.see(7, live(0..6));
+    group.see(6, live(0..6));
+    group.terminate(0..1);
+    group.see(6, live(0..7));
+    assert_eq!((group.state.census().unread, group.state.census().live), (1, 6), "the read is older than the deletion");
+    assert_eq!(group.undone(), Some(6), "the capacity is 5 by now");
+    group.see(6, live(0..6));
+    assert_eq!(group.undone(), None, "all that live have room");
+}
+
+#[test]
+fn a_deletion_keeps_the_capacity_that_too_many_live_for() {
+    let mut group = Group::new(8, live(0..8));
+    // Another client lowers the capacity, and AWS has not begun to terminate.
+    group.see(5, live(0..8));
+    assert_eq!(plan::kept(&group.state, &ids(0..2)), ids(0..2).into_iter().collect());
+    assert_eq!(plan::kept(&group.state, &ids(0..4)), ids(0..3).into_iter().collect(), "five have room");
+    let mut group = Group::new(5, live(0..5));
+    group.see(5, live(0..8));
+    assert!(plan::kept(&group.state, &ids(0..2)).is_empty(), "the cloud launched them, and removes them itself");
+}

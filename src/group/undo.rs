@@ -1,0 +1,195 @@
+//! Raising a capacity back that our own write left too low (law 11), and what else is done without a request.
+
+use super::Group;
+use super::event::{Effect, Note, Scope};
+use super::job::{Answer, Call, CapacityOutcome, Job, Progress, Work};
+use super::limits::{LAUNCH_BEGINS, LOOK_SOON, OWN_SURPLUS, UNDO_ACTIVITY_LIMIT, WATCH_EVERY};
+use super::lower::Lowering;
+use super::plan;
+use super::reading::Need;
+use super::state::WriteReason;
+use super::time::Time;
+use crate::cloud::{OwnLaunches, Shortfall};
+
+/// How far raising a capacity back is.
+#[derive(Clone, Debug)]
+pub(super) enum Undo {
+    /// What the cloud launched for reasons of its own is being read.
+    Activity,
+    /// The group is being read.
+    Read(Option<OwnLaunches>),
+    /// The capacity was sent.
+    Sent(u32),
+}
+
+impl Group {
+    /// What is to be done next: what the last observation calls for, then what CA requests.
+    pub(super) fn next_job(&mut self) -> Option<Job> {
+        while let Some(duty) = self.duties.pop() {
+            let job = match duty {
+                Duty::Resend => self.resend_job(),
+                Duty::Undo => self.undo_job(),
+                Duty::Lower => self.lower_job(),
+                Duty::Plan => {
+                    self.plan_look();
+                    None
+                }
+            };
+            if job.is_some() {
+                return job;
+            }
+        }
+        self.next_batch()
+    }
+
+    /// Something was observed or done that may call for a write of our own.
+    pub(super) fn settle(&mut self) {
+        self.duties = vec![Duty::Plan, Duty::Lower, Duty::Undo, Duty::Resend];
+    }
+
+    fn undo_job(&mut self) -> Option<Job> {
+        plan::undone_capacity(&self.state, Some(&OwnLaunches::default()))?;
+        // Instances that the cloud launched for reasons of its own may be why more live than a write of ours left room for.
+        let sent = self.state.undone_since()?;
+        let ago = self.now.since(sent) + OWN_SURPLUS;
+        let since = self.cloud_time().checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
+        let shortfall = Shortfall { missing: u32::MAX, since };
+        self.effects.push(Effect::ReadActivity { shortfall, limit: UNDO_ACTIVITY_LIMIT });
+        self.call = Some(Call::Activity);
+        Some(Job::of_our_own(Work::Undo(Undo::Activity), self.now))
+    }
+
+    /// Goes on with raising the capacity back.
+    pub(super) fn undo(&mut self, mut job: Progress, undo: Undo) {
+        let undo = match undo {
+            Undo::Activity => {
+                let Answer::Activity(activity) = job.take_answer() else { return };
+                let own = match activity {
+                    Ok(activity) => Some(activity.own),
+                    Err(error) => {
+                        self.activity_failed(error);
+                        None
+                    }
+                };
+                if plan::undone_capacity(&self.state, own.as_ref()).is_none() {
+                    return;
+                }
+                Undo::Read(own)
+            }
+            other => other,
+        };
+        let next = match undo {
+            Undo::Activity => None,
+            Undo::Read(own) => match self.need(&mut job, Scope::Capacity) {
+                Need::Waiting => Some(Undo::Read(own)),
+                Need::Failed(error) => {
+                    self.log(Note::UnreadableForUndo(Box::new(error)));
+                    None
+                }
+                Need::Met => self.raise_back(own.as_ref()).map(Undo::Sent),
+            },
+            Undo::Sent(to) => match self.capacity_outcome(&mut job) {
+                None => Some(Undo::Sent(to)),
+                Some(CapacityOutcome::Accepted) => {
+                    self.raised_back = Some((to, self.now));
+                    self.log(Note::RaisedBack(to));
+                    None
+                }
+                Some(CapacityOutcome::Retry(error)) => {
+                    self.log(Note::NotRaisedBackYet(to, error));
+                    None
+                }
+                Some(CapacityOutcome::Failed(error)) => {
+                    self.log(Note::NotRaisedBack(to, Box::new(error)));
+                    None
+                }
+            },
+        };
+        self.job = next.map(|undo| Job { work: Work::Undo(undo), progress: job });
+    }
+
+    fn raise_back(&mut self, own: Option<&OwnLaunches>) -> Option<u32> {
+        let to = plan::undone_capacity(&self.state, own).filter(|to| !self.has_just_raised_back(*to))?;
+        self.log(Note::RaisingBack(to));
+        match self.send_capacity(to, WriteReason::Undo, Vec::new()) {
+            Ok(()) => Some(to),
+            Err(error) => {
+                self.log(Note::NotRaisedBack(to, Box::new(error)));
+                None
+            }
+        }
+    }
+
+    /// Whether the cloud accepted the same capacity a moment ago. Reads that lag do not show it yet, and must not cause a write each.
+    fn has_just_raised_back(&self, to: u32) -> bool {
+        self.raised_back.is_some_and(|(last, at)| last == to && self.now.since(at) < WATCH_EVERY)
+    }
+
+    /// Writes a reduction that was unsafe when it was requested, once it is safe.
+    fn lower_job(&mut self) -> Option<Job> {
+        if self.state.deferred() == 0 {
+            return None;
+        }
+        let Some(fresh) = self.fresh_from_beside() else {
+            // A listing shows that it may be safe by now, but only a read of this group is fresh enough to write on.
+            if plan::reduced_capacity(&self.state, 0).is_some() {
+                self.look_soon();
+            }
+            return None;
+        };
+        self.fresh = Some(fresh);
+        Some(Job::of_our_own(Work::Lower(Lowering::deferred()), self.now))
+    }
+
+    /// Whether a reduction is deferred that only time stands in the way of. The next listing may be ten minutes away.
+    fn is_deferred_for_a_moment(&self) -> bool {
+        self.state.deferred() > 0
+            && (!self.state.is_steady() || self.state.has_just_grown() || self.state.may_be_outdated())
+    }
+
+    /// Reads the group in a moment: something has changed that a read shows.
+    pub(super) fn look_soon(&mut self) {
+        self.look_by(self.now + LOOK_SOON);
+    }
+
+    pub(super) fn look_by(&mut self, at: Time) {
+        self.look_at = Some(self.look_at.map_or(at, |planned| planned.min(at)));
+    }
+
+    /// Plans when the group is read next without a request.
+    pub(super) fn plan_look(&mut self) {
+        let now = self.now;
+        let is_unsettled =
+            self.unsettled_until.is_some_and(|until| now < until) || self.state.in_flight().has_unsettled();
+        let is_owed = self.state.deferred() > 0 || self.state.is_learning_kind_of_capacity();
+        let owed_until = self.state.lists_all_from().filter(|_| is_owed && self.state.may_lack_instances());
+        if let Some(until) = owed_until {
+            // Where reads fail, it is past until one succeeds.
+            self.look_by(until.max(now + LAUNCH_BEGINS));
+        }
+        if let Some(at) = self.state.launches_show_at().filter(|at| now < *at) {
+            self.look_by(at);
+        }
+        let pause = if is_unsettled || self.state.is_watched(now) {
+            WATCH_EVERY
+        } else if self.is_deferred_for_a_moment() {
+            LAUNCH_BEGINS
+        } else {
+            return;
+        };
+        self.look_by(now + pause);
+    }
+}
+
+/// What may have to be done after an observation, the last one first.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Duty {
+    /// Send a preempted deletion again.
+    Resend,
+    /// Raise the capacity back.
+    Undo,
+    /// Lower the capacity by what CA gave back.
+    Lower,
+    /// Plan the next read.
+    Plan,
+}
