@@ -8,8 +8,8 @@ use super::snapshot::{GroupKey, Snapshot};
 use crate::cloud::{Cloud, Recognition};
 use crate::group::Mutation;
 
-/// Refuses a call that names too many nodes, or a node of another group. The whole call is refused, even if only one of its
-/// nodes is in another group.
+/// Refuses a call that names too many nodes, or a node of another group. The whole call is refused, even if only one of
+/// its nodes is in another group.
 pub(super) fn check(
     group: &Arc<str>,
     key: &GroupKey,

@@ -1,5 +1,5 @@
-//! How often a source is listed: often while something changes in it, less often when it is idle, and rarely on a standby, where
-//! another replica does the work.
+//! How often a source is listed: often while something changes in it, less often when it is idle, and rarely on a
+//! standby, where another replica does the work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,7 +24,8 @@ pub struct Cadence {
 /// What decides how often a source is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Operations run, instances are missing or not running, or something changed or was written in the last two minutes.
+    /// Operations run, instances are missing or not running, or something changed or was written in the last two
+    /// minutes.
     Busy,
     /// None of that.
     Idle,
@@ -33,8 +34,8 @@ pub enum Pace {
 }
 
 impl Cadence {
-    /// A cadence from `refreshInterval` and, where it is configured, `idleRefreshInterval`. The latter is 4 times the former by
-    /// default, but no more than 5 minutes, unless `refreshInterval` itself is longer.
+    /// A cadence from `refreshInterval` and, where it is configured, `idleRefreshInterval`. The latter is 4 times the
+    /// former by default, but no more than 5 minutes, unless `refreshInterval` itself is longer.
     pub fn new(busy: Duration, idle: Option<Duration>) -> Self {
         let idle = idle.unwrap_or_else(|| (busy * IDLE_FACTOR).min(IDLE_DEFAULT_MAX));
         Self { busy, idle: idle.max(busy) }
@@ -45,8 +46,8 @@ impl Cadence {
         self.busy
     }
 
-    /// The interval between listings at this pace. A standby is listed at least every 5 minutes, because probes may ask for a
-    /// listing within the last 15.
+    /// The interval between listings at this pace. A standby is listed at least every 5 minutes, because probes may ask
+    /// for a listing within the last 15.
     pub fn interval(&self, pace: Pace) -> Duration {
         match pace {
             Pace::Busy => self.busy,

@@ -15,8 +15,8 @@ use super::source::Source;
 use crate::cloud::{ProviderId, Recognition};
 
 impl Fleet {
-    /// Notes a call of the Cluster Autoscaler with this deadline. The first call to a standby waits for a listing, for at most
-    /// half of its time.
+    /// Notes a call of the Cluster Autoscaler with this deadline. The first call to a standby waits for a listing, for
+    /// at most half of its time.
     pub async fn note_call(&self, until: Instant) {
         if self.contact.called() {
             let now = Instant::now();
@@ -36,9 +36,9 @@ impl Fleet {
         self.contact.last_call()
     }
 
-    /// The group of a node that the Cluster Autoscaler asks about. Notes nodes that look like a source's and that no group
-    /// lists, and how a node spells its ID if it `has_registered`. The Cluster Autoscaler also asks about nodes that it makes up from
-    /// the listed IDs.
+    /// The group of a node that the Cluster Autoscaler asks about. Notes nodes that look like a source's and that no
+    /// group lists, and how a node spells its ID if it `has_registered`. The Cluster Autoscaler also asks about nodes
+    /// that it makes up from the listed IDs.
     pub fn note_node(&self, provider_id: &str, has_registered: bool) -> Option<(Arc<str>, Arc<GroupView>)> {
         if has_registered && self.snapshot().is_spelled_anew(provider_id) {
             self.store.respell(&ProviderId::from(provider_id));
@@ -61,8 +61,8 @@ impl Fleet {
         self.contact.unmatched_nodes(|id| snapshot.group_of(id.as_str()).is_some())
     }
 
-    /// Lists the sources whose last listing is older than their interval. Fails only if no source has been read recently enough;
-    /// writes read their group again anyway.
+    /// Lists the sources whose last listing is older than their interval. Fails only if no source has been read
+    /// recently enough; writes read their group again anyway.
     pub async fn refresh(&self, until: Instant) -> Result<(), FleetError> {
         let until = until.min(Instant::now() + REFRESH_WAIT);
         let old = self.sources.iter().filter(|source| source.is_old() && !source.is_paused(until));

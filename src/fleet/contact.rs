@@ -1,4 +1,5 @@
-//! When the Cluster Autoscaler last called, which release it looks like, and the nodes it asked about that no group lists.
+//! When the Cluster Autoscaler last called, which release it looks like, and the nodes it asked about that no group
+//! lists.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +13,8 @@ use crate::cloud::ProviderId;
 
 /// A process that no Cluster Autoscaler has called for this long is a standby: only the leader calls.
 const STANDBY_AFTER: Duration = Duration::from_secs(10 * 60);
-/// After a silence of this length, another replica may have led in the meantime and changed the groups. The leader's Lease lasts
-/// 15 s, and its loops begin every 10 s.
+/// After a silence of this length, another replica may have led in the meantime and changed the groups. The leader's
+/// Lease lasts 15 s, and its loops begin every 10 s.
 const TAKEOVER_AFTER: Duration = Duration::from_secs(30);
 /// The Cluster Autoscaler asks about every node in every loop. A loop takes 10 s, and rarely more than a minute.
 const ASKED_WITHIN: Duration = Duration::from_secs(5 * 60);
@@ -81,7 +82,8 @@ impl Contact {
         LastCall { at, dialect: self.dialect.load().as_deref().copied(), is_standby: self.is_standby() }
     }
 
-    /// When calls resumed after a silence in which another replica may have changed the groups. `None` if there was none.
+    /// When calls resumed after a silence in which another replica may have changed the groups. `None` if there was
+    /// none.
     pub(super) fn resumed(&self) -> Option<Instant> {
         self.moment(&self.resumed)
     }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How much earlier than the caller's deadline a call gets its response. The request has already taken some time to arrive, and
-/// the response takes some to return. Our own response says more than the caller's `DEADLINE_EXCEEDED`.
+/// How much earlier than the caller's deadline a call gets its response. The request has already taken some time to
+/// arrive, and the response takes some to return. Our own response says more than the caller's `DEADLINE_EXCEEDED`.
 const RESPONSE_MARGIN: Duration = Duration::from_millis(50);
 
 /// [`RESPONSE_MARGIN`] is at most the timeout divided by this, so that a short timeout leaves time for the call itself.
 const RESPONSE_MARGIN_DIVISOR: u32 = 10;
 
-/// How much earlier than the caller's deadline a write must have been sent. A cloud usually accepts a write within this time, so
-/// the caller still gets the outcome.
+/// How much earlier than the caller's deadline a write must have been sent. A cloud usually accepts a write within this
+/// time, so the caller still gets the outcome.
 const SEND_MARGIN: Duration = Duration::from_millis(500);
 
 /// For timeouts shorter than this, [`SEND_MARGIN`] would be more than half of the timeout, so the margin is half of it.

@@ -61,7 +61,8 @@ pub enum FleetError {
         /// The group.
         group: Arc<str>,
     },
-    /// The deadline passed after the write was sent. The write is still finished, and TargetSize and Nodes will show it.
+    /// The deadline passed after the write was sent. The write is still finished, and TargetSize and Nodes will show
+    /// it.
     #[error(
         "node group {group}: the request was sent, but the cloud did not respond within the caller's deadline; the next reads show the outcome"
     )]
@@ -69,7 +70,8 @@ pub enum FleetError {
         /// The group.
         group: Arc<str>,
     },
-    /// It is unknown whether a write took effect: its response was lost. It is not sent again until a read shows the outcome.
+    /// It is unknown whether a write took effect: its response was lost. It is not sent again until a read shows the
+    /// outcome.
     #[error("node group {group}: the outcome of a write is unknown ({reason}); the next reads show it, then try again")]
     OutcomeUnknown {
         /// The group.

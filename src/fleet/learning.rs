@@ -1,8 +1,8 @@
-//! Learning from real nodes. Headcount watches the nodes and stores their resources in the catalog. A ConfigMap keeps them over
-//! restarts, so that the figures of a group without nodes are not lost.
+//! Learning from real nodes. Headcount watches the nodes and stores their resources in the catalog. A ConfigMap keeps
+//! them over restarts, so that the figures of a group without nodes are not lost.
 //!
-//! Only the first templates wait for any of it: for the ConfigMap. If the API server cannot be called, the templates stay as they are. Each failure is logged
-//! once, and once more when it is over.
+//! Only the first templates wait for any of it: for the ConfigMap. If the API server cannot be called, the templates
+//! stay as they are. Each failure is logged once, and once more when it is over.
 
 mod devices;
 mod implausible_log;
@@ -43,7 +43,8 @@ enum LearningError {
     Timeout(Duration),
 }
 
-/// The task that learns. It ends when this is dropped. What is known about the nodes stays, and another task may continue with it.
+/// The task that learns. It ends when this is dropped. What is known about the nodes stays, and another task may
+/// continue with it.
 #[derive(Debug)]
 #[must_use = "learning ends when this is dropped"]
 pub struct Learner {
@@ -219,8 +220,8 @@ impl Learning {
         }
     }
 
-    /// Notes which nodes there are and which of them CA has tainted, until this moment. If nodes cannot be watched, the last known
-    /// ones stay.
+    /// Notes which nodes there are and which of them CA has tainted, until this moment. If nodes cannot be watched, the
+    /// last known ones stay.
     async fn follow(&self, nodes: &mut NodeWatch, until: Instant) {
         loop {
             self.note(nodes);

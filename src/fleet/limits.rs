@@ -6,28 +6,32 @@ use std::time::Duration;
 pub(crate) const MAILBOX: usize = 1024;
 /// The most nodes in one DeleteNodes call. The largest groups that the clouds allow have a few thousand.
 pub(crate) const NODES_PER_CALL: usize = 5_000;
-/// A source is busy for this long after something happened in it: CA's next few loops, and the launches that they cause.
+/// A source is busy for this long after something happened in it: CA's next few loops, and the launches that they
+/// cause.
 pub(crate) const BUSY_FOR: Duration = Duration::from_secs(2 * 60);
 /// An idle source is listed at least this often, unless the configuration sets its interval.
 pub(crate) const IDLE_DEFAULT_MAX: Duration = Duration::from_secs(5 * 60);
 /// The sources of a standby are listed at least this often, because `/livez?max-age=15m` must succeed.
 pub(crate) const STANDBY_INTERVAL_MAX: Duration = Duration::from_secs(5 * 60);
-/// The longest time between two pages of a listing. A cloud that lists a whole source at once has this long for all of it.
+/// The longest time between two pages of a listing. A cloud that lists a whole source at once has this long for all of
+/// it.
 pub(crate) const PAGE_LIMIT: Duration = Duration::from_secs(60);
 /// A write that was sent may take this long, even if its caller is gone.
 pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(30);
 /// An operation is polled at this interval, unless the cloud asks for another one.
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(3);
-/// An operation is polled at this interval while the response to its caller may wait for it (`HOLD_MAX`), and never more often.
+/// An operation is polled at this interval while the response to its caller may wait for it (`HOLD_MAX`), and never
+/// more often.
 pub(crate) const POLL_MIN: Duration = Duration::from_secs(1);
-/// The longest pause between two polls, whatever the cloud asks for: a failure that shows late is a scale-up that comes late.
+/// The longest pause between two polls, whatever the cloud asks for: a failure that shows late is a scale-up that comes
+/// late.
 pub(crate) const POLL_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Polls end when none has succeeded for this long.
 pub(crate) const POLLS_FAIL_FOR: Duration = Duration::from_secs(120);
 /// One poll may take this long.
 pub(crate) const POLL_LIMIT: Duration = Duration::from_secs(10);
-/// Polls end after this many responses in a row that deny the poll or report no such operation. A single one may come from a
-/// permission that is just being granted, or from a replica that lags.
+/// Polls end after this many responses in a row that deny the poll or report no such operation. A single one may come
+/// from a permission that is just being granted, or from a replica that lags.
 pub(crate) const POLLS_REFUSED_MAX: u32 = 2;
 /// A new instance or placeholder without an error is not listed for this long: see [`super::snapshot::Unlisted`].
 pub(crate) const UNLISTED_FOR: Duration = Duration::from_secs(6);
@@ -37,7 +41,8 @@ pub(crate) const GONE_NODE_LIFE: Duration = Duration::from_secs(10 * 60);
 pub(crate) const WAIT_FOR_ALL_SOURCES: Duration = Duration::from_secs(60);
 /// `Refresh` waits this long for the listing it started; CA calls it before every loop.
 pub(crate) const REFRESH_WAIT: Duration = Duration::from_secs(2);
-/// `Refresh` fails if all readings are older than this, or than three times the interval between listings if that is longer.
+/// `Refresh` fails if all readings are older than this, or than three times the interval between listings if that is
+/// longer.
 pub(crate) const STALE_AFTER: Duration = Duration::from_secs(2 * 60);
 /// The first listing waits this long for the groups to adopt their readings, because they are not served before that.
 pub(crate) const FIRST_ADOPTION_LIMIT: Duration = Duration::from_secs(15);
@@ -54,17 +59,18 @@ pub(crate) const TEMPLATE_LIFE: Duration = Duration::from_secs(10 * 60);
 /// Templates of a launch spec that can change without the group changing (`$Latest`) are rebuilt after this long. A new
 /// instance type must show within 90 s, and an idle source is listed every 60 s.
 pub(crate) const FLOATING_TEMPLATE_LIFE: Duration = Duration::from_secs(25);
-/// A template that could not be built is tried again after this long. So is one that was built without something that could not be
-/// read: from the tables alone, or without the machine image.
+/// A template that could not be built is tried again after this long. So is one that was built without something that
+/// could not be read: from the tables alone, or without the machine image.
 pub(crate) const TEMPLATE_RETRY: Duration = Duration::from_secs(60);
-/// A template that could not be built because the cloud could not be read is tried again after this long, usually with the next
-/// refresh. Until then, the group cannot grow from zero.
+/// A template that could not be built because the cloud could not be read is tried again after this long, usually with
+/// the next refresh. Until then, the group cannot grow from zero.
 pub(crate) const TEMPLATE_RETRY_SOON: Duration = Duration::from_secs(10);
 /// Templates built at a time per source.
 pub(crate) const TEMPLATE_BUILDS: usize = 4;
 /// Template builds waiting per source.
 pub(crate) const TEMPLATE_QUEUE: usize = 4096;
-/// How often the fleet learns from the watched nodes. A group must have been empty for ten minutes before CA needs its figures.
+/// How often the fleet learns from the watched nodes. A group must have been empty for ten minutes before CA needs its
+/// figures.
 pub const LEARN_EVERY: Duration = Duration::from_secs(60);
 /// The shortest interval between two looks at the cluster's nodes, because kubelets change them all the time.
 pub(crate) const NODES_EVERY: Duration = Duration::from_secs(1);

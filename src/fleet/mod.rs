@@ -6,7 +6,8 @@
 //!        every mutation ──┘    └── fresh reading, laws, one write ──▶ cloud
 //! ```
 //!
-//! What to do with one group is decided in [`crate::group`]. The fleet drives these decisions: `keeper` and `source`. It sees clouds only through [`crate::cloud::Cloud`].
+//! What to do with one group is decided in [`crate::group`]. The fleet drives these decisions: `keeper` and `source`.
+//! It sees clouds only through [`crate::cloud::Cloud`].
 
 mod admission;
 mod cadence;
@@ -88,7 +89,8 @@ pub struct Fleet {
     journal: Arc<Journal>,
     contact: Arc<Contact>,
     cluster: Arc<LiveCluster>,
-    /// Whether what was learned before this process started is in the catalog, or cannot be read. Templates wait for it.
+    /// Whether what was learned before this process started is in the catalog, or cannot be read. Templates wait for
+    /// it.
     remembered: watch::Sender<bool>,
 }
 
@@ -170,9 +172,9 @@ impl Fleet {
         pending.outcome(&group).await
     }
 
-    /// Watches the cluster's nodes until the returned value is dropped: to learn the resources of instance types, to see which node
-    /// groups belong to another cluster, and to see which nodes CA has tainted for deletion. A failure only causes a warning. A
-    /// read-only fleet does not write the ConfigMap either.
+    /// Watches the cluster's nodes until the returned value is dropped: to learn the resources of instance types, to
+    /// see which node groups belong to another cluster, and to see which nodes CA has tainted for deletion. A failure
+    /// only causes a warning. A read-only fleet does not write the ConfigMap either.
     pub fn learn(&self, api: Arc<dyn KubernetesApi>, uses: NodeUse, every: Duration) -> Learner {
         let judge = Judge::new(self.clouds.clone(), Arc::clone(&self.cluster));
         let learned = LearnedState {

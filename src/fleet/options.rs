@@ -29,8 +29,8 @@ pub struct Options {
 impl Options {
     /// Reads a group's option tags: lower-case option names without their prefix, values as written.
     ///
-    /// As in the in-tree providers, a value that cannot be read causes a warning and leaves the flag in force, and an unknown name
-    /// is ignored.
+    /// As in the in-tree providers, a value that cannot be read causes a warning and leaves the flag in force, and an
+    /// unknown name is ignored.
     pub fn from_tags(group: &str, tags: &BTreeMap<String, String>) -> Self {
         let mut options = Self::default();
         for (name, value) in tags {

@@ -1,7 +1,7 @@
 //! A mutation on its way to a keeper.
 //!
-//! One atomic step decides whether it is sent. If the caller gives up first, it is never sent. If the keeper commits to sending it
-//! first, it is finished even if the caller goes away (law 9).
+//! One atomic step decides whether it is sent. If the caller gives up first, it is never sent. If the keeper commits to
+//! sending it first, it is finished even if the caller goes away (law 9).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -104,8 +104,8 @@ impl Caller {
         self.stage.set(Stage::Begun);
     }
 
-    /// Notes that nothing was sent after all: the cloud refused it, or a read must come first. The caller may give it up again,
-    /// unless part of it took effect before.
+    /// Notes that nothing was sent after all: the cloud refused it, or a read must come first. The caller may give it
+    /// up again, unless part of it took effect before.
     pub(super) fn release(&self) {
         self.stage.advance(Stage::Sent, Stage::Waiting);
     }

@@ -1,4 +1,5 @@
-//! The snapshot: all groups at one moment, immutable and swapped atomically. Every read is served from it, without a lock.
+//! The snapshot: all groups at one moment, immutable and swapped atomically. Every read is served from it, without a
+//! lock.
 //!
 //! Publishing one group does not copy the others: both maps share their structure with the previous snapshot.
 
@@ -66,14 +67,14 @@ pub struct GroupView {
 
 /// Instances and placeholders that are not listed yet.
 ///
-/// CA 1.36 and later run a second loop some 10 ms after a scale-up. An instance that is listed as Creating in that loop becomes
-/// "long unregistered" in the same loop in which the scale-up times out. CA counts long unregistered instances as provisioned, so it
-/// treats the scale-up as a success and tries the same group forever, instead of backing it off.
+/// CA 1.36 and later run a second loop some 10 ms after a scale-up. An instance that is listed as Creating in that loop
+/// becomes "long unregistered" in the same loop in which the scale-up times out. CA counts long unregistered instances
+/// as provisioned, so it treats the scale-up as a success and tries the same group forever, instead of backing it off.
 ///
-/// Headcount therefore lists a new instance one scan interval or more after the scale-up, so that it times out in a later loop. With
-/// CA's default interval of 10 s, any delay is enough that outlasts the second loop. With an interval of 2 s, the 6 s of `UNLISTED_FOR`
-/// are three loops, so that one slow loop does not bring the two timeouts together again. The target size includes these instances
-/// from the beginning.
+/// Headcount therefore lists a new instance one scan interval or more after the scale-up, so that it times out in a
+/// later loop. With CA's default interval of 10 s, any delay is enough that outlasts the second loop. With an interval
+/// of 2 s, the 6 s of `UNLISTED_FOR` are three loops, so that one slow loop does not bring the two timeouts together
+/// again. The target size includes these instances from the beginning.
 pub type Unlisted = Arc<BTreeMap<ProviderId, Instant>>;
 
 impl GroupView {

@@ -71,8 +71,8 @@ impl Store {
         self.cluster_nodes.load()
     }
 
-    /// Stores what the Kubernetes API says about the cluster's nodes. The groups of nodes that changed are published again; after
-    /// the first list, all groups are.
+    /// Stores what the Kubernetes API says about the cluster's nodes. The groups of nodes that changed are published
+    /// again; after the first list, all groups are.
     pub(super) fn set_cluster_nodes(&self, nodes: ClusterNodes) {
         let nodes = Arc::new(nodes);
         let before = self.cluster_nodes.swap(Arc::clone(&nodes));
@@ -124,8 +124,8 @@ impl Draft {
         self.snapshot.groups.insert(id, Arc::new(view));
     }
 
-    /// The instances and placeholders that appeared a moment ago. What a process finds at its start, what reappears, and what comes
-    /// from another group is listed at once.
+    /// The instances and placeholders that appeared a moment ago. What a process finds at its start, what reappears,
+    /// and what comes from another group is listed at once.
     fn unlisted(&self, previous: Option<&GroupView>, status: &GroupStatus) -> Unlisted {
         let Some(previous) = previous else { return Unlisted::default() };
         let (now, were) = (Instant::now(), ids(&previous.status));
@@ -137,8 +137,8 @@ impl Draft {
         Arc::new(status.instances.iter().filter_map(listed_later).collect())
     }
 
-    /// Updates the index. Two groups list an instance that moves, until the list of the old one is read again; it then belongs to
-    /// the group that listed it last.
+    /// Updates the index. Two groups list an instance that moves, until the list of the old one is read again; it then
+    /// belongs to the group that listed it last.
     fn reindex(&mut self, key: &Arc<GroupKey>, before: Option<&GroupStatus>, after: &GroupStatus) {
         let (were, stay) = (before.map(ids).unwrap_or_default(), ids(after));
         for id in &stay {
@@ -157,8 +157,8 @@ impl Draft {
         self.snapshot.index.insert(id, Listed { group: Arc::clone(key), gone, is_spelled });
     }
 
-    /// The status with each ID as its node spells it, or as it was first listed. Azure returns the same ID in several spellings, and
-    /// CA compares the listed IDs with those of its nodes as exact strings.
+    /// The status with each ID as its node spells it, or as it was first listed. Azure returns the same ID in several
+    /// spellings, and CA compares the listed IDs with those of its nodes as exact strings.
     fn spelled(&self, status: Arc<GroupStatus>) -> Arc<GroupStatus> {
         let other_spelling = |id: &ProviderId| {
             let known = self.snapshot.index.get_key_value(id).map(|(known, _)| known);
@@ -192,7 +192,8 @@ impl Draft {
         listed.is_some_and(|listed| listed.group == *key || was_listed)
     }
 
-    /// Whether an instance is this group's. One that moved to another group is not, although this group listed it until now.
+    /// Whether an instance is this group's. One that moved to another group is not, although this group listed it until
+    /// now.
     fn belongs_to(&self, key: &GroupKey, id: &ProviderId) -> bool {
         self.snapshot.index.get(id).is_some_and(|listed| *listed.group == *key)
     }

@@ -1,5 +1,5 @@
-//! Builds templates in the background. The cloud returns the launch spec of a new instance, instance types are looked up once and
-//! cached, and the finished template goes to the group's keeper, which publishes it.
+//! Builds templates in the background. The cloud returns the launch spec of a new instance, instance types are looked
+//! up once and cached, and the finished template goes to the group's keeper, which publishes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,7 +90,8 @@ impl TemplateBuilder {
         }
     }
 
-    /// Without the figures that an earlier process learned, the first templates would promise what nodes were seen not to have.
+    /// Without the figures that an earlier process learned, the first templates would promise what nodes were seen not
+    /// to have.
     async fn wait_for_figures(&self) {
         let mut remembered = self.remembered.clone();
         let _in_time = timeout(WAIT_FOR_ALL_SOURCES, remembered.wait_for(|remembered| *remembered)).await;

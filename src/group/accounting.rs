@@ -1,8 +1,9 @@
 //! Accounting: whether a capacity still counts an instance being deleted.
 //!
 //! Some clouds take an instance out of the capacity when they accept its deletion, others when it is gone. The first
-//! observation after the acceptance shows which. Headcount did not start every deletion: another client may have, or an earlier
-//! process. For those, it assumes that the capacity still counts the instance, until live instances alone account for all of it.
+//! observation after the acceptance shows which. Headcount did not start every deletion: another client may have, or an
+//! earlier process. For those, it assumes that the capacity still counts the instance, until live instances alone
+//! account for all of it.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,8 @@ pub(crate) enum Accounting {
 }
 
 impl Accounting {
-    /// Starts over, because a new deletion names the instance. What was observed during an earlier deletion does not apply to it.
+    /// Starts over, because a new deletion names the instance. What was observed during an earlier deletion does not
+    /// apply to it.
     pub(crate) fn restart(&mut self) {
         if *self == Self::Counted {
             *self = Self::Unknown;
@@ -47,7 +49,8 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// The baseline of a deletion of `named` that was computed from `before`, with the instances that its capacity did not count.
+    /// The baseline of a deletion of `named` that was computed from `before`, with the instances that its capacity did
+    /// not count.
     pub(crate) fn new(
         operation: &Operation,
         before: &Observation,
@@ -59,8 +62,8 @@ impl Baseline {
         Self { operation: operation.id, accepted: operation.accepted, named, desired: before.reading.desired, others }
     }
 
-    /// Whether the capacity still counts the named instances. It is unknown if other instances left in between, because the
-    /// capacity may have fallen by those instead.
+    /// Whether the capacity still counts the named instances. It is unknown if other instances left in between, because
+    /// the capacity may have fallen by those instead.
     pub(crate) fn accounting(&self, after: &Observation) -> Accounting {
         let listed: BTreeSet<&ProviderId> = after.instances.iter().map(|instance| &instance.id).collect();
         let left = |ids: &BTreeSet<ProviderId>| count(ids.iter().filter(|id| !listed.contains(id)).count());

@@ -1,8 +1,8 @@
-//! Carrying requests out: a short wait for others to join, a fresh read, the laws, as few cloud calls as possible, a response to
-//! every caller.
+//! Carrying requests out: a short wait for others to join, a fresh read, the laws, as few cloud calls as possible, a
+//! response to every caller.
 //!
-//! Within a batch placeholders are cancelled first, then instances are deleted, then the group grows. All requests of a batch
-//! came before any of them got a response, so no order between them was promised; this one writes least.
+//! Within a batch placeholders are cancelled first, then instances are deleted, then the group grows. All requests of a
+//! batch came before any of them got a response, so no order between them was promised; this one writes least.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -106,8 +106,8 @@ impl Group {
         Some(if are_deletions { window.idle } else { self.now })
     }
 
-    /// The next batch, once it has closed. What names unknown instances needs a list of all of them, which may take longer than the
-    /// rest can wait: it comes after the rest.
+    /// The next batch, once it has closed. What names unknown instances needs a list of all of them, which may take
+    /// longer than the rest can wait: it comes after the rest.
     pub(super) fn next_batch(&mut self) -> Option<Job> {
         self.window_closes().filter(|closes| *closes <= self.now)?;
         let mut requests = mem::take(&mut self.second);
@@ -244,8 +244,8 @@ impl Group {
         committed
     }
 
-    /// Responds with the error to those whose time ends before the next attempt, although others of the batch have more. Returns the
-    /// rest, whose last attempt wrote nothing.
+    /// Responds with the error to those whose time ends before the next attempt, although others of the batch have
+    /// more. Returns the rest, whose last attempt wrote nothing.
     pub(super) fn respond_out_of_time(
         &mut self,
         requests: Vec<Request>,

@@ -64,7 +64,8 @@ impl Group {
         }
     }
 
-    /// A listing has the group. Where it lacks the instances and there may be something new to see, they are read beside.
+    /// A listing has the group. Where it lacks the instances and there may be something new to see, they are read
+    /// beside.
     fn listed(&mut self, read: ReadResult, listing: ListingKey) {
         let ReadResult { reading, begun, at } = read;
         let reading = reading.ok().flatten().filter(|_| !self.is_outdated(begun));

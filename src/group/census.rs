@@ -1,8 +1,8 @@
 //! The group's numbers, derived from the last observation and what is in flight, and from nothing else (law 3).
 //!
-//! Two things need care. A cloud may take an instance out of its capacity when it accepts the deletion, or only when the
-//! instance is gone: see [`super::accounting`]. And a read may lag behind a write: until a read has shown a capacity write from
-//! `from` to `to`, a read of `from` counts as `to`.
+//! Two things need care. A cloud may take an instance out of its capacity when it accepts the deletion, or only when
+//! the instance is gone: see [`super::accounting`]. And a read may lag behind a write: until a read has shown a
+//! capacity write from `from` to `to`, a read of `from` counts as `to`.
 
 use super::accounting::Accounting;
 use super::in_flight::InFlight;
@@ -50,10 +50,10 @@ pub(crate) fn census(observation: &Observation, in_flight: &InFlight) -> Census 
     }
     // A capacity that was read before a deletion was accepted counts its instances, however many others are live.
     let after_unread = capacity.saturating_sub(unread);
-    // A capacity cannot count more instances than its own value: a capacity of 4 with 4 live instances counts none of those
-    // being deleted. This limit matters after a restart, when no observation has shown how the cloud counts. It also matters
-    // if the capacity was read a moment after the instances and had already fallen by some that the list still shows.
-    // Live instances beyond the capacity do not use up any of it.
+    // A capacity cannot count more instances than its own value: a capacity of 4 with 4 live instances counts none of
+    // those being deleted. This limit matters after a restart, when no observation has shown how the cloud counts. It
+    // also matters if the capacity was read a moment after the instances and had already fallen by some that the list
+    // still shows. Live instances beyond the capacity do not use up any of it.
     let in_capacity = live.saturating_sub(in_flight.surplus());
     let counted = counted.min(observation.reading.desired.saturating_sub(in_capacity).saturating_sub(unread));
     let remaining =

@@ -169,8 +169,8 @@ impl Group {
         None
     }
 
-    /// Responds to a deletion that the cloud accepted, in whole or in part. Returns those that were refused only for the moment, to be
-    /// attempted again.
+    /// Responds to a deletion that the cloud accepted, in whole or in part. Returns those that were refused only for
+    /// the moment, to be attempted again.
     fn respond_deleted(
         &mut self,
         job: &mut Progress,
@@ -244,8 +244,8 @@ impl Group {
         None
     }
 
-    /// Notes which named instances are gone or being deleted, by no deletion of ours. The caller is told so, and the next read may
-    /// lag behind the one that shows it.
+    /// Notes which named instances are gone or being deleted, by no deletion of ours. The caller is told so, and the
+    /// next read may lag behind the one that shows it.
     fn note_leaving(&mut self, removals: &[Removal]) {
         let (observation, in_flight) = (self.state.observation(), self.state.in_flight());
         let stays = |id: &ProviderId| {

@@ -1,6 +1,6 @@
-//! Observations that contradict themselves (law 5). An in-tree provider once accepted a capacity of 0 for 90 running nodes, and its
-//! next write deleted 89 of them (#9452). Headcount neither publishes such an observation nor computes a write from it until a
-//! second read confirms it.
+//! Observations that contradict themselves (law 5). An in-tree provider once accepted a capacity of 0 for 90 running
+//! nodes, and its next write deleted 89 of them (#9452). Headcount neither publishes such an observation nor computes a
+//! write from it until a second read confirms it.
 
 use std::fmt;
 
@@ -59,17 +59,17 @@ pub(crate) fn doubt_first(observation: &Observation) -> Option<Doubt> {
 
 /// Why an observation is in doubt, if it is.
 ///
-/// A capacity below the live instances is no contradiction if our own reduction caused it: an instance came up in the meantime,
-/// and the capacity must be raised back at once.
+/// A capacity below the live instances is no contradiction if our own reduction caused it: an instance came up in the
+/// meantime, and the capacity must be raised back at once.
 pub(crate) fn doubt(state: &GroupState, observation: &Observation) -> Option<Doubt> {
     let (previous, in_flight) = (state.observation(), state.in_flight());
     // This observation shows what the one before could not: whether the capacity still counts what is being deleted.
     let next = in_flight.after(observation);
     let (before, now) = (census(previous, in_flight), census(observation, &next));
     let expected = now.live.saturating_add(known_to_count(observation, &next));
-    // More instances at an unchanged capacity are the cloud's own surplus, and no contradiction. A confirmed contradiction stays
-    // confirmed as long as the capacity does not fall further. But no cloud launches a surplus in a group of capacity 0: new
-    // instances there may be another client's.
+    // More instances at an unchanged capacity are the cloud's own surplus, and no contradiction. A confirmed
+    // contradiction stays confirmed as long as the capacity does not fall further. But no cloud launches a surplus in a
+    // group of capacity 0: new instances there may be another client's.
     let is_surplus_of_nothing = now.capacity == 0 && now.live > before.live;
     let has_fallen = now.capacity < before.capacity;
     // Instances that were beyond the capacity before still are, however far a deletion lowers it.
@@ -100,23 +100,23 @@ fn known_to_count(observation: &Observation, in_flight: &InFlight) -> u32 {
     count(observation.instances.iter().filter(is_counted).count())
 }
 
-/// Whether a number fell by half or more. A fall from 2 to 1 does not count, because evictions cause it every day. A fall to 0
-/// always does.
+/// Whether a number fell by half or more. A fall from 2 to 1 does not count, because evictions cause it every day. A
+/// fall to 0 always does.
 fn has_halved(before: u32, after: u32) -> bool {
     before > after && after <= before / 2 && (after == 0 || before - after > 1)
 }
 
-/// The listed instances that the next read should show again. Those of a deletion without a response are included, because one
-/// wrong read must not settle that deletion.
+/// The listed instances that the next read should show again. Those of a deletion without a response are included,
+/// because one wrong read must not settle that deletion.
 fn staying(observation: &Observation, in_flight: &InFlight) -> u32 {
     let stays = |instance: &&Instance| !in_flight.is_leaving(instance) || in_flight.may_live_on(instance);
     count(observation.instances.iter().filter(stays).count())
 }
 
 impl Doubt {
-    /// Whether a second observation with the doubt `other` confirms the first. If the capacity is too low, only the capacity has
-    /// to be the same: the cloud's own surplus changes from read to read. A fall may go on, as in a zone outage, but not by half again:
-    /// that would be a doubt of its own.
+    /// Whether a second observation with the doubt `other` confirms the first. If the capacity is too low, only the
+    /// capacity has to be the same: the cloud's own surplus changes from read to read. A fall may go on, as in a zone
+    /// outage, but not by half again: that would be a doubt of its own.
     pub(crate) fn is_confirmed_by(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::CapacityBelowLive { capacity, .. }, Self::CapacityBelowLive { capacity: second, .. }) => {

@@ -105,7 +105,8 @@ pub(crate) enum Effect {
     },
     /// Read the launch activity beside the writes: [`Event::ActivityBeside`].
     ReadActivityBeside(Shortfall),
-    /// Set the capacity: [`Event::CapacityWritten`]. If any of these requests has been given up, nothing is sent: [`Event::Withdrawn`].
+    /// Set the capacity: [`Event::CapacityWritten`]. If any of these requests has been given up, nothing is sent:
+    /// [`Event::Withdrawn`].
     SetCapacity {
         /// The group as it was read.
         basis: Box<GroupReading>,

@@ -23,7 +23,8 @@ pub(super) struct Growing {
 enum Step {
     /// The group is being read.
     Read(Scope),
-    /// The new capacity was sent. As many cancelled placeholders are put back into the target once the cloud accepts it.
+    /// The new capacity was sent. As many cancelled placeholders are put back into the target once the cloud accepts
+    /// it.
     Sent { reinstated: u32 },
 }
 
@@ -77,8 +78,8 @@ impl Group {
         }
     }
 
-    /// Raises the target, computed on the last read. Cancelled placeholders are capacity that exists already and only has to be
-    /// reinstated, if the cloud launches what is missing by itself.
+    /// Raises the target, computed on the last read. Cancelled placeholders are capacity that exists already and only
+    /// has to be reinstated, if the cloud launches what is missing by itself.
     fn raise(&mut self, job: &mut Progress, requests: Vec<Request>) -> Option<Growing> {
         // Another client may have used the room meanwhile, and a caller's time may be up.
         let granted = self.judge_growth(requests);
@@ -128,7 +129,8 @@ impl Group {
         for request in requests {
             let delta = request.mutation.growth();
             match plan::increase(&self.state, delta, claimed) {
-                // Instances whose deletion has an unknown outcome may live on, and would then take the group above its maximum (law 6).
+                // Instances whose deletion has an unknown outcome may live on, and would then take the group above its
+                // maximum (law 6).
                 Ok(()) if plan::increase(&self.state, delta, claimed + self.state.may_live_on()).is_err() => {
                     self.log(Note::GrowthBlockedByDeletions(delta));
                     let reason = "nodes whose deletion may have failed leave too little room below its maximum";

@@ -1,13 +1,13 @@
 //! Holding the response to a deletion for its outcome.
 //!
-//! Where the cloud finishes a deletion later, it may accept one and fail it some seconds afterwards. CA's taint stays on the node
-//! of an accepted deletion, and CA then considers the group unhealthy for minutes, since the externalgrpc client cannot report
-//! that the instance lives (`hasCloudProviderInstance` in CA's `clusterstate.go`). CA removes the taint at once when
-//! DeleteNodes returns an error. So the response to a call that names real nodes waits a few seconds for the outcome. Calls for
-//! fake nodes are not held: CA's main loop waits for those.
+//! Where the cloud finishes a deletion later, it may accept one and fail it some seconds afterwards. CA's taint stays
+//! on the node of an accepted deletion, and CA then considers the group unhealthy for minutes, since the externalgrpc
+//! client cannot report that the instance lives (`hasCloudProviderInstance` in CA's `clusterstate.go`). CA removes the
+//! taint at once when DeleteNodes returns an error. So the response to a call that names real nodes waits a few seconds
+//! for the outcome. Calls for fake nodes are not held: CA's main loop waits for those.
 //!
-//! A held response waits for the polls of its operation to end, and for its time. Where that operation fails, it also waits for the
-//! read that shows which instances live on: one that cannot be deleted fails the operation of all.
+//! A held response waits for the polls of its operation to end, and for its time. Where that operation fails, it also
+//! waits for the read that shows which instances live on: one that cannot be deleted fails the operation of all.
 
 use std::collections::BTreeSet;
 use std::mem;

@@ -1,4 +1,5 @@
-//! The work that holds a group's write lock: a batch of requests, or a write that no caller waits for. One job at a time.
+//! The work that holds a group's write lock: a batch of requests, or a write that no caller waits for. One job at a
+//! time.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -226,8 +227,8 @@ impl Attempts {
         now + pause
     }
 
-    /// Pauses before the next attempt, as long as the cloud asked for after `error`. `false` where the time does not allow for
-    /// another one.
+    /// Pauses before the next attempt, as long as the cloud asked for after `error`. `false` where the time does not
+    /// allow for another one.
     pub(super) fn again(&mut self, now: Time, error: Option<&CloudError>) -> bool {
         let next = self.next(now, error);
         if next >= self.until {

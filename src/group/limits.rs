@@ -2,51 +2,57 @@
 
 use std::time::Duration;
 
-/// After this long in a state that refuses every scale-up, the group is served as one that cannot grow: CA turns to another one. CA backs
-/// off a group that refuses for five minutes, and then tries it again.
+/// After this long in a state that refuses every scale-up, the group is served as one that cannot grow: CA turns to
+/// another one. CA backs off a group that refuses for five minutes, and then tries it again.
 pub(crate) const REFUSAL_MAX: Duration = Duration::from_secs(60);
-/// A deletion waits this long for another one to join it. CA sends one node per call, up to ten calls at a time, and a cloud's
-/// write budget per group is small (Azure: 4 a minute, bursts of 12).
+/// A deletion waits this long for another one to join it. CA sends one node per call, up to ten calls at a time, and a
+/// cloud's write budget per group is small (Azure: 4 a minute, bursts of 12).
 pub(crate) const BATCH_IDLE: Duration = Duration::from_millis(150);
 /// ... and this long at most, so that a caller with 5 s (CA's default) is not kept waiting for others.
 pub(crate) const BATCH_OPEN_MAX: Duration = Duration::from_millis(500);
 /// A reading that contradicts itself is read again after this time.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
-/// If a read for a write had less time than this and got no response, nothing follows about the cloud: the caller's time was short.
+/// If a read for a write had less time than this and got no response, nothing follows about the cloud: the caller's
+/// time was short.
 pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(2);
-/// The delay between an event that needs a read of the group and that read. Events that come together then cost one read.
+/// The delay between an event that needs a read of the group and that read. Events that come together then cost one
+/// read.
 pub(crate) const LOOK_SOON: Duration = Duration::from_millis(50);
 /// Attempts end this long before the write must have been sent, so that callers get the reason and not only a timeout.
 pub(crate) const RESPOND_EARLY: Duration = Duration::from_millis(100);
-/// The cloud must respond to a write within this time if the last listing got no response and nothing has since: CA makes no other
-/// call meanwhile. With the time in which others may join the write, its caller gets the error within 1 s.
+/// The cloud must respond to a write within this time if the last listing got no response and nothing has since: CA
+/// makes no other call meanwhile. With the time in which others may join the write, its caller gets the error within 1
+/// s.
 pub(crate) const LOST_PATIENCE: Duration = Duration::from_millis(700);
 /// The first pause before a write is attempted again; it doubles each time.
 pub(crate) const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// ... up to this. A caller has 5 s (CA's default), so a conflict of 2 s costs it two or three attempts.
 pub(crate) const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Reading the instances for a reduction may take this long while its caller waits. After that, the reduction is deferred and the
-/// caller gets its response. The target stays as CA lowered it.
+/// Reading the instances for a reduction may take this long while its caller waits. After that, the reduction is
+/// deferred and the caller gets its response. The target stays as CA lowered it.
 pub(crate) const LOWER_LIMIT: Duration = Duration::from_secs(2);
 /// A write that no caller waits for is attempted for this long.
 pub(crate) const OWN_WRITE_LIMIT: Duration = Duration::from_secs(5);
-/// If the cloud finishes deletions later, the response to a deletion waits this long for the outcome, so that an early failure is
-/// returned as an error. Known failures came within 3 s, and CA waits for 5 s by default.
+/// If the cloud finishes deletions later, the response to a deletion waits this long for the outcome, so that an early
+/// failure is returned as an error. Known failures came within 3 s, and CA waits for 5 s by default.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(5);
 /// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
-/// How long an Auto Scaling group may take from a new capacity to the first launch in its activities. Until then, it is not known
-/// what the group is about to launch, so nothing is lowered.
+/// How long an Auto Scaling group may take from a new capacity to the first launch in its activities. Until then, it is
+/// not known what the group is about to launch, so nothing is lowered.
 pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
-/// A scale-up that cannot be polled is read again this long after the cloud accepted it, if instances are still missing. A launch that
-/// failed by then is listed as failed before CA's next loop, which by default begins 10 s after the one that scaled up.
+/// A scale-up that cannot be polled is read again this long after the cloud accepted it, if instances are still
+/// missing. A launch that failed by then is listed as failed before CA's next loop, which by default begins 10 s after
+/// the one that scaled up.
 pub(crate) const LAUNCH_SHOWS: Duration = Duration::from_secs(8);
-/// Raising a capacity back waits this long for the activities, which show what the cloud launched for reasons of its own. It does not wait longer,
-/// because the cloud may be about to delete instances that nobody named.
+/// Raising a capacity back waits this long for the activities, which show what the cloud launched for reasons of its
+/// own. It does not wait longer, because the cloud may be about to delete instances that nobody named.
 pub(crate) const UNDO_ACTIVITY_LIMIT: Duration = Duration::from_secs(1);
-/// A surplus of the cloud's own may have begun this long before a write of ours: an instance refresh replaces one batch after another.
+/// A surplus of the cloud's own may have begun this long before a write of ours: an instance refresh replaces one batch
+/// after another.
 pub(crate) const OWN_SURPLUS: Duration = Duration::from_secs(600);
-/// How long after it was sent a write without a response may take effect, reads that show it included. Assumed: no source gives a limit.
+/// How long after it was sent a write without a response may take effect, reads that show it included. Assumed: no
+/// source gives a limit.
 pub(crate) const LATE: Duration = Duration::from_secs(30);
 /// How long after a reduction an instance may still appear that the cloud had already begun to launch. AWS was seen to
 /// take 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
@@ -57,10 +63,11 @@ pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(3);
 pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 /// The most operations of one group that are followed at a time.
 pub(crate) const OPERATIONS: usize = 256;
-/// A preempted deletion is sent again for this long: a cloud that throttles asks for pauses of some seconds, and Azure allows a scale
-/// set four writes a minute.
+/// A preempted deletion is sent again for this long: a cloud that throttles asks for pauses of some seconds, and Azure
+/// allows a scale set four writes a minute.
 pub(crate) const RESUBMIT_LIMIT: Duration = Duration::from_secs(2 * 60);
-/// If the cloud took capacity back and CA never deletes the placeholders, they stay in the target this long: CA's default of
+/// If the cloud took capacity back and CA never deletes the placeholders, they stay in the target this long: CA's
+/// default of
 /// --max-node-provision-time.
 pub(crate) const ROLLED_BACK_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Instances are read again after this long even if nothing seems to have changed.

@@ -44,8 +44,8 @@ impl Lowering {
 }
 
 impl Group {
-    /// Goes on with a reduction. `None` while it waits. An error says that the cloud refused it for good; one that only takes too
-    /// long stays deferred.
+    /// Goes on with a reduction. `None` while it waits. An error says that the cloud refused it for good; one that only
+    /// takes too long stays deferred.
     pub(super) fn lower(
         &mut self,
         job: &mut Progress,
@@ -77,8 +77,9 @@ impl Group {
                 },
                 Step::Activity => {
                     let Answer::Activity(activity) = job.take_answer() else { return None };
-                    // Instances that the cloud has begun to launch and does not list yet. Where the cloud does not permit to read
-                    // them, the listed instances have to do. If they cannot be read at the moment: unknown is not 0 (law 5).
+                    // Instances that the cloud has begun to launch and does not list yet. Where the cloud does not
+                    // permit to read them, the listed instances have to do. If they cannot be read at the moment:
+                    // unknown is not 0 (law 5).
                     let under_way = match activity {
                         Ok(activity) => self.state.to_come(&activity),
                         Err(error) => {

@@ -1,7 +1,9 @@
-//! Everything that decides about one node group, as one pure state machine: [`Group::step`] takes an event and returns effects.
+//! Everything that decides about one node group, as one pure state machine: [`Group::step`] takes an event and returns
+//! effects.
 //!
-//! No async, no clock, no I/O and no lock: `fleet/keeper` carries the effects out and returns their results as events. What is known of
-//! the group is in `state/`; a piece of work that writes is a [`job::Job`], and there is one at a time.
+//! No async, no clock, no I/O and no lock: `fleet/keeper` carries the effects out and returns their results as events.
+//! What is known of the group is in `state/`; a piece of work that writes is a [`job::Job`], and there is one at a
+//! time.
 
 mod accounting;
 mod batch;
@@ -311,8 +313,8 @@ impl Group {
         }
     }
 
-    /// Notes whether anything allows a scale-up. If nothing has for [`limits::REFUSAL_MAX`], the group is served as one that cannot grow, so
-    /// that CA turns to another one (law 13).
+    /// Notes whether anything allows a scale-up. If nothing has for [`limits::REFUSAL_MAX`], the group is served as one
+    /// that cannot grow, so that CA turns to another one (law 13).
     fn note_blocked(&mut self) {
         let reason = if self.is_read_only || self.is_gone { None } else { self.why_blocked() };
         let was_served = self.blocked.as_ref().is_some_and(|blocked| blocked.is_served);
@@ -391,8 +393,8 @@ impl Group {
         differ(self.state.observation().reading.identity, reading.identity)
     }
 
-    /// The group was deleted and created again: nothing that was known of the old one applies to the new one, and nothing that was
-    /// requested from the old one is sent to it.
+    /// The group was deleted and created again: nothing that was known of the old one applies to the new one, and
+    /// nothing that was requested from the old one is sent to it.
     fn start_anew(&mut self, observation: Observation) {
         self.log(Note::Recreated);
         self.state = GroupState::new(observation.clone(), &self.names.in_group(&observation.reading));

@@ -36,8 +36,9 @@ impl Observation {
         Self { reading, begun, at, ..self.clone() }
     }
 
-    /// The number of instances that the capacity may count. No write may go below it (law 1). It includes all listed instances,
-    /// except those being deleted that the cloud documents as not counted (AWS: Terminating, even during a lifecycle hook).
+    /// The number of instances that the capacity may count. No write may go below it (law 1). It includes all listed
+    /// instances, except those being deleted that the cloud documents as not counted (AWS: Terminating, even during a
+    /// lifecycle hook).
     pub(crate) fn counted(&self) -> u32 {
         let is_released =
             |instance: &&Instance| instance.state == InstanceState::Deleting && instance.counts == Counts::No;

@@ -41,7 +41,8 @@ pub(crate) enum OperationRequest {
         to: u32,
         /// Whether a read has shown something other than `from` since.
         is_visible: bool,
-        /// The etags that reads showed before it was sent: a read with one of these is older. Empty where the group has none.
+        /// The etags that reads showed before it was sent: a read with one of these is older. Empty where the group has
+        /// none.
         outdated: BTreeSet<String>,
         /// The capacity without instances being deleted, as it should be if the cloud takes nothing back.
         expected: u32,
@@ -86,8 +87,8 @@ impl Operation {
         }
     }
 
-    /// The capacity that it leads to by itself: for a scale-up, the capacity if it succeeds; for a deletion, the capacity if it
-    /// fails.
+    /// The capacity that it leads to by itself: for a scale-up, the capacity if it succeeds; for a deletion, the
+    /// capacity if it fails.
     pub(crate) fn capacity_mut(&mut self) -> &mut u32 {
         match &mut self.request {
             OperationRequest::Capacity { expected, .. } => expected,
@@ -105,12 +106,13 @@ impl Operation {
 
     /// The actual capacity, if a read of `desired` may be too old to show this operation.
     ///
-    /// Reads lag: neither cloud promises read-after-write. A scale-up that cannot be polled (AWS) explains such a read even after
-    /// another read has shown the new capacity: this read may come from a replica that is behind, and a write computed from it
-    /// would lower the capacity. A reduction does not: the read may show another client's raise, and a write would undo it.
+    /// Reads lag: neither cloud promises read-after-write. A scale-up that cannot be polled (AWS) explains such a read
+    /// even after another read has shown the new capacity: this read may come from a replica that is behind, and a
+    /// write computed from it would lower the capacity. A reduction does not: the read may show another client's raise,
+    /// and a write would undo it.
     ///
-    /// Where the group has an etag, nothing has to be guessed. Azure changes it when it accepts a capacity write, so a read with
-    /// another one shows the write, and whatever happened since.
+    /// Where the group has an etag, nothing has to be guessed. Azure changes it when it accepts a capacity write, so a
+    /// read with another one shows the write, and whatever happened since.
     pub(crate) fn explains(&self, desired: u32, etag: Option<&str>) -> Option<u32> {
         match &self.request {
             OperationRequest::Capacity { from, to, is_visible, outdated, .. } if desired == *from => {

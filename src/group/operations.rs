@@ -49,8 +49,8 @@ impl Group {
         self.look_soon();
     }
 
-    /// The cloud preferred another operation. A deletion is sent once more. A new capacity is part of the group, and the other operation
-    /// carries it out: no launch has failed.
+    /// The cloud preferred another operation. A deletion is sent once more. A new capacity is part of the group, and
+    /// the other operation carries it out: no launch has failed.
     fn preempted(&mut self, operation: OperationId) {
         self.log(Note::Preempted(operation));
         let operations = self.state.in_flight().operations();
@@ -85,8 +85,8 @@ impl Group {
         self.failed.push(FailedOperation { operation, failure, reported: self.now, resend });
     }
 
-    /// The failures that were reported before this was read. What they were to delete is noted to be sent again: only a list that was
-    /// read after the report shows which of it lives.
+    /// The failures that were reported before this was read. What they were to delete is noted to be sent again: only a
+    /// list that was read after the report shows which of it lives.
     pub(super) fn take_failed(&mut self, observation: &Observation) -> Vec<FailedOperation> {
         let in_flight = self.state.in_flight();
         let is_due = |one: &FailedOperation| {
@@ -101,7 +101,8 @@ impl Group {
                 self.resend_until = Some(failed.reported + RESUBMIT_LIMIT);
             }
             let ids = self.state.in_flight().deleted_by(failed.operation);
-            // Where a later deletion named them too and failed, CA has to name them again: there may be no room for them any more.
+            // Where a later deletion named them too and failed, CA has to name them again: there may be no room for
+            // them any more.
             if let Some(ids) = ids.filter(|_| failed.resend.is_empty()) {
                 self.to_resend.retain(|id| !ids.contains(id));
                 self.failed.iter_mut().for_each(|waiting| waiting.resend.retain(|id| !ids.contains(id)));
@@ -146,7 +147,8 @@ impl Group {
     /// Goes on with sending a preempted deletion again.
     pub(super) fn resend(&mut self, mut job: Progress, step: Resend) {
         match step {
-            // Only a new list shows that these are still the same instances: the group may have been created again (law 7).
+            // Only a new list shows that these are still the same instances: the group may have been created again (law
+            // 7).
             Resend::Read => match self.need(&mut job, Scope::Instances) {
                 Need::Waiting => self.job = Some(Job { work: Work::Resend(Resend::Read), progress: job }),
                 Need::Failed(error) => self.not_resent(error),
@@ -189,8 +191,8 @@ impl Group {
         self.publish();
     }
 
-    /// What a preempted deletion left, together with all that other deletions under way name: by themselves those would be preempted
-    /// by this one, and so on forever. Nothing if the preempted one left nothing.
+    /// What a preempted deletion left, together with all that other deletions under way name: by themselves those would
+    /// be preempted by this one, and so on forever. Nothing if the preempted one left nothing.
     fn due_again(&self) -> Vec<ProviderId> {
         let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
         let is_left = |one: &Instance| self.to_resend.contains(&one.id) && !in_flight.is_leaving(one);

@@ -1,9 +1,9 @@
 //! Placeholders: one for each instance that should exist but does not.
 //!
-//! CA learns about a failed launch from an instance in state Creating with an error. Its ID must stay the same until `DeleteNodes`
-//! names it, and must be new for every scale-up: CA backs off only for IDs that it has not seen failing before (#6601). So each
-//! missing instance has a placeholder with an ID of its own. The number of placeholders is not decided here: it is the shortfall
-//! that the census computes.
+//! CA learns about a failed launch from an instance in state Creating with an error. Its ID must stay the same until
+//! `DeleteNodes` names it, and must be new for every scale-up: CA backs off only for IDs that it has not seen failing
+//! before (#6601). So each missing instance has a placeholder with an ID of its own. The number of placeholders is not
+//! decided here: it is the shortfall that the census computes.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -32,11 +32,11 @@ pub(crate) struct Placeholder {
 pub(crate) enum PlaceholderState {
     /// In the capacity and in the target: listed as Creating.
     Pending,
-    /// In the capacity, but not in the target: CA has deleted it, and the capacity could not be lowered yet (because of the group's
-    /// minimum, or deletions under way), or is never lowered.
+    /// In the capacity, but not in the target: CA has deleted it, and the capacity could not be lowered yet (because of
+    /// the group's minimum, or deletions under way), or is never lowered.
     Cancelled,
-    /// Not in the capacity, because the cloud lowered it again after a failed scale-up. It stays in the target until CA deletes
-    /// it. Otherwise, CA would treat the scale-up as a success and repeat it forever.
+    /// Not in the capacity, because the cloud lowered it again after a failed scale-up. It stays in the target until CA
+    /// deletes it. Otherwise, CA would treat the scale-up as a success and repeat it forever.
     RolledBack {
         /// When it is dropped if CA does not delete it.
         until: Time,
@@ -55,9 +55,9 @@ impl Placeholder {
     }
 }
 
-/// Drops placeholders until there are as many as the shortfall. `capacity_fell` of them are dropped because the capacity was
-/// lowered: first those that CA has cancelled. The others are dropped because their instances came up: first those that CA still
-/// wants, the oldest of them first.
+/// Drops placeholders until there are as many as the shortfall. `capacity_fell` of them are dropped because the
+/// capacity was lowered: first those that CA has cancelled. The others are dropped because their instances came up:
+/// first those that CA still wants, the oldest of them first.
 pub(crate) fn shrink(placeholders: &mut Vec<Placeholder>, shortfall: usize, capacity_fell: usize) {
     let surplus = placeholders.iter().filter(|placeholder| placeholder.in_capacity()).count().saturating_sub(shortfall);
     let lowered = surplus.min(capacity_fell);
@@ -77,8 +77,9 @@ pub(crate) fn shrink(placeholders: &mut Vec<Placeholder>, shortfall: usize, capa
 
 /// Assigns each placeholder the failure that explains it, if there is one.
 ///
-/// A failed launch explains every placeholder that was missing when it failed, except for the `to_come` placeholders whose
-/// launches are still under way. Times are compared in whole seconds, because that is the resolution of the cloud's times.
+/// A failed launch explains every placeholder that was missing when it failed, except for the `to_come` placeholders
+/// whose launches are still under way. Times are compared in whole seconds, because that is the resolution of the
+/// cloud's times.
 pub(crate) fn explain(placeholders: &mut [Placeholder], activity: &LaunchActivity, to_come: u32) {
     let to_come = usize::try_from(to_come).unwrap_or(usize::MAX);
     for placeholder in

@@ -22,8 +22,9 @@ pub(crate) struct DeletePlan {
     pub placeholders: BTreeSet<ProviderId>,
 }
 
-/// The capacity that a reduction may set; `None` if it may set none. It is never below the sum of the instances that it may count
-/// and those being launched (law 1), never below the group's minimum, and never above the capacity that was read.
+/// The capacity that a reduction may set; `None` if it may set none. It is never below the sum of the instances that it
+/// may count and those being launched (law 1), never below the group's minimum, and never above the capacity that was
+/// read.
 pub(crate) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32> {
     // A capacity write without a response may still take effect (law 7).
     if !state.may_lower() || state.awaits_lost_write() {
@@ -36,7 +37,8 @@ pub(crate) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32
     if !state.is_steady() || state.may_be_outdated() || is_young || may_still_be_lowered(state) {
         return None;
     }
-    // A launch under way still creates its instance after the capacity is lowered, and the cloud then deletes one of its choice.
+    // A launch under way still creates its instance after the capacity is lowered, and the cloud then deletes one of
+    // its choice.
     let existing = state.observation().counted().saturating_add(under_way).saturating_add(unlisted_deletions(state));
     let lowest = existing.max(reading.min).max(reading.floor);
     let wanted = census.capacity.saturating_sub(state.cancelled()).max(lowest);
@@ -44,14 +46,15 @@ pub(crate) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32
     (wanted < census.capacity && wanted < reading.desired).then_some(wanted)
 }
 
-/// Whether a deletion without a response may still lower the capacity, in addition to a reduction of ours. On a scale set, the
-/// etag rules this out.
+/// Whether a deletion without a response may still lower the capacity, in addition to a reduction of ours. On a scale
+/// set, the etag rules this out.
 fn may_still_be_lowered(state: &GroupState) -> bool {
     !state.observation().reading.consistency.is_guarded() && state.in_flight().has_unsettled()
 }
 
-/// Instances that the cloud is still deleting although the observation does not list them. The observation may be wrong. The cloud
-/// may also drop such a deletion in favour of the reduction, and the reduction must leave room for its instances.
+/// Instances that the cloud is still deleting although the observation does not list them. The observation may be
+/// wrong. The cloud may also drop such a deletion in favour of the reduction, and the reduction must leave room for its
+/// instances.
 fn unlisted_deletions(state: &GroupState) -> u32 {
     let running = state.in_flight().operations().iter().filter(|operation| operation.running().is_some());
     let named: BTreeSet<_> = running.filter_map(Operation::deletes).flatten().collect();
@@ -59,8 +62,8 @@ fn unlisted_deletions(state: &GroupState) -> u32 {
     count(named.len() - listed)
 }
 
-/// The placeholders that a decrease by `number` cancels: failed ones first, then the youngest, and never more than there are.
-/// `claimed` is what earlier calls of the same batch cancel.
+/// The placeholders that a decrease by `number` cancels: failed ones first, then the youngest, and never more than
+/// there are. `claimed` is what earlier calls of the same batch cancel.
 pub(crate) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) -> BTreeSet<ProviderId> {
     let free = |placeholder: &&Placeholder| placeholder.in_target() && !claimed.placeholders.contains(&placeholder.id);
     let mut missing: Vec<_> = state.placeholders().iter().rev().filter(free).collect();
@@ -104,9 +107,9 @@ pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
     Ok(plan)
 }
 
-/// The instances among `ids` whose deletion is not to lower the capacity, where a deletion can be sent so: as many as live beyond it,
-/// unless the cloud launched those itself and removes them itself. Lowering it for these as well would leave too little room for
-/// instances that nobody named (law 1).
+/// The instances among `ids` whose deletion is not to lower the capacity, where a deletion can be sent so: as many as
+/// live beyond it, unless the cloud launched those itself and removes them itself. Lowering it for these as well would
+/// leave too little room for instances that nobody named (law 1).
 pub(crate) fn kept(state: &GroupState, ids: &[ProviderId]) -> BTreeSet<ProviderId> {
     let is_final = state.observation().reading.consistency.deletions == Deletions::Final;
     if !is_final || state.has_own_surplus() {
@@ -126,7 +129,8 @@ pub(crate) fn pending(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) ->
     DeletePlan { instances, ..DeletePlan::default() }
 }
 
-/// Whether these can be deleted again without going below the minimum: other instances may have left in the meantime (law 6).
+/// Whether these can be deleted again without going below the minimum: other instances may have left in the meantime
+/// (law 6).
 pub(crate) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> Result<(), Refusal> {
     let status = state.status();
     let room = room_above_min(state, &status.instances, status.target, &DeletePlan::default());
@@ -139,9 +143,9 @@ pub(crate) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderI
     if asked > room { Err(Refusal::BelowMin { asked, room, min }) } else { Ok(()) }
 }
 
-/// How many healthy nodes may be deleted before the group is below its minimum. Nodes that failed to be created are left out of
-/// this sum: they neither use up that room nor count toward the minimum (law 6). The same applies to nodes that the capacity does
-/// not count.
+/// How many healthy nodes may be deleted before the group is below its minimum. Nodes that failed to be created are
+/// left out of this sum: they neither use up that room nor count toward the minimum (law 6). The same applies to nodes
+/// that the capacity does not count.
 fn room_above_min(state: &GroupState, reported: &[ReportedInstance], target: u32, claimed: &DeletePlan) -> u32 {
     let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
     let is_part = |id: &&ProviderId| !failed.iter().any(|reported| reported.id == **id) && !is_uncounted(state, id);
@@ -223,11 +227,12 @@ pub(crate) fn blocks_growth(state: &GroupState) -> bool {
     state.surplus().is_some_and(|surplus| !surplus.permits_growth(census.capacity, to, census.live))
 }
 
-/// What a scale-up adds to: the capacity, or all live instances where they are there to stay although the capacity is lower.
+/// What a scale-up adds to: the capacity, or all live instances where they are there to stay although the capacity is
+/// lower.
 fn base_of_growth(state: &GroupState) -> u32 {
     let census = state.census();
-    // Where the read may be older than our last write, the higher of the two (law 2): AWS takes any number, and one computed on an
-    // older read would undo what we wrote.
+    // Where the read may be older than our last write, the higher of the two (law 2): AWS takes any number, and one
+    // computed on an older read would undo what we wrote.
     let capacity = census.capacity.max(state.own_capacity());
     match state.surplus() {
         Some(Surplus::DeletionFailed) => capacity.max(census.live),
@@ -235,8 +240,8 @@ fn base_of_growth(state: &GroupState) -> u32 {
     }
 }
 
-/// The capacity that a scale-up by `delta` sets. `None` if it would not be above both the capacity that was read and the one that
-/// we wrote last, or if there is a surplus that does not permit growth.
+/// The capacity that a scale-up by `delta` sets. `None` if it would not be above both the capacity that was read and
+/// the one that we wrote last, or if there is a surplus that does not permit growth.
 pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     let (census, reading) = (state.census(), &state.observation().reading);
     let to = base_of_growth(state).checked_add(delta)?;
@@ -244,22 +249,23 @@ pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     (is_permitted && to > reading.desired).then_some(to)
 }
 
-/// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the cloud would
-/// delete instances of its own choice (#10147). Never above the maximum. `own` are the instances that the cloud launched for reasons of
-/// its own ([`crate::cloud::LaunchActivity::own`]), if they can be read.
+/// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the
+/// cloud would delete instances of its own choice (#10147). Never above the maximum. `own` are the instances that the
+/// cloud launched for reasons of its own ([`crate::cloud::LaunchActivity::own`]), if they can be read.
 pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> Option<u32> {
     let reading = &state.observation().reading;
     let owed = state.room_owed(own)?;
     let census = state.census();
-    // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that yet, and the
-    // surplus is deleted meanwhile.
+    // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that
+    // yet, and the surplus is deleted meanwhile.
     let fallen = census.unread;
     let to = owed.room.min(reading.max);
     if to <= reading.desired.saturating_sub(fallen) {
         return None;
     }
-    // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them. With a lost
-    // write it is different: a later write of ours may have been computed from its capacity, and is then written again.
+    // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them.
+    // With a lost write it is different: a later write of ours may have been computed from its capacity, and is then
+    // written again.
     let meant = census.capacity.saturating_sub(fallen);
     if owed.undoes_a_later_write {
         return Some(to.max(meant.min(reading.max)));

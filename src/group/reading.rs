@@ -1,5 +1,5 @@
-//! Reading before writing (law 2), and what of a reading is believed (law 5). A write consumes a [`Fresh`]: there is no way to send one
-//! without having read the group.
+//! Reading before writing (law 2), and what of a reading is believed (law 5). A write consumes a [`Fresh`]: there is no
+//! way to send one without having read the group.
 
 use std::mem;
 
@@ -32,8 +32,8 @@ pub(super) enum Need {
     Failed(WriteError),
 }
 
-/// An observation that waits for a second one to confirm it. Listings, reads beside the writes and reads for a write share it:
-/// whichever comes next confirms what another one showed first.
+/// An observation that waits for a second one to confirm it. Listings, reads beside the writes and reads for a write
+/// share it: whichever comes next confirms what another one showed first.
 #[derive(Clone, Debug)]
 pub(super) struct Doubted {
     pub why: Doubt,
@@ -46,8 +46,9 @@ pub(super) struct Doubted {
 }
 
 impl Group {
-    /// Reads the group for a write of this job. The last known instances are enough for a capacity, unless the two contradict each
-    /// other, or a deletion has failed since they were read: which of them live again, only a new list shows.
+    /// Reads the group for a write of this job. The last known instances are enough for a capacity, unless the two
+    /// contradict each other, or a deletion has failed since they were read: which of them live again, only a new list
+    /// shows.
     pub(super) fn need(&mut self, job: &mut Progress, scope: Scope) -> Need {
         match mem::take(&mut job.read) {
             Read::Failed(error) => {
@@ -109,7 +110,8 @@ impl Group {
                     self.retire();
                     Read::Failed(WriteError::Gone)
                 }
-                // Once is not enough: a machine that starts again has forgotten which of its writes may still take effect.
+                // Once is not enough: a machine that starts again has forgotten which of its writes may still take
+                // effect.
                 (Ok(None), Scope::Instances) => {
                     let reason = "the cloud reported once that it does not exist".to_owned();
                     self.read_again(reason, &mut job, Wanted { is_gone: true, ..wanted })
@@ -168,8 +170,8 @@ impl Group {
         Read::Wanted(Wanted { scope: Scope::Instances, ..wanted })
     }
 
-    /// Why a read failed that had this much time: the cloud's reason, now or `before`, unless the caller had left it too
-    /// little.
+    /// Why a read failed that had this much time: the cloud's reason, now or `before`, unless the caller had left it
+    /// too little.
     fn read_error(
         &self,
         error: CloudError,
@@ -192,8 +194,8 @@ impl Group {
         self.fresh = Some(Fresh { basis, scope });
     }
 
-    /// What is fresh of an observation that was just read beside the writes: everything, if the read began after the last
-    /// write. A listing is never fresh: it takes as long as all of its groups.
+    /// What is fresh of an observation that was just read beside the writes: everything, if the read began after the
+    /// last write. A listing is never fresh: it takes as long as all of its groups.
     pub(super) fn fresh_from_beside(&self) -> Option<Fresh> {
         let observation = self.state.observation();
         let is_fresh = self.read_beside == Some(observation.begun)
@@ -218,8 +220,8 @@ impl Group {
         self.doubted.as_ref().filter(is_second).is_some()
     }
 
-    /// Keeps an observation from being used until a second one confirms it. One that agrees with an earlier one, but was read too
-    /// soon after it, changes nothing.
+    /// Keeps an observation from being used until a second one confirms it. One that agrees with an earlier one, but
+    /// was read too soon after it, changes nothing.
     pub(super) fn put_in_doubt(&mut self, why: Doubt, listing: Option<ListingKey>) {
         let waiting = self.doubted.as_mut().and_then(|earlier| earlier.listing.take());
         let (kept, released) = (listing.or(waiting), listing.and(waiting));

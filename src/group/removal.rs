@@ -1,4 +1,5 @@
-//! What requests to delete nodes and to give capacity back remove: judged call by call, and placeholders taken out of the target.
+//! What requests to delete nodes and to give capacity back remove: judged call by call, and placeholders taken out of
+//! the target.
 
 use std::collections::BTreeSet;
 
@@ -120,8 +121,8 @@ impl Group {
         }
     }
 
-    /// Whether a write may begin; every write starts here. In read-only mode, logs what would have been written and returns
-    /// the error for the caller.
+    /// Whether a write may begin; every write starts here. In read-only mode, logs what would have been written and
+    /// returns the error for the caller.
     pub(super) fn permit_write(&mut self, intended: String) -> Result<(), WriteError> {
         if !self.is_read_only {
             return Ok(());
@@ -149,8 +150,8 @@ impl Group {
         Some(Cancelled { cancels: committed, names })
     }
 
-    /// The capacity was lowered by the cancelled placeholders, or that is deferred, or the cloud refused it for good. Returns the
-    /// removals that go on.
+    /// The capacity was lowered by the cancelled placeholders, or that is deferred, or the cloud refused it for good.
+    /// Returns the removals that go on.
     pub(super) fn cancelled(&mut self, cancelling: Cancelling, lowered: Result<(), WriteError>) -> Vec<Removal> {
         let Cancelling { cancels, names, mut others, .. } = cancelling;
         match lowered {

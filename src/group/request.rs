@@ -113,7 +113,8 @@ impl Request {
         Self { key, mutation, send_by, is_cloud_lost: false, foreign: None, group: None, stage: Stage::Waiting }
     }
 
-    /// Until when it may be attempted. The response comes a moment before the caller's time is up, so that the caller sees the reason.
+    /// Until when it may be attempted. The response comes a moment before the caller's time is up, so that the caller
+    /// sees the reason.
     pub(super) fn attempt_until(&self) -> Time {
         self.send_by - RESPOND_EARLY
     }

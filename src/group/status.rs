@@ -1,5 +1,5 @@
-//! The status of a group: a pure function of the last observation, the operations in flight, and the placeholders. No count is
-//! incremented or decremented anywhere (law 3).
+//! The status of a group: a pure function of the last observation, the operations in flight, and the placeholders. No
+//! count is incremented or decremented anywhere (law 3).
 
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ pub(crate) fn status(
 }
 
 impl GroupStatus {
-    /// The same, with these instances reported as running although the cloud lists them as failed. Evicted ones stay failed.
+    /// The same, with these instances reported as running although the cloud lists them as failed. Evicted ones stay
+    /// failed.
     pub(crate) fn with_running(mut self, is_node: impl Fn(&ProviderId) -> bool) -> Self {
         for reported in self.instances.iter_mut().filter(|reported| reported.exists) {
             let has_failed = reported.failure.as_ref().is_some_and(|failure| !failure.is_eviction);

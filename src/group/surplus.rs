@@ -1,5 +1,6 @@
-//! Surplus: live instances beyond the capacity. Either the cloud launched them itself (instance refresh, maintenance, rebalancing,
-//! overprovisioning, upgrade surge), or a client lowered the capacity. Whether a scale-up is permitted depends on the cause.
+//! Surplus: live instances beyond the capacity. Either the cloud launched them itself (instance refresh, maintenance,
+//! rebalancing, overprovisioning, upgrade surge), or a client lowered the capacity. Whether a scale-up is permitted
+//! depends on the cause.
 
 /// How live instances came to exceed the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,10 +9,11 @@ pub(crate) enum Surplus {
     Launched,
     /// The first observation showed it; its cause is unknown.
     FoundAtStart,
-    /// A deletion of ours lowered the capacity and failed: its instances live for good. Nothing is raised back where the cloud checks
-    /// capacity writes; the target has them, and the next scale-up makes room for them.
+    /// A deletion of ours lowered the capacity and failed: its instances live for good. Nothing is raised back where
+    /// the cloud checks capacity writes; the target has them, and the next scale-up makes room for them.
     DeletionFailed,
-    /// The capacity fell, and no write of ours explains it: the cloud is about to delete instances, or the read is wrong.
+    /// The capacity fell, and no write of ours explains it: the cloud is about to delete instances, or the read is
+    /// wrong.
     CapacityFell,
 }
 

@@ -49,7 +49,8 @@ impl Group {
 
     fn undo_job(&mut self) -> Option<Job> {
         plan::undone_capacity(&self.state, Some(&OwnLaunches::default()))?;
-        // Instances that the cloud launched for reasons of its own may be why more live than a write of ours left room for.
+        // Instances that the cloud launched for reasons of its own may be why more live than a write of ours left room
+        // for.
         let sent = self.state.undone_since()?;
         let ago = self.now.since(sent) + OWN_SURPLUS;
         let since = self.cloud_time().checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
@@ -120,7 +121,8 @@ impl Group {
         }
     }
 
-    /// Whether the cloud accepted the same capacity a moment ago. Reads that lag do not show it yet, and must not cause a write each.
+    /// Whether the cloud accepted the same capacity a moment ago. Reads that lag do not show it yet, and must not cause
+    /// a write each.
     fn has_just_raised_back(&self, to: u32) -> bool {
         self.raised_back.is_some_and(|(last, at)| last == to && self.now.since(at) < WATCH_EVERY)
     }

@@ -11,7 +11,8 @@ use crate::cloud::{InstanceState, ProviderId, ReadOnlyCloud, Recognition};
 use crate::fleet::snapshot::{GroupKey, GroupView, Snapshot};
 use crate::kubernetes::{NODES_MAX, Node};
 
-/// An instance of this age is a node, or will never be one: the Cluster Autoscaler's default of --max-node-provision-time.
+/// An instance of this age is a node, or will never be one: the Cluster Autoscaler's default of
+/// --max-node-provision-time.
 pub const NODE_AGE: Duration = Duration::from_secs(15 * 60);
 /// The most groups whose instances' age is read in one look. Each costs one or a few calls.
 const ASKED_MAX: usize = 20;
@@ -32,8 +33,8 @@ enum Known {
     Ours,
     /// None of its instances was one yet.
     Unproven {
-        /// The instances that ran when the group was first seen. Instances that started later were launched for this cluster. If
-        /// they fail to join it, the Cluster Autoscaler must be able to delete them.
+        /// The instances that ran when the group was first seen. Instances that started later were launched for this
+        /// cluster. If they fail to join it, the Cluster Autoscaler must be able to delete them.
         inherited: HashSet<ProviderId>,
         /// The inherited instances that are old enough to be nodes.
         old: HashSet<ProviderId>,
@@ -97,7 +98,8 @@ impl Judge {
         self.cluster.store(Some(Cluster { judged: Instant::now(), nodes, foreign }));
     }
 
-    /// The sources whose IDs have the form of some of these nodes' IDs. Nothing follows about a source from another cloud's nodes.
+    /// The sources whose IDs have the form of some of these nodes' IDs. Nothing follows about a source from another
+    /// cloud's nodes.
     fn comparable_sources(&self, nodes: &HashSet<ProviderId>) -> HashSet<Arc<str>> {
         let recognises =
             |cloud: &ReadOnlyCloud| nodes.iter().any(|id| cloud.recognise(id.as_str()) != Recognition::Foreign);

@@ -1,9 +1,9 @@
 //! Whether a node group belongs to another cluster.
 //!
-//! The Cluster Autoscaler deletes instances that do not become nodes of its cluster within 15 minutes. If a group's tags were copied
-//! from another cluster's, or two clusters discover the same groups, these instances are the other cluster's nodes
-//! (autoscaler #8084). If a group seems to belong to another cluster, Headcount therefore deletes only instances that are nodes of
-//! this one.
+//! The Cluster Autoscaler deletes instances that do not become nodes of its cluster within 15 minutes. If a group's
+//! tags were copied from another cluster's, or two clusters discover the same groups, these instances are the other
+//! cluster's nodes (autoscaler #8084). If a group seems to belong to another cluster, Headcount therefore deletes only
+//! instances that are nodes of this one.
 //!
 //! The decision is pure. `judge.rs` collects what it needs. If nodes cannot be read, nothing is refused.
 
@@ -31,14 +31,14 @@ const JUDGEMENT_LIFE: Duration = Duration::from_secs(3 * 60);
 pub(super) struct Cluster {
     judged: Instant,
     nodes: HashSet<ProviderId>,
-    /// The groups that have instances which this process did not launch and which are old enough to be nodes, although none of
-    /// them is one. The value is the number of such instances.
+    /// The groups that have instances which this process did not launch and which are old enough to be nodes, although
+    /// none of them is one. The value is the number of such instances.
     foreign: HashMap<GroupKey, usize>,
 }
 
 impl Cluster {
-    /// Which of these instances of a group are no nodes of this cluster, if the group seems to belong to another one. `clusters` are
-    /// those that the group's tags name.
+    /// Which of these instances of a group are no nodes of this cluster, if the group seems to belong to another one.
+    /// `clusters` are those that the group's tags name.
     pub(super) fn foreign<'a>(
         &self,
         group: &GroupKey,

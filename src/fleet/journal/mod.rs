@@ -1,5 +1,5 @@
-//! What the fleet did, for people and for metrics: the last decisions, the operations that the cloud has not finished, and counts
-//! of requests and failed launches. Nothing here decides anything; what is served never depends on it.
+//! What the fleet did, for people and for metrics: the last decisions, the operations that the cloud has not finished,
+//! and counts of requests and failed launches. Nothing here decides anything; what is served never depends on it.
 
 mod counts;
 mod request;

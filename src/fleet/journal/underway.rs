@@ -1,4 +1,5 @@
-//! The operations of one group that the cloud accepted and has not finished: their instances are not running yet, or not gone yet.
+//! The operations of one group that the cloud accepted and has not finished: their instances are not running yet, or
+//! not gone yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

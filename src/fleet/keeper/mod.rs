@@ -1,8 +1,8 @@
-//! The keeper: the task that drives one group. It alone writes to the group and publishes it. It decides nothing: it carries out the
-//! effects of [`crate::group::Group`], and returns their results to it as events.
+//! The keeper: the task that drives one group. It alone writes to the group and publishes it. It decides nothing: it
+//! carries out the effects of [`crate::group::Group`], and returns their results to it as events.
 //!
-//! `starting.rs` waits for the first observation; `reader.rs` reads the group; `side.rs` holds the work beside the writes; `publish.rs`
-//! publishes the status; `log.rs` writes the log; `templates.rs` keeps the template.
+//! `starting.rs` waits for the first observation; `reader.rs` reads the group; `side.rs` holds the work beside the
+//! writes; `publish.rs` publishes the status; `log.rs` writes the log; `templates.rs` keeps the template.
 
 mod context;
 mod log;
@@ -82,8 +82,8 @@ pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Messa
                 starting.into_keeper(observation).run(adoption).await;
             }
         });
-        // What a keeper knew when it panicked may be wrong. The next listing starts another one, which derives everything again
-        // from the cloud; until then the last status is served, and writes are refused.
+        // What a keeper knew when it panicked may be wrong. The next listing starts another one, which derives
+        // everything again from the cloud; until then the last status is served, and writes are refused.
         if let Err(panic) = tasks.guard(TaskKind::NodeGroup, keeping).await {
             tasks.note(TaskKind::NodeGroup, &name);
             tracing::error!(group = name, panic, "the task of a node group panicked; the next listing starts it again");

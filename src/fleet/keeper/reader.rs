@@ -53,8 +53,8 @@ impl GroupReader {
         ReadResult { reading: self.noted("read_capacity", read), begun, at }
     }
 
-    /// Reads the group and its instances, beside the keeper. A group is gone only if the cloud reports so twice: a keeper that
-    /// starts again has forgotten which of its writes may still take effect.
+    /// Reads the group and its instances, beside the keeper. A group is gone only if the cloud reports so twice: a
+    /// keeper that starts again has forgotten which of its writes may still take effect.
     pub(super) async fn instances_or_gone_twice(&self) -> ReadResult {
         let first = self.instances(READ_LIMIT).await;
         if !matches!(first.reading, Ok(None)) {

@@ -1,5 +1,5 @@
-//! Work beside the keeper, so that none of it delays a write (law 12): reads that no write waits for, launch activity, polls
-//! of operations, and the template. Each is a task of its own, and what it finds comes back to the keeper's loop.
+//! Work beside the keeper, so that none of it delays a write (law 12): reads that no write waits for, launch activity,
+//! polls of operations, and the template. Each is a task of its own, and what it finds comes back to the keeper's loop.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -91,8 +91,8 @@ impl Keeper {
                 if !matches!(&self.template, TemplateState::Unavailable(known) if **known == *reason) {
                     tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "the node template cannot be built");
                 }
-                // The last good one still describes the nodes better than none would, unless the group launches something else now:
-                // nodes that are smaller than their template make CA add nodes endlessly.
+                // The last good one still describes the nodes better than none would, unless the group launches
+                // something else now: nodes that are smaller than their template make CA add nodes endlessly.
                 let is_of_these_settings = built.retry_soon || self.template_fingerprint == launch_fingerprint;
                 if matches!(self.template, TemplateState::Ready(_)) && is_of_these_settings {
                     return;

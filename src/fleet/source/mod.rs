@@ -1,5 +1,6 @@
-//! Watches one source: lists its groups at an interval, or at once on request. If the cloud asks for a pause, nothing is listed
-//! until it is over. A source that cannot be read does not affect the others, and its last readings are still served.
+//! Watches one source: lists its groups at an interval, or at once on request. If the cloud asks for a pause, nothing
+//! is listed until it is over. A source that cannot be read does not affect the others, and its last readings are still
+//! served.
 //!
 //! `watcher.rs` decides when to list; `pages.rs` hands out the pages as they arrive.
 
@@ -101,8 +102,8 @@ impl Source {
         self.watched.borrow().good.map(|good| good.elapsed())
     }
 
-    /// Whether it is due for a listing. It is also due if another replica may have led since its oldest page was requested, because
-    /// this process does not know what that replica is deleting.
+    /// Whether it is due for a listing. It is also due if another replica may have led since its oldest page was
+    /// requested, because this process does not know what that replica is deleting.
     pub(super) fn is_old(&self) -> bool {
         let good = self.watched.borrow().good;
         let resumed = self.rhythm.contact.resumed();

@@ -1,4 +1,5 @@
-//! Lists a source repeatedly: decides when the next listing is due and how long to pause after a failure, and reports both.
+//! Lists a source repeatedly: decides when the next listing is due and how long to pause after a failure, and reports
+//! both.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

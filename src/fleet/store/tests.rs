@@ -60,8 +60,8 @@ impl Store {
         view.listed(Instant::now()).map(|reported| reported.id.as_str().to_owned()).collect()
     }
 
-    /// Publishes both groups every minute for more than the time that gone nodes are remembered. The instance must be in "new" all
-    /// the time.
+    /// Publishes both groups every minute for more than the time that gone nodes are remembered. The instance must be
+    /// in "new" all the time.
     async fn stays_in_new(&self) {
         let minutes = GONE_NODE_LIFE.as_secs() / 60 + 2;
         for minute in 0..minutes {

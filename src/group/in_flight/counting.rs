@@ -43,12 +43,12 @@ impl InFlight {
         }
     }
 
-    /// The instances of accepted deletions that an observation is too old to show. A cloud that documents which instances its
-    /// capacity counts lowers it when it accepts a deletion, and shows the instance as being deleted from then on. So a read that does
-    /// not is older than the deletion: AWS's reads lag by seconds.
+    /// The instances of accepted deletions that an observation is too old to show. A cloud that documents which
+    /// instances its capacity counts lowers it when it accepts a deletion, and shows the instance as being deleted from
+    /// then on. So a read that does not is older than the deletion: AWS's reads lag by seconds.
     ///
-    /// A deletion without a response, and a note that instances are gone already, count as resubmitted. No capacity was given
-    /// up for them that a read would have to show.
+    /// A deletion without a response, and a note that instances are gone already, count as resubmitted. No capacity was
+    /// given up for them that a read would have to show.
     pub(crate) fn not_shown_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
         let is_recent =
             |one: &&Operation| one.phase == Phase::Unpolled && observation.begun.since(one.accepted) <= SETTLE;
@@ -74,7 +74,8 @@ impl InFlight {
         self.accounting = accounting.into_iter().filter(|(id, _)| leaving.contains(id) || is_deleted(id)).collect();
     }
 
-    /// Notes that the capacity counts none of the instances being deleted, where live instances alone account for all of it.
+    /// Notes that the capacity counts none of the instances being deleted, where live instances alone account for all
+    /// of it.
     pub(crate) fn note_uncounted(&mut self, observation: &Observation) {
         if observation.reading.desired > census(observation, self).live.saturating_sub(self.surplus) {
             return;
@@ -85,8 +86,9 @@ impl InFlight {
         }
     }
 
-    /// The instances being deleted that the capacity has no room for beside those that live. Ones that it is known to count are
-    /// among them only where the capacity was read later than the instances: it has lost those that are gone by now.
+    /// The instances being deleted that the capacity has no room for beside those that live. Ones that it is known to
+    /// count are among them only where the capacity was read later than the instances: it has lost those that are gone
+    /// by now.
     pub(crate) fn without_room(&self, observation: &Observation) -> BTreeSet<ProviderId> {
         let leaving = || observation.instances.iter().filter(|one| self.is_leaving(one));
         let (unread, read): (Vec<_>, Vec<_>) = leaving().partition(|one| self.is_unread(&one.id));

@@ -63,7 +63,8 @@ impl InFlight {
             && self.operations.iter().filter_map(Operation::deletes).any(|ids| ids.contains(id))
     }
 
-    /// Whether a deletion of this instance was sent after the last observation: the capacity that was read still counts it.
+    /// Whether a deletion of this instance was sent after the last observation: the capacity that was read still counts
+    /// it.
     pub(crate) fn is_unread(&self, id: &ProviderId) -> bool {
         self.unread.contains(id)
     }
@@ -119,7 +120,8 @@ impl InFlight {
         self.etags.push_back(etag.clone());
     }
 
-    /// Notes that a capacity write is being sent: what is read from now on no longer shows how the last deletion is counted.
+    /// Notes that a capacity write is being sent: what is read from now on no longer shows how the last deletion is
+    /// counted.
     pub(crate) fn send_capacity(&mut self) {
         self.baseline = None;
     }
@@ -160,7 +162,8 @@ impl InFlight {
         self.push(operation);
     }
 
-    /// Records instances that the cloud reports as gone or being deleted already. No capacity was given up for them now.
+    /// Records instances that the cloud reports as gone or being deleted already. No capacity was given up for them
+    /// now.
     pub(crate) fn note_leaving(&mut self, operation: Operation) {
         self.expect_deletion(operation.deletes().cloned().unwrap_or_default());
         self.push(operation);
@@ -218,8 +221,8 @@ impl InFlight {
         self.unread.retain(|id| !replaced.contains(id));
     }
 
-    /// Lowers what running scale-ups should lead to, and what running deletions may be undone to: instances were deleted or
-    /// lost, by none of them.
+    /// Lowers what running scale-ups should lead to, and what running deletions may be undone to: instances were
+    /// deleted or lost, by none of them.
     pub(crate) fn lower_expectations(&mut self, by: u32) {
         for operation in &mut self.operations {
             let capacity = operation.capacity_mut();

@@ -1,4 +1,5 @@
-//! What observations and time settle: writes become visible, and operations that nothing more will be heard of drop out.
+//! What observations and time settle: writes become visible, and operations that nothing more will be heard of drop
+//! out.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,8 @@ use crate::group::observation::Observation;
 use crate::group::operation::{Operation, OperationRequest, Phase};
 
 impl InFlight {
-    /// A capacity write is visible once a read says something other than what the write was computed from. Once a reduction
-    /// is visible, so is everything before it.
+    /// A capacity write is visible once a read says something other than what the write was computed from. Once a
+    /// reduction is visible, so is everything before it.
     pub(crate) fn mark_visible(&mut self, reading: &GroupReading) {
         let mut expected_read = reading.desired;
         let mut reduced = None;
@@ -41,7 +42,8 @@ impl InFlight {
         }
     }
 
-    /// A read that shows a deletion of ours is younger than a scale-up that we sent before: it does not lag behind that.
+    /// A read that shows a deletion of ours is younger than a scale-up that we sent before: it does not lag behind
+    /// that.
     pub(crate) fn settle_growth(&mut self, observation: &Observation) {
         if observation.reading.consistency.is_guarded() {
             return;
@@ -57,8 +59,9 @@ impl InFlight {
         self.operations.retain(|one| !one.is_unpolled_growth() || last_shown.is_none_or(|shown| one.id > shown));
     }
 
-    /// Settles deletions without a response, instance by instance. One that is being deleted or gone shows that the deletion
-    /// took effect. One that lives shows that it did not, but only if it was read later than the write by more than reads lag.
+    /// Settles deletions without a response, instance by instance. One that is being deleted or gone shows that the
+    /// deletion took effect. One that lives shows that it did not, but only if it was read later than the write by more
+    /// than reads lag.
     pub(crate) fn settle_unknown(&mut self, observation: &Observation) {
         let mut settled = Vec::new();
         for operation in self.operations.iter_mut().filter(|one| one.phase == Phase::Unsettled) {
@@ -95,8 +98,8 @@ impl InFlight {
         instance.state != InstanceState::Deleting && self.is_unsettled(&instance.id)
     }
 
-    /// Whether a list that was read after its deletion was accepted shows an instance as live, where nothing reports how the deletion
-    /// ends: it may have failed, or the list may lag.
+    /// Whether a list that was read after its deletion was accepted shows an instance as live, where nothing reports
+    /// how the deletion ends: it may have failed, or the list may lag.
     pub(crate) fn seems_to_live_on(&self, instance: &Instance, detailed: Time) -> bool {
         let is_unheard = |one: &&Operation| one.phase == Phase::Unpolled && one.accepted < detailed;
         let mut unheard = self.operations.iter().filter(is_unheard).filter_map(Operation::deletes);

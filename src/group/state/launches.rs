@@ -6,14 +6,14 @@ use crate::group::Time;
 use crate::group::limits::{LAUNCH_BEGINS, LAUNCH_SHOWS, SETTLE};
 
 impl GroupState {
-    /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can have
-    /// been raised in between, and what seems to be missing is not. With an unchanged etag, it was not.
+    /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can
+    /// have been raised in between, and what seems to be missing is not. With an unchanged etag, it was not.
     pub(crate) fn is_steady(&self) -> bool {
         self.is_steady
     }
 
-    /// Whether the capacity was raised so recently that the group may not have begun to launch. Where a write names the etag
-    /// that it was computed on, another client's raise does not matter.
+    /// Whether the capacity was raised so recently that the group may not have begun to launch. Where a write names the
+    /// etag that it was computed on, another client's raise does not matter.
     pub(crate) fn has_just_grown(&self) -> bool {
         let observation = &self.observation;
         let is_young = |since: Time| observation.begun.since(since) < LAUNCH_BEGINS;
@@ -22,8 +22,8 @@ impl GroupState {
         own.map(|operation| operation.accepted).chain(seen).any(is_young)
     }
 
-    /// When the launches of our last scale-up should have begun or failed, if nothing but a read shows what became of them.
-    /// `None` where no instance is missing.
+    /// When the launches of our last scale-up should have begun or failed, if nothing but a read shows what became of
+    /// them. `None` where no instance is missing.
     pub(crate) fn launches_show_at(&self) -> Option<Time> {
         let unpolled = self.in_flight.operations().iter().filter(|operation| operation.is_unpolled_growth());
         let last = unpolled.map(|operation| operation.accepted).max()?;
@@ -32,9 +32,9 @@ impl GroupState {
 
     /// From when on a list shows all instances that a scale-up made, another client's too. `None` while one runs.
     ///
-    /// A scale set and its VMs are two reads, and the list of VMs may lag: VMs that it does not show yet run all the same, and
-    /// Azure deletes some VMs of its own choice when the capacity falls below them. An Auto Scaling group comes with its instances,
-    /// and its activities tell what is under way.
+    /// A scale set and its VMs are two reads, and the list of VMs may lag: VMs that it does not show yet run all the
+    /// same, and Azure deletes some VMs of its own choice when the capacity falls below them. An Auto Scaling group
+    /// comes with its instances, and its activities tell what is under way.
     pub(crate) fn lists_all_from(&self) -> Option<Time> {
         let observation = &self.observation;
         if observation.reading.consistency.reads == Reads::Together {

@@ -1,9 +1,10 @@
 //! All that is known of one group, and how observations and operations change it. Pure: no I/O, no clock, no locks.
 //!
-//! The keeper owns one of these and drives it; everything that readers see is derived from it by [`GroupState::status`].
-//! `writes.rs` records what becomes of our writes, `undo.rs` tells whether one left the capacity too low, `launches.rs` tells which
-//! launches have begun, `surplus.rs` tells how many live instances are beyond the capacity, `placeholders.rs` keeps the placeholders of
-//! missing instances, and `unfilled.rs` tells which of them a scale set's capacity still holds.
+//! The keeper owns one of these and drives it; everything that readers see is derived from it by
+//! [`GroupState::status`]. `writes.rs` records what becomes of our writes, `undo.rs` tells whether one left the
+//! capacity too low, `launches.rs` tells which launches have begun, `surplus.rs` tells how many live instances are
+//! beyond the capacity, `placeholders.rs` keeps the placeholders of missing instances, and `unfilled.rs` tells which of
+//! them a scale set's capacity still holds.
 
 mod launches;
 mod placeholders;
@@ -134,17 +135,17 @@ impl GroupState {
     ///
     /// An instance that is a node is not reported as failed to be created: CA would delete it without draining it.
     ///
-    /// CA treats its own deletion taint as proof that the instance is gone, since the externalgrpc client cannot report that it
-    /// lives. Such a node is neither ready nor upcoming for CA, and while the target includes it, CA considers the group
-    /// unhealthy and does not scale it up. So a tainted node whose deletion failed is left out of the target until CA removes
-    /// the taint, or names the node again.
+    /// CA treats its own deletion taint as proof that the instance is gone, since the externalgrpc client cannot report
+    /// that it lives. Such a node is neither ready nor upcoming for CA, and while the target includes it, CA considers
+    /// the group unhealthy and does not scale it up. So a tainted node whose deletion failed is left out of the target
+    /// until CA removes the taint, or names the node again.
     pub(crate) fn status_in(&self, nodes: &ClusterNodes) -> GroupStatus {
         let status = self.status().with_running(|id| nodes.may_have(id));
         status.with_deleting(|id| self.survivors.contains(id) && nodes.has_tainted(id))
     }
 
-    /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall. Returns how
-    /// much of the capacity left with running instances that Headcount did not delete.
+    /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall.
+    /// Returns how much of the capacity left with running instances that Headcount did not delete.
     pub(crate) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) -> u32 {
         let now = observation.begun;
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
@@ -156,7 +157,8 @@ impl GroupState {
         self.in_flight = self.in_flight.after(&observation);
         let is_capacity_lost = self.is_capacity_lost(before.capacity, &observation);
         let (etag, reads) = (&observation.reading.etag, observation.reading.consistency.reads);
-        // Instances that were read before the etag changed stay what they are, however often the capacity is read again.
+        // Instances that were read before the etag changed stay what they are, however often the capacity is read
+        // again.
         let is_whole = observation.detailed == observation.begun || self.is_steady;
         self.is_steady = reads == Reads::Together || (is_whole && *etag == self.observation.reading.etag);
         if before.capacity < observation.reading.desired {
@@ -183,8 +185,8 @@ impl GroupState {
         lost
     }
 
-    /// The IDs under which an observation lists other instances than the last one did. What was requested for the old ones does not apply
-    /// to these.
+    /// The IDs under which an observation lists other instances than the last one did. What was requested for the old
+    /// ones does not apply to these.
     pub(crate) fn replaced_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
         let known = &self.observation.instances;
         if known.iter().all(|one| one.identity.is_none()) {
@@ -195,8 +197,9 @@ impl GroupState {
         observation.instances.iter().filter(is_other).map(|one| one.id.clone()).collect()
     }
 
-    /// Instances that are not in the target because of a deletion without a response, and that may live on. On a cloud that reports how
-    /// deletions end, also those of a deletion that cannot be polled and that a later list still shows as live (seed 413494).
+    /// Instances that are not in the target because of a deletion without a response, and that may live on. On a cloud
+    /// that reports how deletions end, also those of a deletion that cannot be polled and that a later list still shows
+    /// as live (seed 413494).
     pub(crate) fn may_live_on(&self) -> u32 {
         let (in_flight, observation) = (&self.in_flight, &self.observation);
         let is_listed = |one: &Instance| {
@@ -213,8 +216,8 @@ impl GroupState {
         }
     }
 
-    /// Where running instances left that Headcount did not delete (an eviction), a running scale-up expects that much less.
-    /// Instances that leave while they are being created are what the scale-up itself failed to make.
+    /// Where running instances left that Headcount did not delete (an eviction), a running scale-up expects that much
+    /// less. Instances that leave while they are being created are what the scale-up itself failed to make.
     fn lost_with_instances(&self, before: Census, ran_before: &BTreeSet<ProviderId>) -> u32 {
         let left = count(ran_before.difference(&self.running_ids()).count());
         before.remaining.saturating_sub(self.census().remaining).min(left)
@@ -235,8 +238,8 @@ impl GroupState {
         leaving.map(|instance| instance.id.clone()).collect()
     }
 
-    /// The instances being deleted that the capacity has no room for. What a scale-up adds is for new instances, and for none
-    /// of these.
+    /// The instances being deleted that the capacity has no room for. What a scale-up adds is for new instances, and
+    /// for none of these.
     pub(crate) fn without_room(&self) -> BTreeSet<ProviderId> {
         self.in_flight.without_room(&self.observation)
     }

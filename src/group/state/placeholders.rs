@@ -83,7 +83,8 @@ impl GroupState {
         }
     }
 
-    /// Takes placeholders out of the target: all that `names` picks. Returns how many of them were part of the capacity.
+    /// Takes placeholders out of the target: all that `names` picks. Returns how many of them were part of the
+    /// capacity.
     pub(crate) fn cancel(&mut self, names: &BTreeSet<ProviderId>) -> usize {
         let mut cancelled = 0;
         self.placeholders.retain_mut(|placeholder| {
@@ -100,8 +101,8 @@ impl GroupState {
         cancelled
     }
 
-    /// Puts up to `number` cancelled placeholders back into the target, under new IDs: a scale-up that the capacity has room
-    /// for already. Returns how many.
+    /// Puts up to `number` cancelled placeholders back into the target, under new IDs: a scale-up that the capacity has
+    /// room for already. Returns how many.
     pub(crate) fn reinstate(&mut self, number: u32, since: SystemTime, name: NamePlaceholder<'_>) -> u32 {
         let mut reinstated = 0;
         while reinstated < number {

@@ -1,4 +1,5 @@
-//! Live instances beyond the capacity: how many there are, how that came about, and which of them may be the cloud's own.
+//! Live instances beyond the capacity: how many there are, how that came about, and which of them may be the cloud's
+//! own.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,8 @@ impl GroupState {
         census.live > census.capacity
     }
 
-    /// Whether any of these, which were being deleted, live again because their deletion failed. These are no surplus of the cloud's own.
+    /// Whether any of these, which were being deleted, live again because their deletion failed. These are no surplus
+    /// of the cloud's own.
     pub(crate) fn has_revived(&self, deleted: &BTreeSet<ProviderId>) -> bool {
         let lives = |one: &&Instance| one.counts != Counts::No && !self.in_flight.is_leaving(one);
         let mut live = self.observation.instances.iter().filter(lives);
@@ -34,8 +36,8 @@ impl GroupState {
             && live.any(|one| deleted.contains(&one.id))
     }
 
-    /// Whether the capacity fell from `before` by more than our writes and the instances that left account for. Called with
-    /// `in_flight` as it is after the observation.
+    /// Whether the capacity fell from `before` by more than our writes and the instances that left account for. Called
+    /// with `in_flight` as it is after the observation.
     pub(crate) fn is_capacity_lost(&self, before: u32, observation: &Observation) -> bool {
         let fell = before.saturating_sub(self.in_flight.capacity(&observation.reading));
         let listed: BTreeSet<&ProviderId> = observation.instances.iter().map(|instance| &instance.id).collect();
@@ -56,8 +58,8 @@ impl GroupState {
         self.in_flight.note_surplus(if is_own { beyond } else { 0 });
     }
 
-    /// Instances that came up while the capacity was known to count as many as are being deleted. Live ones alone may account for
-    /// all of it by now, but that does not take those out of it.
+    /// Instances that came up while the capacity was known to count as many as are being deleted. Live ones alone may
+    /// account for all of it by now, but that does not take those out of it.
     ///
     /// A deletion that has ended leaves nothing that the capacity counts, however long a list shows its instances.
     fn new_without_room(&self, census: Census) -> u32 {
@@ -75,7 +77,8 @@ impl GroupState {
         census.live.saturating_add(counted).saturating_sub(census.capacity).min(new)
     }
 
-    /// Notes which instances the capacity has room for, as far as an observation tells: all live ones, or none in particular.
+    /// Notes which instances the capacity has room for, as far as an observation tells: all live ones, or none in
+    /// particular.
     pub(crate) fn note_room(&mut self) {
         let in_flight = &self.in_flight;
         let observation = &self.observation;
@@ -98,7 +101,8 @@ impl GroupState {
         self.observation.instances.iter().filter(is_live).map(|one| &one.id)
     }
 
-    /// How many of these instances, which the cloud launched for reasons of its own, live and never had room in the capacity.
+    /// How many of these instances, which the cloud launched for reasons of its own, live and never had room in the
+    /// capacity.
     pub(super) fn listed_among(&self, instances: &[String]) -> u32 {
         let live = self.live_ids();
         let beyond: BTreeSet<&str> =

@@ -1,9 +1,10 @@
 //! Raising a capacity back after a write of ours (law 11), where the cloud checks no precondition.
 //!
-//! Such a write replaces whatever happened since the read that it was computed on, and a deletion lowers the capacity although its
-//! instance may have been going for another reason. Then more instances live than the capacity has room for, and the cloud terminates as
-//! many of its own choice. So for [`UNDO_WINDOW`] after each own write, the capacity is compared with the live instances that nobody
-//! named, and raised to their number: never above the highest capacity that a read showed, less what we deleted.
+//! Such a write replaces whatever happened since the read that it was computed on, and a deletion lowers the capacity
+//! although its instance may have been going for another reason. Then more instances live than the capacity has room
+//! for, and the cloud terminates as many of its own choice. So for [`UNDO_WINDOW`] after each own write, the capacity
+//! is compared with the live instances that nobody named, and raised to their number: never above the highest capacity
+//! that a read showed, less what we deleted.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +22,11 @@ pub(super) struct RecentWrites {
     set: u32,
     /// Whether a write set it.
     is_written: bool,
-    /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was already going:
-    /// AWS lowers it for each call (autoscaler #2930).
+    /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was
+    /// already going: AWS lowers it for each call (autoscaler #2930).
     named: u32,
-    /// The highest capacity that a read showed since the read before the first of these writes. What was named is not subtracted.
+    /// The highest capacity that a read showed since the read before the first of these writes. What was named is not
+    /// subtracted.
     seen: u32,
     /// Whether the capacity had room for all live instances whenever one of them was sent.
     had_room: bool,
@@ -41,8 +43,8 @@ pub(super) struct LostWrite {
     then: RecentWrites,
     /// Until when it may.
     until: Time,
-    /// Whether a read has shown its capacity since. Another client may have set that, too: then it still takes effect later, and undoes
-    /// what was written since.
+    /// Whether a read has shown its capacity since. Another client may have set that, too: then it still takes effect
+    /// later, and undoes what was written since.
     is_shown: bool,
 }
 
@@ -51,7 +53,8 @@ pub(super) struct LostWrite {
 pub(crate) struct RoomOwed {
     /// How many instances.
     pub(crate) room: u32,
-    /// Whether a write without a response took effect after a later one of ours. A read of its capacity does not lag behind that.
+    /// Whether a write without a response took effect after a later one of ours. A read of its capacity does not lag
+    /// behind that.
     pub(crate) undoes_a_later_write: bool,
 }
 
@@ -82,8 +85,9 @@ impl RecentWrites {
 }
 
 impl GroupState {
-    /// Notes that a capacity write got no response. Until a read shows it or it cannot take effect any more, no other one is sent: that
-    /// would be computed on a capacity that may change (law 7). A cloud that checks capacity writes refuses the later one of two.
+    /// Notes that a capacity write got no response. Until a read shows it or it cannot take effect any more, no other
+    /// one is sent: that would be computed on a capacity that may change (law 7). A cloud that checks capacity writes
+    /// refuses the later one of two.
     pub(crate) fn lose_capacity(&mut self, (from, to): (u32, u32), reason: WriteReason, sent: Time) {
         if !self.is_guarded() {
             let then = self.with_write((from, to), reason, sent);
@@ -123,8 +127,9 @@ impl GroupState {
         self.lost_write.is_some_and(|lost| !lost.is_shown)
     }
 
-    /// Notes that a deletion is being sent. It lowers the capacity even if no response comes, except for those that are `kept`: for these
-    /// the capacity had no room. After it, it has room for all that live and that nobody named, but for a surplus of the cloud's own.
+    /// Notes that a deletion is being sent. It lowers the capacity even if no response comes, except for those that are
+    /// `kept`: for these the capacity had no room. After it, it has room for all that live and that nobody named, but
+    /// for a surplus of the cloud's own.
     pub(crate) fn send_deletion(&mut self, ids: &[ProviderId], kept: BTreeSet<ProviderId>, now: Time) {
         let lowered = count(ids.len().saturating_sub(kept.len()));
         self.in_flight.exclude(kept);
@@ -189,8 +194,8 @@ impl GroupState {
         }
     }
 
-    /// Whether our recent writes made the capacity as low as it was read. Where it is lower still, another client lowered it, or an
-    /// instance that we named was going already.
+    /// Whether our recent writes made the capacity as low as it was read. Where it is lower still, another client
+    /// lowered it, or an instance that we named was going already.
     pub(crate) fn has_lowered(&self, observation: &Observation) -> bool {
         let lost = self.lost_write.filter(|lost| observation.begun <= lost.until).map(|lost| lost.then);
         let mut writes = self.recent_writes(observation.begun).into_iter().chain(lost);
@@ -208,19 +213,19 @@ impl GroupState {
         self.recent_writes(self.observation.begun).map(|recent| recent.at)
     }
 
-    /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by seconds, and
-    /// SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
+    /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
+    /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
     pub(crate) fn own_capacity(&self) -> u32 {
         let written = self.recent_writes(self.observation.begun).filter(|recent| recent.is_written);
         written.map_or(0, |recent| recent.result())
     }
 
-    /// How many instances a capacity that our writes set has to have room for, if it is too low. `own` are instances that the cloud
-    /// launched for reasons of its own, if they can be read.
+    /// How many instances a capacity that our writes set has to have room for, if it is too low. `own` are instances
+    /// that the cloud launched for reasons of its own, if they can be read.
     ///
-    /// An instance that was already going when we named it gave up no place: one more lives than the capacity allows for, and none of
-    /// the cloud's own explains it. If a deletion got no response, the named instances that a read still shows may stay live; the
-    /// capacity falls only when they begin to go.
+    /// An instance that was already going when we named it gave up no place: one more lives than the capacity allows
+    /// for, and none of the cloud's own explains it. If a deletion got no response, the named instances that a read
+    /// still shows may stay live; the capacity falls only when they begin to go.
     pub(crate) fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<RoomOwed> {
         let observation = &self.observation;
         if self.awaits_lost_write() {

@@ -1,7 +1,8 @@
 //! Capacity of a scale set that no instance fills, and that is not lowered.
 //!
-//! Azure may delete `old − new` VMs when a scale set's capacity is lowered, whatever lives (dataplat/dbatools #10540). So what CA gives
-//! back leaves the target and stays in the capacity until an instance takes its place. Azure does not launch it by itself.
+//! Azure may delete `old − new` VMs when a scale set's capacity is lowered, whatever lives (dataplat/dbatools #10540).
+//! So what CA gives back leaves the target and stays in the capacity until an instance takes its place. Azure does not
+//! launch it by itself.
 
 use std::time::SystemTime;
 
@@ -36,8 +37,8 @@ impl GroupState {
         if self.may_lower() { 0 } else { self.cancelled().min(self.census().shortfall) }
     }
 
-    /// How much of the maximum unfilled capacity takes up. None in a scale set that is known to be nominal: there, a capacity above the
-    /// maximum makes no more instances than were requested.
+    /// How much of the maximum unfilled capacity takes up. None in a scale set that is known to be nominal: there, a
+    /// capacity above the maximum makes no more instances than were requested.
     pub(crate) fn taken_by_unfilled(&self) -> u32 {
         if self.is_nominal() { 0 } else { self.unfilled() }
     }
@@ -58,8 +59,9 @@ impl GroupState {
         pending.take(size(number)).for_each(|placeholder| placeholder.is_requested = true);
     }
 
-    /// Takes out of the target what is missing in a scale set in which nothing runs, and that no write of ours asked for: evicted VMs, VMs
-    /// that another client deleted one by one, what an earlier process was given back. Azure launches none of it.
+    /// Takes out of the target what is missing in a scale set in which nothing runs, and that no write of ours asked
+    /// for: evicted VMs, VMs that another client deleted one by one, what an earlier process was given back. Azure
+    /// launches none of it.
     pub(crate) fn note_unfilled(&mut self, is_first: bool) {
         let observation = &self.observation;
         let is_left_out = observation.reading.consistency.missing == Missing::LeftOut && !self.may_lower();

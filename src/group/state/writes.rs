@@ -85,7 +85,8 @@ impl GroupState {
         self.in_flight.start_deletion(operation, &self.observation);
     }
 
-    /// A deletion of these instances got no response until `ended`. They count as being deleted until a read settles it.
+    /// A deletion of these instances got no response until `ended`. They count as being deleted until a read settles
+    /// it.
     pub(crate) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, ended: Time) {
         let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
         let operation = Operation { id, request, accepted: ended, phase: Phase::Unsettled };
@@ -97,8 +98,8 @@ impl GroupState {
         self.in_flight.has_unread() || self.census().capacity < self.own_capacity()
     }
 
-    /// The cloud reports that these instances are gone or being deleted already, by no deletion of ours. The capacity that was read
-    /// with a list counts no instance that the list lacks.
+    /// The cloud reports that these instances are gone or being deleted already, by no deletion of ours. The capacity
+    /// that was read with a list counts no instance that the list lacks.
     pub(crate) fn note_leaving(&mut self, id: OperationId, ids: &[ProviderId], now: Time) {
         let ids: BTreeSet<ProviderId> = ids.iter().cloned().collect();
         let listed = &self.observation.instances;
@@ -126,8 +127,9 @@ impl GroupState {
         }
     }
 
-    /// The cloud reports that the operation failed; `observation` was read after that. A deletion simply drops out. What a
-    /// scale-up is short of stays in the target with the reason, whether the cloud kept it in the capacity or took it back.
+    /// The cloud reports that the operation failed; `observation` was read after that. A deletion simply drops out.
+    /// What a scale-up is short of stays in the target with the reason, whether the cloud kept it in the capacity or
+    /// took it back.
     pub(crate) fn fail(
         &mut self,
         id: OperationId,

@@ -18,7 +18,8 @@ fn going(numbers: std::ops::Range<u32>) -> Vec<Instance> {
 }
 
 impl Group {
-    /// The capacity that is raised back to, where activities show nothing that the cloud launched for reasons of its own.
+    /// The capacity that is raised back to, where activities show nothing that the cloud launched for reasons of its
+    /// own.
     fn undone(&self) -> Option<u32> {
         plan::undone_capacity(&self.state, Some(&OwnLaunches::default()))
     }
