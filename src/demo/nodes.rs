@@ -135,7 +135,7 @@ mod tests {
         let cloud = Simulated::with_groups(1, [GroupPlan::azure("pool").sized(0, 3, 2)]);
         let names = |cloud: &Simulated| instances(cloud).into_iter().map(|one| one.name).collect::<Vec<_>>();
         assert_eq!(names(&cloud), ["pool-0", "pool-1"]);
-        cloud.world(|world, now| world.delete_instances(now, "pool", &["0"])).expect("accepted");
+        cloud.world(|world, now| world.delete_instances(now, "pool", &["0"], &[])).expect("accepted");
         assert_eq!(names(&cloud), ["pool-0", "pool-1"]);
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(names(&cloud), ["pool-1"]);

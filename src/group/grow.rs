@@ -189,7 +189,7 @@ impl Group {
             return;
         }
         let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
-        self.state.reinstate(number, self.cloud_time(), &names.in_group(&reading));
+        self.state.reinstate(number, self.cloud_time, &names.in_group(&reading));
         self.publish();
     }
 

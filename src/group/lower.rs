@@ -69,7 +69,7 @@ impl Group {
                             continue;
                         }
                         lowering.step = Step::Activity;
-                        let shortfall = Shortfall { missing: 0, since: self.cloud_time() };
+                        let shortfall = Shortfall { missing: 0, since: self.cloud_time };
                         self.effects.push(Effect::ReadActivity { shortfall, limit: LOWER_LIMIT });
                         self.call = Some(Call::Activity);
                         return None;

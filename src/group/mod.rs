@@ -136,6 +136,8 @@ pub(crate) struct Group {
     is_gone: bool,
     /// The moment of the event that is being handled.
     now: Time,
+    /// The same moment by the cloud's clock.
+    cloud_time: SystemTime,
     effects: Vec<Effect>,
 }
 
@@ -157,7 +159,7 @@ impl Blocked {
 impl Group {
     /// A group that was observed for the first time. [`Event::Started`] comes next.
     pub(crate) fn new(observation: Observation, names: PlaceholderNames, is_read_only: bool) -> Self {
-        let now = observation.begun;
+        let (now, cloud_time) = (observation.begun, observation.at);
         let state = GroupState::new(observation.clone(), &names.in_group(&observation.reading));
         Self {
             names,
@@ -186,13 +188,16 @@ impl Group {
             last_operation: 0,
             is_gone: false,
             now,
+            cloud_time,
             effects: Vec::new(),
         }
     }
 
-    /// Takes what happened, decides, and returns what is to be done, in this order.
-    pub(crate) fn step(&mut self, now: Time, event: Event) -> Vec<Effect> {
+    /// Takes what happened, decides, and returns what is to be done, in this order. `at` is the same moment as `now` by the cloud's
+    /// clock, which stamps its launch activities.
+    pub(crate) fn step(&mut self, now: Time, at: SystemTime, event: Event) -> Vec<Effect> {
         self.now = self.now.max(now);
+        self.cloud_time = at;
         self.take(event);
         self.run();
         self.note_blocked();
@@ -417,11 +422,5 @@ impl Group {
     fn next_operation(&mut self) -> OperationId {
         self.last_operation += 1;
         OperationId(self.last_operation)
-    }
-
-    /// This moment by the cloud's clock.
-    fn cloud_time(&self) -> SystemTime {
-        let observation = self.state.observation();
-        observation.at + self.now.since(observation.begun)
     }
 }

@@ -68,7 +68,7 @@ impl Group {
             class: FailureClass::Other,
             code: "OperationPreempted".to_owned(),
             message: "another operation preempted it".to_owned(),
-            at: self.cloud_time(),
+            at: self.cloud_time,
             is_explained: true,
             is_eviction: false,
         };

@@ -53,7 +53,7 @@ impl Group {
         // for.
         let sent = self.state.undone_since()?;
         let ago = self.now.since(sent) + OWN_SURPLUS;
-        let since = self.cloud_time().checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
+        let since = self.cloud_time.checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
         let shortfall = Shortfall { missing: u32::MAX, since };
         self.effects.push(Effect::ReadActivity { shortfall, limit: UNDO_ACTIVITY_LIMIT });
         self.call = Some(Call::Activity);

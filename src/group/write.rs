@@ -33,7 +33,7 @@ impl Group {
             from,
             to,
             reason,
-            sent: self.cloud_time(),
+            sent: self.cloud_time,
             sent_at: self.now,
             without_room: self.state.without_room(),
         };

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use paths::{UsedPath, used_paths};
 
 /// The top-level modules, top to bottom. A module may import itself and the modules after it.
-const ORDER: [&str; 18] = [
+const ORDER: [&str; 19] = [
     "main",
     "cli",
     "demo",

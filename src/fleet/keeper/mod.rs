@@ -221,7 +221,12 @@ impl Keeper {
     fn happen(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
-            let effects = self.group.step(self.context.clock.now(), self.with_policy(event));
+            let before = self.request_ids();
+            let (now, at) = (self.context.clock.now(), self.context.cloud.now());
+            let effects = self.group.step(now, at, self.with_policy(event));
+            // What is decided and sent is tied to the calls of the Cluster Autoscaler that it is for.
+            let span = self.write_span(before);
+            let _entered = span.enter();
             for effect in effects {
                 self.carry_out(effect, &mut events);
             }
@@ -298,12 +303,25 @@ impl Keeper {
         }
     }
 
-    /// Begins a cloud call. What it logs is tied to the calls of the Cluster Autoscaler that it is made for.
+    /// Begins a cloud call. What it logs is tied to the same calls.
     fn begin(&mut self, call: impl Future<Output = Event> + Send + 'static) {
-        let callers = self.group.requests_in_work().filter_map(|key| self.callers.get(&key)?.id);
-        let ids: Vec<String> = callers.map(|id| id.to_string()).collect();
-        let span = tracing::info_span!("write", group = %self.group_id(), request_id = ids.join(","));
-        self.call = Some(Box::pin(call.instrument(span)));
+        self.call = Some(Box::pin(call.in_current_span()));
+    }
+
+    /// The IDs of the calls whose requests are being carried out.
+    fn request_ids(&self) -> Vec<String> {
+        let ids = self.group.requests_in_work().filter_map(|key| self.callers.get(&key)?.id);
+        ids.map(|id| id.to_string()).collect()
+    }
+
+    /// A span that names the calls of the Cluster Autoscaler that something is done for: those of now, or those of a moment `before`.
+    fn write_span(&self, before: Vec<String>) -> tracing::Span {
+        let now = self.request_ids();
+        let ids = if now.is_empty() { before } else { now };
+        if ids.is_empty() {
+            return tracing::Span::none();
+        }
+        tracing::info_span!("write", group = %self.group_id(), request_id = ids.join(","))
     }
 
     /// Commits to sending a write for these requests. If any caller has given up, nothing is sent.
