@@ -9,17 +9,18 @@ mod tests;
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
-use prost::Message as _;
-
+use crate::admin;
+use crate::admin::statusz::Document;
+use crate::check::compare::{Sides, compare};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, printable, shell_word, shorten};
 use crate::cloud::{NodeGroupSpec, go_syntax};
 use crate::clouds::{aws, azure};
 use crate::config::settings::aws::TagQuery;
 use crate::config::{self, Config};
 use crate::fleet::options::Options;
-use crate::grpc::dialect::Dialect;
-use crate::grpc::{deadline, proto};
+use crate::grpc::{self, deadline};
 use crate::instance_types::memory_model::Overhead;
 use crate::instance_types::{Learned, Quantity, Table};
 use crate::kubernetes::{self, AutoscalerStatus};
@@ -30,21 +31,63 @@ use crate::template::Threshold;
 pub type Parser = fn(&[u8]);
 
 /// All parsers, by the name of their fuzz target.
-pub const ALL: [(&str, Parser); 14] = [
-    ("provider_ids", provider_ids),
+pub const ALL: [(&str, Parser); 27] = [
+    ("admin_requests", admin::parsers::request),
     ("arm_pages", azure::parsers::page),
     ("aws_bodies", aws::parsers::body),
+    ("aws_files", aws::parsers::shared_file),
+    ("aws_responses", aws::parsers::service_response),
+    ("aws_sign_in", aws::parsers::sign_in_response),
+    ("azure_files", azure::parsers::credential_file),
+    ("azure_sign_in", azure::parsers::sign_in_response),
+    ("kubernetes_responses", kubernetes::parsers::response),
+    ("manifests", kubernetes::parsers::manifest),
+    ("message_weights", grpc::parsers::weights),
+    ("plugin_output", kubernetes::parsers::plugin_output),
+    ("server_statuses", server_statuses),
+    ("tls_files", grpc::parsers::tls_files),
+    ("watches", kubernetes::parsers::watch),
+    ("provider_ids", provider_ids),
     ("user_data", aws::parsers::user_data),
     ("tags", tags),
     ("headcount_yaml", headcount_yaml),
     ("cloud_config", cloud_config),
-    ("kubeconfig", kubeconfig),
+    ("kubeconfig", kubernetes::parsers::kubeconfig),
     ("instance_types", instance_types),
     ("quantities", quantities),
     ("grpc_requests", grpc_requests),
     ("printable_texts", printable_texts),
     ("nodes_specs", nodes_specs),
     ("cluster_documents", cluster_documents),
+];
+
+/// The fuzz targets of each row of the table of limits, by the name of its constant.
+pub const TARGETS: [(&str, &[&str]); 25] = [
+    ("CALL", &["grpc_requests", "message_weights", "provider_ids"]),
+    ("CALL_WITH_NODE", &["grpc_requests", "message_weights"]),
+    ("CALL_WITH_POD", &["grpc_requests", "message_weights", "quantities"]),
+    ("CALL_WITH_NODES", &["grpc_requests", "message_weights"]),
+    ("ADMIN_REQUEST", &["admin_requests"]),
+    ("TLS_FILE", &["tls_files"]),
+    ("CONFIG_FILE", &["headcount_yaml", "cloud_config", "instance_types", "nodes_specs", "quantities"]),
+    ("MANIFEST", &["manifests"]),
+    ("CLUSTER_FILE", &["kubeconfig"]),
+    ("PLUGIN_OUTPUT", &["plugin_output"]),
+    ("KUBERNETES_RESPONSE", &["kubernetes_responses", "cluster_documents"]),
+    ("WATCH_LINE", &["watches"]),
+    ("NODE_LIST", &["kubernetes_responses"]),
+    ("AWS_RESPONSE", &["aws_responses", "aws_bodies", "tags", "printable_texts"]),
+    ("AWS_ERROR", &["aws_responses", "aws_bodies"]),
+    ("AWS_PRICES", &["aws_responses"]),
+    ("AWS_SIGN_IN", &["aws_sign_in"]),
+    ("AWS_FILE", &["aws_files"]),
+    ("USER_DATA", &["user_data"]),
+    ("AZURE_RESPONSE", &["arm_pages", "tags"]),
+    ("AZURE_ERROR", &["arm_pages"]),
+    ("AZURE_PRICES", &["arm_pages"]),
+    ("AZURE_SIGN_IN", &["azure_sign_in"]),
+    ("AZURE_FILE", &["azure_files"]),
+    ("SERVER_STATUS", &["server_statuses"]),
 ];
 
 /// Provider IDs of both clouds.
@@ -73,11 +116,6 @@ pub fn cloud_config(bytes: &[u8]) {
     config::parse_cloud_config(&String::from_utf8_lossy(bytes), Path::new(NOWHERE));
 }
 
-/// A kubeconfig file.
-pub fn kubeconfig(bytes: &[u8]) {
-    kubernetes::parse_kubeconfig(&String::from_utf8_lossy(bytes), Path::new(NOWHERE));
-}
-
 /// A table of instance types.
 pub fn instance_types(bytes: &[u8]) {
     let _text = Table::parse(&String::from_utf8_lossy(bytes), "table").map_err(|error| error.to_string());
@@ -98,13 +136,7 @@ pub fn quantities(bytes: &[u8]) {
 
 /// Requests of the Cluster Autoscaler, and the pods in them.
 pub fn grpc_requests(bytes: &[u8]) {
-    let _delete = proto::NodeGroupDeleteNodesRequest::decode(bytes);
-    let _node = proto::NodeGroupForNodeRequest::decode(bytes);
-    let _increase = proto::NodeGroupIncreaseSizeRequest::decode(bytes);
-    let _price = proto::PricingPodPriceRequest::decode(bytes);
-    if let Ok(options) = proto::NodeGroupAutoscalingOptionsRequest::decode(bytes) {
-        let _dialect = Dialect::of(options.defaults.as_ref());
-    }
+    grpc::parsers::requests(bytes);
     let _price = PRICES.pod(bytes, 1.0);
 }
 
@@ -130,6 +162,20 @@ pub fn cluster_documents(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _learned = Learned::parse(&text).map(|mut learned| learned.to_text());
     let _status = AutoscalerStatus::parse(&text);
+}
+
+/// The status of a running server, and its comparison with the cloud's.
+pub fn server_statuses(bytes: &[u8]) {
+    let Ok(document) = serde_json::from_slice::<Document>(bytes) else { return };
+    let minute = Duration::from_secs(60);
+    let (cloud, autoscaler) = (Document::default(), Ok(AutoscalerStatus::default()));
+    let _compared = compare(&Sides {
+        cloud,
+        server: Some(Ok(document)),
+        autoscaler,
+        backoff: (minute, minute),
+        nodes: Ok([].into()),
+    });
 }
 
 static PRICES: LazyLock<Prices> = LazyLock::new(|| Prices::new(Arc::default(), &[]));

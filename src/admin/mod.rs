@@ -2,6 +2,7 @@
 
 mod connections;
 mod metrics;
+pub mod parsers;
 mod rendering;
 pub mod statusz;
 

@@ -13,6 +13,7 @@ mod metering;
 mod metrics;
 mod nodes;
 mod options;
+pub mod parsers;
 pub mod peer;
 mod pricing;
 pub mod proto;

@@ -23,6 +23,7 @@ use tracing::{error, info, warn};
 pub use error::TlsError;
 use files::Files;
 pub use files::TlsSettings;
+pub(super) use files::parse;
 
 use crate::metrics::FamilySpec;
 

@@ -23,13 +23,12 @@ mod names;
 mod node;
 mod node_watch;
 mod node_writer;
+pub mod parsers;
 mod resource_slice_watch;
 #[cfg(test)]
 mod tests;
 mod transport;
 mod watch_lines;
-
-use std::path::Path;
 
 use async_trait::async_trait;
 
@@ -70,11 +69,6 @@ pub const CONFIG_MAP_DEFAULT: &str = "headcount-learned";
 
 /// The namespace of the ConfigMap where neither the configuration nor the pod gives one.
 pub const NAMESPACE_DEFAULT: &str = "kube-system";
-
-/// Whether a text is a kubeconfig that can be used.
-pub fn parse_kubeconfig(text: &str, path: &Path) -> bool {
-    kubeconfig::parse(text, path, true).is_ok()
-}
 
 /// The calls that Headcount makes, and no others. Each has a time limit.
 #[async_trait]

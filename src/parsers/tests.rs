@@ -9,6 +9,7 @@ use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 
 use super::*;
+use crate::limits::TABLE;
 use crate::properties::{Written, config, slipped};
 
 /// The files of a target's corpus.
@@ -34,6 +35,15 @@ fn no_bytes_make_a_parser_panic() {
             Ok(())
         });
         outcome.unwrap_or_else(|error| panic!("{target}: {error}"));
+    }
+}
+
+#[test]
+fn every_row_of_the_table_of_limits_has_a_parser() {
+    let rows: Vec<_> = TABLE.iter().map(|(name, _)| *name).collect();
+    assert_eq!(TARGETS.map(|(row, _)| row).to_vec(), rows);
+    for target in TARGETS.iter().flat_map(|(_, targets)| *targets) {
+        assert!(ALL.iter().any(|(name, _)| name == target), "{target}");
     }
 }
 

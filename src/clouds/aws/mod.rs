@@ -13,6 +13,7 @@ mod launch;
 pub mod parsers;
 mod permissions;
 mod prices;
+mod replayed;
 mod sdk;
 #[cfg(test)]
 mod tests;

@@ -8,10 +8,10 @@ pub(super) mod credentials;
 pub(super) mod errors;
 #[cfg(test)]
 pub(super) mod fake;
-mod http;
+pub(super) mod http;
 pub(super) mod identity;
 mod metering;
 mod price_list;
 mod responses;
-mod shared_files;
+pub(super) mod shared_files;
 pub(super) mod xml;

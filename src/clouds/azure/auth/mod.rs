@@ -6,5 +6,7 @@ mod credentials;
 mod federated;
 mod metadata;
 
+pub(super) use certificate::parse_certificate;
 pub(super) use credentials::{CredentialError, credential};
+pub(super) use federated::parse_token;
 pub(super) use metadata::subscription;

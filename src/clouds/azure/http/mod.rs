@@ -8,6 +8,7 @@ mod proxy;
 mod transport;
 
 pub(super) use error_body::{ErrorBody, is_throttling, retry_after};
+pub(super) use lifetime::plausible;
 #[cfg(test)]
 pub(super) use loopback::{Loopback, Reply};
 pub(super) use transport::{HttpResponse, Transport, TransportError};
