@@ -19,6 +19,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -62,6 +63,8 @@ struct Shared {
     failed: Mutex<BTreeMap<Arc<str>, TaskHealth>>,
     restarts: Family<TaskLabel, Counter>,
     defects: Defects,
+    /// Ends the pauses of tasks that wait to be started again.
+    input_changed: Notify,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -75,7 +78,7 @@ impl Default for Shared {
         for kind in TaskKind::ALL {
             drop(restarts.get_or_create(&TaskLabel { task: kind.as_str() }));
         }
-        Self { failed: Mutex::default(), restarts, defects: Defects::default() }
+        Self { failed: Mutex::default(), restarts, defects: Defects::default(), input_changed: Notify::new() }
     }
 }
 
@@ -102,6 +105,11 @@ impl Tasks {
         let health = failed.entry(Arc::clone(name)).or_default();
         health.failures += 1;
         health.last = Some(Instant::now());
+    }
+
+    /// What tasks read has changed: those that panicked start again at once.
+    pub fn input_changed(&self) {
+        self.0.input_changed.notify_waiters();
     }
 
     /// Supervises a task, which starts now. `of` says which one of its kind; it may be empty.

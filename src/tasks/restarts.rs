@@ -56,8 +56,10 @@ impl Restarts {
             }
             Ok(_) => tracing::error!(task, restart_in_seconds, "a task ended; it will be started again"),
         }
-        sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        tokio::select! {
+            () = sleep(self.pause) => self.pause = (self.pause * 2).min(PAUSE_MAX),
+            () = self.tasks.0.input_changed.notified() => self.pause = PAUSE_MIN,
+        }
         true
     }
 }
@@ -96,6 +98,28 @@ mod tests {
         assert_eq!(failures(true), 4);
         sleep(RECOVERED_AFTER).await;
         assert_eq!(failures(false), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panicked_starts_again_at_once_when_what_it_reads_has_changed() {
+        let (tasks, starts) = (Tasks::default(), Arc::new(AtomicU64::new(0)));
+        let (shared, counted) = (tasks.clone(), Arc::clone(&starts));
+        let task = tokio::spawn(async move {
+            let mut restarts = shared.supervise(TaskKind::Source, "test");
+            let run = || async {
+                counted.fetch_add(1, Ordering::Relaxed);
+                panic!("boom")
+            };
+            while restarts.run::<()>(run()).await {}
+        });
+        sleep(Duration::from_secs(40)).await;
+        let before = starts.load(Ordering::Relaxed);
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(starts.load(Ordering::Relaxed), before, "it pauses for long by now");
+        tasks.input_changed();
+        sleep(Duration::from_millis(700)).await;
+        assert_eq!(starts.load(Ordering::Relaxed), before + 3, "at once, and then with the first pauses");
+        task.abort();
     }
 
     #[tokio::test(start_paused = true)]

@@ -130,6 +130,7 @@ impl Reload {
         };
         self.renew(&new, target, true).await;
         self.take(new, target);
+        target.fleet.tasks().input_changed();
     }
 
     fn take(&mut self, new: Config, target: &mut Target) {
@@ -198,6 +199,7 @@ impl Reload {
                 Ok(()) => {
                     info!(source = name, "source credentials reloaded");
                     *old = renewed;
+                    target.fleet.tasks().input_changed();
                 }
                 Err(reason) => {
                     error!(
