@@ -1,6 +1,6 @@
 //! Reads the status of a running server.
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, HOST};
 use hyper::{Request, StatusCode, Uri};
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::admin::statusz::Document;
-use crate::limits::SERVER_STATUS;
+use crate::limits::{SERVER_STATUS, read_body};
 
 /// The status of the server at this address of its admin port, such as `http://127.0.0.1:8087`. The error is a text for people.
 pub(super) async fn status(server: &str) -> Result<Document, String> {
@@ -37,11 +37,7 @@ async fn read(server: &str) -> Result<Document, String> {
         .map_err(|error| failed(&error))?;
     let response = sender.send_request(request).await.map_err(|error| failed(&error))?;
     let code = response.status();
-    let body = Limited::new(response.into_body(), SERVER_STATUS.bytes)
-        .collect()
-        .await
-        .map_err(|error| failed(&error))?
-        .to_bytes();
+    let body = read_body(response.into_body(), SERVER_STATUS).await.map_err(|error| failed(&error))?;
     if code != StatusCode::OK {
         return Err(format!("{server} responded with {code}: {}", String::from_utf8_lossy(&body).trim()));
     }

@@ -1,21 +1,30 @@
 //! The size of one list, over all its pages. Each page has a limit of its own.
 
-/// The most bytes of all pages of one list: 280,000 instances of AWS at 450 bytes each, or 6,500 VMs of Azure with instance views
-/// of 20 KB; no cluster has as many nodes. Without it, pages that never end would be held until the memory is used up.
-const LIST_BYTES_MAX: usize = 128 << 20;
+/// The most bytes of all pages of one list of AWS: 280,000 instances at 450 bytes each. A page is decoded, and dropped, as it arrives.
+#[cfg(feature = "aws")]
+pub(super) const AWS_LIST_BYTES_MAX: usize = 128 << 20;
+/// The most bytes of all pages of one list of Azure, which are held until the last one is there: 1,600 VMs with instance views of 20 KB.
+/// A scale set has at most 1,000.
+#[cfg(feature = "azure")]
+pub(super) const AZURE_LIST_BYTES_MAX: usize = 32 << 20;
 
 /// The bytes of all pages of a list so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ListSize(usize);
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListSize {
+    bytes: usize,
+    max: usize,
+}
 
 impl ListSize {
+    /// An empty list.
+    pub(super) fn of_at_most(max: usize) -> Self {
+        Self { bytes: 0, max }
+    }
+
     /// Adds a page. If the list is too long now, returns the text of an error.
     pub(super) fn add(&mut self, bytes: usize) -> Result<(), String> {
-        self.0 = self.0.saturating_add(bytes);
-        if self.0 <= LIST_BYTES_MAX {
-            return Ok(());
-        }
-        Err(format!("the list has more than {} MiB", LIST_BYTES_MAX >> 20))
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes <= self.max { Ok(()) } else { Err(format!("the list has more than {} MiB", self.max >> 20)) }
     }
 }
 
@@ -25,9 +34,10 @@ mod tests {
 
     #[test]
     fn a_list_has_a_limit_over_all_its_pages() {
-        let mut size = ListSize::default();
-        assert_eq!((size.add(LIST_BYTES_MAX - 1), size.add(1)), (Ok(()), Ok(())));
-        assert_eq!(size.add(1), Err("the list has more than 128 MiB".to_owned()));
-        assert!(ListSize::default().add(usize::MAX).is_err());
+        let max = 2 << 20;
+        let mut size = ListSize::of_at_most(max);
+        assert_eq!((size.add(max - 1), size.add(1)), (Ok(()), Ok(())));
+        assert_eq!(size.add(1), Err("the list has more than 2 MiB".to_owned()));
+        assert!(ListSize::of_at_most(max).add(usize::MAX).is_err());
     }
 }

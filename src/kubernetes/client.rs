@@ -17,8 +17,8 @@ use crate::tasks::Tasks;
 /// The one key of the ConfigMap that is Headcount's.
 const KEY: &str = "learned.json";
 
-/// Nodes in one page of a list, as kubectl reads them.
-const NODES_PAGE: u32 = 500;
+/// Nodes in one page of a list. A page is in memory twice while it is decoded.
+const NODES_PAGE: u32 = 250;
 /// The most pages of a list.
 const PAGES_MAX: usize = NODE_LIST.bytes / KUBERNETES_RESPONSE.bytes;
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::Either as EitherStream;
-use http_body_util::{BodyExt, Either, Full, Limited};
+use http_body_util::{Either, Full};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
@@ -33,7 +33,7 @@ use super::endpoint::Endpoint;
 use super::exec::{ExecCache, ExecError};
 use super::names::is_plain_path;
 use super::watch_lines::WatchLines;
-use crate::limits::KUBERNETES_RESPONSE;
+use crate::limits::{KUBERNETES_RESPONSE, read_body};
 
 /// The API server is in the same network; one that takes longer to accept a connection is down.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
@@ -190,8 +190,8 @@ async fn send<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     let body = if is_watch && parts.status.is_success() {
         ResponseBody { body: Either::Right(WatchLines::new(body)), _connection: Some(connection) }
     } else {
-        let body = Limited::new(body, KUBERNETES_RESPONSE.bytes).collect().await.map_err(TransportError::Broken)?;
-        ResponseBody { body: Either::Left(Full::new(body.to_bytes())), _connection: None }
+        let body = read_body(body, KUBERNETES_RESPONSE).await.map_err(|error| TransportError::Broken(error.into()))?;
+        ResponseBody { body: Either::Left(Full::new(body)), _connection: None }
     };
     Ok(Response::from_parts(parts, body))
 }

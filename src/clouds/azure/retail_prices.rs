@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use azure_core::http::Url;
 use http_body_util::Full;
@@ -16,6 +15,7 @@ use super::http::{HttpResponse, Transport};
 use crate::cloud::{CallMeter, CallStatus, CloudError, ListedPrice, PriceList, is_price};
 use crate::clouds::page_walk::PageWalk;
 use crate::config::settings::azure::{AzureCloud, Settings};
+use crate::limits::AZURE_PRICES;
 
 /// The name of the call in logs, errors and metrics.
 const OPERATION: &str = "RetailPrices_List";
@@ -23,10 +23,6 @@ const PUBLIC_API: &str = "https://prices.azure.com";
 const PATH: &str = "/api/retail/prices";
 /// The API version.
 const VERSION: &str = "2023-01-01-preview";
-/// The limit of one page. Pages of 1,000 items take a few seconds.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Most bytes of a page. 1,000 items have about 700 kB.
-const BODY_MAX: usize = 8 << 20;
 /// Most pages of a region. The longest lists have about 20 pages of 1,000 items, or 200 of 100, the former size.
 const PAGES_MAX: usize = 400;
 /// The most items of a list.
@@ -42,7 +38,7 @@ pub(super) struct RetailPrices {
 /// A page of prices.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Page {
+pub(super) struct Page {
     items: Vec<Item>,
     next_page_link: Option<String>,
 }
@@ -109,7 +105,7 @@ impl RetailPrices {
         for _ in 0..PAGES_MAX {
             let Some(url) = next else { return Ok(items) };
             let response = self.get(context, &url).await?;
-            let page: Page = serde_json::from_slice(&response.body)
+            let page = parse(&response.body)
                 .map_err(|error| context.unintelligible(&format!("the page is not a list of prices: {error}")))?;
             items.extend(page.items.into_iter().filter(|item| is_linux_vm(item, region)));
             if items.len() > ITEMS_MAX {
@@ -135,7 +131,7 @@ impl RetailPrices {
         let request = Request::get(url.as_str()).body(Full::new(Bytes::new()));
         let request = request.map_err(|error| context.refused(&format!("the request is invalid: {error}")))?;
         let sent = Instant::now();
-        let exchanged = self.transport.exchange_up_to(request, PAGE_TIMEOUT, BODY_MAX).await;
+        let exchanged = self.transport.exchange_up_to(request, AZURE_PRICES.time, AZURE_PRICES).await;
         let took = sent.elapsed();
         let response = exchanged.map_err(|error| {
             self.meter.observe(OPERATION, took, CallStatus::NoResponse);
@@ -151,6 +147,11 @@ impl RetailPrices {
         self.meter.observe(OPERATION, took, CallStatus::Failed { code, is_throttled });
         Err(error)
     }
+}
+
+/// Reads a page.
+pub(super) fn parse(body: &[u8]) -> Result<Page, serde_json::Error> {
+    serde_json::from_slice(body)
 }
 
 /// Whether an item is the hourly price of a Linux VM, on demand or spot. Items for Windows have it in the product's name, those

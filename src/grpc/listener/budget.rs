@@ -7,8 +7,8 @@ use tokio::sync::Notify;
 /// The most bytes that one connection may make the process hold: a request of the largest size, decoded.
 pub(crate) const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The most bytes that all connections may make it hold, in addition to what every connection is granted.
-const SHARED_BYTES_MAX: usize = 48 * 1024 * 1024;
-/// The bytes that every connection is granted, regardless of the others. That is 16 MiB for 256 connections, and 64 MiB together
+const SHARED_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// The bytes that every connection is granted, regardless of the others. That is 16 MiB for 256 connections, and 48 MiB together
 /// with the shared bytes. The requests of the Cluster Autoscaler have a few KiB.
 const GRANTED_BYTES: usize = 64 * 1024;
 
@@ -95,16 +95,16 @@ mod tests {
     const MIB: usize = 1024 * 1024;
 
     #[test]
-    fn one_connection_holds_16_mib_and_all_of_them_64() {
+    fn one_connection_holds_16_mib_and_all_of_them_48() {
         let budget = Arc::new(Budget::default());
         let accounts: Vec<_> = (0..256).map(|_| Account::new(&budget)).collect();
         let full = accounts[0].charge(CONNECTION_BYTES_MAX).expect("16 MiB");
         assert!(accounts[0].charge(1).is_none());
         let mut charges: Vec<_> = accounts[1..].iter().flat_map(|account| account.charge(15 * MIB)).collect();
-        assert_eq!(charges.len(), 2);
-        charges.extend(accounts[3..].iter().flat_map(|account| account.charge(GRANTED_BYTES)));
-        assert_eq!(charges.len(), 2 + 253, "every connection gets its grant");
-        assert!(accounts.iter().map(|account| account.held()).sum::<usize>() <= 64 * MIB);
+        assert_eq!(charges.len(), 1);
+        charges.extend(accounts[2..].iter().flat_map(|account| account.charge(GRANTED_BYTES)));
+        assert_eq!(charges.len(), 1 + 254, "every connection gets its grant");
+        assert!(accounts.iter().map(|account| account.held()).sum::<usize>() <= 48 * MIB);
         drop((full, charges));
         let mut grown = accounts[0].charge(0).expect("nothing");
         assert!(grown.raise_to(CONNECTION_BYTES_MAX).is_some() && grown.raise_to(CONNECTION_BYTES_MAX + 1).is_none());

@@ -9,7 +9,7 @@ use super::super::launch::LaunchSettings;
 use super::super::sdk::api::{BATCH, GroupQuery};
 use super::{Groups, discovery, reading};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing, NodeGroupSpec};
-use crate::clouds::listing_size::ListSize;
+use crate::clouds::listing_size::{AWS_LIST_BYTES_MAX, ListSize};
 use crate::clouds::page_walk::PageWalk;
 
 /// The most pages of one query: 20,000 groups, which is more than an account may have.
@@ -64,7 +64,7 @@ impl Groups {
     ) -> Result<(HashSet<String>, Vec<GroupName>), CloudError> {
         let names: BTreeSet<&str> = self.settings.node_groups.iter().map(|spec| spec.name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
-        let (mut found, mut size) = (HashSet::new(), ListSize::default());
+        let (mut found, mut size) = (HashSet::new(), ListSize::of_at_most(AWS_LIST_BYTES_MAX));
         for batch in names.chunks(BATCH) {
             let query = GroupQuery::Named(batch.iter().map(|name| (*name).to_owned()).collect());
             self.pages(&query, &mut found, &mut size, page).await?;

@@ -10,18 +10,20 @@ use aws_smithy_http_client::{Builder, Connector};
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
 };
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
-use http_body_util::{BodyExt as _, Limited};
 use hyper::Uri;
 
 use crate::clouds::roots;
-use crate::limits::{AWS_RESPONSE, AWS_SIGN_IN, Limit};
+use crate::limits::{AWS_ERROR, AWS_PRICES, AWS_RESPONSE, AWS_SIGN_IN, Limit, read_beginning, read_body};
 
 /// The path of the metadata service that returns the name of the role, which is part of the next request's path.
 const ROLE_PATHS: [&str; 2] = ["/iam/security-credentials/", "/iam/security-credentials-extended/"];
+
+/// How requests name the Price List API.
+const PRICE_LIST: &str = "AWSPriceListService";
 
 /// A client for the credential chain.
 pub(super) fn for_sign_in() -> SharedHttpClient {
@@ -29,8 +31,13 @@ pub(super) fn for_sign_in() -> SharedHttpClient {
 }
 
 /// A client for the services.
-pub(super) fn for_services() -> SharedHttpClient {
+pub(in crate::clouds::aws) fn for_services() -> SharedHttpClient {
     client(AWS_RESPONSE)
+}
+
+/// This client, with the limits of the credential chain.
+pub(in crate::clouds::aws) fn bounded(client: SharedHttpClient) -> SharedHttpClient {
+    SharedHttpClient::new(BoundedClient { direct: client.clone(), proxied: client, limit: AWS_SIGN_IN })
 }
 
 fn client(limit: Limit) -> SharedHttpClient {
@@ -84,28 +91,32 @@ impl HttpConnector for BoundedConnector {
         let uri = request.uri().parse::<Uri>().unwrap_or_default();
         let connector = if is_link_local(uri.host().unwrap_or_default()) { &self.direct } else { &self.proxied };
         let names_a_role = ROLE_PATHS.iter().any(|path| uri.path().ends_with(path));
-        let (response, limit) = (connector.call(request), self.limit);
+        let is_priced = request.headers().get("x-amz-target").is_some_and(|target| target.starts_with(PRICE_LIST));
+        let limit = if is_priced { AWS_PRICES } else { self.limit };
+        let response = connector.call(request);
         HttpConnectorFuture::new(async move {
-            let response = response.await?.map(|body| SdkBody::from_body_1_x(Limited::new(body, limit.bytes)));
-            if names_a_role { with_a_role(response).await } else { Ok(response) }
+            let mut response = response.await?;
+            let body = std::mem::replace(response.body_mut(), SdkBody::taken());
+            let read = match response.status().is_success() {
+                true => read_body(body, limit).await,
+                // Without the end of its body, an error still has its status.
+                false => read_beginning(body, AWS_ERROR).await,
+            };
+            let body = read.map_err(|error| ConnectorError::io(error.into()))?;
+            if names_a_role && response.status().is_success() && !is_role(&body) {
+                let why = "the metadata service returned no name of a role";
+                return Err(ConnectorError::other(why.into(), None));
+            }
+            *response.body_mut() = SdkBody::from(body);
+            Ok(response)
         })
     }
 }
 
-/// Refuses a response with anything but the name of a role: the SDK would panic.
-async fn with_a_role(response: HttpResponse) -> Result<HttpResponse, ConnectorError> {
-    let refused = |why: &'static str| ConnectorError::other(why.into(), None);
-    let is_success = response.status().is_success();
-    let mut response = response;
-    let body = std::mem::replace(response.body_mut(), SdkBody::taken());
-    let name =
-        body.collect().await.map_err(|_| refused("the metadata service did not finish its response"))?.to_bytes();
+/// Whether this is the name of a role. With anything else, the SDK would panic.
+fn is_role(name: &[u8]) -> bool {
     let is_letter = |letter: &u8| letter.is_ascii_alphanumeric() || b"+=,.@_-".contains(letter);
-    if is_success && !name.trim_ascii().iter().all(is_letter) {
-        return Err(refused("the metadata service returned no name of a role"));
-    }
-    *response.body_mut() = SdkBody::from(name.to_vec());
-    Ok(response)
+    name.trim_ascii().iter().all(is_letter)
 }
 
 /// Whether this host is on the same link: the metadata service and the agents for containers.
@@ -135,17 +146,12 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn the_name_of_a_role_has_only_the_letters_of_names() {
-        let response = |name: &str| {
-            let mut response = HttpResponse::new(200.try_into().expect("a status"), SdkBody::from(name));
-            response.headers_mut().insert("content-type", "text/plain");
-            response
-        };
-        for (name, is_role) in
+    #[test]
+    fn the_name_of_a_role_has_only_the_letters_of_names() {
+        for (name, expected) in
             [("my-role_1+=,.@", true), ("role\n", true), ("a b", false), ("\u{1}", false), ("a/../b?", false)]
         {
-            assert_eq!(with_a_role(response(name)).await.is_ok(), is_role, "{name:?}");
+            assert_eq!(is_role(name.as_bytes()), expected, "{name:?}");
         }
     }
 }

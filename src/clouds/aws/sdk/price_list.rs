@@ -3,15 +3,10 @@
 use std::sync::Arc;
 
 use aws_config::{Region, SdkConfig};
-use aws_sdk_pricing::config::interceptors::BeforeDeserializationInterceptorContextMut;
-use aws_sdk_pricing::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
-use aws_smithy_types::body::SdkBody;
 use aws_types::service_config::ServiceConfigKey;
-use http_body_util::Limited;
 
 use super::api::{Pricing, PricingApi};
-use crate::limits::AWS_PRICES;
 
 /// The other services that Headcount calls, by their names in variables and profiles.
 const OTHER_SERVICES: [&str; 4] = ["Auto Scaling", "EC2", "EKS", "STS"];
@@ -29,7 +24,6 @@ pub(super) fn client(region: &str, config: &SdkConfig, metering: SharedIntercept
     }
     let config = aws_sdk_pricing::config::Builder::from(config)
         .region(Region::from_static(serving))
-        .interceptor(SharedInterceptor::new(BoundedBodies))
         .interceptor(metering)
         .build();
     Some(Arc::new(Pricing(aws_sdk_pricing::Client::from_conf(config))))
@@ -64,28 +58,6 @@ fn is_endpoint_chosen(endpoint_of: &dyn Fn(&str) -> Option<String>, has_common: 
 fn endpoint_of(config: &SdkConfig, service: &str) -> Option<String> {
     let key = ServiceConfigKey::builder().service_id(service).env("AWS_ENDPOINT_URL").profile("endpoint_url");
     config.service_config()?.load_config(key.build().ok()?)
-}
-
-/// Limits the bodies of responses. Unlike for other APIs, the credentials are not loaded again if this API refuses them.
-#[derive(Debug)]
-struct BoundedBodies;
-
-impl Intercept for BoundedBodies {
-    fn name(&self) -> &'static str {
-        "BoundedBodies"
-    }
-
-    fn modify_before_deserialization(
-        &self,
-        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        let response = context.response_mut();
-        let body = std::mem::replace(response.body_mut(), SdkBody::taken());
-        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, AWS_PRICES.bytes));
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The checks of every response of AWS, because the SDK alone would accept too much: its size, its end, the sizes that it must
-//! contain, and its date.
+//! The checks of every response of AWS, because the SDK alone would accept too much: its end, the sizes that it must contain, and
+//! its date. Its length is checked by the client (`http.rs`).
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -7,22 +7,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use aws_sdk_autoscaling::config::interceptors::{
-    AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextMut,
+    AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextRef,
     BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextMut,
 };
 use aws_sdk_autoscaling::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
 use aws_sdk_autoscaling::primitives::{DateTime, DateTimeFormat};
-use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
-use http_body_util::Limited;
 use tokio::time::Instant;
 
 use super::clock::CloudClock;
 use super::credentials::ReloadedCredentials;
 use super::errors::refuses_credentials;
 use super::xml;
-use crate::limits::AWS_RESPONSE;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -82,13 +79,13 @@ impl Intercept for Responses {
         Ok(())
     }
 
-    fn modify_before_deserialization(
+    fn read_before_deserialization(
         &self,
-        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
         _: &RuntimeComponents,
         memory: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let response = context.response_mut();
+        let response = context.response();
         let date =
             response.headers().get("date").and_then(|text| DateTime::from_str(text, DateTimeFormat::HttpDate).ok());
         if let (Some(date), Some(Sent(sent))) =
@@ -96,8 +93,6 @@ impl Intercept for Responses {
         {
             self.clock.compare(date, *sent);
         }
-        let body = std::mem::replace(response.body_mut(), SdkBody::taken());
-        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, AWS_RESPONSE.bytes));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use super::super::groups::ids::instance_of;
+use super::super::sdk::http::for_services;
 use super::*;
 use crate::cloud::CallMeter;
 use crate::properties::{Written, costly, slipped};
@@ -51,6 +52,7 @@ async fn server(next: Next) -> String {
 async fn config(endpoint: &str) -> SdkConfig {
     let keys = Credentials::builder().access_key_id("test").secret_access_key("test").provider_name("test").build();
     let loader = aws_config::defaults(BehaviorVersion::latest()).credentials_provider(keys).endpoint_url(endpoint);
+    let loader = loader.http_client(for_services());
     loader.region(Region::new("us-east-1")).retry_config(RetryConfig::disabled()).load().await
 }
 

@@ -14,7 +14,7 @@ use super::scale_sets::ArmScaleSets;
 use super::{lro, operations};
 use crate::cloud::{CloudError, OperationHandle, Progress};
 use crate::clouds::azure::throttle::Bucket;
-use crate::clouds::listing_size::ListSize;
+use crate::clouds::listing_size::{AZURE_LIST_BYTES_MAX, ListSize};
 use crate::clouds::page_walk::PageWalk;
 
 /// Far more pages than the autoscale settings of a resource group can fill.
@@ -63,7 +63,8 @@ impl ArmScaleSets {
         );
         let invalid = |error: &dyn std::fmt::Display| context.unintelligible(&error.to_string());
         let mut next = Some(self.client.endpoint().join(&path).map_err(|error| invalid(&error))?);
-        let (mut pages, mut size, mut walk) = (Vec::new(), ListSize::default(), PageWalk::default());
+        let (mut pages, mut size, mut walk) =
+            (Vec::new(), ListSize::of_at_most(AZURE_LIST_BYTES_MAX), PageWalk::default());
         while let Some(url) = next {
             if pages.len() >= AUTOSCALE_PAGES_MAX {
                 return Err(context.unintelligible("the list has too many pages"));

@@ -26,7 +26,7 @@ use serde::Deserialize;
 use super::client::{ArmCall, ArmClient};
 use crate::cloud::CloudError;
 use crate::clouds::azure::http::HttpResponse;
-use crate::clouds::listing_size::ListSize;
+use crate::clouds::listing_size::{AZURE_LIST_BYTES_MAX, ListSize};
 use crate::clouds::page_walk::PageWalk;
 
 /// The most pages of a list. At the smallest known page size, 50, this is ten times the VMs that a scale set can have, and more
@@ -62,7 +62,7 @@ impl SdkCall {
             client: Arc::clone(client),
             call,
             sent: AtomicUsize::new(0),
-            size: Mutex::default(),
+            size: Mutex::new(ListSize::of_at_most(AZURE_LIST_BYTES_MAX)),
             walk: Mutex::default(),
             responses: Mutex::default(),
         })

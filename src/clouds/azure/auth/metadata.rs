@@ -24,7 +24,7 @@ pub(in crate::clouds::azure) async fn subscription() -> Option<String> {
 async fn ask(service: &str) -> Option<String> {
     let request = Request::get(format!("{service}{SUBSCRIPTION}")).header("metadata", "true");
     let request = request.body(Full::new(Bytes::new())).ok()?;
-    let response = Transport::plain().ok()?.exchange_up_to(request, TIMEOUT, AZURE_SIGN_IN.bytes).await;
+    let response = Transport::plain().ok()?.exchange_up_to(request, TIMEOUT, AZURE_SIGN_IN).await;
     let response = response.inspect_err(|error| tracing::debug!(%error, "no instance metadata service")).ok()?;
     let text = String::from_utf8(response.body.to_vec()).ok()?;
     let text = text.trim();

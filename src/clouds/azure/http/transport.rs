@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use azure_core::error::ErrorKind;
 use azure_core::http::headers::{HeaderName, HeaderValue, Headers};
 use azure_core::http::{AsyncRawResponse, Body, HttpClient};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -28,7 +28,7 @@ use thiserror::Error;
 use super::lifetime::plausible;
 use super::proxy::Connector;
 use crate::cloud::text::error_chain;
-use crate::limits::{AZURE_ERROR, AZURE_RESPONSE, AZURE_SIGN_IN};
+use crate::limits::{AZURE_ERROR, AZURE_RESPONSE, AZURE_SIGN_IN, BodyError, Limit, read_beginning, read_body};
 
 /// Resource Manager keeps idle connections open for minutes, and keepers send calls every few seconds.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -128,30 +128,31 @@ impl Transport {
         request: Request<Full<Bytes>>,
         limit: Duration,
     ) -> Result<HttpResponse, TransportError> {
-        self.exchange_up_to(request, limit, AZURE_RESPONSE.bytes).await
+        self.exchange_up_to(request, limit, AZURE_RESPONSE).await
     }
 
-    /// The same, for responses of at most `bytes` bytes.
+    /// The same, for responses of another size.
     pub(in crate::clouds::azure) async fn exchange_up_to(
         &self,
         request: Request<Full<Bytes>>,
         limit: Duration,
-        bytes: usize,
+        size: Limit,
     ) -> Result<HttpResponse, TransportError> {
         let exchange = async {
             let response = self.client.request(request).await.map_err(|error| {
                 if error.is_connect() { TransportError::Connect(error) } else { TransportError::Broken(error.into()) }
             })?;
             let (parts, body) = response.into_parts();
-            let bytes = if parts.status.is_success() { bytes } else { bytes.min(AZURE_ERROR.bytes) };
-            let body = Limited::new(body, bytes).collect().await.map_err(|error| {
-                if error.is::<LengthLimitError>() {
-                    TransportError::TooLong(bytes)
-                } else {
-                    TransportError::Broken(error)
-                }
+            let read = match parts.status.is_success() {
+                true => read_body(body, size).await,
+                // Without the end of its body, an error still has its status.
+                false => read_beginning(body, AZURE_ERROR).await,
+            };
+            let body = read.map_err(|error| match error {
+                BodyError::TooLong(bytes) => TransportError::TooLong(bytes),
+                BodyError::Broken(error) => TransportError::Broken(error),
             })?;
-            Ok(HttpResponse { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+            Ok(HttpResponse { status: parts.status, headers: parts.headers, body })
         };
         tokio::time::timeout(limit, exchange).await.unwrap_or(Err(TransportError::Timeout(limit)))
     }
@@ -171,7 +172,7 @@ impl HttpClient for Transport {
             sent = sent.header(name.as_str(), value.as_str());
         }
         let sent = sent.body(Full::new(body.clone())).map_err(|error| other(&error))?;
-        let response = self.exchange_up_to(sent, AZURE_SIGN_IN.time, AZURE_SIGN_IN.bytes).await.map_err(|error| {
+        let response = self.exchange_up_to(sent, AZURE_SIGN_IN.time, AZURE_SIGN_IN).await.map_err(|error| {
             let kind = if matches!(error, TransportError::Connect(_)) { ErrorKind::Connection } else { ErrorKind::Io };
             azure_core::Error::new(kind, error)
         })?;
