@@ -5,6 +5,57 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{PoisonError, RwLock};
 
+use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
+
+/// A client secret, a password or a token: it cannot be printed, and its memory is overwritten when it is dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Secret(SecretString);
+
+impl Secret {
+    /// Takes a text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into().into())
+    }
+
+    /// The text, for what sends it.
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+// Two configurations are compared by it.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+}
+
+impl Eq for Secret {}
+
+/// A private key, or a file with one: like [`Secret`], but bytes.
+#[derive(Clone, Debug, Default)]
+pub struct SecretKey(SecretSlice<u8>);
+
+impl SecretKey {
+    /// Takes the bytes.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The bytes, for what signs with them.
+    pub fn expose(&self) -> &[u8] {
+        self.0.expose_secret()
+    }
+}
+
+impl PartialEq for SecretKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose() == other.expose()
+    }
+}
+
+impl Eq for SecretKey {}
+
 /// The text that replaces a secret.
 const REDACTED: &str = "[redacted]";
 /// Shorter secrets are ignored, because they would match ordinary words. No token or key is that short.
@@ -130,6 +181,14 @@ struct Place {
 mod tests {
     use super::super::text::{printable, shorten};
     use super::*;
+
+    #[test]
+    fn a_secret_cannot_be_printed() {
+        let (secret, key) = (Secret::new("hunter2-hunter2"), SecretKey::new(b"hunter2-hunter2".to_vec()));
+        let shown = format!("{secret:?} {key:?}");
+        assert!(!shown.contains("hunter2") && !shown.contains("104, 117"), "{shown}");
+        assert!(secret == Secret::new(secret.expose()) && key != SecretKey::default());
+    }
 
     #[test]
     fn no_text_shows_a_secret_in_either_form() {

@@ -10,7 +10,8 @@ use super::file::{self, Text};
 use super::source::{SourceContext, each, located, node_groups, warn_if_idle};
 use super::validate::beside;
 use super::{discovery, scalar, yaml};
-use crate::config::settings::azure::{AzureCloud, Credential, Secret, Settings};
+use crate::cloud::secrets::Secret;
+use crate::config::settings::azure::{AzureCloud, Credential, Settings};
 
 /// The input for an Azure source, before validation.
 pub(super) struct AzureInput {
@@ -157,14 +158,14 @@ fn credential(keys: &Keys, place: &Place, endpoint: Option<&str>) -> Result<Opti
     if managed {
         return Ok(Some(Credential::ManagedIdentity { user_assigned: keys.text("userAssignedIdentityID") }));
     }
-    let secret = keys.text("aadClientSecret").map(Secret);
+    let secret = keys.text("aadClientSecret").map(Secret::new);
     let certificate = keys.text("aadClientCertPath").map(PathBuf::from);
     match (tenant_id, client_id, secret, certificate) {
         (Some(tenant_id), Some(client_id), Some(secret), _) => {
             Ok(Some(Credential::ClientSecret { tenant_id, client_id, secret }))
         }
         (Some(tenant_id), Some(client_id), None, Some(path)) => {
-            let password = keys.text("aadClientCertPassword").map(Secret);
+            let password = keys.text("aadClientCertPassword").map(Secret::new);
             Ok(Some(Credential::ClientCertificate { tenant_id, client_id, path, password }))
         }
         (_, _, None, None) if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) => Ok(None),

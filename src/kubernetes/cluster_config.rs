@@ -12,6 +12,7 @@ use thiserror::Error;
 use super::exec::ExecPlugin;
 use super::kubeconfig;
 use super::names::is_name;
+use crate::cloud::secrets::{Secret, SecretKey};
 use crate::limits::{CLUSTER_FILE, read_file};
 
 /// Where kubelets put a service account.
@@ -111,9 +112,9 @@ pub(super) enum Credentials {
 /// What Headcount signs in with.
 #[derive(Clone, Default)]
 pub(super) struct Identity {
-    pub(super) token: Option<String>,
+    pub(super) token: Option<Secret>,
     /// Both PEM.
-    pub(super) certificate_and_key: Option<(Vec<u8>, Vec<u8>)>,
+    pub(super) certificate_and_key: Option<(Vec<u8>, SecretKey)>,
 }
 
 impl ClusterConfig {
@@ -151,7 +152,7 @@ impl ClusterConfig {
                 tls_server_name: None,
                 authority: Some(read(&folder.join("ca.crt"))?),
                 credentials: Credentials::Static(Identity {
-                    token: Some(read_text(&folder.join("token"))?.trim().to_owned()),
+                    token: Some(Secret::new(read_text(&folder.join("token"))?.trim())),
                     certificate_and_key: None,
                 }),
             }),

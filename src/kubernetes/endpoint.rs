@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::cluster_config::{ClusterConfigError, ConnectionSettings, Identity};
-use crate::cloud::secrets::keep_secret;
+use crate::cloud::secrets::{Secret, SecretKey, keep_secret};
 
 /// Everything that one request needs.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Endpoint {
         let host = uri.host().ok_or_else(wrong)?.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let prefix = uri.path().trim_end_matches('/').to_owned();
-        let authorization = identity.token.as_deref().map(bearer).transpose()?;
+        let authorization = identity.token.as_ref().map(bearer).transpose()?;
         if authorization.is_some() && !is_tls {
             return Err(ClusterConfigError::Token("is not sent without TLS; write https:// in the kubeconfig"));
         }
@@ -62,7 +62,8 @@ impl Endpoint {
     }
 }
 
-fn bearer(token: &str) -> Result<HeaderValue, ClusterConfigError> {
+fn bearer(token: &Secret) -> Result<HeaderValue, ClusterConfigError> {
+    let token = token.expose();
     if token.is_empty() {
         return Err(ClusterConfigError::Token("is empty"));
     }
@@ -74,7 +75,7 @@ fn bearer(token: &str) -> Result<HeaderValue, ClusterConfigError> {
 }
 
 /// Trusts the cluster's own CA alone: an API server's certificate is not signed by a public one.
-fn tls(authority: Option<&[u8]>, identity: Option<(Vec<u8>, Vec<u8>)>) -> Result<ClientConfig, ClusterConfigError> {
+fn tls(authority: Option<&[u8]>, identity: Option<(Vec<u8>, SecretKey)>) -> Result<ClientConfig, ClusterConfigError> {
     const AUTHORITY: &str = "cluster's certificate-authority";
     const CLIENT: &str = "client certificate";
     fn unusable(what: &'static str) -> impl Fn(&dyn std::fmt::Display) -> ClusterConfigError {
@@ -98,6 +99,6 @@ fn tls(authority: Option<&[u8]>, identity: Option<(Vec<u8>, Vec<u8>)>) -> Result
     let Some((certificate, key)) = identity else { return Ok(builder.with_no_client_auth()) };
     let chain = CertificateDer::pem_slice_iter(&certificate).collect::<Result<Vec<_>, _>>();
     let chain = chain.map_err(|error| of_client(&error))?;
-    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| of_client(&error))?;
+    let key = PrivateKeyDer::from_pem_slice(key.expose()).map_err(|error| of_client(&error))?;
     builder.with_client_auth_cert(chain, key).map_err(|error| of_client(&error))
 }

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::jiff::Timestamp;
 use kube::config::{Cluster, ExecConfig, ExecInteractiveMode};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::cluster_config::Identity;
+use crate::cloud::secrets::{Secret, SecretKey};
 use crate::limits::PLUGIN_OUTPUT;
 
 /// How much of a plugin's stderr a message quotes, in characters.
@@ -63,9 +64,15 @@ struct ExecCredential {
 #[serde(rename_all = "camelCase")]
 struct Status {
     expiration_timestamp: Option<Timestamp>,
-    token: Option<String>,
+    #[serde(default, deserialize_with = "secret")]
+    token: Option<Secret>,
     client_certificate_data: Option<String>,
-    client_key_data: Option<String>,
+    #[serde(default, deserialize_with = "secret")]
+    client_key_data: Option<Secret>,
+}
+
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+    Option::<String>::deserialize(deserializer).map(|text| text.map(Secret::new))
 }
 
 struct Issued {
@@ -149,8 +156,13 @@ impl ExecPlugin {
         let printed = timeout(PLUGIN_OUTPUT.time, self.output()).await;
         let printed = printed
             .unwrap_or_else(|_elapsed| Err(self.failed(format!("took longer than {:?}", PLUGIN_OUTPUT.time))))?;
+        self.credentials(&printed)
+    }
+
+    /// Reads what the program printed.
+    fn credentials(&self, printed: &[u8]) -> Result<Issued, ExecError> {
         // No message quotes the output: it is a secret.
-        let printed: ExecCredential = serde_json::from_slice(&printed).map_err(|error| {
+        let printed: ExecCredential = serde_json::from_slice(printed).map_err(|error| {
             self.failed(format!("printed no ExecCredential (line {}, column {})", error.line(), error.column()))
         })?;
         if printed.kind != "ExecCredential" || printed.api_version != self.api_version {
@@ -161,11 +173,13 @@ impl ExecPlugin {
         }
         let status = printed.status.ok_or_else(|| self.failed("printed an ExecCredential without status"))?;
         let certificate_and_key = match (status.client_certificate_data, status.client_key_data) {
-            (Some(certificate), Some(key)) => Some((certificate.into_bytes(), key.into_bytes())),
+            (Some(certificate), Some(key)) => {
+                Some((certificate.into_bytes(), SecretKey::new(key.expose().as_bytes().to_vec())))
+            }
             (None, None) => None,
             _ => return Err(self.failed("printed only one of clientCertificateData and clientKeyData")),
         };
-        let token = status.token.filter(|token| !token.is_empty());
+        let token = status.token.filter(|token| !token.expose().is_empty());
         if token.is_none() && certificate_and_key.is_none() {
             return Err(self.failed("printed neither a token nor a client certificate"));
         }
@@ -197,6 +211,19 @@ impl ExecPlugin {
         let said: String = stderr.trim().chars().take(STDERR_CHARACTERS_MAX).collect();
         Err(self.failed(format!("failed with {status}: {said}")))
     }
+}
+
+/// Whether an exec plugin may print this.
+pub(super) fn parse_plugin_output(printed: &[u8]) -> bool {
+    let plugin = |api_version: &str| ExecPlugin {
+        command: PathBuf::new(),
+        args: Vec::new(),
+        env: Vec::new(),
+        api_version: api_version.to_owned(),
+        cluster: None,
+        install_hint: None,
+    };
+    API_VERSIONS.iter().any(|version| plugin(version).credentials(printed).is_ok())
 }
 
 /// Reads to the end, but not more than credentials can be.

@@ -14,6 +14,7 @@ use super::cluster_config::{
     ClusterConfigError, ConnectionSettings, Credentials, Identity, read as read_file, read_text,
 };
 use super::exec::ExecPlugin;
+use crate::cloud::secrets::{Secret, SecretKey};
 
 /// Reads the file, and the files that it names.
 pub(super) fn read(path: &Path, allow_exec: bool) -> Result<ConnectionSettings, ClusterConfigError> {
@@ -95,13 +96,13 @@ impl File<'_> {
         let key = user.client_key_data.as_ref().map(|key| key.expose_secret());
         let key = self.either(key, user.client_key.as_deref(), "client-key")?;
         let certificate_and_key = match (certificate, key) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (Some(certificate), Some(key)) => Some((certificate, SecretKey::new(key))),
             (None, None) => None,
             _ => return Err(self.refuse("client-certificate and client-key must be set together".to_owned())),
         };
         let token = match &user.token_file {
-            Some(file) => Some(read_text(&self.beside(file))?.trim().to_owned()),
-            None => user.token.as_ref().map(|token| token.expose_secret().to_owned()),
+            Some(file) => Some(Secret::new(read_text(&self.beside(file))?.trim())),
+            None => user.token.as_ref().map(|token| Secret::new(token.expose_secret())),
         };
         // As in client-go, a plugin runs only if there are no other credentials.
         if token.is_none() && certificate_and_key.is_none() {

@@ -2,6 +2,7 @@
 //! that its token, and no other, is sent to Azure Resource Manager. Everything runs over TLS, because azure_identity accepts no
 //! other endpoint, and because Headcount sends no token over plain HTTP.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use aws_lc_rs::signature::{RSA_PSS_2048_8192_SHA256, UnparsedPublicKey};
@@ -38,11 +39,16 @@ impl Office {
 
     /// Runs `check` on a configuration. Returns what it prints.
     pub(crate) fn check(&self, config: &str, variables: &[(&str, &str)]) -> String {
-        let (authorities, directory) = (self.files.path_of("ca.pem"), self.arm.url());
-        let mut check = command(&["check", "--config", config]);
-        check.env("SSL_CERT_FILE", authorities).env("AZURE_AUTHORITY_HOST", directory);
+        let mut check = self.command(&["check", "--config", config]);
         let output = check.envs(variables.iter().copied()).output().expect("the binary runs");
         String::from_utf8(output.stdout).expect("UTF-8").split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// A command that finds this office.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = command(arguments);
+        command.env("SSL_CERT_FILE", self.files.path_of("ca.pem")).env("AZURE_AUTHORITY_HOST", self.arm.url());
+        command
     }
 
     /// Starts Headcount with these arguments.
@@ -201,4 +207,20 @@ async fn without_a_token_no_call_is_made() {
     let (code, message) = refused(server.untimed_client(AUTOSCALER_TIMEOUT).await.increase("pool", 1).await);
     assert_eq!(code, Code::Unavailable, "{message}");
     assert_eq!(office.calls().len(), 0);
+}
+
+#[tokio::test]
+async fn a_token_that_lives_for_ever_is_used_like_any_other() {
+    let office = Office::open();
+    // The first one is unknown to Resource Manager, which refuses it.
+    for lifetime in [json!(1_000_000_000_000_000_000_u64), json!("99999999999999999999"), json!(1e300)] {
+        let token =
+            json!({"token_type": "Bearer", "expires_in": lifetime, "access_token": "e30.e30.forever-and-a-day"});
+        office.arm.script("POST", "/oauth2/v2.0/token", 1, HttpResponse::json(200, &token));
+        let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": "of-the-file"});
+        let server = office.serve(principal, &[]);
+        let mut client = server.client().await;
+        client.until("served", async |client| !client.node_groups().await.is_empty()).await;
+        assert_eq!(server.lines_with("panicked"), Vec::<String>::new());
+    }
 }

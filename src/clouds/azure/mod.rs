@@ -48,7 +48,7 @@ use crate::cloud::{
     PriceList, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
 };
 
-pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Secret, Settings};
+pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Settings};
 pub use arm::{ConnectError, ROLE_ACTIONS};
 
 /// One Azure subscription and resource group.

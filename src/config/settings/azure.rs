@@ -1,9 +1,9 @@
 //! The settings of an Azure source.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use crate::cloud::NodeGroupSpec;
+use crate::cloud::secrets::Secret;
 
 /// One Azure subscription and resource group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,16 +115,6 @@ impl Credential {
             }
             Self::Cli => "the account of the Azure CLI".to_owned(),
         }
-    }
-}
-
-/// A text that never appears in logs or errors.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Secret(…)")
     }
 }
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::super::{Arguments, CloudSettings, Config, ConfigError, Provider};
 use super::environment;
-use crate::config::settings::azure::{AzureCloud, Credential, Secret, Settings};
+use crate::cloud::secrets::Secret;
+use crate::config::settings::azure::{AzureCloud, Credential, Settings};
 
 /// The settings of the in-tree flags, with this cloud-config file and this environment.
 fn in_tree(file: &str, variables: &[(&str, &str)]) -> Result<(Settings, Vec<String>), String> {
@@ -60,7 +61,7 @@ fn the_file_is_read() {
     let credential = Credential::ClientSecret {
         tenant_id: "tenant-file".into(),
         client_id: "client-file".into(),
-        secret: Secret("secret-file".into()),
+        secret: Secret::new("secret-file"),
     };
     assert_eq!(settings.credential, Some(credential));
     assert_eq!(warnings, [""; 0]);
@@ -131,7 +132,7 @@ fn the_credential_is_chosen_as_in_tree() {
         tenant_id: "t".into(),
         client_id: "c".into(),
         path: "cert.pem".into(),
-        password: Some(Secret("p".into())),
+        password: Some(Secret::new("p")),
     };
     let keys = r#""tenantId": "t", "aadClientId": "c", "aadClientCertPath": "cert.pem", "aadClientCertPassword": "p""#;
     assert_eq!(sign_in(keys, &[]), Ok(Some(certificate)));

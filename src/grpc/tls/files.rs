@@ -14,6 +14,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::chain::ShortChains;
 use super::error::TlsError;
+use crate::cloud::secrets::SecretKey;
 use crate::limits::{TLS_FILE, read_file};
 
 /// The files that TLS is configured from, and the clients that may connect.
@@ -31,18 +32,11 @@ pub struct TlsSettings {
 }
 
 /// The contents of the files.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Files {
     cert: Vec<u8>,
-    key: Vec<u8>,
+    key: SecretKey,
     client_ca: Option<(PathBuf, Vec<u8>)>,
-}
-
-impl std::fmt::Debug for Files {
-    // Keeps the key out of logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Files").finish_non_exhaustive()
-    }
 }
 
 impl Files {
@@ -51,7 +45,7 @@ impl Files {
             Some(path) => Some((path.clone(), read(path)?)),
             None => None,
         };
-        Ok(Self { cert: read(&settings.cert)?, key: read(&settings.key)?, client_ca })
+        Ok(Self { cert: read(&settings.cert)?, key: SecretKey::new(read(&settings.key)?), client_ca })
     }
 
     /// The end of the certificates' validity, by role.
@@ -94,7 +88,7 @@ impl Files {
             None => builder.with_no_client_auth(),
         };
         let chain = certificates(&settings.cert, &self.cert)?;
-        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|source| match source {
+        let key = PrivateKeyDer::from_pem_slice(self.key.expose()).map_err(|source| match source {
             pem::Error::NoItemsFound => TlsError::NoKey { path: settings.key.clone() },
             source => TlsError::NotPem { path: settings.key.clone(), source },
         })?;
@@ -111,6 +105,19 @@ impl Files {
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
     }
+}
+
+/// Reads these bytes as each of the files.
+pub(in crate::grpc) fn parse(bytes: &[u8]) {
+    let (path, pem) = (PathBuf::from("tls.pem"), bytes.to_vec());
+    let settings = TlsSettings {
+        cert: path.clone(),
+        key: path.clone(),
+        client_ca: Some(path.clone()),
+        allowed_clients: Vec::new(),
+    };
+    let files = Files { cert: pem.clone(), key: SecretKey::new(pem.clone()), client_ca: Some((path, pem)) };
+    let _used = (files.expiry(), files.check_validity(&settings), files.server_config(&settings));
 }
 
 /// When each certificate in a PEM file expires, in seconds since the Unix epoch.

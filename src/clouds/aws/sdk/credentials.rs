@@ -173,7 +173,7 @@ impl ProvideCredentials for SecretCredentials {
 async fn ask(provider: Option<&SharedCredentialsProvider>) -> Provided {
     std::env::var("AWS_CONTAINER_AUTHORIZATION_TOKEN").iter().for_each(|token| keep_secret(token));
     let tokens = shared_files::check().await.map_err(CredentialsError::invalid_configuration)?;
-    tokens.iter().for_each(|token| keep_secret(token));
+    tokens.iter().for_each(|token| keep_secret(token.expose()));
     let provided = provider.ok_or_else(none)?.provide_credentials().await?;
     keep_secrets(&provided);
     Ok(provided)

@@ -6,11 +6,15 @@ use std::time::SystemTime;
 
 use thiserror::Error;
 
+use crate::cloud::secrets::Secret;
 use crate::limits::{AWS_FILE, read_file};
 
 /// The variables that name files with tokens, which the SDK exchanges for credentials: of IAM roles for service accounts, and of EKS Pod
 /// Identity.
 const TOKEN_FILES: [&str; 2] = ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"];
+
+/// The key that names such a file in a profile.
+const TOKEN_FILE_KEY: &str = "web_identity_token_file";
 
 /// A file that the SDK would read without a limit.
 #[derive(Debug, Error)]
@@ -34,32 +38,32 @@ pub(super) fn stamps() -> Vec<FileStamp> {
 }
 
 /// Fails if a file that the SDK reads for credentials could block it, has no end or is too long. The SDK itself reads any file.
-pub(super) async fn check() -> Result<Vec<String>, SharedFileError> {
+pub(super) async fn check() -> Result<Vec<Secret>, SharedFileError> {
     let reading = tokio::task::spawn_blocking(|| {
+        let mut tokens: Vec<PathBuf> = TOKEN_FILES.iter().filter_map(std::env::var_os).map(PathBuf::from).collect();
         for path in shared_files() {
-            match read_file(&path, AWS_FILE) {
-                Err(source) if source.kind() == io::ErrorKind::InvalidInput => {
-                    return Err(SharedFileError { path, source });
-                }
-                // The SDK says what it lacks.
-                Ok(_) | Err(_) => {}
-            }
+            tokens.extend(text_of(path)?.as_deref().map(token_files).unwrap_or_default());
         }
-        let mut tokens = Vec::new();
-        for path in TOKEN_FILES.iter().filter_map(std::env::var_os).map(PathBuf::from) {
-            match read_file(&path, AWS_FILE) {
-                Err(source) if source.kind() == io::ErrorKind::InvalidInput => {
-                    return Err(SharedFileError { path, source });
-                }
-                Ok(bytes) => tokens.extend(String::from_utf8(bytes)),
-                Err(_) => {}
-            }
-        }
-        Ok(tokens)
+        let read: Result<Vec<_>, _> = tokens.into_iter().map(text_of).collect();
+        Ok(read?.into_iter().flatten().map(Secret::new).collect())
     });
     let late = || SharedFileError { path: "~/.aws".into(), source: io::ErrorKind::TimedOut.into() };
     let read = tokio::time::timeout(AWS_FILE.time, reading).await.map_err(|_elapsed| late())?;
     read.unwrap_or_else(|_panicked| Err(late()))
+}
+
+/// The text of a file; `None` if it cannot be read, or is no text: the SDK says what it lacks.
+fn text_of(path: PathBuf) -> Result<Option<String>, SharedFileError> {
+    match read_file(&path, AWS_FILE) {
+        Err(source) if source.kind() == io::ErrorKind::InvalidInput => Err(SharedFileError { path, source }),
+        read => Ok(read.ok().and_then(|bytes| String::from_utf8(bytes).ok())),
+    }
+}
+
+/// The files with tokens that the profiles in a shared file name.
+pub(in crate::clouds::aws) fn token_files(text: &str) -> Vec<PathBuf> {
+    let values = text.lines().filter_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == TOKEN_FILE_KEY));
+    values.map(|(_, path)| PathBuf::from(path.trim())).collect()
 }
 
 fn shared_files() -> impl Iterator<Item = PathBuf> {
@@ -68,4 +72,16 @@ fn shared_files() -> impl Iterator<Item = PathBuf> {
     files
         .into_iter()
         .map(move |(variable, usual)| std::env::var_os(variable).map_or_else(|| home.join(usual), PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_files_of_all_profiles_are_found() {
+        let text = "[default]\nregion = r\n[profile a]\nweb_identity_token_file = /var/a=b \n\
+                    [profile b]\n web_identity_token_file=/dev/zero\n# web_identity_token_file_x = /c\n";
+        assert_eq!(token_files(text), [PathBuf::from("/var/a=b"), PathBuf::from("/dev/zero")]);
+    }
 }

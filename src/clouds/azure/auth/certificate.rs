@@ -20,7 +20,7 @@ use serde_json::json;
 use thiserror::Error;
 
 use super::credential_file;
-use crate::cloud::secrets::keep_secret;
+use crate::cloud::secrets::{Secret, SecretKey, keep_secret};
 
 /// An assertion is used at once; this allows for clock skew.
 const LIFETIME: Duration = Duration::from_secs(600);
@@ -63,12 +63,13 @@ impl Certificate {
         let certificate = Self { path, audience, client_id };
         let read = credential_file::read(&certificate.path);
         let pem = read.map_err(|source| CertificateError::File { path: certificate.path.clone(), source })?;
-        let signed = certificate.assertion(&pem, SystemTime::now());
+        let signed = certificate.assertion(&SecretKey::new(pem), SystemTime::now());
         signed.filter(|_| !encrypted).ok_or_else(|| CertificateError::Form { path: certificate.path.clone() })?;
         Ok(certificate)
     }
 
-    fn assertion(&self, pem: &[u8], now: SystemTime) -> Option<String> {
+    fn assertion(&self, pem: &SecretKey, now: SystemTime) -> Option<Secret> {
+        let pem = pem.expose();
         let certificate = CertificateDer::from_pem_slice(pem).ok()?;
         let key = PrivateKeyDer::from_pem_slice(pem).ok()?;
         let signer = any_supported_type(&key).ok()?.choose_scheme(&[SignatureScheme::RSA_PSS_SHA256])?;
@@ -86,8 +87,14 @@ impl Certificate {
         let encode = |bytes: &[u8]| encode_url_safe(bytes).trim_end_matches('=').to_owned();
         let text = format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
         let signature = signer.sign(text.as_bytes()).ok()?;
-        Some(format!("{text}.{}", encode(&signature)))
+        Some(Secret::new(format!("{text}.{}", encode(&signature))))
     }
+}
+
+/// Whether a file holds a certificate and a key that can sign an assertion.
+pub(in crate::clouds::azure) fn parse_certificate(pem: &[u8]) -> bool {
+    let certificate = Certificate { path: PathBuf::new(), audience: String::new(), client_id: String::new() };
+    certificate.assertion(&SecretKey::new(pem.to_vec()), SystemTime::now()).is_some()
 }
 
 #[async_trait]
@@ -95,11 +102,12 @@ impl ClientAssertion for Certificate {
     async fn secret(&self, _options: Option<ClientMethodOptions<'_>>) -> azure_core::Result<String> {
         let failed = |text: String| azure_core::Error::with_message(ErrorKind::Credential, text);
         let pem = credential_file::read_later(self.path.clone()).await.map_err(|error| failed(error.to_string()))?;
-        let assertion = self.assertion(&pem, SystemTime::now());
+        let assertion = self.assertion(&SecretKey::new(pem), SystemTime::now());
         let assertion =
             assertion.ok_or_else(|| failed(CertificateError::Form { path: self.path.clone() }.to_string()))?;
-        keep_secret(&assertion);
-        Ok(assertion)
+        keep_secret(assertion.expose());
+        // azure_identity puts it into the form at once.
+        Ok(assertion.expose().to_owned())
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use azure_core::cloud::CloudConfiguration;
-use azure_core::credentials::{Secret, TokenCredential};
+use azure_core::credentials::TokenCredential;
 use azure_core::http::{ClientOptions, ExponentialRetryOptions, HttpClient, RetryOptions, Transport};
 use azure_identity::{
     AzureCliCredential, ClientAssertionCredential, ClientAssertionCredentialOptions, ClientSecretCredential,
@@ -49,8 +49,8 @@ pub(in crate::clouds::azure) fn credential(
     Ok(match settings {
         Credential::ClientSecret { tenant_id, client_id, secret } => {
             let options = ClientSecretCredentialOptions { client_options };
-            keep_long_lived_secret(&secret.0);
-            let secret = Secret::new(secret.0.clone());
+            keep_long_lived_secret(secret.expose());
+            let secret = azure_core::credentials::Secret::new(secret.expose().to_owned());
             ClientSecretCredential::new(tenant_id, client_id.clone(), secret, Some(options))?
         }
         Credential::ClientCertificate { tenant_id, client_id, path, password } => {

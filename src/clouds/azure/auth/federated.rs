@@ -14,7 +14,7 @@ use azure_identity::ClientAssertion;
 use thiserror::Error;
 
 use super::credential_file;
-use crate::cloud::secrets::keep_secret;
+use crate::cloud::secrets::{Secret, keep_secret};
 
 /// What is wrong with the token file.
 #[derive(Debug, Error)]
@@ -42,7 +42,7 @@ impl TokenFile {
         Ok(file)
     }
 
-    fn token(&self, read: std::io::Result<Vec<u8>>) -> Result<String, FederatedError> {
+    fn token(&self, read: std::io::Result<Vec<u8>>) -> Result<Secret, FederatedError> {
         let path = || self.0.clone();
         let not_text = |error| std::io::Error::new(std::io::ErrorKind::InvalidData, error);
         let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(not_text));
@@ -52,15 +52,22 @@ impl TokenFile {
             return Err(FederatedError::Empty { path: path() });
         }
         keep_secret(token);
-        Ok(token.to_owned())
+        Ok(Secret::new(token))
     }
+}
+
+/// Whether a file holds a token.
+pub(in crate::clouds::azure) fn parse_token(bytes: &[u8]) -> bool {
+    TokenFile(PathBuf::new()).token(Ok(bytes.to_vec())).is_ok()
 }
 
 #[async_trait]
 impl ClientAssertion for TokenFile {
     async fn secret(&self, _options: Option<ClientMethodOptions<'_>>) -> azure_core::Result<String> {
         let read = credential_file::read_later(self.0.clone()).await;
-        self.token(read).map_err(|error| azure_core::Error::new(ErrorKind::Credential, error))
+        // azure_identity puts it into the form at once.
+        let token = self.token(read).map(|token| token.expose().to_owned());
+        token.map_err(|error| azure_core::Error::new(ErrorKind::Credential, error))
     }
 }
 

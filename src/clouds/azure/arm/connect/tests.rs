@@ -2,7 +2,8 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::cloud::CallMeter;
-use crate::config::settings::azure::{Credential, Secret};
+use crate::cloud::secrets::Secret;
+use crate::config::settings::azure::Credential;
 
 fn settings(endpoint: Option<&str>, credential: Option<Credential>) -> Settings {
     Settings {
@@ -15,7 +16,7 @@ fn settings(endpoint: Option<&str>, credential: Option<Credential>) -> Settings 
 }
 
 fn secret() -> Credential {
-    let secret = Secret("hunter2".to_owned());
+    let secret = Secret::new("hunter2");
     Credential::ClientSecret { tenant_id: "tenant".to_owned(), client_id: "client".to_owned(), secret }
 }
 
