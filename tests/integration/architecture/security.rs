@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use super::rust_files;
 
 /// The findings that the table must have.
-const FINDINGS: [&str; 23] = [
+const FINDINGS: [&str; 47] = [
     "H1", "H2", "H3", "H4", "M1", "M2", "M3", "M4", "M5", "M6", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9",
-    "L10", "D1", "D2", "D3",
+    "L10", "D1", "D2", "D3", "N1", "N2", "N3", "N4", "N5", "N6", "N7", "N8", "N9", "N10", "N11", "N12", "N13", "N14",
+    "N15", "N16", "N17", "N18", "N19", "N20", "N21", "N22", "N23", "N24",
 ];
 
 /// Whether a test of this path exists.

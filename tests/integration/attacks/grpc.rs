@@ -12,6 +12,7 @@ use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
+use super::memory::takes_little;
 use crate::peers::headcount::{ConfigFile, PATIENCE, Server, eventually};
 
 /// The process needs less memory than this under any attack, in MiB.
@@ -89,7 +90,7 @@ async fn neither_a_silent_client_nor_an_open_watch_delays_shutdown() {
 async fn unfinished_requests_hold_little_memory() {
     let server = Server::start(&["--demo"]);
     let well_behaved = server.client().await;
-    let groups = well_behaved.clone().node_groups().await.len();
+    let (groups, rest) = (well_behaved.clone().node_groups().await.len(), server.peak_memory());
     let attackers = join_all((0..8).map(|_| http2(server.grpc()))).await;
     let (stop, mut senders) = (Arc::new(Notify::new()), Vec::new());
     for mut attacker in attackers {
@@ -137,7 +138,7 @@ async fn unfinished_requests_hold_little_memory() {
     };
     tokio::time::timeout(PATIENCE, refused).await.expect("every unfinished request ends");
     assert_eq!(well_behaved.clone().node_groups().await.len(), groups);
-    is_small(&server);
+    takes_little("unfinished requests", &server, rest);
 }
 
 /// Sends a whole request on a connection of its own, and returns the response's HTTP status and its code.
@@ -195,9 +196,7 @@ async fn messages_that_decode_to_much_are_refused_before_they_are_decoded() {
         assert!(outcomes.iter().all(|(_, code)| *code == Some(Code::ResourceExhausted)), "{method}: {outcomes:?}");
         assert_eq!(well_behaved.node_groups().await.len(), groups);
     }
-    let more = server.peak_memory() - before;
-    println!("at most {more} MiB more");
-    assert!(more < 100, "{more} MiB");
+    takes_little("messages that decode to much", &server, before);
 }
 
 #[tokio::test]
@@ -240,9 +239,36 @@ async fn slow_bodies_hold_little_memory_and_end() {
         assert!(matches!(code, None | Some(Code::DeadlineExceeded | Code::ResourceExhausted)), "{code:?}");
     }
     assert!(!well_behaved.clone().node_groups().await.is_empty());
-    let more = server.peak_memory() - before;
-    println!("at most {more} MiB more");
-    assert!(more < 64, "{more} MiB");
+    takes_little("slow bodies", &server, before);
+}
+
+#[tokio::test]
+async fn requests_do_not_get_a_server_with_1000_groups_killed() {
+    let config = ConfigFile::new("sources: [{name: demo, simulated: {groups: 1000, instances: 5000}}]\n");
+    let server = Server::with_config(&config);
+    let mut well_behaved = server.client().await;
+    assert_eq!(well_behaved.node_groups().await.len(), 1000);
+    // Whole messages of the largest size, which are decoded, and unfinished ones.
+    let node = [b"x".repeat(1_000)].concat();
+    let nodes = Bytes::from(part(0x0a, &part(0x0a, &node)).repeat(7_000));
+    let attackers = join_all((0..8).map(|_| http2(server.grpc()))).await;
+    let mut unfinished = Vec::new();
+    for attacker in attackers {
+        let Ok(mut attacker) = attacker.ready().await else { continue };
+        for _ in 0..20 {
+            let Ok((response, mut body)) = attacker.send_request(call("NodeGroupDeleteNodes"), false) else { break };
+            let _ended = body.send_data([&[0, 0, 64, 0, 0][..], &[0; 65_000]].concat().into(), false);
+            unfinished.push((response, body));
+            let Ok(ready) = attacker.ready().await else { break };
+            attacker = ready;
+        }
+    }
+    let outcomes = join_all((0..8).map(|_| send(server.grpc(), "NodeGroupDeleteNodes", &nodes))).await;
+    assert!(outcomes.iter().all(|(_, code)| *code != Some(Code::Ok)), "{outcomes:?}");
+    assert_eq!(well_behaved.node_groups().await.len(), 1000);
+    let peak = server.peak_memory();
+    println!("1,000 groups: at most {peak} MiB");
+    assert!(peak < 256, "{peak} MiB");
 }
 
 #[tokio::test]
@@ -324,6 +350,8 @@ async fn responses_that_are_never_read_hold_little_memory() {
     let server = Server::with_config(&config);
     let mut well_behaved = server.client().await;
     let group = well_behaved.node_groups().await.remove(0).id;
+    assert_eq!(well_behaved.nodes(&group).await.len(), 5000);
+    let rest = server.peak_memory();
     let mut attackers = join_all((0..8).map(|_| http2(server.grpc()))).await;
     let mut responses = Vec::new();
     for attacker in &mut attackers {
@@ -343,7 +371,7 @@ async fn responses_that_are_never_read_hold_little_memory() {
     };
     assert!(outcomes.iter().any(is_refused), "no limit");
     assert_eq!(well_behaved.nodes(&group).await.len(), 5000);
-    is_small(&server);
+    takes_little("responses that are not read", &server, rest);
 }
 
 #[tokio::test]

@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use h2::client::SendRequest;
 use prost::bytes::Bytes;
+use rcgen::KeyPair;
+use rustix::process::setpriority_process;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -49,10 +52,22 @@ pub(crate) enum Attack {
     UnreadResponses,
     /// 200 sockets on the admin port that send half a head.
     SilentProbes,
+    /// Messages of 4 MiB that would decode to hundreds, without a pause, on 4 connections.
+    HeavyMessages,
+    /// Bodies that come byte by byte, 20 on each of 20 connections.
+    SlowBodies,
+    /// 256 connections with one call that never ends.
+    UnfinishedCalls,
+    /// Connections that make one call and go, 8 at a time.
+    ComingAndGoing,
+    /// Handshakes with 36 certificates that may have signed each other, one after another.
+    LongChains,
+    /// Requests for metrics and the status page without a pause, on 8 connections at a time.
+    PageFlood,
 }
 
 impl Attack {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Nothing,
         Self::SilentConnections,
         Self::HalfHello,
@@ -63,7 +78,30 @@ impl Attack {
         Self::BigBodies,
         Self::UnreadResponses,
         Self::SilentProbes,
+        Self::HeavyMessages,
+        Self::SlowBodies,
+        Self::UnfinishedCalls,
+        Self::ComingAndGoing,
+        Self::LongChains,
+        Self::PageFlood,
     ];
+
+    /// Makes every attack at once, on a thread that gets only the time that the server and its callers leave: attackers have machines
+    /// of their own. They stop when the value is dropped.
+    pub(crate) fn start_all(target: &Target) -> AllAttackers {
+        let last = || {
+            let _as_it_is = setpriority_process(None, 19);
+        };
+        let runtime = Builder::new_multi_thread().worker_threads(1).on_thread_start(last).enable_all().build();
+        let (runtime, target) = (runtime.expect("a runtime"), target.clone());
+        runtime.spawn(async move {
+            let mut attackers: Vec<_> = Self::ALL.iter().map(|attack| attack.start(&target)).collect();
+            for attack in &mut attackers {
+                while attack.join_next().await.is_some() {}
+            }
+        });
+        AllAttackers(Some(runtime))
+    }
 
     /// Attacks until dropped.
     pub(crate) fn start(self, target: &Target) -> JoinSet<()> {
@@ -84,8 +122,25 @@ impl Attack {
             Self::BigBodies => times(8, |target| Box::pin(requests(target, 20, Body::Endless))),
             Self::UnreadResponses => times(8, |target| Box::pin(requests(target, 90, Body::Ended))),
             Self::SilentProbes => times(200, |target| Box::pin(hold(target.admin, b"GET /readyz HTTP/1.1\r\nHost:"))),
+            Self::HeavyMessages => times(4, |target| Box::pin(heavy(target))),
+            Self::SlowBodies => times(20, |target| Box::pin(requests(target, 20, Body::Slow))),
+            Self::UnfinishedCalls => times(256, |target| Box::pin(requests(target, 1, Body::Open))),
+            Self::ComingAndGoing => times(8, |target| Box::pin(come_and_go(target))),
+            Self::LongChains => times(1, |target| Box::pin(long_chains(target))),
+            Self::PageFlood => times(8, |target| Box::pin(pages(target))),
         }
         attackers
+    }
+}
+
+/// The attackers of all attacks.
+#[must_use = "they stop when this is dropped"]
+pub(crate) struct AllAttackers(Option<Runtime>);
+
+impl Drop for AllAttackers {
+    fn drop(&mut self) {
+        // A runtime that is dropped within another one must not wait.
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
     }
 }
 
@@ -131,6 +186,8 @@ enum Body {
     Open,
     /// The beginning of a message of 16 MiB, as much as the server accepts.
     Endless,
+    /// The beginning of a message of 1 MiB, one byte at a time.
+    Slow,
     /// A whole request for a long list, whose response is not read.
     Ended,
 }
@@ -156,6 +213,7 @@ async fn requests(target: Target, number: usize, kind: Body) {
                         let _closed = body.send_data(message(&group), true);
                     }
                     Body::Endless => send_without_end(&mut body).await,
+                    Body::Slow => send_slowly(&mut body).await,
                 }
                 let head = response.await;
                 // The body of the response is kept but not read.
@@ -180,6 +238,87 @@ async fn send_without_end(body: &mut h2::SendStream<Bytes>) {
             return;
         };
         sent = body.send_data(Bytes::from(vec![0; room]), false).map(|()| bytes + room);
+    }
+}
+
+async fn send_slowly(body: &mut h2::SendStream<Bytes>) {
+    let mut sent = body.send_data(Bytes::from_static(&[0, 0, 16, 0, 0]), false);
+    while sent.is_ok() {
+        sleep(Duration::from_millis(20)).await;
+        sent = body.send_data(Bytes::from_static(&[0]), false);
+    }
+}
+
+/// Sends whole messages that are short and would decode to much, one after another.
+async fn heavy(target: Target) {
+    // Empty nodes: two bytes each.
+    let message = Bytes::from([&[0, 0, 64, 0, 0][..], &[0x0a, 0].repeat(2 << 20)].concat());
+    loop {
+        let Some(mut client) = connect(&target).await else {
+            sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        while let Ok(ready) = client.ready().await {
+            client = ready;
+            let Ok((response, mut body)) = client.send_request(call("NodeGroupDeleteNodes"), false) else { break };
+            let mut left = message.clone();
+            while !left.is_empty() {
+                body.reserve_capacity(left.len());
+                let Some(Ok(room)) = std::future::poll_fn(|cx| body.poll_capacity(cx)).await else { break };
+                let part = left.split_to(room.min(left.len()));
+                if body.send_data(part, left.is_empty()).is_err() {
+                    break;
+                }
+            }
+            if response.await.is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// Makes one call on each of many connections, one after another.
+async fn come_and_go(target: Target) {
+    loop {
+        let Some(client) = connect(&target).await else {
+            sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let asked = async {
+            let mut client = client.ready().await?;
+            let (response, mut body) = client.send_request(call("NodeGroupTargetSize"), false)?;
+            body.send_data(message(&target.group), true)?;
+            response.await.map(drop)
+        };
+        let _closed_to_make_room: Result<(), h2::Error> = asked.await;
+    }
+}
+
+/// Presents a chain of certificates of one name and one key, so that each may have signed each.
+async fn long_chains(target: Target) {
+    let stranger = Authority::new("stranger");
+    let leaf = stranger.client("cluster-autoscaler", Vec::new());
+    let key = KeyPair::generate().expect("a key");
+    let chain: String = (0..36).map(|_| Authority::with_key("stranger", &key).pem()).collect();
+    let certificate = Certificate { chain: format!("{}{chain}", leaf.chain), key: leaf.key };
+    loop {
+        if let Ok(mut socket) = stream(target.grpc, &target.authority, Some(&certificate)).await {
+            let _refused = tokio::io::copy(&mut socket, &mut tokio::io::sink()).await;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Asks for pages and reads them.
+async fn pages(target: Target) {
+    for path in ["/metrics", "/statusz", "/statusz?format=json"].into_iter().cycle() {
+        let Ok(mut socket) = TcpStream::connect(target.admin).await else {
+            sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let _closed_to_make_room = socket.write_all(request.as_bytes()).await;
+        let _closed = tokio::io::copy(&mut socket, &mut tokio::io::sink()).await;
     }
 }
 

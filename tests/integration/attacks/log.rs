@@ -121,3 +121,17 @@ fn an_error_about_a_value_with_control_characters_is_printable() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_long_tag_leaves_every_line_of_the_log_json() {
+    let mut plan = GroupPlan::aws("web").sized(0, 5, 1);
+    let tag = "k8s.io/cluster-autoscaler/node-template/autoscaling-options/scaledownunneededtime";
+    plan.tags.insert(tag.to_owned(), format!("{}\"\\\n{EVIL}", "\u{1f574}".repeat(20_000)));
+    let setup = Setup::open(Aws::start(Arc::new(Simulated::with_groups(1, [plan])))).await;
+    setup.server().logged("autoscaling option tag has an invalid value");
+    for line in setup.server().lines_with("") {
+        assert!(line.len() <= 8 * 1024, "{} bytes", line.len());
+        let read: Result<serde_json::Value, _> = serde_json::from_str(&line);
+        assert!(read.is_ok(), "{line}");
+    }
+}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use headcount::clouds::simulated::{GroupPlan, Simulated};
 
+use super::memory::{at_rest, takes_little};
 use crate::emulators::Emulator;
 use crate::emulators::aws::Aws;
 use crate::peers::headcount::{ConfigFile, Server};
@@ -111,11 +112,9 @@ async fn credentials_of_the_metadata_service_are_not_logged_and_not_sent_to_a_pr
 #[test]
 fn endless_credentials_take_little_memory() {
     let emulator = mk_emulator();
-    let (server, _config) = mk_server(&emulator, mk_metadata_service(ROLE, Answer::Endless));
+    let (server, config) = mk_server(&emulator, mk_metadata_service(ROLE, Answer::Endless));
     server.logged("source cannot be listed");
-    let peak = server.peak_memory();
-    println!("at most {peak} MiB");
-    assert!(peak < 150, "{peak} MiB");
+    takes_little("the metadata service", &server, at_rest(&config));
 }
 
 #[test]

@@ -84,3 +84,27 @@ fn the_list_of_dependencies_inside_the_binary_agrees_with_the_bill_of_materials(
     assert!(said.contains(forgotten["name"].as_str().expect("a name")), "{said}");
     assert!(!folder.join("wrong/SHA256SUMS").exists());
 }
+
+/// The output of a command of a shell in this folder.
+fn output(folder: &Path, script: &str) -> String {
+    let done = Command::new("sh").args(["-ec", script]).current_dir(folder).output().expect("a shell runs");
+    assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("UTF-8")
+}
+
+#[test]
+fn the_archive_and_the_image_have_the_notice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let built = build(folder, &["--binary", PROGRAM, "made"]);
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let notice = fs::read_to_string(Path::new(ROOT).join("NOTICE")).expect("read");
+    assert!(notice.contains("imbl-sized-chunks") && notice.contains("https://"), "it names the sources: {notice}");
+    assert_eq!(output(folder, "tar -xzOf made/*.tar.gz --wildcards '*/NOTICE'"), notice);
+    let licence = fs::read_to_string(Path::new(ROOT).join("LICENSE")).expect("read");
+    assert_eq!(output(folder, "tar -xzOf made/*.tar.gz --wildcards '*/LICENSE'"), licence);
+    // The layers of the image are archives, too; other blobs are not.
+    let layers = "mkdir image && tar -xf made/*-image.oci.tar -C image && cd image/blobs/sha256 && \
+                  for blob in *; do tar -xzOf $blob --wildcards '*NOTICE' 2> /dev/null || true; done";
+    assert_eq!(output(folder, layers), notice);
+}

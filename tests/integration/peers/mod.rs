@@ -5,6 +5,8 @@ mod free_address;
 pub(crate) mod headcount;
 #[cfg(feature = "aws")]
 pub(crate) mod moto;
+#[cfg(feature = "aws")]
+pub(crate) mod process;
 
 #[cfg(feature = "aws")]
 pub(crate) use free_address::free_address;
