@@ -1,10 +1,11 @@
 //! The size of one list, over all its pages. Each page has a limit of its own.
 
-/// The most bytes of all pages of one list of AWS: 280,000 instances at 450 bytes each. A page is decoded, and dropped, as it arrives.
+/// The most bytes of all pages of one list of AWS: 280,000 instances at 450 bytes each. A page is decoded, and dropped,
+/// as it arrives.
 #[cfg(feature = "aws")]
 pub(super) const AWS_LIST_BYTES_MAX: usize = 128 << 20;
-/// The most bytes of all pages of one list of Azure, which are held until the last one is there: 1,600 VMs with instance views of 20 KB.
-/// A scale set has at most 1,000.
+/// The most bytes of all pages of one list of Azure, which are held until the last one is there: 1,600 VMs with
+/// instance views of 20 KB. A scale set has at most 1,000.
 #[cfg(feature = "azure")]
 pub(super) const AZURE_LIST_BYTES_MAX: usize = 32 << 20;
 

@@ -37,7 +37,8 @@ where
     if is_whole { Ok(bytes) } else { Err(BodyError::TooLong(limit.bytes)) }
 }
 
-/// Reads the beginning of a body, as far as its limit. The reason of an error is there, and the status counts even without it.
+/// Reads the beginning of a body, as far as its limit. The reason of an error is there, and the status counts even
+/// without it.
 ///
 /// # Errors
 ///

@@ -19,7 +19,8 @@ pub fn body(bytes: &[u8]) {
     }
 }
 
-/// Makes a call to Auto Scaling, EC2 or Price List that gets these bytes, after one that chooses the call and the status.
+/// Makes a call to Auto Scaling, EC2 or Price List that gets these bytes, after one that chooses the call and the
+/// status.
 pub fn service_response(bytes: &[u8]) {
     replay(bytes, Replayed::response_of_a_service);
 }

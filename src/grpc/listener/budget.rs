@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 pub(crate) const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The most bytes that all connections may make it hold, in addition to what every connection is granted.
 const SHARED_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// The bytes that every connection is granted, regardless of the others. That is 16 MiB for 256 connections, and 48 MiB together
-/// with the shared bytes. The requests of the Cluster Autoscaler have a few KiB.
+/// The bytes that every connection is granted, regardless of the others. That is 16 MiB for 256 connections, and 48 MiB
+/// together with the shared bytes. The requests of the Cluster Autoscaler have a few KiB.
 const GRANTED_BYTES: usize = 64 * 1024;
 
 /// What all connections hold beyond their grant.

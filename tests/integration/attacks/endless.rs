@@ -1,4 +1,5 @@
-//! Services that send without an end. Of each, no more is read than the table of limits allows, and nothing waits for the rest.
+//! Services that send without an end. Of each, no more is read than the table of limits allows, and nothing waits for
+//! the rest.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

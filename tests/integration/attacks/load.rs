@@ -86,8 +86,8 @@ impl Attack {
         Self::PageFlood,
     ];
 
-    /// Makes every attack at once, on a thread that gets only the time that the server and its callers leave: attackers have machines
-    /// of their own. They stop when the value is dropped.
+    /// Makes every attack at once, on a thread that gets only the time that the server and its callers leave: attackers
+    /// have machines of their own. They stop when the value is dropped.
     pub(crate) fn start_all(target: &Target) -> AllAttackers {
         let last = || {
             let _as_it_is = setpriority_process(None, 19);

@@ -1,5 +1,5 @@
-//! Every way to sign in, logged at `trace`: no secret of it is in the log, a metric, a page, an error or the output of a command, even if
-//! the cloud sends back everything that it knows.
+//! Every way to sign in, logged at `trace`: no secret of it is in the log, a metric, a page, an error or the output of
+//! a command, even if the cloud sends back everything that it knows.
 
 use std::path::Path;
 use std::process::Command;

@@ -52,7 +52,8 @@ impl Scene {
     async fn probe(&self, end: Instant, what: &str) {
         while Instant::now() < end {
             let admin = self.server.admin();
-            // The kubelet gives up after three attempts: a connection that stays silent on a busy machine makes room for others.
+            // The kubelet gives up after three attempts: a connection that stays silent on a busy machine makes room
+            // for others.
             let probe = move || (0..3).find_map(|_| Server::try_probe_at(admin, "/livez"));
             let probed = tokio::task::spawn_blocking(probe).await.expect("no panic").unwrap_or_default();
             assert!(probed.starts_with("HTTP/1.1 200"), "{what}: {probed}");
@@ -60,7 +61,8 @@ impl Scene {
         }
     }
 
-    /// A new client can connect, too. It connects again if its connection was closed to make room before its first call.
+    /// A new client can connect, too. It connects again if its connection was closed to make room before its first
+    /// call.
     async fn lets_in(&self, what: &str) {
         let Target { grpc, authority, certificate, .. } = &self.target;
         let gets_in = async || match channel(*grpc, authority, Some(certificate)).await {

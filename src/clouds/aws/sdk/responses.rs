@@ -1,5 +1,5 @@
-//! The checks of every response of AWS, because the SDK alone would accept too much: its end, the sizes that it must contain, and
-//! its date. Its length is checked by the client (`http.rs`).
+//! The checks of every response of AWS, because the SDK alone would accept too much: its end, the sizes that it must
+//! contain, and its date. Its length is checked by the client (`http.rs`).
 
 use std::error::Error as StdError;
 use std::sync::Arc;
