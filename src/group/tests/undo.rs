@@ -131,6 +131,8 @@ fn a_refused_deletion_takes_nothing_from_what_is_raised_back() {
     assert_eq!(group.undone(), Some(3));
     group.see(2, live(0..6));
     assert_eq!(group.undone(), Some(3), "never above what a read showed");
+    group.see(1, live(0..3));
+    assert_eq!(group.undone(), None, "another client lowered it");
 }
 
 #[test]
@@ -182,9 +184,9 @@ fn without_activities_only_instances_that_had_room_are_certain() {
 
 #[test]
 fn nothing_is_raised_above_the_maximum() {
-    let mut group = Group::new(100, live(0..100));
+    let mut group = Group::new(102, live(0..102));
     group.terminate(0..2);
-    group.see(97, all(&[going(0..2), live(2..120)]));
+    group.see(99, all(&[going(0..2), live(2..120)]));
     assert_eq!(group.undone(), Some(100));
 }
 
@@ -258,4 +260,40 @@ fn a_deletion_keeps_the_capacity_that_too_many_live_for() {
     let mut group = Group::new(5, live(0..5));
     group.see(5, live(0..8));
     assert!(plan::kept(&group.state, &ids(0..2)).is_empty(), "the cloud launched them, and removes them itself");
+}
+
+#[test]
+fn instances_of_the_clouds_own_keep_the_room_that_they_had() {
+    let mut group = Group::new(5, live(0..5));
+    group.terminate(0..1);
+    group.see(4, all(&[going(0..1), live(1..6)]));
+    assert_eq!(group.undone_with(&launched([4])), Some(5), "it had room before");
+    let mut group = Group::new(8, live(0..6));
+    group.write(8, 6, None);
+    group.see(6, live(0..8));
+    assert_eq!(group.undone_with(&launched([7, 6])), Some(8), "our own reduction took their room");
+}
+
+#[test]
+fn only_instances_that_were_read_after_the_write_are_made_room_for() {
+    let mut group = Group::new(7, live(0..7));
+    group.now = group.now + Duration::from_secs(1);
+    group.write(7, 6, None);
+    group.see_capacity(6);
+    assert_eq!(group.undone(), None, "which of them live by now is not known");
+    group.see(6, live(0..7));
+    assert_eq!(group.undone(), Some(7));
+}
+
+#[test]
+fn nothing_is_lowered_while_a_write_without_a_response_may_take_effect() {
+    let mut group = Group::new(10, live(0..6));
+    let named: BTreeSet<_> = group.placeholders().into_iter().collect();
+    group.state.cancel(&named);
+    group.lose(10, 12);
+    group.see(10, live(0..6));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None);
+    group.now = group.now + Duration::from_secs(31);
+    group.see(10, live(0..6));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(6));
 }

@@ -375,3 +375,15 @@ async fn deletions_without_a_response_make_no_room_for_a_scale_up() {
         fixture.no_instance_was_killed();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_up_waits_while_a_write_without_a_response_may_take_effect() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 20, 4).launch_time(seconds(1))]).await;
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, CallFault::Unreachable));
+    fixture.increase("g", 2).await.expect_err("no response");
+    let error = fixture.increase("g", 1).await.expect_err("the first one may still take effect");
+    assert!(matches!(error, FleetError::OutcomeUnknown { .. }), "{error}");
+    sleep(Duration::from_secs(35)).await;
+    fixture.increase("g", 1).await.expect("it can no longer take effect");
+    assert_eq!(fixture.capacity("g"), 5);
+}
