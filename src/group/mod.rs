@@ -67,9 +67,12 @@ use operations::FailedOperation;
 use reading::{Doubted, Fresh};
 use undo::Duty;
 
+/// Makes an ID in the form of a group's instances from a label.
+type MakeId = dyn Fn(&GroupReading, &str) -> ProviderId + Send + Sync;
+
 /// Makes the ID of a placeholder in the form of a group's instances, from a label that is unique in the group.
 #[derive(Clone)]
-pub(crate) struct PlaceholderNames(Arc<dyn Fn(&GroupReading, &str) -> ProviderId + Send + Sync>);
+pub(crate) struct PlaceholderNames(Arc<MakeId>);
 
 impl PlaceholderNames {
     /// Names placeholders by this function.

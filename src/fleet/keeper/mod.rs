@@ -211,8 +211,8 @@ impl Keeper {
     /// Work beside the writes has ended.
     fn found(&mut self, finding: Finding) {
         match finding {
-            Finding::Event(event) => self.happen(event),
-            Finding::Template(Some(built)) => self.adopt_template(built),
+            Finding::Event(event) => self.happen(*event),
+            Finding::Template(Some(built)) => self.adopt_template(*built),
             Finding::Template(None) => self.template_was_lost(),
         }
     }

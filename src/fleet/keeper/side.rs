@@ -19,9 +19,15 @@ use crate::tasks::{TaskKind, Tasks};
 #[derive(Debug)]
 pub(super) enum Finding {
     /// Something that the group is told.
-    Event(Event),
+    Event(Box<Event>),
     /// The template was built, or could not be. `None` where the builder has ended.
-    Template(Option<BuiltTemplate>),
+    Template(Option<Box<BuiltTemplate>>),
+}
+
+impl Finding {
+    fn of(event: Event) -> Self {
+        Self::Event(Box::new(event))
+    }
 }
 
 /// A read of the group, as logs and `/readyz` call it.
@@ -68,16 +74,16 @@ impl SideTasks {
     /// Reads the group with its instances.
     pub(super) fn read(&mut self, reader: &GroupReader, listing: Option<ListingKey>) {
         let reader = reader.clone();
-        let read = async move { Finding::Event(Event::ReadBeside(reader.instances_or_gone_twice().await, listing)) };
-        self.spawn(READ, Finding::Event(Event::ReadPanicked(listing)), read);
+        let read = async move { Finding::of(Event::ReadBeside(reader.instances_or_gone_twice().await, listing)) };
+        self.spawn(READ, Finding::of(Event::ReadPanicked(listing)), read);
     }
 
     /// Reads the launch activity.
     pub(super) fn read_activity(&mut self, reader: &GroupReader, shortfall: Shortfall) {
         let reader = reader.clone();
         let read =
-            async move { Finding::Event(Event::ActivityBeside(reader.launch_activity(shortfall, READ_LIMIT).await)) };
-        self.spawn(ACTIVITY, Finding::Event(Event::ActivityPanicked), read);
+            async move { Finding::of(Event::ActivityBeside(reader.launch_activity(shortfall, READ_LIMIT).await)) };
+        self.spawn(ACTIVITY, Finding::of(Event::ActivityPanicked), read);
     }
 
     /// Polls an operation to its end.
@@ -99,13 +105,13 @@ impl SideTasks {
                 );
                 PollEnd::Unpollable
             });
-            Finding::Event(Event::Polled(operation, end))
+            Finding::of(Event::Polled(operation, end))
         });
     }
 
     /// Waits for a template.
     pub(super) fn await_template(&mut self, built: tokio::sync::oneshot::Receiver<BuiltTemplate>) {
-        self.spawn(TEMPLATE, Finding::Template(None), async move { Finding::Template(built.await.ok()) });
+        self.spawn(TEMPLATE, Finding::Template(None), async move { Finding::Template(built.await.ok().map(Box::new)) });
     }
 
     /// Whether there is anything to wait for.
