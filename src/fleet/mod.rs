@@ -6,7 +6,7 @@
 //!        every mutation ──┘    └── fresh reading, laws, one write ──▶ cloud
 //! ```
 //!
-//! What to do with one group is decided in [`crate::group`]. The fleet drives these decisions: `keeper` and `source`.
+//! What to do with one group is decided in `group`. The fleet drives these decisions: `keeper` and `source`.
 //! It sees clouds only through [`crate::cloud::Cloud`].
 
 mod admission;
