@@ -199,7 +199,7 @@ impl GroupState {
 
     /// Instances that are not in the target because of a deletion without a response, and that may live on. On a cloud
     /// that reports how deletions end, also those of a deletion that cannot be polled and that a later list still shows
-    /// as live (seed 413494).
+    /// as live.
     pub(crate) fn may_live_on(&self) -> u32 {
         let (in_flight, observation) = (&self.in_flight, &self.observation);
         let is_listed = |one: &Instance| {
