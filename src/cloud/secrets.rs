@@ -68,17 +68,60 @@ const TOKENS_MAX: usize = 384;
 /// How many secrets that live longer: client secrets and secret keys. They change only when a person or a Secret does.
 const LONG_LIVED_MAX: usize = 384;
 
-static TOKENS: RwLock<VecDeque<String>> = RwLock::new(VecDeque::new());
-static LONG_LIVED: RwLock<VecDeque<String>> = RwLock::new(VecDeque::new());
+static KNOWN: Known = Known::new();
 
 /// Keeps a token, which expires, out of every text from now on.
 pub fn keep_secret(secret: &str) {
-    keep(secret, &TOKENS, TOKENS_MAX);
+    KNOWN.keep_token(secret);
 }
 
 /// Keeps a secret that does not expire out of every text from now on. No number of tokens makes this process forget it.
 pub fn keep_long_lived_secret(secret: &str) {
-    keep(secret, &LONG_LIVED, LONG_LIVED_MAX);
+    KNOWN.keep_long_lived(secret);
+}
+
+/// Takes our own secrets out of a text.
+pub(super) fn redacted(text: &str) -> Cow<'_, str> {
+    KNOWN.redacted(text)
+}
+
+/// The secrets that no text shows.
+struct Known {
+    tokens: RwLock<VecDeque<String>>,
+    long_lived: RwLock<VecDeque<String>>,
+}
+
+impl Known {
+    const fn new() -> Self {
+        Self { tokens: RwLock::new(VecDeque::new()), long_lived: RwLock::new(VecDeque::new()) }
+    }
+
+    fn keep_token(&self, secret: &str) {
+        keep(secret, &self.tokens, TOKENS_MAX);
+    }
+
+    fn keep_long_lived(&self, secret: &str) {
+        keep(secret, &self.long_lived, LONG_LIVED_MAX);
+    }
+
+    fn redacted<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut text = Cow::Borrowed(text);
+        for known in [&self.long_lived, &self.tokens] {
+            let known = known.read().unwrap_or_else(PoisonError::into_inner);
+            for secret in known.iter() {
+                if text.contains(secret.as_str()) {
+                    text = Cow::Owned(text.replace(secret.as_str(), REDACTED));
+                }
+            }
+            // A service may have wrapped what it was sent.
+            for _ in 0..WRAPPED_MAX {
+                let squeezed = Squeezed::of(&text);
+                let Some(place) = known.iter().filter_map(|secret| squeezed.find(secret)).min() else { break };
+                text = Cow::Owned(format!("{}{REDACTED}{}", &text[..place.start], &text[place.end..]));
+            }
+        }
+        text
+    }
 }
 
 fn keep(secret: &str, among: &RwLock<VecDeque<String>>, max: usize) {
@@ -110,26 +153,6 @@ fn encoded(secret: &str, escaped: impl Fn(u8) -> String) -> String {
         _ => escaped(byte),
     });
     bytes.collect()
-}
-
-/// Takes our own secrets out of a text.
-pub(super) fn redacted(text: &str) -> Cow<'_, str> {
-    let mut text = Cow::Borrowed(text);
-    for known in [&LONG_LIVED, &TOKENS] {
-        let known = known.read().unwrap_or_else(PoisonError::into_inner);
-        for secret in known.iter() {
-            if text.contains(secret.as_str()) {
-                text = Cow::Owned(text.replace(secret.as_str(), REDACTED));
-            }
-        }
-        // A service may have wrapped what it was sent.
-        for _ in 0..WRAPPED_MAX {
-            let squeezed = Squeezed::of(&text);
-            let Some(place) = known.iter().filter_map(|secret| squeezed.find(secret)).min() else { break };
-            text = Cow::Owned(format!("{}{REDACTED}{}", &text[..place.start], &text[place.end..]));
-        }
-    }
-    text
 }
 
 /// A text without the line breaks and the spaces around them, and where each of its bytes was.
@@ -213,9 +236,11 @@ mod tests {
 
     #[test]
     fn no_number_of_tokens_makes_it_forget_a_client_secret() {
-        keep_long_lived_secret("a-client-secret-for-two-years");
-        (0..2 * TOKENS_MAX).for_each(|number| keep_secret(&format!("an-hourly-token-{number}")));
-        assert_eq!(redacted("a-client-secret-for-two-years"), REDACTED);
-        assert!(TOKENS.read().expect("no panic").len() <= TOKENS_MAX);
+        // Its own store: the other tests' secrets would be forgotten too.
+        let known = Known::new();
+        known.keep_long_lived("a-client-secret-for-two-years");
+        (0..2 * TOKENS_MAX).for_each(|number| known.keep_token(&format!("an-hourly-token-{number}")));
+        assert_eq!(known.redacted("a-client-secret-for-two-years"), REDACTED);
+        assert_eq!(known.tokens.read().expect("no panic").len(), TOKENS_MAX);
     }
 }
