@@ -60,11 +60,11 @@ table! {
     /// Credentials are a few KiB; a plugin calls the cloud for them.
     PLUGIN_OUTPUT = "what an exec plugin prints", MIB, 30 s, "src/kubernetes/exec.rs";
     /// A page of 250 nodes with 40 KiB each has 10 MiB.
-    KUBERNETES_RESPONSE = "a response of the Kubernetes API", 16 * MIB, 20 s, "src/kubernetes/transport.rs";
+    KUBERNETES_RESPONSE = "a response of the Kubernetes API", 12 * MIB, 20 s, "src/kubernetes/transport.rs";
     /// One node: Kubernetes stores objects of up to 1.5 MiB.
     WATCH_LINE = "one line of a watch", 4 * MIB, 600 s, "src/kubernetes/watch_lines.rs";
     /// 64 pages of 250 nodes. Only the few values that Headcount uses are kept of a page.
-    NODE_LIST = "all pages of a list of nodes", 1024 * MIB, 60 s, "src/kubernetes/client.rs";
+    NODE_LIST = "all pages of a list of nodes", 768 * MIB, 60 s, "src/kubernetes/client.rs";
     /// A page of 100 groups of 1,000 instances each has 45 MB.
     AWS_RESPONSE = "a response of AWS", 48 * MIB, 30 s, "src/clouds/aws/sdk/http.rs";
     /// Enough for any reason.

@@ -187,11 +187,11 @@ fn compare_gives_up_pages_without_an_end() {
     let emulator = mk_aws();
     let attacks: [(&str, Respond, &str); 3] = [
         ("pages without an end", |_| Response::Whole(page(0)), "list nodes"),
-        ("pages of 15 MiB without an end", |_| Response::Whole(page(15 << 20)), "list nodes"),
+        ("pages of 11 MiB without an end", |_| Response::Whole(page(11 << 20)), "list nodes"),
         (
             "a page without an end",
             |_| Response::Begun(r#"{"kind":"NodeList","padding":""#),
-            "longer than 16777216 bytes",
+            "longer than 12582912 bytes",
         ),
     ];
     let config = aws_config(&emulator);

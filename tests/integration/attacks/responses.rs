@@ -154,7 +154,7 @@ async fn a_response_of_azure_or_of_the_kubernetes_api_has_a_limit() {
     let server = Server::with_config(&config);
     for (line, reason) in [
         ("source cannot be listed", "longer than 25165824 bytes"),
-        ("nodes cannot be watched", "longer than 16777216 bytes"),
+        ("nodes cannot be watched", "longer than 12582912 bytes"),
     ] {
         let line = server.logged(line);
         assert!(line.contains(reason), "{line}");
