@@ -90,6 +90,9 @@ impl Serve {
         let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
         let Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, mut live_prices } =
             clouds::connect(&config).await?;
+        if config.grpc.lists_new_at_once {
+            fleet.list_new_at_once();
+        }
         let tasks = fleet.tasks().clone();
         simulated.iter().for_each(|cloud| print_events(cloud, &tasks));
         if let Some(writer) = writer {

@@ -33,6 +33,10 @@ pub const IN_TREE_FLAGS: [&str; 3] = ["nodes", "node-group-auto-discovery", "aws
 /// From this release on, --balancing-ignore-label has no effect with external gRPC (upstream commit 74e9a647fd).
 pub const IGNORE_LABEL_GONE: (u32, u32) = (1, 37);
 
+/// The labels to compare instead, each with `--balancing-label`. A release that gets one compares nothing else, so the
+/// labels that pods select nodes by have to be added.
+pub const LABELS_TO_COMPARE: [&str; 2] = ["node.kubernetes.io/instance-type", "kubernetes.io/arch"];
+
 impl Family {
     /// The labels that the in-tree provider of this cloud ignores when it compares node groups. With external gRPC, the
     /// Cluster Autoscaler ignores none of them unless a flag says so.

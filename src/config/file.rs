@@ -39,6 +39,7 @@ pub(super) struct Grpc {
     pub(super) options_since_135: Option<Text>,
     pub(super) zero_or_max_node_scaling: Option<Text>,
     pub(super) resource_slices: Option<Text>,
+    pub(super) new_instances: Option<Text>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -113,6 +113,8 @@ pub struct Grpc {
     pub zero_or_max_node_scaling: SendPolicy,
     /// Whether the devices of new nodes are sent with their templates.
     pub resource_slices: SendPolicy,
+    /// Whether new instances are listed at once. Not by default: see `fleet::snapshot::Unlisted`.
+    pub lists_new_at_once: bool,
 }
 
 /// The admin port.
@@ -133,6 +135,7 @@ impl Default for Grpc {
             options_since_135: SendPolicy::Suppress,
             zero_or_max_node_scaling: SendPolicy::Suppress,
             resource_slices: SendPolicy::Suppress,
+            lists_new_at_once: false,
         }
     }
 }

@@ -85,6 +85,11 @@ fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
             other => Err(format!("{other:?} is not a policy; write send or suppress")),
         })
     };
+    let lists_new_at_once = optional(grpc.new_instances.as_ref(), path, |text| match text.as_str() {
+        "delay" => Ok(false),
+        "list" => Ok(true),
+        other => Err(format!("{other:?} is not delay or list")),
+    })?;
     Ok(Grpc {
         listen: optional(grpc.listen.as_ref(), path, |text| scalar::listen(text))?.unwrap_or(default.listen),
         socket_mode: optional(grpc.socket_mode.as_ref(), path, |text| scalar::file_mode(text))?
@@ -94,6 +99,7 @@ fn grpc(grpc: &file::Grpc, path: &Path) -> Result<Grpc, ConfigError> {
         zero_or_max_node_scaling: policy(grpc.zero_or_max_node_scaling.as_ref())?
             .unwrap_or(default.zero_or_max_node_scaling),
         resource_slices: policy(grpc.resource_slices.as_ref())?.unwrap_or(default.resource_slices),
+        lists_new_at_once: lists_new_at_once.unwrap_or(default.lists_new_at_once),
     })
 }
 

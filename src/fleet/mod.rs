@@ -111,6 +111,12 @@ impl Fleet {
         self.sources.iter().map(move |source| (&source.name, of(&source.name)))
     }
 
+    /// Lists new instances at once from now on: for releases of the Cluster Autoscaler that back off a group whose instances
+    /// never register, whenever they were listed first (kubernetes-sigs/cluster-autoscaler#157).
+    pub fn list_new_at_once(&self) {
+        self.store.list_new_at_once();
+    }
+
     /// How each source is doing.
     pub fn sources(&self) -> impl Iterator<Item = (&Arc<str>, Health)> {
         self.sources.iter().map(|source| (&source.name, source.health()))

@@ -29,6 +29,8 @@ struct Draft {
     owners: HashMap<GroupName, BTreeSet<Arc<str>>>,
     /// Gone instances, oldest first, to forget in time.
     gone: VecDeque<(Instant, ProviderId)>,
+    /// Whether new instances are listed at once.
+    lists_at_once: bool,
 }
 
 impl Default for Store {
@@ -51,6 +53,11 @@ impl Store {
     /// What is published about a group.
     pub(super) fn view(&self, key: &GroupKey) -> Option<Arc<GroupView>> {
         self.load().served(key).map(|(_, view)| Arc::clone(view))
+    }
+
+    /// Lists new instances at once from now on.
+    pub(super) fn list_new_at_once(&self) {
+        self.draft.lock().unwrap_or_else(PoisonError::into_inner).lists_at_once = true;
     }
 
     /// Changes each time something is published.
@@ -127,7 +134,7 @@ impl Draft {
     /// The instances and placeholders that appeared a moment ago. What a process finds at its start, what reappears,
     /// and what comes from another group is listed at once.
     fn unlisted(&self, previous: Option<&GroupView>, status: &GroupStatus) -> Unlisted {
-        let Some(previous) = previous else { return Unlisted::default() };
+        let Some(previous) = previous.filter(|_| !self.lists_at_once) else { return Unlisted::default() };
         let (now, were) = (Instant::now(), ids(&previous.status));
         let until = |id: &ProviderId| match were.contains(id) || self.snapshot.index.contains_key(id) {
             true => previous.unlisted.get(id).copied().filter(|until| now < *until),

@@ -13,11 +13,14 @@ pub enum Dialect {
     V134,
     /// 1.35 and later: protobuf durations. They also read a node startup time, for which the protocol has no field.
     From135,
+    /// No release yet: protobuf durations with a field for the startup time (autoscaler #10266), so that options can be
+    /// sent again.
+    WithStartup,
 }
 
 impl Dialect {
     /// All of them.
-    pub(super) const ALL: [Self; 4] = [Self::To128, Self::From129To133, Self::V134, Self::From135];
+    pub(super) const ALL: [Self; 5] = [Self::To128, Self::From129To133, Self::V134, Self::From135, Self::WithStartup];
 
     /// Detects the dialect from the defaults that every request carries; `None` if there are none.
     pub fn of(defaults: Option<&NodeGroupAutoscalingOptions>) -> Option<Self> {
@@ -28,6 +31,7 @@ impl Dialect {
             (false, false) => Self::To128,
             (true, false) => Self::From129To133,
             (true, true) => Self::V134,
+            (false, true) if defaults.max_node_startup_duration.is_some() => Self::WithStartup,
             (false, true) => Self::From135,
         })
     }
@@ -54,6 +58,7 @@ impl Dialect {
             Self::From129To133 => "1.29 to 1.33",
             Self::V134 => "1.34",
             Self::From135 => "1.35 or later",
+            Self::WithStartup => "with a startup time in its options",
         }
     }
 }

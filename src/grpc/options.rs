@@ -24,7 +24,7 @@ pub(super) fn options_to_send(
     }
     match (Dialect::of(defaults)?, since_135) {
         (Dialect::To128, _) | (Dialect::From135, SendPolicy::Suppress) => None,
-        (Dialect::From129To133 | Dialect::V134, _) | (Dialect::From135, SendPolicy::Send) => {
+        (Dialect::From129To133 | Dialect::V134 | Dialect::WithStartup, _) | (Dialect::From135, SendPolicy::Send) => {
             merged(overrides, defaults?)
         }
     }
@@ -64,6 +64,8 @@ fn merged(overrides: &Options, defaults: &NodeGroupAutoscalingOptions) -> Option
         scale_down_unneeded_duration: Some(protobuf(unneeded)),
         scale_down_unready_duration: Some(protobuf(unready)),
         max_node_provision_duration: Some(protobuf(provision)),
+        max_node_startup_duration: defaults.max_node_startup_duration,
+        allow_non_atomic_scale_up_to_max: defaults.allow_non_atomic_scale_up_to_max,
     })
 }
 
@@ -124,6 +126,11 @@ mod tests {
             Dialect::From129To133 => with_provision,
             Dialect::V134 => with_google(with_provision),
             Dialect::From135 => with_google(bare),
+            Dialect::WithStartup => NodeGroupAutoscalingOptions {
+                max_node_startup_duration: google(7),
+                allow_non_atomic_scale_up_to_max: true,
+                ..with_google(bare)
+            },
         }
     }
 
@@ -150,6 +157,8 @@ mod tests {
             scale_down_unneeded_duration: Some(prost_types::Duration { seconds: 90, nanos: 500_000_000 }),
             scale_down_unready_duration: Some(prost_types::Duration { seconds: 1200, nanos: 0 }),
             max_node_provision_duration: Some(prost_types::Duration { seconds: 900, nanos: 0 }),
+            max_node_startup_duration: None,
+            allow_non_atomic_scale_up_to_max: false,
         }
     }
 
@@ -199,6 +208,19 @@ mod tests {
         let defaults = mk_defaults(Dialect::From135);
         assert_eq!(options_to_send(&mk_overrides(), Some(&defaults), SendPolicy::Suppress), None);
         assert_eq!(options_to_send(&mk_overrides(), Some(&defaults), SendPolicy::Send), Some(mk_expected()));
+    }
+
+    #[test]
+    fn a_release_that_sends_a_startup_time_gets_it_back_with_every_field_whatever_is_configured() {
+        let defaults = mk_defaults(Dialect::WithStartup);
+        let expected = NodeGroupAutoscalingOptions {
+            max_node_startup_duration: Some(prost_types::Duration { seconds: 420, nanos: 0 }),
+            allow_non_atomic_scale_up_to_max: true,
+            ..mk_expected()
+        };
+        for policy in [SendPolicy::Suppress, SendPolicy::Send] {
+            assert_eq!(options_to_send(&mk_overrides(), Some(&defaults), policy), Some(expected));
+        }
     }
 
     #[test]

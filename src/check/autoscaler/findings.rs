@@ -86,7 +86,7 @@ fn options(autoscaler: &Autoscaler, collected: &Collected) -> Option<Finding> {
         Dialect::From135 if !collected.are_options_sent_since_135 => {
             Err("releases from 1.35 on would count booting nodes as unready, so they are not sent")
         }
-        Dialect::From129To133 | Dialect::V134 | Dialect::From135 => Ok(()),
+        Dialect::From129To133 | Dialect::V134 | Dialect::From135 | Dialect::WithStartup => Ok(()),
     };
     Some(match sent {
         Ok(()) => Finding::ok(Code::CA_OPTIONS, SUBJECT, "gets the options of node groups", ""),

@@ -96,7 +96,7 @@ pub fn migrate(before: &InTree) -> Result<Migration, MigrateError> {
     Ok(Migration {
         provider,
         config: config(provider, &given, before),
-        flags: flags::new_flags(provider, &given),
+        flags: flags::new_flags(provider, &given, notes::ignores_no_labels(before)),
         notes: notes::notes(provider, &given, before),
     })
 }

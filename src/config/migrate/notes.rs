@@ -15,30 +15,33 @@ const TIMEOUT_SINCE: u32 = 29;
 /// Says what has no counterpart, and what else to know.
 pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<String> {
     let mut notes = vec![
-        "Only Headcount calls the cloud: give the role to its container, and take it from the Cluster Autoscaler.".to_owned(),
-        "The IDs of node groups stay the same, and so do the expander's configuration and the Lease. Stop the old Cluster \
-         Autoscaler, or let the Lease exclude it: never run both with different leases."
+        "Only Headcount calls the cloud: give the role to its container, and take it from the Cluster \
+         Autoscaler."
+            .to_owned(),
+        "The IDs of node groups stay the same, and so do the expander's configuration and the Lease. Stop the old \
+         Cluster Autoscaler, or let the Lease exclude it: never run both with different leases."
             .to_owned(),
     ];
     let has = |name: &str| given.iter().any(|flag| flag.name == name);
     notes.extend(moved(before));
     if has("aws-use-static-instance-list") {
         notes.push(
-            "--aws-use-static-instance-list has no counterpart: Headcount looks instance types up, and uses its built-in tables \
-             where it cannot."
+            "--aws-use-static-instance-list has no counterpart: Headcount looks instance types up, and uses its \
+             built-in tables where it cannot."
                 .to_owned(),
         );
     }
     if provider == Provider::Aws && has("cloud-config") {
         notes.push(
-            "--cloud-config of AWS has no counterpart: set endpoint: in headcount.yaml, or AWS_ENDPOINT_URL_AUTO_SCALING and the \
-             like in Headcount's environment."
+            "--cloud-config of AWS has no counterpart: set endpoint: in headcount.yaml, or \
+             AWS_ENDPOINT_URL_AUTO_SCALING and the like in Headcount's environment."
                 .to_owned(),
         );
     }
     if provider == Provider::Azure && has("cloud-config") {
         notes.push(
-            "The file of --cloud-config is now read by Headcount: mount it into Headcount's container, readable by its user."
+            "The file of --cloud-config is now read by Headcount: mount it into Headcount's container, readable by its \
+             user."
                 .to_owned(),
         );
     }
@@ -49,12 +52,21 @@ pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<
         );
     }
     let release = before.release.as_deref().and_then(minor);
-    if balances(given) && !has("balancing-label") && release.is_none_or(|minor| minor >= IGNORE_LABEL_GONE.1) {
-        notes.push(
-            "Cluster Autoscaler 1.37 ignores --balancing-ignore-label with externalgrpc. Name the labels to compare instead: \
-             --balancing-label=node.kubernetes.io/instance-type --balancing-label=kubernetes.io/arch"
-                .to_owned(),
-        );
+    if balances(given) && !has("balancing-label") {
+        let text = match (release, ignores_no_labels(before)) {
+            (_, true) => {
+                "Cluster Autoscaler 1.37 and later ignore --balancing-ignore-label with externalgrpc; \
+                 --balancing-label takes its place. Groups are then compared by these labels alone: add each label \
+                 that pods select nodes by."
+            }
+            (None, false) => {
+                "Cluster Autoscaler 1.37 ignores --balancing-ignore-label with externalgrpc. There, name the labels to \
+                 compare instead: --balancing-label=node.kubernetes.io/instance-type \
+                 --balancing-label=kubernetes.io/arch, and each label that pods select nodes by."
+            }
+            (Some(_), false) => "",
+        };
+        notes.extend((!text.is_empty()).then(|| text.to_owned()));
     }
     if release.is_some_and(|minor| minor < TIMEOUT_SINCE) {
         notes.push("This release ignores grpc_timeout and always waits 5 s.".to_owned());
@@ -85,6 +97,11 @@ fn moved(before: &InTree) -> Option<String> {
             names.join(", ")
         )
     })
+}
+
+/// Whether the release is known to ignore `--balancing-ignore-label`.
+pub(super) fn ignores_no_labels(before: &InTree) -> bool {
+    before.release.as_deref().and_then(minor).is_some_and(|minor| minor >= IGNORE_LABEL_GONE.1)
 }
 
 /// The minor release of an image's tag, such as 34 of v1.34.1.

@@ -122,8 +122,12 @@ fn balancing_gets_the_labels_of_the_cloud_unless_the_user_names_labels_to_compar
         assert!(!flags.contains("--balancing-ignore-label"), "{flags}");
     }
     let mut newest = arguments("--cloud-provider=aws --balance-similar-node-groups");
+    newest.arguments.push("--balancing-ignore-label=lifecycle".to_owned());
     newest.release = Some("v1.37.0".to_owned());
-    assert!(migrate(&newest).expect("migrated").notes.iter().any(|note| note.contains("--balancing-label=")));
+    let newest = migrate(&newest).expect("migrated");
+    let labels: Vec<_> = newest.flags.iter().filter(|flag| flag.contains("-label=")).collect();
+    assert_eq!(labels, ["--balancing-label=node.kubernetes.io/instance-type", "--balancing-label=kubernetes.io/arch"]);
+    assert!(newest.notes.iter().any(|note| note.contains("--balancing-label takes its place")), "{:?}", newest.notes);
 }
 
 #[test]
@@ -141,7 +145,8 @@ fn what_cannot_be_migrated_is_refused_with_the_reason() {
 
 #[test]
 fn a_shells_command_line_is_read() {
-    let text = "{kind: Pod, spec: {containers: [{command: [sh, -c, './cluster-autoscaler --cloud-provider=aws --nodes=1:2:g']}]}}";
+    let text = "{kind: Pod, spec: {containers: [{command: [sh, -c, './cluster-autoscaler --cloud-provider=aws \
+                --nodes=1:2:g']}]}}";
     let migration = migrate(&from_deployment(text).expect("found")).expect("migrated");
     assert!(migration.config.contains("1:2:g"), "{}", migration.config);
 }

@@ -136,6 +136,14 @@ async fn a_gone_instance_belongs_to_its_group_for_ten_minutes_and_a_placeholder_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_instance_is_listed_at_once_on_request() {
+    let store = Store::before_the_move();
+    store.list_new_at_once();
+    store.publish(view("old", &[MOVED, "i-2"]));
+    assert_eq!(store.listed("old"), [MOVED, "i-2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_instance_is_listed_later_and_one_that_reappears_at_once() {
     let store = Store::before_the_move();
     store.publish(view("old", &[MOVED, "i-2"]));

@@ -70,6 +70,8 @@ fn merged(release: &str) -> Options {
         scale_down_unneeded_duration: protobuf(30),
         scale_down_unready_duration: protobuf(20),
         max_node_provision_duration: protobuf(15),
+        max_node_startup_duration: None,
+        allow_non_atomic_scale_up_to_max: false,
     }
 }
 
