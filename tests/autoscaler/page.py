@@ -95,7 +95,7 @@ def main(kind, results, page):
     text = Path(page).read_text()
     before, rest = text.split(begin)
     table, after = rest.split(end)
-    made = {"scenarios": scenarios, "latency": latency, "beside": beside}[kind](results, table)
+    made = {"scenarios": scenarios, "devices": scenarios, "latency": latency, "beside": beside}[kind](results, table)
     Path(page).write_text(f"{before}{begin}\n{made}\n{end}{after}")
 
 
