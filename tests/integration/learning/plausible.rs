@@ -1,7 +1,9 @@
 //! Figures that cannot be true, from a node or from whoever writes the ConfigMap.
 
+use headcount::instance_types::{Learned, ResourceQuantities, Sold};
+
 use super::{HIGH, LOW, seen};
-use crate::emulators::kubernetes::{ApiServer, MkNode, mk_node};
+use crate::emulators::kubernetes::{ApiServer, mk_node};
 use crate::learning::fixture::{CONFIG_MAP, Fixture, NAMESPACE};
 
 #[tokio::test]
@@ -35,26 +37,36 @@ async fn absurd_figures_in_the_config_map_are_not_served_and_are_removed() {
     assert!(!fixture.has("web", "capacity.nvidia.com/gpu").await);
 }
 
+/// The figures of `web` in the text of the ConfigMap: capacity and allocatable.
+fn learned_of_web(text: &str) -> (ResourceQuantities, ResourceQuantities) {
+    let learned = Learned::parse(text).expect("what Headcount wrote");
+    let of_web = learned.by_group(&|_| Sold::default()).remove("sim/web").expect("web");
+    (of_web["m5.large"].capacity.clone(), of_web["m5.large"].allocatable.clone())
+}
+
 #[tokio::test]
 async fn one_node_of_four_with_absurd_figures_changes_nothing() {
     let fixture = Fixture::new(ApiServer::plain()).await;
-    let nodes = |bad: MkNode| {
-        let good = [("one", LOW), ("two", HIGH), ("three", HIGH)];
-        let good = good.map(|(name, memory)| mk_node(name, &fixture.node("web", 0), memory));
-        good.into_iter().chain([bad])
-    };
-    let mut bad = mk_node("bad", &fixture.node("web", 1), HIGH);
-    bad.allocatable.insert("memory", "1Ki".to_owned());
-    fixture.api.set_nodes(nodes(bad.clone()));
+    let good = [("one", LOW), ("two", HIGH), ("three", HIGH)];
+    let good = good.map(|(name, memory)| mk_node(name, &fixture.node("web", 0), memory));
+    fixture.api.set_nodes(good.clone());
     assert_eq!(fixture.memory_from("web", &seen("one")).await, format!("{LOW}Ki"));
-    for (name, amount) in [("memory", "1Ki"), ("cpu", "1m"), ("pods", "1")] {
+    let before = learned_of_web(&fixture.kept("one").await);
+    let template = (fixture.memory("web").await, fixture.allocatable("web").await);
+    let absurd = [("memory", None, "1Ki"), ("memory", Some("1Ki"), "1Ki"), ("cpu", Some("1m"), "1m")];
+    for (number, (name, capacity, allocatable)) in (1..).zip(absurd.into_iter().chain([("pods", Some("1"), "1")])) {
         let mut bad = mk_node("bad", &fixture.node("web", 1), HIGH);
-        bad.capacity.insert(name, amount.to_owned());
-        bad.allocatable.insert(name, amount.to_owned());
-        fixture.api.set_nodes(nodes(bad));
-        fixture.looked_again().await;
-        assert_eq!(fixture.memory("web").await.0, format!("{LOW}Ki"), "{name}");
-        let text = fixture.kept("one").await;
+        bad.capacity.extend(capacity.map(|amount| (name, amount.to_owned())));
+        bad.allocatable.insert(name, allocatable.to_owned());
+        // The server sends its event after that of the bad node, so what is learned from it was learned with the bad
+        // node in sight.
+        let witness = format!("witness-{number}");
+        let later = mk_node(&witness, &fixture.node("other", 0), HIGH - 1000 * number);
+        fixture.api.set_nodes(good.clone().into_iter().chain([bad, later]));
+        let text = fixture.kept(&witness).await;
+        assert_eq!(learned_of_web(&text), before, "{name}");
         assert!(!text.contains("\"bad\""), "{text}");
+        fixture.looked_again().await;
+        assert_eq!((fixture.memory("web").await, fixture.allocatable("web").await), template, "{name}");
     }
 }
