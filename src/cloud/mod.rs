@@ -46,7 +46,7 @@ pub use node_image::{ImageEvidence, ImageFamily, NodeImage};
 pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,
-    Listing, OwnLaunches, Permit, Shortfall,
+    Launched, Listing, OwnLaunches, Permit, Shortfall,
 };
 pub use spec::{NodeGroupSpec, SpecError};
 pub use taint::{Taint, TaintEffect};

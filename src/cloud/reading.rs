@@ -75,6 +75,8 @@ pub struct Instance {
     pub state: InstanceState,
     /// Whether the group's desired capacity includes it.
     pub counts: Counts,
+    /// Whether the cloud deletes it only when its deletion names it (AWS: protected from scale-in).
+    pub is_protected: bool,
     /// Why it will never be a node, where the cloud reports it as failed. Behind a pointer, which takes little room:
     /// nearly no instance has one.
     pub failure: Option<Arc<Failure>>,
@@ -140,10 +142,19 @@ pub struct LaunchActivity {
     /// Launches under way that name no instance yet.
     pub under_way: u32,
     /// The instances of launches that began within the last minute and have not failed, unless a later activity names
-    /// them, too. A list that lags may lack them. By [`ProviderId::instance`].
-    pub launched: Vec<String>,
+    /// them, too. A list that lags may lack them.
+    pub launched: Vec<Launched>,
     /// What the cloud launched for reasons of its own.
     pub own: OwnLaunches,
+}
+
+/// An instance that was launched, and when that began, by the cloud's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launched {
+    /// Its ID: [`ProviderId::instance`].
+    pub instance: String,
+    /// When its launch began. A list that has it is younger than everything that was written before.
+    pub at: SystemTime,
 }
 
 /// What the cloud launched since the shortfall began, and for reasons of its own: an instance refresh, rebalancing,

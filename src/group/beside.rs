@@ -7,7 +7,7 @@ use super::event::{Effect, Event, ListingKey, Note, ReadResult};
 use super::job::{Answer, Call};
 use super::limits::{DETAIL_LIFE, SETTLE};
 use super::observation::Observation;
-use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity};
+use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity, Shortfall};
 
 /// Which reads beside the writes are under way.
 #[derive(Clone, Debug, Default)]
@@ -56,11 +56,17 @@ impl Group {
         self.effects.push(Effect::ReadBeside(listing));
     }
 
-    /// Reads the launch activity if instances are missing, unless it is being read.
+    /// Reads the launch activity if instances are missing, or if it may tell which of our writes the last read shows;
+    /// unless it is being read.
     pub(super) fn read_activity_beside(&mut self) {
-        if self.state.census().shortfall > 0 && !self.beside.is_reading_activity {
+        if self.beside.is_reading_activity {
+            return;
+        }
+        let missing = Some(self.state.unexplained_shortfall()).filter(|_| self.state.census().shortfall > 0);
+        let undated = self.state.undated_since().map(|since| Shortfall { missing: 1, since });
+        if let Some(shortfall) = missing.or(undated) {
             self.beside.is_reading_activity = true;
-            self.effects.push(Effect::ReadActivityBeside(self.state.unexplained_shortfall()));
+            self.effects.push(Effect::ReadActivityBeside(shortfall));
         }
     }
 
@@ -148,10 +154,16 @@ impl Group {
         match activity {
             Ok(activity) => {
                 self.beside.is_activity_unreadable = false;
-                if self.state.census().shortfall > 0 {
+                let (is_missing, is_undated) =
+                    (self.state.census().shortfall > 0, self.state.undated_since().is_some());
+                if is_missing || is_undated {
                     self.state.learn_activity(activity);
                     self.publish();
                     self.settle();
+                }
+                // What they date is read once more.
+                if self.state.is_dated_by_launches() {
+                    self.look_soon();
                 }
             }
             Err(error) => self.activity_failed(error),

@@ -259,7 +259,7 @@ impl Group {
             named.into_iter().filter(|id| !in_flight.deletes(id) && !stays(id)).cloned().collect();
         if !leaving.is_empty() {
             let operation = self.next_operation();
-            self.state.note_leaving(operation, &leaving, self.now);
+            self.state.note_leaving(operation, &leaving, self.cloud_time, self.now);
         }
     }
 

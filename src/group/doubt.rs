@@ -64,8 +64,11 @@ pub(crate) fn doubt_first(observation: &Observation) -> Option<Doubt> {
 pub(crate) fn doubt(state: &GroupState, observation: &Observation) -> Option<Doubt> {
     let (previous, in_flight) = (state.observation(), state.in_flight());
     // This observation shows what the one before could not: whether the capacity still counts what is being deleted.
-    let next = in_flight.after(observation);
+    let next = in_flight.after(observation, &state.activity().launched);
     let (before, now) = (census(previous, in_flight), census(observation, &next));
+    // Nothing is deleted for a capacity below instances that are protected, so it contradicts nothing.
+    let is_protected = next.is_protected(observation);
+    let now = if is_protected { now.with_all_live() } else { now };
     let expected = now.live.saturating_add(known_to_count(observation, &next));
     // More instances at an unchanged capacity are the cloud's own surplus, and no contradiction. A confirmed
     // contradiction stays confirmed as long as the capacity does not fall further. But no cloud launches a surplus in a
@@ -74,7 +77,8 @@ pub(crate) fn doubt(state: &GroupState, observation: &Observation) -> Option<Dou
     let has_fallen = now.capacity < before.capacity;
     // Instances that were beyond the capacity before still are, however far a deletion lowers it.
     let in_capacity = expected.saturating_sub(in_flight.surplus());
-    if now.capacity < in_capacity && (has_fallen || is_surplus_of_nothing) && !state.has_lowered(observation) {
+    let is_too_low = now.capacity < in_capacity && !is_protected;
+    if is_too_low && (has_fallen || is_surplus_of_nothing) && !state.has_lowered(observation) {
         return Some(Doubt::CapacityBelowLive { capacity: now.capacity, live: expected });
     }
     // Deletions explain a capacity of 0, but no list shows yet that they are done. A wrong read of 0 looks the same.

@@ -3,26 +3,31 @@
 use std::collections::BTreeSet;
 
 use super::Group;
-use super::event::{Note, Scope};
-use super::job::{CapacityOutcome, Progress};
+use super::event::{Effect, Note, Scope};
+use super::job::{Answer, Call, CapacityOutcome, Progress};
+use super::limits::ACTIVITY_LIMIT;
 use super::plan;
 use super::reading::Need;
 use super::refusal::WriteError;
 use super::request::{Request, RequestKey};
 use super::state::WriteReason;
-use crate::cloud::{CloudError, Missing, Permit};
+use crate::cloud::{CloudError, Missing, Permit, Shortfall};
 
 /// Scale-ups that are carried out with one write.
 #[derive(Clone, Debug)]
 pub(super) struct Growing {
     requests: Vec<Request>,
     step: Step,
+    /// Whether recent launches were read to tell which of our writes a read shows.
+    is_dated: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The group is being read.
     Read(Scope),
+    /// Recent launches are being read.
+    Activity,
     /// The new capacity was sent. As many cancelled placeholders are put back into the target once the cloud accepts
     /// it.
     Sent { reinstated: u32 },
@@ -30,7 +35,7 @@ enum Step {
 
 impl Growing {
     pub(super) fn new(requests: Vec<Request>) -> Self {
-        Self { requests, step: Step::Read(Scope::Capacity) }
+        Self { requests, step: Step::Read(Scope::Capacity), is_dated: false }
     }
 
     pub(super) fn requests(&self) -> impl Iterator<Item = &Request> {
@@ -45,21 +50,38 @@ impl Growing {
 impl Group {
     /// Grows the group by all that is requested and allowed. Returns what waits.
     pub(super) fn grow(&mut self, job: &mut Progress, growing: Growing) -> Option<Growing> {
-        let Growing { mut requests, step } = growing;
+        let Growing { mut requests, step, is_dated } = growing;
         if requests.is_empty() {
             return None;
         }
         match step {
             Step::Read(scope) => match self.need(job, scope) {
-                Need::Waiting => Some(Growing { requests, step: Step::Read(scope) }),
+                Need::Waiting => Some(Growing { requests, step, is_dated }),
                 Need::Failed(error) => {
                     self.respond_all(requests, &error);
                     None
                 }
-                Need::Met => self.raise(job, requests),
+                Need::Met => match self.date(is_dated) {
+                    Some(step) => Some(Growing { requests, step, is_dated: true }),
+                    None => self.raise(job, requests, is_dated),
+                },
             },
+            Step::Activity => {
+                let Answer::Activity(activity) = job.take_answer() else {
+                    return Some(Growing { requests, step, is_dated });
+                };
+                match activity {
+                    Ok(activity) => self.state.learn_activity(activity),
+                    Err(error) => self.activity_failed(error),
+                }
+                // What they date is read once more, and is in doubt or not with what they show.
+                if self.state.is_dated_by_launches() {
+                    self.fresh = None;
+                }
+                Some(Growing { requests, step: Step::Read(Scope::Capacity), is_dated })
+            }
             Step::Sent { reinstated } => match self.capacity_outcome(job) {
-                None => Some(Growing { requests, step }),
+                None => Some(Growing { requests, step, is_dated }),
                 Some(CapacityOutcome::Accepted) => {
                     self.reinstate(reinstated);
                     self.respond_grown(requests);
@@ -68,7 +90,7 @@ impl Group {
                 Some(CapacityOutcome::Retry(error)) => {
                     let refused = WriteError::Cloud(error.clone());
                     requests = self.wait_to_grow(job, requests, Some(&error), refused)?;
-                    Some(Growing { requests, step: Step::Read(Scope::Capacity) })
+                    Some(Growing { requests, step: Step::Read(Scope::Capacity), is_dated })
                 }
                 Some(CapacityOutcome::Failed(error)) => {
                     self.respond_all(requests, &error);
@@ -78,9 +100,19 @@ impl Group {
         }
     }
 
+    /// Reads recent launches, once, where the last read may be too old to show our last write: an instance that was
+    /// launched since shows that it is not (law 2).
+    fn date(&mut self, is_dated: bool) -> Option<Step> {
+        let since = self.state.undated_since().filter(|_| !is_dated)?;
+        let shortfall = Shortfall { missing: u32::MAX, since };
+        self.effects.push(Effect::ReadActivity { shortfall, limit: ACTIVITY_LIMIT });
+        self.call = Some(Call::Activity);
+        Some(Step::Activity)
+    }
+
     /// Raises the target, computed on the last read. Cancelled placeholders are capacity that exists already and only
     /// has to be reinstated, if the cloud launches what is missing by itself.
-    fn raise(&mut self, job: &mut Progress, requests: Vec<Request>) -> Option<Growing> {
+    fn raise(&mut self, job: &mut Progress, requests: Vec<Request>, is_dated: bool) -> Option<Growing> {
         // Another client may have used the room meanwhile, and a caller's time may be up.
         let granted = self.judge_growth(requests);
         let requests = self.committed(granted);
@@ -99,7 +131,7 @@ impl Group {
             self.log(Note::GrowthAwaitsRead(delta));
             let reason = "its reads do not yet show our last write that the cloud accepted";
             let requests = self.wait_to_grow(job, requests, None, WriteError::Contended(reason.to_owned()))?;
-            return Some(Growing { requests, step: Step::Read(Scope::Capacity) });
+            return Some(Growing { requests, step: Step::Read(Scope::Capacity), is_dated });
         }
         let is_retried = self.state.observation().reading.consistency.missing == Missing::Retried;
         let reinstated = if is_retried { delta.min(self.state.cancelled()) } else { 0 };
@@ -112,11 +144,11 @@ impl Group {
             self.log(Note::GrowthNotAllowed(delta));
             let error = WriteError::Contended(self.why_not_raised());
             let requests = self.wait_to_grow(job, requests, None, error)?;
-            return Some(Growing { requests, step: Step::Read(Scope::Instances) });
+            return Some(Growing { requests, step: Step::Read(Scope::Instances), is_dated });
         };
         let keys = requests.iter().map(|request| request.key).collect();
         match self.send_capacity(to, WriteReason::Requested, keys) {
-            Ok(()) => Some(Growing { requests, step: Step::Sent { reinstated } }),
+            Ok(()) => Some(Growing { requests, step: Step::Sent { reinstated }, is_dated }),
             Err(error) => {
                 self.respond_all(requests, &error);
                 None

@@ -132,6 +132,8 @@ pub(super) struct SentDeletion {
     pub operation: OperationId,
     pub ids: Vec<ProviderId>,
     pub is_resent: bool,
+    /// When it was sent, by the cloud's clock.
+    pub sent: SystemTime,
 }
 
 impl Job {

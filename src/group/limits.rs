@@ -38,6 +38,9 @@ pub(crate) const OWN_WRITE_LIMIT: Duration = Duration::from_secs(5);
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(5);
 /// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
+/// The cloud's clock, as it is derived from its responses, may be behind by this much: the header Date has whole
+/// seconds.
+pub(crate) const CLOCK_ERROR: Duration = Duration::from_secs(1);
 /// How long an Auto Scaling group may take from a new capacity to the first launch in its activities. Until then, it is
 /// not known what the group is about to launch, so nothing is lowered.
 pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
@@ -45,9 +48,9 @@ pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
 /// missing. A launch that failed by then is listed as failed before CA's next loop, which by default begins 10 s after
 /// the one that scaled up.
 pub(crate) const LAUNCH_SHOWS: Duration = Duration::from_secs(8);
-/// Raising a capacity back waits this long for the activities, which show what the cloud launched for reasons of its
-/// own. It does not wait longer, because the cloud may be about to delete instances that nobody named.
-pub(crate) const UNDO_ACTIVITY_LIMIT: Duration = Duration::from_secs(1);
+/// A write waits this long for the activities, which show what the cloud launched, when, and why. It does not wait
+/// longer: its caller waits, or the cloud may be about to delete instances that nobody named.
+pub(crate) const ACTIVITY_LIMIT: Duration = Duration::from_secs(1);
 /// A surplus of the cloud's own may have begun this long before a write of ours: an instance refresh replaces one batch
 /// after another.
 pub(crate) const OWN_SURPLUS: Duration = Duration::from_secs(600);
@@ -66,6 +69,9 @@ pub(crate) const OPERATIONS: usize = 256;
 /// A preempted deletion is sent again for this long: a cloud that throttles asks for pauses of some seconds, and Azure
 /// allows a scale set four writes a minute.
 pub(crate) const RESUBMIT_LIMIT: Duration = Duration::from_secs(2 * 60);
+/// A tainted node whose deletion failed is left out of the target this long. Without an end, CA would not remove what
+/// the target leaves out.
+pub(crate) const LEFT_OUT_LIFE: Duration = Duration::from_secs(2 * 60);
 /// If the cloud took capacity back and CA never deletes the placeholders, they stay in the target this long: CA's
 /// default of
 /// --max-node-provision-time.

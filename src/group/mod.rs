@@ -260,11 +260,13 @@ impl Group {
         }
     }
 
-    /// The greatest number of nodes that CA may ask for, where the target is this.
+    /// The greatest number of nodes that CA may ask for, where the target is this. Nodes that the target leaves out
+    /// take up room all the same.
     pub(crate) fn max_for(&self, target: u32) -> u32 {
         let reading = &self.state.observation().reading;
+        let left_out = self.state.status().target.saturating_sub(target);
         match self.growth() {
-            Permit::Granted => match self.state.taken_by_unfilled() {
+            Permit::Granted => match self.state.taken_by_unfilled().saturating_add(left_out) {
                 0 => reading.max,
                 taken => reading.max.saturating_sub(taken).max(target),
             },

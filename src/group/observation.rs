@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use super::time::Time;
 
-use crate::cloud::{Counts, GroupReading, Instance, InstanceState};
+use super::limits::CLOCK_ERROR;
+use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched};
 
 /// A complete read of one group.
 #[derive(Clone, Debug)]
@@ -34,6 +35,19 @@ impl Observation {
         reading.instances = None;
         reading.without_id = self.reading.without_id;
         Self { reading, begun, at, ..self.clone() }
+    }
+
+    /// The live instances that it lists and whose launch began after this moment, by the cloud's clock. If there are
+    /// any, it is younger than what was written until then.
+    pub(crate) fn launched_after<'a>(
+        &'a self,
+        sent: SystemTime,
+        launches: &'a [Launched],
+    ) -> impl Iterator<Item = &'a Instance> {
+        let is_later = move |one: &&Launched| one.at > sent + CLOCK_ERROR;
+        let is_launched = move |id: &str| launches.iter().filter(is_later).any(|launched| launched.instance == id);
+        let lives = |one: &&Instance| one.state != InstanceState::Deleting;
+        self.instances.iter().filter(lives).filter(move |one| is_launched(one.id.instance()))
     }
 
     /// The number of instances that the capacity may count. No write may go below it (law 1). It includes all listed

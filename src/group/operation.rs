@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::SystemTime;
 
 use super::time::Time;
 
@@ -24,6 +25,8 @@ pub(crate) struct Operation {
     pub id: OperationId,
     /// What was requested.
     pub request: OperationRequest,
+    /// When it was sent, by the cloud's clock.
+    pub sent: SystemTime,
     /// When the cloud accepted it, or when Headcount stopped waiting for a response.
     pub accepted: Time,
     /// Its phase.

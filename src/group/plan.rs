@@ -235,7 +235,7 @@ fn base_of_growth(state: &GroupState) -> u32 {
     // computed on an older read would undo what we wrote.
     let capacity = census.capacity.max(state.own_capacity());
     match state.surplus() {
-        Some(Surplus::DeletionFailed) => capacity.max(census.live),
+        Some(Surplus::Lasting) => capacity.max(census.live),
         _ => capacity,
     }
 }

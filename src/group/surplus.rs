@@ -9,9 +9,9 @@ pub(crate) enum Surplus {
     Launched,
     /// The first observation showed it; its cause is unknown.
     FoundAtStart,
-    /// A deletion of ours lowered the capacity and failed: its instances live for good. Nothing is raised back where
-    /// the cloud checks capacity writes; the target has them, and the next scale-up makes room for them.
-    DeletionFailed,
+    /// The instances stay: they are protected from scale-in, or a deletion of ours lowered the capacity of a scale set
+    /// and failed. The target has them, and the next scale-up makes room for them.
+    Lasting,
     /// The capacity fell, and no write of ours explains it: the cloud is about to delete instances, or the read is
     /// wrong.
     CapacityFell,
@@ -21,7 +21,7 @@ impl Surplus {
     /// Whether a scale-up from `capacity` to `to` may be written with this many live instances.
     pub(crate) fn permits_growth(self, capacity: u32, to: u32, live: u32) -> bool {
         match self {
-            Self::Launched | Self::DeletionFailed => true,
+            Self::Launched | Self::Lasting => true,
             Self::FoundAtStart => live <= capacity.saturating_mul(2) || live <= to,
             Self::CapacityFell => live <= to,
         }

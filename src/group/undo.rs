@@ -3,7 +3,7 @@
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, Work};
-use super::limits::{LAUNCH_BEGINS, LOOK_SOON, OWN_SURPLUS, UNDO_ACTIVITY_LIMIT, WATCH_EVERY};
+use super::limits::{ACTIVITY_LIMIT, LAUNCH_BEGINS, LOOK_SOON, OWN_SURPLUS, WATCH_EVERY};
 use super::lower::Lowering;
 use super::plan;
 use super::reading::Need;
@@ -55,7 +55,7 @@ impl Group {
         let ago = self.now.since(sent) + OWN_SURPLUS;
         let since = self.cloud_time.checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
         let shortfall = Shortfall { missing: u32::MAX, since };
-        self.effects.push(Effect::ReadActivity { shortfall, limit: UNDO_ACTIVITY_LIMIT });
+        self.effects.push(Effect::ReadActivity { shortfall, limit: ACTIVITY_LIMIT });
         self.call = Some(Call::Activity);
         Some(Job::of_our_own(Work::Undo(Undo::Activity), self.now))
     }

@@ -101,7 +101,8 @@ impl Group {
         let shown = &self.state.observation().reading;
         let (is_shown, is_conditional) = (is_read && shown.desired == sent.to, shown.consistency.is_guarded());
         if !is_shown {
-            self.state.lose_capacity((sent.from, sent.to), sent.reason, sent.sent_at);
+            let sent_at = sent.sent_at;
+            self.state.lose_capacity(&sent.write(answered, None), sent_at);
             self.plan_look();
             return Some(CapacityOutcome::Failed(WriteError::OutcomeUnknown(error.to_string())));
         }
@@ -113,11 +114,12 @@ impl Group {
             self.publish();
         } else {
             // An earlier write of the same capacity may be what the read shows, and this one may land later.
-            self.state.lose_capacity((sent.from, sent.to), sent.reason, sent.sent_at);
             let names = self.names.clone();
             let reading = self.state.observation().reading.clone();
-            let operation = sent.operation;
-            self.state.accept_capacity(operation, sent.write(answered, None), &names.in_group(&reading));
+            let (operation, sent_at) = (sent.operation, sent.sent_at);
+            let write = sent.write(answered, None);
+            self.state.lose_capacity(&write, sent_at);
+            self.state.accept_capacity(operation, write, &names.in_group(&reading));
             self.publish();
             self.look_soon();
         }
@@ -139,7 +141,8 @@ impl Group {
         self.log(Note::Deleting(operation, ids.clone()));
         self.state.send_deletion(&ids, kept, self.now);
         self.effects.push(Effect::Delete { basis, ids: ids.clone(), requests });
-        self.call = Some(Call::Deletion(SentDeletion { operation, ids, is_resent }));
+        let sent = self.cloud_time;
+        self.call = Some(Call::Deletion(SentDeletion { operation, ids, is_resent, sent }));
     }
 
     /// The cloud responded to a deletion: it accepted, refused or lost each instance (law 7).
@@ -157,7 +160,8 @@ impl Group {
             }
             Err(error) if error.outcome_unknown() => {
                 self.log(Note::DeletionLost(sent.operation, error.clone()));
-                self.state.lose_deletion(sent.operation, sent.ids.iter().cloned().collect(), self.now);
+                let ids = sent.ids.iter().cloned().collect();
+                self.state.lose_deletion(sent.operation, ids, sent.sent, self.now);
             }
             Err(_) => self.state.refuse_deletion(&sent.ids),
         }
@@ -172,6 +176,7 @@ impl Group {
         if !deletion.accepted.is_empty() {
             let write = DeletionWrite {
                 ids: deletion.accepted.iter().cloned().collect(),
+                sent: sent.sent,
                 accepted: self.now,
                 handle: deletion.handle.clone(),
                 is_resubmitted: sent.is_resent,
@@ -182,13 +187,13 @@ impl Group {
         // What the cloud reports as gone or being deleted is so from now on, even if a read lags behind.
         if !deletion.already_gone.is_empty() {
             let operation = self.next_operation();
-            self.state.note_leaving(operation, &deletion.already_gone, self.now);
+            self.state.note_leaving(operation, &deletion.already_gone, sent.sent, self.now);
         }
         let lost = deletion.refused.iter().filter(|(_, error)| error.outcome_unknown());
         let lost: std::collections::BTreeSet<ProviderId> = lost.map(|(id, _)| id.clone()).collect();
         if !lost.is_empty() {
             let operation = self.next_operation();
-            self.state.lose_deletion(operation, lost, self.now);
+            self.state.lose_deletion(operation, lost, sent.sent, self.now);
         }
     }
 

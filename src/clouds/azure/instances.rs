@@ -104,7 +104,14 @@ impl MachineReader<'_> {
         CachedMachine {
             delete_by: machine.delete_by.clone(),
             created: machine.created,
-            instance: Instance { id, identity, state, counts: Counts::UntilDeleted, failure: failure.map(Arc::new) },
+            instance: Instance {
+                id,
+                identity,
+                state,
+                counts: Counts::UntilDeleted,
+                is_protected: false,
+                failure: failure.map(Arc::new),
+            },
             was_running: runs || before.is_some_and(|before| before.was_running),
         }
     }
@@ -155,11 +162,12 @@ fn last_known(before: Option<&Instance>) -> (InstanceState, Option<Failure>) {
 }
 
 // CA deletes VMs that are listed as failed to be created, without a drain. That must not happen to a node whose state
-// is temporarily unknown. A VM that this process has listed as failed stays failed at any age.
+// is temporarily unknown. A VM that this process has listed as failed stays failed at any age, and one that it has only
+// seen being created never was a node: Azure ends some of those after more than 20 minutes (OSProvisioningTimedOut).
 fn was_node(machine: &VirtualMachine, before: Option<&CachedMachine>, now: SystemTime) -> bool {
     let age = machine.created.and_then(|created| now.duration_since(created).ok());
-    let has_failed = before.is_some_and(|before| before.instance.failure.is_some());
-    before.is_some_and(|before| before.was_running) || (age.is_some_and(|age| age > NODE_AGE) && !has_failed)
+    let was_created = before.is_none_or(|before| before.instance.state != InstanceState::Creating);
+    before.is_some_and(|before| before.was_running) || (age.is_some_and(|age| age > NODE_AGE) && was_created)
 }
 
 fn failed_by_extension(before: Option<&Instance>) -> bool {

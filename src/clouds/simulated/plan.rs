@@ -95,8 +95,12 @@ pub struct GroupPlan {
     pub delete_time: Span,
     /// How long an Auto Scaling group waits before it retries a failed launch.
     pub retry_every: Duration,
+    /// How long an Auto Scaling group takes to act on a new desired capacity.
+    pub acts_after: Span,
     /// How long an Auto Scaling group tolerates more instances than desired before it terminates some.
     pub scale_in_lag: Span,
+    /// Whether all instances are protected from scale-in (Auto Scaling groups only).
+    pub is_protected: bool,
     /// Which instances a capacity write below the live ones deletes.
     pub removal_order: RemovalOrder,
     /// What happens to overlapping writes (scale sets only).
@@ -133,8 +137,10 @@ impl GroupPlan {
             launch_time: seconds(8, 15),
             delete_time: seconds(5, 10),
             retry_every: Duration::from_secs(20),
+            acts_after: Duration::from_millis(500)..=Duration::from_secs(2),
             // Real incidents show 20 s from the write to the first termination.
             scale_in_lag: seconds(18, 22),
+            is_protected: false,
             removal_order: RemovalOrder::Random,
             overlap: Overlap::Together,
             growth: Permit::Granted,

@@ -6,12 +6,12 @@ use std::time::SystemTime;
 use super::group::Group;
 use super::ids;
 use super::member::{Member, Phase};
-use super::plan::GroupStyle;
+use super::plan::{GroupPlan, GroupStyle};
 use super::record::{ActivityKind, ActivityStatus};
 use super::world::wall_clock;
 use crate::cloud::{
     Consistency, Counts, GroupName, GroupReading, Identity, Instance, InstanceState, LaunchActivity, LaunchSpec,
-    OwnLaunches, ProviderId, ReservedProfile,
+    Launched, OwnLaunches, ProviderId, ReservedProfile,
 };
 
 const GIB: u64 = 1 << 30;
@@ -52,7 +52,7 @@ impl Group {
     pub fn instances(&self) -> Vec<Instance> {
         self.members()
             .filter(|member| !member.lacks_id)
-            .map(|member| instance(self.plan.style, self.generation, member))
+            .map(|member| instance(&self.plan, self.generation, member))
             .collect()
     }
 
@@ -81,7 +81,11 @@ impl Group {
         let own = OwnLaunches { instances, replacing };
         let launches = self.activities().filter(|activity| activity.kind == ActivityKind::Launch);
         let lives = |id: &String| self.members().any(|member| member.id == *id && member.phase.lives());
-        let launched = launches.filter_map(|activity| activity.instance.clone()).filter(lives).collect();
+        let launched = launches.filter_map(|activity| {
+            let instance = activity.instance.clone().filter(lives)?;
+            Some(Launched { instance, at: wall_clock(activity.started) })
+        });
+        let launched = launched.collect();
         LaunchActivity { failures: failures.collect(), under_way: self.launching(), launched, own }
     }
 
@@ -113,19 +117,20 @@ impl Group {
     }
 }
 
-fn instance(style: GroupStyle, generation: u64, member: &Member) -> Instance {
+fn instance(plan: &GroupPlan, generation: u64, member: &Member) -> Instance {
     let state = match member.phase {
         // A failed instance never becomes a node.
         Phase::Requested | Phase::Creating | Phase::Broken => InstanceState::Creating,
         Phase::Running | Phase::Standby => InstanceState::Running,
         Phase::Deleting => InstanceState::Deleting,
     };
-    let counts = match (style, member.phase) {
+    let counts = match (plan.style, member.phase) {
         (GroupStyle::AutoScaling, Phase::Deleting | Phase::Standby) => Counts::No,
         (GroupStyle::AutoScaling, _) => Counts::Yes,
         (GroupStyle::ScaleSet, _) => Counts::UntilDeleted,
     };
     let failure = member.failure.as_ref().map(|(failure, at)| Arc::new(failure.at(*at)));
     let identity = Some(Identity::of(&[&generation.to_string(), &member.id]));
-    Instance { id: member.provider_id.clone(), identity, state, counts, failure }
+    let is_protected = plan.is_protected;
+    Instance { id: member.provider_id.clone(), identity, state, counts, is_protected, failure }
 }

@@ -34,7 +34,7 @@ impl Group {
             return Err(Refusal::planned(&failure));
         }
         self.take_capacity(at, to, author);
-        let lag = draw(&mut self.rng, &(Duration::from_millis(500)..=Duration::from_secs(2)));
+        let lag = draw(&mut self.rng, &self.plan.acts_after);
         self.reconcile_no_later_than(at + lag);
         self.watch_surplus(at);
         Ok(())
@@ -124,8 +124,11 @@ impl Group {
         self.watch_surplus(at);
     }
 
-    /// Terminates the surplus, if there still is one.
+    /// Terminates the surplus, if there still is one and it is not protected.
     pub(super) fn scale_in(&mut self, at: Duration) {
+        if self.plan.is_protected {
+            return;
+        }
         let surplus = self.live_without_surplus().saturating_sub(self.capacity);
         if surplus > 0 {
             self.kill(surplus, at, None);

@@ -14,7 +14,8 @@ use super::accounting::{Accounting, Baseline};
 use super::limits::OPERATIONS;
 use super::observation::Observation;
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
-use crate::cloud::{Counts, GroupReading, Instance, InstanceState, ProviderId};
+use super::state::CapacityWrite;
+use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched, ProviderId};
 
 /// All that is in flight in one group.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +80,12 @@ impl InFlight {
         instance.state == InstanceState::Deleting || self.deletes(&instance.id)
     }
 
+    /// Whether an observation shows that the cloud deletes none of the live instances by itself.
+    pub(crate) fn is_protected(&self, observation: &Observation) -> bool {
+        let live = observation.instances.iter().filter(|one| one.counts != Counts::No && !self.is_leaving(one));
+        live.clone().next().is_some() && live.clone().all(|one| one.is_protected)
+    }
+
     /// Whether the capacity still counts an instance being deleted, as far as observations have shown it.
     pub(crate) fn accounting(&self, id: &ProviderId) -> Accounting {
         self.accounting.get(id).copied().unwrap_or(Accounting::Unknown)
@@ -91,11 +98,12 @@ impl InFlight {
         self.operations.iter().fold(reading.desired, explained)
     }
 
-    /// What is in flight once this observation is adopted.
-    pub(crate) fn after(&self, observation: &Observation) -> Self {
+    /// What is in flight once this observation is adopted. Recent launches tell which writes it is younger than.
+    pub(crate) fn after(&self, observation: &Observation, launches: &[Launched]) -> Self {
         let mut next = self.clone();
+        next.forget(&next.launched_again(observation, launches));
         next.unread = next.not_shown_by(observation);
-        next.settle_growth(observation);
+        next.settle_growth(observation, launches);
         next.mark_visible(&observation.reading);
         next.note_etag(&observation.reading);
         next.settle_unknown(observation);
@@ -127,21 +135,16 @@ impl InFlight {
     }
 
     /// Records a capacity write; `expected` is the capacity without instances being deleted that it should lead to.
-    pub(crate) fn start_capacity(
-        &mut self,
-        id: OperationId,
-        (from, to): (u32, u32),
-        expected: u32,
-        accepted: Time,
-        phase: Phase,
-    ) {
+    pub(crate) fn start_capacity(&mut self, write: &CapacityWrite, id: OperationId, expected: u32) {
+        let (from, to) = (write.from, write.to);
         for operation in &mut self.operations {
             let capacity = operation.capacity_mut();
             *capacity = capacity.saturating_add(to).saturating_sub(from);
         }
         let outdated = self.etags.iter().cloned().collect();
         let request = OperationRequest::Capacity { from, to, is_visible: false, outdated, expected };
-        self.push(Operation { id, request, accepted, phase });
+        let phase = Phase::accepted(write.handle.clone());
+        self.push(Operation { id, request, sent: write.sent, accepted: write.accepted, phase });
     }
 
     /// Records a deletion that was computed on `before`.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::group::Time;
 
 use super::InFlight;
-use crate::cloud::{GroupReading, Instance, InstanceState, ProviderId};
+use crate::cloud::{GroupReading, Instance, InstanceState, Launched, ProviderId};
 use crate::group::limits::{OPERATION_LIFE, SETTLE};
 use crate::group::observation::Observation;
 use crate::group::operation::{Operation, OperationRequest, Phase};
@@ -42,9 +42,9 @@ impl InFlight {
         }
     }
 
-    /// A read that shows a deletion of ours is younger than a scale-up that we sent before: it does not lag behind
-    /// that.
-    pub(crate) fn settle_growth(&mut self, observation: &Observation) {
+    /// A read that lists an instance launched after a scale-up of ours, or that shows a deletion that we sent after it,
+    /// is younger than it: it does not lag behind that.
+    pub(crate) fn settle_growth(&mut self, observation: &Observation, launches: &[Launched]) {
         if observation.reading.consistency.is_guarded() {
             return;
         }
@@ -56,7 +56,22 @@ impl InFlight {
             _ => false,
         };
         let last_shown = self.operations.iter().filter(is_shown).map(|one| one.id).max();
-        self.operations.retain(|one| !one.is_unpolled_growth() || last_shown.is_none_or(|shown| one.id > shown));
+        self.operations.retain(|one| {
+            let is_shown = last_shown.is_some_and(|shown| one.id <= shown)
+                || observation.launched_after(one.sent, launches).next().is_some();
+            !one.is_unpolled_growth() || !is_shown
+        });
+    }
+
+    /// The instances of our deletions that live, and whose launch began after that: a warm pool returns an instance
+    /// under its ID.
+    pub(crate) fn launched_again(&self, observation: &Observation, launches: &[Launched]) -> BTreeSet<ProviderId> {
+        let deletions = self.operations.iter().filter_map(|one| Some((one.deletes()?, one.sent)));
+        let again = deletions.flat_map(|(ids, sent)| {
+            let launched = observation.launched_after(sent, launches);
+            launched.filter(move |one| ids.contains(&one.id)).map(|one| one.id.clone())
+        });
+        again.collect()
     }
 
     /// Settles deletions without a response, instance by instance. One that is being deleted or gone shows that the
@@ -115,10 +130,14 @@ impl InFlight {
     /// nothing more will be heard of.
     pub(crate) fn drop_settled(&mut self, observation: &Observation) {
         self.operations.retain(|operation| {
-            // Which instances are gone, only a list of them shows, and that may be older than the capacity.
+            // Which instances are gone, only a list of them shows, and that may be older than the capacity. It may also
+            // show them for minutes after they are gone (azure-sdk-for-net #36946).
             let read = if operation.deletes().is_some() { observation.detailed } else { observation.begun };
+            let is_listed = |id: &ProviderId| observation.instances.iter().any(|one| one.id == *id);
             let is_settled = match operation.phase {
-                Phase::Succeeded(at) => read.since(at) > SETTLE,
+                Phase::Succeeded(at) => {
+                    read.since(at) > SETTLE && !operation.deletes().is_some_and(|ids| ids.iter().any(is_listed))
+                }
                 Phase::Unpolled => read.since(operation.accepted) > SETTLE,
                 Phase::Running(_) | Phase::Unsettled => false,
             };

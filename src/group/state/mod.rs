@@ -57,8 +57,9 @@ pub(crate) struct GroupState {
     surplus: Option<Surplus>,
     /// Instances that lived when the capacity had room for all that did: since then, none of them is beyond it.
     within_capacity: BTreeSet<ProviderId>,
-    /// Instances whose deletion was accepted and failed.
-    survivors: BTreeSet<ProviderId>,
+    /// Instances whose deletion was accepted and failed, and until when the target leaves out those that CA has
+    /// tainted.
+    survivors: BTreeMap<ProviderId, Time>,
     /// A scale-up over unfilled capacity, until a list shows what it made.
     growth_over_unfilled: Option<GrowthOverUnfilled>,
     /// Whether the group has shown that its capacity is nominal.
@@ -82,12 +83,13 @@ impl GroupState {
             grown: None,
             surplus: None,
             within_capacity: BTreeSet::new(),
-            survivors: BTreeSet::new(),
+            survivors: BTreeMap::new(),
             growth_over_unfilled: None,
             is_nominal: false,
         };
         state.in_flight.note_etag(&state.observation.reading);
-        state.surplus = state.has_surplus().then_some(Surplus::FoundAtStart);
+        let found = if state.is_protected() { Surplus::Lasting } else { Surplus::FoundAtStart };
+        state.surplus = state.has_surplus().then_some(found);
         state.note_surplus();
         state.note_room();
         state.note_uncounted();
@@ -115,12 +117,17 @@ impl GroupState {
     pub(crate) fn census(&self) -> Census {
         let census = census(&self.observation, &self.in_flight);
         match self.surplus {
-            Some(Surplus::DeletionFailed) => census.with_all_live(),
+            Some(Surplus::Lasting) => census.with_all_live(),
             _ => census,
         }
     }
 
     /// What the cloud reports of recent launches.
+    pub(crate) fn activity(&self) -> &LaunchActivity {
+        &self.activity
+    }
+
+    /// Takes what the cloud reports of recent launches.
     pub(crate) fn learn_activity(&mut self, activity: LaunchActivity) {
         self.activity = activity;
         self.explain_placeholders();
@@ -138,10 +145,10 @@ impl GroupState {
     /// CA treats its own deletion taint as proof that the instance is gone, since the externalgrpc client cannot report
     /// that it lives. Such a node is neither ready nor upcoming for CA, and while the target includes it, CA considers
     /// the group unhealthy and does not scale it up. So a tainted node whose deletion failed is left out of the target
-    /// until CA removes the taint, or names the node again.
+    /// until CA removes the taint, names the node again, or two minutes have passed.
     pub(crate) fn status_in(&self, nodes: &ClusterNodes) -> GroupStatus {
         let status = self.status().with_running(|id| nodes.may_have(id));
-        status.with_deleting(|id| self.survivors.contains(id) && nodes.has_tainted(id))
+        status.with_deleting(|id| self.survivors.contains_key(id) && nodes.has_tainted(id))
     }
 
     /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall.
@@ -153,8 +160,8 @@ impl GroupState {
         self.note_capacity_read(&observation);
         let replaced = self.replaced_by(&observation);
         self.in_flight.forget(&replaced);
-        self.survivors.retain(|id| !replaced.contains(id));
-        self.in_flight = self.in_flight.after(&observation);
+        self.survivors.retain(|id, _| !replaced.contains(id));
+        self.in_flight = self.in_flight.after(&observation, &self.activity.launched);
         let is_capacity_lost = self.is_capacity_lost(before.capacity, &observation);
         let (etag, reads) = (&observation.reading.etag, observation.reading.consistency.reads);
         // Instances that were read before the etag changed stay what they are, however often the capacity is read
@@ -164,13 +171,15 @@ impl GroupState {
         if before.capacity < observation.reading.desired {
             self.raised = Some(observation.begun);
         }
-        self.survivors.retain(|id| observation.instances.iter().any(|instance| instance.id == *id));
+        let is_listed = |id: &ProviderId| observation.instances.iter().any(|instance| instance.id == *id);
+        self.survivors.retain(|id, until| now < *until && is_listed(id));
         self.observation = observation;
         self.surplus = match self.surplus {
             _ if !self.has_surplus() => None,
-            Some(Surplus::DeletionFailed) => Some(Surplus::DeletionFailed),
+            Some(Surplus::Lasting) => Some(Surplus::Lasting),
+            _ if is_capacity_lost && self.is_protected() => Some(Surplus::Lasting),
             _ if is_capacity_lost => Some(Surplus::CapacityFell),
-            None if self.has_revived(&left_before) => Some(Surplus::DeletionFailed),
+            None if self.has_revived(&left_before) => Some(Surplus::Lasting),
             known => known.or(Some(Surplus::Launched)),
         };
         self.note_surplus();

@@ -35,7 +35,9 @@ impl GroupState {
         let held = self.placeholders.iter().filter(|placeholder| placeholder.in_capacity()).count();
         self.add_placeholders(size(census.shortfall).saturating_sub(held), missed, name);
         if census.shortfall == 0 {
-            self.activity = LaunchActivity::default();
+            // What was launched still tells which writes a read is younger than.
+            let launched = std::mem::take(&mut self.activity.launched);
+            self.activity = LaunchActivity { launched, ..LaunchActivity::default() };
         }
         self.explain_placeholders();
     }
@@ -49,7 +51,7 @@ impl GroupState {
     /// How many instances launches will end in that the list lacks.
     pub(crate) fn to_come(&self, activity: &LaunchActivity) -> u32 {
         let listed: BTreeSet<&str> = self.observation.instances.iter().map(|one| one.id.instance()).collect();
-        let unlisted = activity.launched.iter().filter(|id| !listed.contains(id.as_str())).count();
+        let unlisted = activity.launched.iter().filter(|one| !listed.contains(one.instance.as_str())).count();
         activity.under_way.saturating_add(count(unlisted))
     }
 

@@ -27,6 +27,11 @@ impl GroupState {
         census.live > census.capacity
     }
 
+    /// Whether the cloud deletes none of the live instances by itself.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.in_flight.is_protected(&self.observation)
+    }
+
     /// Whether any of these, which were being deleted, live again because their deletion failed. These are no surplus
     /// of the cloud's own.
     pub(crate) fn has_revived(&self, deleted: &BTreeSet<ProviderId>) -> bool {
@@ -53,7 +58,7 @@ impl GroupState {
         }
         let census = self.census();
         // Where the capacity fell, the cloud is about to delete instances: they are no surplus of its own.
-        let is_own = !matches!(self.surplus, Some(Surplus::CapacityFell | Surplus::DeletionFailed));
+        let is_own = !matches!(self.surplus, Some(Surplus::CapacityFell | Surplus::Lasting));
         let beyond = census.live.saturating_sub(census.remaining).max(self.new_without_room(census));
         self.in_flight.note_surplus(if is_own { beyond } else { 0 });
     }

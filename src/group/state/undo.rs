@@ -7,20 +7,22 @@
 //! that a read showed, less what we deleted.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
-use super::GroupState;
-use crate::cloud::{Counts, Instance, OwnLaunches, ProviderId};
+use super::{CapacityWrite, GroupState};
+use crate::cloud::{Counts, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
 use crate::group::accounting::Accounting;
 use crate::group::limits::{LATE, UNDO_WINDOW};
 use crate::group::observation::{Observation, count};
+use crate::group::operation::Operation;
 
 /// What our recent writes made of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecentWrites {
     /// The capacity that was set last, or that the first deletion was computed on.
     set: u32,
-    /// Whether a write set it.
+    /// Whether a write set it that reads may be too old to show.
     is_written: bool,
     /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was
     /// already going: AWS lowers it for each call (autoscaler #2930).
@@ -32,6 +34,8 @@ pub(super) struct RecentWrites {
     had_room: bool,
     /// When the last one was sent or answered, or a read showed that it took effect.
     at: Time,
+    /// When the last one that set the capacity was sent, by the cloud's clock.
+    sent: SystemTime,
     /// Whether instances are so likely to be too many that the group is read often.
     is_watched: bool,
 }
@@ -88,26 +92,27 @@ impl GroupState {
     /// Notes that a capacity write got no response. Until a read shows it or it cannot take effect any more, no other
     /// one is sent: that would be computed on a capacity that may change (law 7). A cloud that checks capacity writes
     /// refuses the later one of two.
-    pub(crate) fn lose_capacity(&mut self, (from, to): (u32, u32), reason: WriteReason, sent: Time) {
+    pub(crate) fn lose_capacity(&mut self, write: &CapacityWrite, sent: Time) {
         if !self.is_guarded() {
-            let then = self.with_write((from, to), reason, sent);
+            let then = self.with_write(write, sent);
             self.lost_write = Some(LostWrite { then, until: sent + LATE, is_shown: false });
         }
     }
 
     /// Notes that the cloud accepted a capacity write.
-    pub(super) fn note_accepted(&mut self, (from, to): (u32, u32), reason: WriteReason, accepted: Time) {
+    pub(super) fn note_accepted(&mut self, write: &CapacityWrite) {
         if self.is_guarded() {
             return;
         }
-        self.recent_writes = Some(self.with_write((from, to), reason, accepted));
+        self.recent_writes = Some(self.with_write(write, write.accepted));
         if let Some(lost) = &mut self.lost_write {
-            lost.then.seen = lost.then.seen.max(to.saturating_add(lost.then.named));
+            lost.then.seen = lost.then.seen.max(write.to.saturating_add(lost.then.named));
         }
     }
 
     /// What our recent writes and this one make of the capacity.
-    fn with_write(&self, (from, to): (u32, u32), reason: WriteReason, at: Time) -> RecentWrites {
+    fn with_write(&self, write: &CapacityWrite, at: Time) -> RecentWrites {
+        let CapacityWrite { from, to, reason, sent, .. } = *write;
         let (recent, has_room) = (self.recent_writes(at), !self.has_surplus());
         let ceiling = recent.map_or(from, |recent| recent.ceiling().max(from));
         let grown = if reason == WriteReason::Requested { to.saturating_sub(from) } else { 0 };
@@ -118,6 +123,7 @@ impl GroupState {
             seen: ceiling.saturating_add(grown),
             had_room: recent.is_none_or(|recent| recent.had_room) && (has_room || reason == WriteReason::Undo),
             at,
+            sent,
             is_watched: to < from || recent.is_some_and(|recent| recent.is_watched),
         }
     }
@@ -151,6 +157,7 @@ impl GroupState {
             seen: capacity,
             had_room: true,
             at: now,
+            sent: SystemTime::UNIX_EPOCH,
             is_watched: true,
         };
         let with_deletion = |recent: RecentWrites| RecentWrites {
@@ -183,6 +190,10 @@ impl GroupState {
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
         for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| desired > writes.set) {
             writes.seen = writes.seen.max(desired.saturating_add(writes.named));
+        }
+        if let Some(writes) = &mut self.recent_writes {
+            let mut younger = observation.launched_after(writes.sent, &self.activity.launched);
+            writes.is_written &= younger.next().is_none();
         }
         let Some(lost) = &mut self.lost_write else { return };
         if !lost.is_shown && desired == lost.then.set {
@@ -247,6 +258,30 @@ impl GroupState {
         let owed = owed.min(writes.seen);
         let room = live.min(writes.ceiling().saturating_add(unsettled)).max(owed);
         Some(RoomOwed { room, undoes_a_later_write: own_last.is_none() })
+    }
+
+    /// Whether launches show that the last observation is younger than the last of our writes that it seemed too old to
+    /// show.
+    pub(crate) fn is_dated_by_launches(&self) -> bool {
+        let since = self.undated_since();
+        since.is_some_and(|since| self.observation.launched_after(since, &self.activity.launched).next().is_some())
+    }
+
+    /// When the last of our writes was sent that the last observation may be too old to show, by the cloud's clock, where
+    /// launches can tell.
+    pub(crate) fn undated_since(&self) -> Option<SystemTime> {
+        let (observation, in_flight) = (&self.observation, &self.in_flight);
+        if self.is_guarded() || observation.reading.consistency.reads != Reads::Together {
+            return None;
+        }
+        let (desired, capacity) = (observation.reading.desired, self.census().capacity);
+        let is_undated = |one: &&Operation| match one.deletes() {
+            Some(ids) => ids.iter().any(|id| in_flight.is_unread(id)),
+            None => one.is_unpolled_growth() && capacity != desired,
+        };
+        let operations = in_flight.operations().iter().filter(is_undated).map(|one| one.sent);
+        let written = self.recent_writes(observation.begun).filter(|_| capacity < self.own_capacity());
+        operations.chain(written.map(|recent| recent.sent)).max()
     }
 
     fn recent_writes(&self, now: Time) -> Option<RecentWrites> {

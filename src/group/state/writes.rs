@@ -9,7 +9,7 @@ use crate::group::Time;
 use super::placeholders::Missed;
 use super::{GroupState, NamePlaceholder, WriteReason, size};
 use crate::cloud::{Failure, OperationHandle, ProviderId};
-use crate::group::limits::ROLLED_BACK_LIFE;
+use crate::group::limits::{LEFT_OUT_LIFE, ROLLED_BACK_LIFE};
 use crate::group::observation::{Observation, count};
 use crate::group::operation::{Operation, OperationId, OperationRequest, Phase};
 use crate::group::placeholder::PlaceholderState;
@@ -39,6 +39,8 @@ pub(crate) struct CapacityWrite {
 pub(crate) struct DeletionWrite {
     /// The instances.
     pub ids: BTreeSet<ProviderId>,
+    /// When it was sent, by the cloud's clock.
+    pub sent: SystemTime,
     /// When the cloud accepted it.
     pub accepted: Time,
     /// What the cloud can be polled by, if it can.
@@ -61,35 +63,35 @@ impl GroupState {
 
     /// The cloud accepted a new capacity. A scale-up's placeholders come at once; those of a reduction go.
     pub(crate) fn accept_capacity(&mut self, id: OperationId, write: CapacityWrite, name: NamePlaceholder<'_>) {
-        let CapacityWrite { from, to, reason, accepted, sent, without_room, handle } = write;
-        self.in_flight.exclude(without_room);
-        self.note_accepted((from, to), reason, accepted);
+        let CapacityWrite { from, to, accepted, sent, .. } = write;
+        self.in_flight.exclude(write.without_room.clone());
+        self.note_accepted(&write);
         let deleted = from.saturating_sub(self.census().remaining);
         let expected = to.saturating_sub(deleted);
         if to > from {
             self.grown = Some(accepted);
         }
-        self.in_flight.start_capacity(id, (from, to), expected, accepted, Phase::accepted(handle));
+        self.in_flight.start_capacity(&write, id, expected);
         self.note_growth_over_unfilled((from, to));
         self.fit_placeholders(from.saturating_sub(to), Missed::Requested(sent), accepted, name);
     }
 
     /// The cloud accepted a deletion.
     pub(crate) fn accept_deletion(&mut self, id: OperationId, write: DeletionWrite) {
-        let DeletionWrite { ids, accepted, handle, is_resubmitted } = write;
-        self.survivors.retain(|id| !ids.contains(id));
+        let DeletionWrite { ids, sent, accepted, handle, is_resubmitted } = write;
+        self.survivors.retain(|id, _| !ids.contains(id));
         self.in_flight.lower_expectations(count(ids.len()));
         let before = self.census().capacity;
         let request = OperationRequest::Deletion { ids, before, is_resubmitted };
-        let operation = Operation { id, request, accepted, phase: Phase::accepted(handle) };
+        let operation = Operation { id, request, sent, accepted, phase: Phase::accepted(handle) };
         self.in_flight.start_deletion(operation, &self.observation);
     }
 
     /// A deletion of these instances got no response until `ended`. They count as being deleted until a read settles
     /// it.
-    pub(crate) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, ended: Time) {
+    pub(crate) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, sent: SystemTime, ended: Time) {
         let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
-        let operation = Operation { id, request, accepted: ended, phase: Phase::Unsettled };
+        let operation = Operation { id, request, sent, accepted: ended, phase: Phase::Unsettled };
         self.in_flight.start_deletion(operation, &self.observation);
     }
 
@@ -100,12 +102,12 @@ impl GroupState {
 
     /// The cloud reports that these instances are gone or being deleted already, by no deletion of ours. The capacity
     /// that was read with a list counts no instance that the list lacks.
-    pub(crate) fn note_leaving(&mut self, id: OperationId, ids: &[ProviderId], now: Time) {
+    pub(crate) fn note_leaving(&mut self, id: OperationId, ids: &[ProviderId], sent: SystemTime, now: Time) {
         let ids: BTreeSet<ProviderId> = ids.iter().cloned().collect();
         let listed = &self.observation.instances;
         let gone = ids.iter().filter(|id| !listed.iter().any(|one| one.id == **id)).cloned().collect();
         let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
-        self.in_flight.note_leaving(Operation { id, request, accepted: now, phase: Phase::Unpolled });
+        self.in_flight.note_leaving(Operation { id, request, sent, accepted: now, phase: Phase::Unpolled });
         self.in_flight.exclude(gone);
     }
 
@@ -152,10 +154,10 @@ impl GroupState {
             OperationRequest::Capacity { from, to, expected, .. } => (from, to, expected),
             OperationRequest::Deletion { ids, .. } => {
                 if self.surplus.is_some() && self.has_revived(&ids) {
-                    self.surplus = Some(Surplus::DeletionFailed);
+                    self.surplus = Some(Surplus::Lasting);
                     self.note_surplus();
                 }
-                self.survivors.extend(ids);
+                self.survivors.extend(ids.into_iter().map(|id| (id, now + LEFT_OUT_LIFE)));
                 return;
             }
         };

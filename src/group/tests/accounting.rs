@@ -72,7 +72,7 @@ fn an_instance_that_a_list_lacked_takes_nothing_from_the_capacity_read_with_that
     let mut group = Group::new(2, running(0..2));
     group.see(2, running(0..4));
     // CA names three more. The last list lacks them, and the next one shows that it was a stale one.
-    group.state.note_leaving(OperationId(9), &ids(4..7), group.now);
+    group.state.note_leaving(OperationId(9), &ids(4..7), wall(1), group.now);
     group.see(2, all(&[running(0..2), running(4..7)]));
     assert_eq!(group.target(), 2);
 }

@@ -7,7 +7,7 @@ use super::*;
 fn a_deletion_without_a_response_counts_as_done_until_a_read_settles_it() {
     let lost = || {
         let mut group = Group::new(5, running(0..5));
-        group.state.lose_deletion(OperationId(9), ids(0..2).into_iter().collect(), group.now);
+        group.state.lose_deletion(OperationId(9), ids(0..2).into_iter().collect(), wall(1), group.now);
         assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (3, 2));
         group
     };
@@ -33,7 +33,7 @@ fn a_deletion_without_a_response_counts_as_done_until_a_read_settles_it() {
 #[test]
 fn instances_that_the_cloud_reports_as_leaving_are_leaving() {
     let mut group = Group::new(5, running(0..5));
-    group.state.note_leaving(OperationId(99), &ids(0..1), group.now);
+    group.state.note_leaving(OperationId(99), &ids(0..1), wall(1), group.now);
     group.see(5, running(0..5));
     assert_eq!(group.target(), 4);
     group.now = group.now + Duration::from_secs(40);
@@ -89,7 +89,7 @@ fn instances_of_a_deletion_that_cannot_be_polled_may_live_on_if_they_are_listed_
 fn one_empty_list_does_not_settle_a_deletion_without_a_response() {
     let mut group = Group::new(1, running(0..1));
     let ended = group.now;
-    group.state.lose_deletion(OperationId(9), ids(0..1).into_iter().collect(), ended);
+    group.state.lose_deletion(OperationId(9), ids(0..1).into_iter().collect(), wall(1), ended);
     assert_eq!((group.target(), group.state.may_live_on()), (0, 1));
     group.now = group.now + Duration::from_secs(1);
     let empty = group.reading(1, vec![]);

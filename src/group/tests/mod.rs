@@ -7,6 +7,7 @@ mod etags;
 mod lowering;
 mod placeholders;
 mod plans;
+mod search;
 mod status;
 mod undo;
 
@@ -25,10 +26,11 @@ use super::request::{NamedNode, NodeKind};
 use super::state::{CapacityWrite, DeletionWrite, GroupState, WriteReason};
 use crate::cloud::{
     CapacityIs, Consistency, Counts, Failure, FailureClass, GroupHints, GroupReading, Identity, Instance,
-    InstanceState, LaunchActivity, OperationHandle, OwnLaunches, Permit, ProviderId,
+    InstanceState, LaunchActivity, Launched, OperationHandle, OwnLaunches, Permit, ProviderId,
 };
 
 /// A group under test: a clock, a state, and short words for what happens to it.
+#[derive(Clone)]
 struct Group {
     state: GroupState,
     now: Time,
@@ -54,7 +56,7 @@ fn deleting(numbers: std::ops::Range<u32>, counts: Counts) -> Vec<Instance> {
 }
 
 fn instance(number: u32, state: InstanceState, counts: Counts) -> Instance {
-    Instance { id: id(number), identity: None, state, counts, failure: None }
+    Instance { id: id(number), identity: None, state, counts, is_protected: false, failure: None }
 }
 
 fn wall(seconds: u64) -> SystemTime {
@@ -166,7 +168,8 @@ impl Group {
     /// A write that got no response.
     fn lose(&mut self, from: u32, to: u32) {
         self.state.send_capacity();
-        self.state.lose_capacity((from, to), WriteReason::Requested, self.now);
+        let write = self.capacity_write(from, to, None);
+        self.state.lose_capacity(&write, self.now);
     }
 
     fn capacity_write(&self, from: u32, to: u32, handle: Option<OperationHandle>) -> CapacityWrite {
@@ -191,7 +194,9 @@ impl Group {
         let ids = ids(numbers);
         self.state.send_deletion(&ids, plan::kept(&self.state, &ids), self.now);
         let ids = ids.into_iter().collect();
-        self.state.accept_deletion(operation, DeletionWrite { ids, accepted: self.now, handle, is_resubmitted: false });
+        let sent = wall(self.seconds());
+        let write = DeletionWrite { ids, sent, accepted: self.now, handle, is_resubmitted: false };
+        self.state.accept_deletion(operation, write);
         operation
     }
 

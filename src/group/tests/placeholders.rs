@@ -111,7 +111,8 @@ fn a_decrease_takes_failed_placeholders_first_and_never_an_instance() {
 fn instances_that_activities_name_and_the_list_lacks_are_still_to_come() {
     let mut group = Group::new(5, running(0..1));
     let failures = vec![shortage(wall(100)); 4];
-    let launched = vec!["i-0".to_owned(), "i-7".to_owned(), "i-8".to_owned()];
+    let launched = |number: u32| Launched { instance: format!("i-{number}"), at: wall(1) };
+    let launched = vec![launched(0), launched(7), launched(8)];
     group.state.learn_activity(LaunchActivity { failures, launched, ..LaunchActivity::default() });
     assert_eq!(group.failed(), 2, "of four missing ones, two have been launched");
 }

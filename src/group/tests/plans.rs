@@ -46,6 +46,7 @@ fn nothing_is_lowered_on_a_read_that_is_older_than_our_own_writes() {
     assert_eq!(plan::reduced_capacity(&group.state, 0), Some(8));
     group.operations += 1;
     let write = DeletionWrite {
+        sent: wall(1),
         ids: ids(0..1).into_iter().collect(),
         accepted: group.now,
         handle: None,
@@ -65,7 +66,7 @@ fn nothing_is_lowered_while_a_deletion_without_a_response_may_still_lower_the_ca
     group.see(10, counted(0..8));
     let missing = group.placeholders().into_iter().collect();
     group.state.cancel(&missing);
-    group.state.lose_deletion(OperationId(9), ids(0..2).into_iter().collect(), group.now);
+    group.state.lose_deletion(OperationId(9), ids(0..2).into_iter().collect(), wall(1), group.now);
     group.see(10, counted(0..8));
     assert_eq!(plan::reduced_capacity(&group.state, 0), None);
     group.see(8, counted(2..8));

@@ -111,7 +111,7 @@ fn a_failed_instance_that_is_a_node_is_reported_running_unless_it_was_evicted() 
 }
 
 #[test]
-fn a_tainted_node_whose_deletion_failed_is_left_out_until_the_taint_goes_or_it_is_named_again() {
+fn a_tainted_node_whose_deletion_failed_is_left_out_for_two_minutes_while_the_taint_stays() {
     let mut group = Group::new(5, running(0..5));
     let tainted: BTreeSet<ProviderId> = ids(0..2).into_iter().collect();
     let shown = |group: &Group, tainted: &BTreeSet<ProviderId>| {
@@ -124,6 +124,10 @@ fn a_tainted_node_whose_deletion_failed_is_left_out_until_the_taint_goes_or_it_i
     group.fail(operation, 5, running(0..5));
     assert_eq!(shown(&group, &tainted), (4, 1), "CA would take it for upcoming, and wait for it");
     assert_eq!(shown(&group, &BTreeSet::new()), (5, 0), "CA knows that it lives");
+    let mut later = group.clone();
+    later.now = later.now + Duration::from_secs(121);
+    later.see(5, running(0..5));
+    assert_eq!(shown(&later, &tainted), (5, 0), "CA would never remove what the target leaves out");
     let named =
         plan::delete(&group.state, &[NamedNode { id: id(0), kind: NodeKind::Registered }], &DeletePlan::default());
     assert_eq!(named.map(|plan| plan.instances), Ok(ids(0..1)), "naming it again deletes it again");

@@ -229,7 +229,7 @@ fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_lis
     let mut group = Group::new(12, live(0..12));
     let named = ids(0..4);
     group.state.send_deletion(&named, BTreeSet::new(), group.now);
-    group.state.lose_deletion(OperationId(9), named.into_iter().collect(), group.now);
+    group.state.lose_deletion(OperationId(9), named.into_iter().collect(), wall(1), group.now);
     group.see(12, live(0..12));
     assert_eq!(group.undone(), None);
     // Two of the four are being terminated. The other two stay live, and the capacity is lower by all four.

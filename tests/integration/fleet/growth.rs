@@ -227,7 +227,7 @@ async fn a_state_that_refuses_every_scale_up_is_served_as_such_after_a_minute() 
     plan.scale_in_lag = for_good..=for_good;
     let fixture = Fixture::with([plan]).await;
     let max = |fixture: &Fixture| fixture.fleet.snapshot().group("g").map(|(_, view)| view.max);
-    // Somebody lowers the capacity, and the instances stay, as where they are protected from scale-in.
+    // Somebody lowers the capacity, and the instances stay, as where their termination is suspended.
     fixture.cloud().set_desired_externally("g", 3).expect("exists");
     fixture.until("it shows", |fixture| fixture.target("g") == 3).await;
     let refused = fixture.increase("g", 1).await;
@@ -386,4 +386,26 @@ async fn a_scale_up_waits_while_a_write_without_a_response_may_take_effect() {
     sleep(Duration::from_secs(35)).await;
     fixture.increase("g", 1).await.expect("it can no longer take effect");
     assert_eq!(fixture.capacity("g"), 5);
+}
+
+/// Grows a group from 3 to 8, all of which run.
+async fn grown_to_eight() -> Fixture {
+    let mut plan = GroupPlan::aws("g").sized(0, 20, 3).launch_time(seconds(1));
+    plan.acts_after = Duration::from_millis(1500)..=Duration::from_millis(1600);
+    plan.scale_in_lag = seconds(3600);
+    let fixture = Fixture::with([plan]).await;
+    fixture.increase("g", 5).await.expect("accepted");
+    fixture.until("they run", |fixture| fixture.instances("g", InstanceState::Running).len() == 8).await;
+    fixture
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_launched_since_shows_that_a_read_does_not_lag() {
+    let fixture = grown_to_eight().await;
+    let began = fixture.cloud().elapsed();
+    fixture.cloud().set_desired_externally("g", 3).expect("exists");
+    fixture.until("three is true", |fixture| fixture.target("g") == 3).await;
+    let took = fixture.cloud().elapsed() - began;
+    assert!(took < Duration::from_secs(20), "one listing, one read of the activities and a second read: {took:?}");
+    fixture.no_instance_was_killed();
 }

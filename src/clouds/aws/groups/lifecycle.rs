@@ -35,7 +35,8 @@ pub(super) fn instance(described: &AsgInstance) -> Result<Option<Instance>, Stri
     let Some((state, counts)) = state_of(lifecycle) else { return Ok(None) };
     let zone = described.availability_zone.as_deref().filter(|zone| !zone.is_empty());
     let zone = zone.ok_or_else(|| format!("instance {id} has no availability zone"))?;
-    Ok(Some(Instance { id: provider_id(zone, id), identity: None, state, counts, failure: None }))
+    let is_protected = described.protected_from_scale_in == Some(true);
+    Ok(Some(Instance { id: provider_id(zone, id), identity: None, state, counts, is_protected, failure: None }))
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::cloud::GroupReading;
+use crate::cloud::{GroupReading, ProviderId};
 use crate::clouds::simulated::lifecycle::instances;
-use crate::clouds::simulated::{Author, Group, GroupStyle, Phase, Refusal, World};
+use crate::clouds::simulated::{ActivityKind, ActivityStatus, Author, Group, GroupStyle, Phase, Refusal, World};
 
 impl World {
     /// Hides a group: the cloud reports that it does not exist. Returns whether there was one.
@@ -38,6 +38,11 @@ impl World {
             }
             group.take_capacity(at, group.capacity.saturating_sub(1), Author::External);
         })
+    }
+
+    /// A warm pool returns an instance under its ID, for a capacity that is higher by one (Auto Scaling groups only).
+    pub fn take_back(&mut self, now: Duration, group: &str, provider_id: &ProviderId) -> Result<(), Refusal> {
+        self.edit(now, group, |group, at| group.take_back(at, provider_id))
     }
 
     /// Adds this many running instances, and raises the capacity by their number.
@@ -91,6 +96,18 @@ impl Group {
         for (serial, end) in ends {
             self.schedule_transition(serial, at, end);
         }
+    }
+
+    fn take_back(&mut self, at: Duration, provider_id: &ProviderId) {
+        self.attach(at, 1);
+        let id = provider_id.instance().to_owned();
+        if let Some(member) = self.members.values_mut().last() {
+            // aws:///ZONE/ID
+            let zone = provider_id.as_str().rsplit('/').nth(1).unwrap_or_default();
+            (member.id, member.zone, member.provider_id) = (id.clone(), zone.to_owned(), provider_id.clone());
+        }
+        let activity = self.open_activity(at, ActivityKind::Launch, Some(id));
+        self.close_activity(Some(activity), at, ActivityStatus::Successful);
     }
 
     /// Adds running instances for another client, and raises the capacity by their number.

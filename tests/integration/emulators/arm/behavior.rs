@@ -131,6 +131,8 @@ pub(crate) struct GroupDetails {
     pub(crate) viewless: BTreeSet<String>,
     /// How much older machines are shown than they are.
     pub(crate) created_ago: Duration,
+    /// Instances that lists go on to show as running VMs, whatever became of them.
+    pub(crate) still_listed: BTreeSet<String>,
     /// Instances that are shown with another provisioning state, and with this power state if any.
     pub(crate) shown_as: BTreeMap<String, (&'static str, Option<&'static str>)>,
 }

@@ -1,5 +1,7 @@
 //! The machines of scale sets: uniform ones are below their set, flexible ones are resources of their own.
 
+use std::time::Duration;
+
 use headcount::clouds::simulated::{CallKind, Phase};
 use serde_json::{Value, json};
 
@@ -42,7 +44,7 @@ impl ArmApi {
             item["properties"]["latestModelApplied"] = true.into();
             item
         };
-        let items: Vec<Value> = group.instances.iter().map(machine).collect();
+        let items: Vec<Value> = listed(&group, &details).iter().map(machine).collect();
         Ok(page(request, &items, &behavior))
     }
 
@@ -66,8 +68,8 @@ impl ArmApi {
             let Some(group) = self.see(&name).await? else { continue };
             let details = self.group_details(group.name());
             // The machines of uniform sets are not resources of their own.
-            let instances = if details.flexible { group.instances.as_slice() } else { &[] };
-            for instance in instances {
+            let instances = if details.flexible { listed(&group, &details) } else { Vec::new() };
+            for instance in &instances {
                 let name = flexible_name(group.name(), &instance.id);
                 let mut item = common(&self.core, &group, instance, &details, with_view);
                 let set = format!("virtualMachineScaleSets/{}", group.name());
@@ -97,6 +99,21 @@ impl ArmApi {
             .apply_read_fault(kind, ReadScope::Instances, instance, group)
             .map_err(|_| HttpResponse::json(200, &json!({"value": [{"properties": "of no use"}]})).into())
     }
+}
+
+/// The instances that a list shows: it may lag behind by minutes (azure-sdk-for-net #36946).
+fn listed(group: &ShownGroup, details: &GroupDetails) -> Vec<ShownInstance> {
+    let others = group.instances.iter().filter(|one| !details.still_listed.contains(&one.id)).cloned();
+    let first = |list: &[String]| list.first().cloned().unwrap_or_default();
+    let still = details.still_listed.iter().map(|id| ShownInstance {
+        id: id.clone(),
+        zone: first(&group.plan.zones),
+        instance_type: first(&group.plan.instance_types),
+        phase: Phase::Running,
+        since: Duration::ZERO,
+        failure: None,
+    });
+    still.chain(others).collect()
 }
 
 /// Unique for each machine, whatever it is called.

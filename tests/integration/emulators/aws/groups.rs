@@ -83,7 +83,6 @@ fn described(group: &ShownGroup, details: &GroupDetails) -> String {
         let of = text("ResourceId", name) + &text("ResourceType", "auto-scaling-group");
         of + &text("Key", key) + &text("Value", value) + &text("PropagateAtLaunch", true)
     });
-    let weight = weight(group);
     let others = details.others.iter().map(|(id, lifecycle)| {
         let instance = ShownInstance {
             id: id.clone(),
@@ -93,10 +92,10 @@ fn described(group: &ShownGroup, details: &GroupDetails) -> String {
             since: std::time::Duration::ZERO,
             failure: None,
         };
-        describe_instance(&instance, lifecycle, weight)
+        describe_instance(group, &instance, lifecycle)
     });
     let instances =
-        group.instances.iter().map(|instance| describe_instance(instance, lifecycle(instance.phase, details), weight));
+        group.instances.iter().map(|instance| describe_instance(group, instance, lifecycle(instance.phase, details)));
     [
         text("AutoScalingGroupName", name),
         text("AutoScalingGroupARN", arn(group)),
@@ -117,15 +116,15 @@ fn described(group: &ShownGroup, details: &GroupDetails) -> String {
     .concat()
 }
 
-fn describe_instance(instance: &ShownInstance, lifecycle: &str, weight: Option<u32>) -> String {
+fn describe_instance(group: &ShownGroup, instance: &ShownInstance, lifecycle: &str) -> String {
     [
         text("InstanceId", &instance.id),
         text("InstanceType", &instance.instance_type),
         text("AvailabilityZone", &instance.zone),
         text("LifecycleState", lifecycle),
         text("HealthStatus", "Healthy"),
-        text("ProtectedFromScaleIn", false),
-        perhaps("WeightedCapacity", weight),
+        text("ProtectedFromScaleIn", group.plan.is_protected),
+        perhaps("WeightedCapacity", weight(group)),
     ]
     .concat()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use headcount::clouds::simulated::World;
 use tonic::Status;
 
-use super::{aws, capacity, desired_written, group, instance_id, terminations, texts};
+use super::{FOREVER, aws, capacity, desired_written, group, instance_id, terminations, texts};
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
@@ -71,4 +71,26 @@ async fn asg_standby_just_before() {
         world.enter_standby(now, "web", id).expect("it is listed");
     };
     named_just_after(enter_standby, 4, 5).await;
+}
+
+#[tokio::test]
+async fn asg_removed_just_before_named() {
+    let mut plan = group("web", (0, 20, 2));
+    plan.scale_in_lag = FOREVER..=FOREVER;
+    let mut setup = Setup::with(aws([plan]), |options| options.refresh = "60s".to_owned()).await;
+    let named = setup.client.nodes_in("web", 1).await[0].clone();
+    let aws = &setup.emulator;
+    aws.hold("POST", "Action=TerminateInstanceInAutoScalingGroup", HoldPoint::BeforeEffect);
+    let call = tokio::spawn(delete(setup.client.clone(), named.clone()));
+    eventually("it is on its way", || terminations(aws).len() == 1).await;
+    // Another client lowers the group, which picks the same instance.
+    aws.simulated().set_desired_externally("web", 1).expect("it exists");
+    let pick = |world: &mut World, now| world.terminate(now, "web", instance_id(&named), false).map(|_| ());
+    aws.simulated().world(pick).expect("it is listed");
+    aws.release();
+    call.await.expect("no panic").expect("accepted");
+    eventually("one has room", || capacity(aws, "web") == 1).await;
+    setup.client.until("the one that lives counts", async |client| client.target("web").await == 1).await;
+    assert_eq!((desired_written(aws, "web"), live(aws)), (vec![1], Some(1)));
+    assert!(aws.simulated().killed_unnamed().is_empty());
 }

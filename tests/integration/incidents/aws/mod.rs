@@ -1,6 +1,7 @@
 //! AWS Auto Scaling groups.
 
 mod counts;
+mod dated;
 mod deletes;
 mod failures;
 mod going;
@@ -8,6 +9,8 @@ mod launches;
 mod listing;
 mod lost_writes;
 mod machines;
+mod protected;
+mod recreated;
 mod sizes;
 mod surplus;
 

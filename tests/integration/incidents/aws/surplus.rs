@@ -9,9 +9,9 @@ use headcount::cloud::Permit;
 use tonic::Code;
 
 use super::{FOREVER, aws, capacity, desired_written, group, open, terminations, texts};
-use crate::emulators::Emulator;
-use crate::emulators::aws::Aws;
+use crate::emulators::aws::{Aws, error};
 use crate::emulators::setup::Setup;
+use crate::emulators::{Emulator, HoldPoint};
 use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, refused};
 
 /// AWS launches this many beyond the desired capacity, and keeps them for the whole test.
@@ -71,6 +71,32 @@ async fn asg_rebalance_after_scale_up() {
     read_again(client, &setup.emulator).await;
     assert_eq!((client.target("shrunk").await, capacity(&setup.emulator, "shrunk")), (8, 8));
     assert!(desired_written(&setup.emulator, "shrunk").is_empty());
+}
+
+#[tokio::test]
+async fn asg_refresh_with_slow_activities() {
+    const ACTIVITIES: &str = "Action=DescribeScalingActivities";
+    for is_denied in [true, false] {
+        let mut setup = open([group("web", (0, 200, 10))]).await;
+        let client = &mut setup.client;
+        client.increase("web", 2).await.expect("accepted");
+        client.until("they run", async |client| live(client, "web").await == 12).await;
+        if is_denied {
+            let text = "User is not authorized to perform this action.";
+            setup.emulator.script("POST", ACTIVITIES, 10_000, error(403, "AccessDenied", text));
+        } else {
+            setup.emulator.hold("POST", ACTIVITIES, HoldPoint::BeforeResponse);
+        }
+        for more in [3, 50] {
+            surplus(&setup.emulator, "web", more);
+            read_again(client, &setup.emulator).await;
+        }
+        client.until("all show", async |client| live(client, "web").await == 65).await;
+        client.increase("web", 1).await.expect("accepted");
+        read_again(client, &setup.emulator).await;
+        assert_eq!((client.target("web").await, desired_written(&setup.emulator, "web")), (13, vec![12, 13]));
+        setup.emulator.release();
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Deletions by name.
 
+use std::time::Duration;
+
 use headcount::clouds::simulated::{Accounting, DeleteOutcome, GroupPlan, Overlap, Pick, PlannedFailure};
 use tonic::Code;
 
@@ -7,7 +9,7 @@ use super::{arm, capacities_written, capacity, deletions, endless, pool, quick, 
 use crate::emulators::Emulator;
 use crate::emulators::arm::MissingInstance;
 use crate::emulators::setup::Setup;
-use crate::peers::headcount::refused;
+use crate::peers::headcount::{Client, refused};
 
 #[tokio::test]
 async fn vmss_twenty_single_deletes() {
@@ -169,4 +171,40 @@ async fn protection_from_scale_in_does_not_protect_from_a_deletion_by_name() {
     setup.client.delete("pool", &[&node]).await.expect("deleted, as in-tree");
     setup.client.until("it is gone", async |client| client.nodes("pool").await.len() == 1).await;
     assert_eq!(setup.client.target("pool").await, 1);
+}
+
+/// Two of five VMs are deleted. The operation succeeds, the capacity falls, and lists show both for minutes.
+async fn stay_listed(flexible: bool) {
+    let arm = arm([pool("pool", (0, 10, 5))]);
+    arm.group_details("pool", |details| details.flexible = flexible);
+    let mut setup = Setup::open(arm).await;
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    setup.emulator.group_details("pool", |details| {
+        details.still_listed = ["0", "1"].map(str::to_owned).into();
+    });
+    setup.client.delete("pool", &refs(&nodes)[..2]).await.expect("accepted");
+    let deleted = setup.emulator.simulated().elapsed();
+    let fallen = || capacity(&setup.emulator, "pool") == Some(3);
+    setup.client.clone().until("the capacity fell", async |_| fallen()).await;
+    // Longer than any read lags, as is assumed of all other reads.
+    let is_shown = async |client: &mut Client| {
+        assert_eq!(client.target("pool").await, 3);
+        assert_eq!(client.nodes_in("pool", 1).await, nodes[2..], "flexible: {flexible}");
+        setup.emulator.simulated().elapsed() - deleted > Duration::from_secs(36)
+    };
+    setup.client.clone().until_within(Duration::from_secs(400), "it is shown for long", is_shown).await;
+    setup.client.increase("pool", 1).await.expect("nothing contradicts it");
+    assert_eq!((capacities_written(&setup.emulator, "pool"), setup.client.target("pool").await), (vec![4], 4));
+    setup.emulator.group_details("pool", |details| details.still_listed.clear());
+    setup.client.until("four run", async |client| client.nodes("pool").await.len() == 4).await;
+}
+
+#[tokio::test]
+async fn vmss_deleted_vms_stay_listed() {
+    stay_listed(false).await;
+}
+
+#[tokio::test]
+async fn vmss_deleted_vms_stay_listed_flex() {
+    stay_listed(true).await;
 }

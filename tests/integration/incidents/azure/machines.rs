@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{arm, capacities_written, capacity, deletions, errors, pool, refs};
+use super::{arm, capacities_written, capacity, deletions, endless, errors, pool, refs};
 use crate::emulators::arm::Arm;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint, HttpResponse};
+use crate::peers::headcount::Client;
 
 /// Makes Headcount read the machines again, by a new etag of their scale set.
 fn touch(arm: &Arm) {
@@ -96,4 +97,35 @@ async fn vmss_thousand_machines() {
     assert_eq!(deletions(&setup.emulator).concat().len(), 3);
     setup.client.until("they are gone", async |client| client.nodes("pool").await.len() == 992).await;
     assert_eq!((setup.client.target("pool").await, capacity(&setup.emulator, "pool")), (992, Some(992)));
+}
+
+#[tokio::test]
+async fn vmss_os_provisioning_timed_out() {
+    for flexible in [false, true] {
+        let plan = pool("pool", (2, 10, 2)).launch_time(endless());
+        let arm = arm([plan]);
+        arm.group_details("pool", |details| details.flexible = flexible);
+        let mut setup = Setup::open(arm).await;
+        setup.client.increase("pool", 1).await.expect("accepted");
+        let creating =
+            async |client: &mut Client| client.nodes_in("pool", 2).await.iter().any(|id| !id.contains("placeholder"));
+        setup.client.until("it is being created", creating).await;
+        // 21 minutes later, it still is.
+        setup.emulator.group_details("pool", |details| details.created_ago = Duration::from_secs(21 * 60));
+        touch(&setup.emulator);
+        let reads = |setup: &Setup<Arm>| setup.emulator.requests_with("GET", "virtualMachines").len();
+        let before = reads(&setup);
+        setup.client.clone().until("it is read again", async |_| reads(&setup) > before + 2).await;
+        setup.emulator.group_details("pool", |details| {
+            details.shown_as = [("2".to_owned(), ("Failed", None))].into();
+        });
+        touch(&setup.emulator);
+        setup.client.until("it failed", async |client| errors(client, "pool").await.len() == 1).await;
+        let failed = setup.client.nodes_in("pool", 2).await;
+        setup
+            .client
+            .delete("pool", &refs(&failed))
+            .await
+            .expect("it is no node, and does not count toward the minimum");
+    }
 }

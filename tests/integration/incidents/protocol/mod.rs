@@ -3,5 +3,7 @@
 mod options;
 mod readiness;
 mod refresh;
+mod refusals;
+mod taints;
 mod templates;
 mod writes;

@@ -13,7 +13,7 @@ use tonic::{Code, Request};
 
 use crate::in_process;
 
-fn timed<T>(message: T) -> Request<T> {
+pub(super) fn timed<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(Duration::from_secs(5));
     request

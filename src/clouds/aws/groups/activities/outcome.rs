@@ -9,7 +9,7 @@ use aws_sdk_autoscaling::types::Activity;
 use super::launch::{
     ended, failure, instance, is_finished, is_launch, is_own, is_termination, names_instance, seconds, started, zone,
 };
-use crate::cloud::{LaunchActivity, OwnLaunches, Shortfall};
+use crate::cloud::{LaunchActivity, Launched, OwnLaunches, Shortfall};
 
 /// In a group of several zones, AWS tries the next zone after a launch failed. Failures in some of the zones are final
 /// this long after the first one if no launch is under way and none has succeeded since (#5829).
@@ -45,16 +45,18 @@ pub(super) fn launches(
     activity
 }
 
-/// The instances of the last minute's launches that have not failed, unless another activity names them too: they are
+/// The instances of the last minute's launches that have not failed, unless a later activity names them too: they are
 /// being terminated then, or detached.
-fn just_launched(activities: &[Activity], now: SystemTime) -> Vec<String> {
+fn just_launched(activities: &[Activity], now: SystemTime) -> Vec<Launched> {
     let is_recent = |launch: &Activity| started(launch).is_some_and(|at| at + LISTED_WITHIN >= now);
     let launches = activities.iter().filter(|one| is_launch(one) && failure(one).is_none() && is_recent(one));
-    let is_gone = |id: &String| {
-        let others = activities.iter().filter(|one| !is_launch(one));
-        others.filter_map(Activity::description).any(|description| description.contains(id.as_str()))
+    // A warm pool returns an instance under the ID that an earlier activity names.
+    let is_gone = |launched: &Launched| {
+        let others = activities.iter().filter(|one| !is_launch(one) && started(one) > Some(launched.at));
+        others.filter_map(Activity::description).any(|description| description.contains(&launched.instance))
     };
-    launches.filter_map(instance).filter(|id| !is_gone(id)).collect()
+    let launched = launches.filter_map(|one| Some(Launched { instance: instance(one)?, at: started(one)? }));
+    launched.filter(|one| !is_gone(one)).collect()
 }
 
 /// The instances that AWS has launched by itself since then, and how many it has terminated by itself. Activities come

@@ -46,8 +46,9 @@ fn instances_of_recent_launches_are_known_before_a_list_shows_them() {
         launch("Successful", "i-4", 10),
         launch("Successful", "i-5", 80),
     ];
+    let launched = shown(&activities, &[], 100).launched;
     assert_eq!(
-        shown(&activities, &[], 100).launched,
+        launched.iter().map(|one| one.instance.as_str()).collect::<Vec<_>>(),
         ["i-1", "i-2"],
         "not what failed, is old, or is being terminated"
     );

@@ -1,0 +1,323 @@
+//! What holds in every state of a world, and what no client can rule out.
+
+use std::hash::{Hash, Hasher};
+
+use super::cloud::{Call, Kind, LAG, MAX, Stage, View, name, number};
+use super::world::{Asked, World};
+use crate::cloud::{GroupReading, InstanceState};
+use crate::group::{Group, GroupStatus};
+
+/// A law that does not hold, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Broken(pub String);
+
+/// What no client can rule out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Assume {
+    /// The group changes between a read and the write that was computed on it, and no read shows it before the cloud
+    /// acts on it.
+    ChangedBetweenReadAndWrite,
+    /// A read that a write was computed on lags, and no read shows that before the cloud acts on it.
+    ReadLags,
+    /// Another client sets the capacity while a write of ours is to be undone.
+    OtherSetsDuringUndo,
+    /// The process ends while a write of its own is to be undone.
+    RestartDuringUndo,
+    /// The process ends while a write of its own is on its way, and CA asks for the same once more.
+    RestartDuringWrite,
+}
+
+impl Assume {
+    /// Its name, how likely it is, and the worst outcome.
+    pub(super) fn text(self) -> (&'static str, &'static str, &'static str) {
+        let one = "the cloud terminates one instance of its own choice for each that the capacity is too low by";
+        match self {
+            Self::ChangedBetweenReadAndWrite => (
+                "changed-between-read-and-write",
+                "rare: a change within about a second before a write, and reads that lag by 20 s after it",
+                one,
+            ),
+            Self::ReadLags => ("read-lags", "rare: reads lag by seconds, and here the next ones by 20 s", one),
+            Self::OtherSetsDuringUndo => {
+                ("other-client-during-undo", "rare: another client sets the capacity within the same 30 s", one)
+            }
+            Self::RestartDuringUndo => ("restart-during-undo", "rare: the process ends within the same 30 s", one),
+            Self::RestartDuringWrite => (
+                "restart-during-write",
+                "very rare: the process ends during a write, and that takes effect after the next process wrote",
+                one,
+            ),
+        }
+    }
+}
+
+/// What is remembered of a world to judge it. The machine knows none of this.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Laws {
+    /// Instances that CA named, and instances that any client did: a bit each.
+    asked_for: u8,
+    named: u8,
+    /// Instances whose deletion this process saw accepted.
+    accepted: u8,
+    /// How many live instances are too many because of a write of ours.
+    ours: u8,
+    /// Since when more live than the capacity says, or since ours are among them.
+    pub(super) surplus_since: Option<u64>,
+    /// Whether a read has shown that, and nothing was left to wait for.
+    is_seen: bool,
+    excuse: Option<Assume>,
+    /// What the last read showed of what others did, and whether it lagged.
+    read: (u8, bool),
+    /// The same when the last write was sent.
+    sent: (u8, bool),
+    last_write: Option<u64>,
+    /// The highest capacity that a read showed or that was set.
+    highest: u8,
+    /// A capacity write without a response: when it was sent, its capacity, and whether a read has shown that.
+    lost: Option<(u64, u8, bool)>,
+    desired: Option<u8>,
+    /// Whether another client set the capacity to 0.
+    is_zero_asked: bool,
+    /// Whether a process ended while a write of its own was on its way.
+    is_forgotten: bool,
+    /// What has happened that no client can rule out. The search takes it.
+    pub(super) assumed: Option<Assume>,
+}
+
+fn bit(id: u8) -> u8 {
+    1 << id
+}
+
+fn beyond(view: &View) -> u8 {
+    view.live().saturating_sub(view.desired)
+}
+
+fn broken(why: String) -> Result<(), Broken> {
+    Err(Broken(why))
+}
+
+impl Laws {
+    /// CA or another client named an instance to be deleted.
+    pub(super) fn named(&mut self, id: u8) {
+        self.named |= bit(id);
+    }
+
+    pub(super) fn asked_to_delete(&mut self, id: u8) {
+        self.asked_for |= bit(id);
+        self.named(id);
+    }
+
+    /// A read was answered.
+    pub(super) fn read(&mut self, capacity: &View, list: &View, is_fresh: bool, is_whole: bool) {
+        self.read = (capacity.foreign.min(list.foreign), !is_fresh);
+        self.highest = self.highest.max(capacity.desired);
+        self.is_seen |= self.ours > 0 && is_fresh && is_whole && list.listed() == list.live();
+        if let Some((_, to, is_shown)) = &mut self.lost {
+            *is_shown |= capacity.desired == *to;
+        }
+    }
+
+    pub(super) fn sends(&mut self) {
+        self.sent = self.read;
+    }
+
+    /// A write was answered.
+    pub(super) fn answered(&mut self, call: &Call, is_lost: bool, now: u64) {
+        self.last_write = Some(now);
+        match call {
+            Call::Set { to, .. } => {
+                self.highest = self.highest.max(*to);
+                self.lost = if is_lost { Some((now, *to, false)) } else { self.lost };
+            }
+            Call::Delete { ids, .. } if !is_lost => ids.iter().for_each(|id| self.accepted |= bit(*id)),
+            _ => {}
+        }
+    }
+
+    /// A write of ours took effect.
+    pub(super) fn wrote(
+        &mut self,
+        call: &Call,
+        victims: &[u8],
+        before: &View,
+        after: &View,
+        now: u64,
+    ) -> Result<(), Broken> {
+        if let Some(victim) = victims.iter().find(|id| self.named & bit(**id) == 0) {
+            return broken(format!("law 1: {call:?} deletes i-{victim}, which nobody named"));
+        }
+        let (was, is) = (beyond(before), beyond(after));
+        if is > was {
+            self.ours += is - was;
+            self.is_seen = false;
+            self.surplus_since = None;
+            let (foreign, is_stale) = self.sent;
+            if foreign == before.foreign && !is_stale && !self.is_forgotten {
+                return broken(format!("law 1: {call:?} leaves {is} live instances without room"));
+            }
+            self.excuse = Some(match is_stale {
+                _ if self.is_forgotten => Assume::RestartDuringWrite,
+                true => Assume::ReadLags,
+                false => Assume::ChangedBetweenReadAndWrite,
+            });
+        }
+        self.settle(after, now);
+        Ok(())
+    }
+
+    pub(super) fn changed_by_others(&mut self, view: &View, now: u64) {
+        if self.ours > 0 && self.desired != Some(view.desired) {
+            self.excuse = Some(Assume::OtherSetsDuringUndo);
+            self.is_seen = false;
+        }
+        self.is_zero_asked |= view.desired == 0 && self.desired != Some(0);
+        self.settle(view, now);
+    }
+
+    fn settle(&mut self, view: &View, now: u64) {
+        let excess = beyond(view);
+        self.ours = self.ours.min(excess);
+        self.desired = Some(view.desired);
+        self.is_zero_asked &= view.desired == 0;
+        self.surplus_since = if excess == 0 { None } else { Some(self.surplus_since.unwrap_or(now)) };
+    }
+
+    /// The cloud terminated an instance of its own choice.
+    pub(super) fn terminated(&mut self, id: u8, view: &View, now: u64) -> Result<(), Broken> {
+        let is_ours = self.ours > beyond(view) && self.named & bit(id) == 0;
+        if is_ours && self.is_seen {
+            return broken(format!(
+                "law 1: i-{id} is terminated although a read showed that a write of ours left no room"
+            ));
+        }
+        self.assumed = self.excuse.filter(|_| is_ours);
+        self.settle(view, now);
+        Ok(())
+    }
+
+    pub(super) fn restarted(&mut self, is_writing: bool) {
+        self.is_forgotten |= is_writing;
+        (self.accepted, self.last_write, self.lost, self.highest) = (0, None, None, 0);
+        self.is_seen = false;
+        if self.ours > 0 {
+            self.excuse = Some(Assume::RestartDuringUndo);
+        }
+    }
+
+    /// A deletion is being sent.
+    pub(super) fn deletes(&self, world: &World, ids: &[u8], kept: &[u8]) -> Result<(), Broken> {
+        let state = world.group.state();
+        for id in ids {
+            if self.asked_for & bit(*id) == 0 {
+                return broken(format!("law 1: i-{id} is to be deleted, and CA did not name it"));
+            }
+            let listed = state.observation().instances.iter().find(|one| one.id == name(*id));
+            if listed.is_none_or(|one| one.state == InstanceState::Deleting) {
+                return broken(format!("law 7: i-{id} is to be deleted, and is known to be going or gone"));
+            }
+            if state.in_flight().deletes(&name(*id)) && world.group.resend_until.is_none() {
+                return broken(format!("law 7: i-{id} is to be deleted a second time"));
+            }
+        }
+        let lowers = u32::try_from(ids.len() - kept.len()).expect("few");
+        let target = state.status().target;
+        if target < u32::from(world.cloud.min) + lowers && world.group.resend_until.is_none() {
+            return broken(format!(
+                "law 6: {lowers} are to be deleted of a target of {target}, and min is {}",
+                world.cloud.min
+            ));
+        }
+        Ok(())
+    }
+
+    /// A capacity write is being sent.
+    pub(super) fn sets_capacity(&self, world: &World, basis: &GroupReading, to: u8) -> Result<(), Broken> {
+        let from = u8::try_from(basis.desired).expect("small");
+        let is_declared = matches!(world.cloud.kind, Kind::AutoScaling | Kind::ScaleSet { is_declared: true, .. });
+        if to < from && !is_declared {
+            return broken(format!("law 1: a scale set's capacity is to be lowered from {from} to {to}"));
+        }
+        // What is being deleted and still counted leaves the capacity again.
+        let status = world.group.state().status();
+        let going = u8::try_from(status.in_state(InstanceState::Deleting)).expect("small");
+        if to < world.cloud.min || to > from.max(MAX + going) {
+            return broken(format!("law 6: the capacity is to be set to {to}"));
+        }
+        if let Some((sent, lost, false)) = self.lost.filter(|_| !world.cloud.kind.is_guarded())
+            && world.now < sent + LAG
+        {
+            return broken(format!("law 7: {to} is to be set while a write of {lost} is lost"));
+        }
+        let is_asked = world.asked.iter().any(|(_, asked)| !matches!(asked, Asked::Delete(_)));
+        if is_asked || world.group.state().deferred() > 0 {
+            return Ok(());
+        }
+        let is_recent = self.last_write.is_some_and(|written| world.now <= written + LAG + 5_000);
+        if world.cloud.kind.is_guarded() || !is_recent || to <= from || to > self.highest {
+            return broken(format!("law 11: the capacity is to be set from {from} to {to}, and nobody asked"));
+        }
+        Ok(())
+    }
+
+    /// A request got the response OK.
+    pub(super) fn responded(
+        &self,
+        asked: Asked,
+        before: &GroupStatus,
+        group: &Group,
+        is_accepted: bool,
+    ) -> Result<(), Broken> {
+        let after = group.state().status();
+        let is_shown = match asked {
+            Asked::Increase => after.target > if is_accepted { before.target } else { 0 },
+            Asked::Delete(id) => {
+                let id = name(id);
+                let listed = after.instances.iter().find(|one| one.id == id);
+                listed.is_none_or(|one| one.state == InstanceState::Deleting) || group.is_to_be_resent(&id)
+            }
+            Asked::Placeholder | Asked::Decrease => true,
+        };
+        if is_shown { Ok(()) } else { broken(format!("law 4: {asked:?} is OK and does not show in {after:?}")) }
+    }
+
+    /// What holds in every state.
+    pub(super) fn check(&self, world: &World) -> Result<(), Broken> {
+        if world.cloud.kind != Kind::AutoScaling {
+            return Ok(());
+        }
+        let status = world.group.state().status();
+        let mut back = status.instances.iter().filter(|one| one.state != InstanceState::Deleting);
+        let back = back.find_map(|one| number(&one.id).filter(|id| self.accepted & bit(*id) != 0));
+        back.map_or(Ok(()), |id| broken(format!("law 4: i-{id} is reported as live, and its deletion was accepted")))
+    }
+
+    /// What holds whenever there is nothing to do but to wait.
+    pub(super) fn before_time_passes(&self, world: &World) -> Result<(), Broken> {
+        let state = world.group.state();
+        if self.is_zero_asked
+            || state.status().target > 0
+            || world.cloud.view.live() <= beyond(&world.cloud.view) - self.ours
+        {
+            return Ok(());
+        }
+        let observed = &state.observation().instances;
+        let is_known = |id: u8| observed.iter().any(|one| one.id == name(id) && one.state != InstanceState::Deleting);
+        let up = world.cloud.view.machines.iter().filter(|one| one.stage == Stage::Up && self.named & bit(one.id) == 0);
+        match up.map(|one| one.id).find(|id| is_known(*id)) {
+            Some(id) => broken(format!("law 5: the target is 0 while i-{id} lives, and nobody asked for that")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn hash_into(&self, age: impl Fn(u64) -> u64, hasher: &mut impl Hasher) {
+        (self.asked_for, self.named, self.accepted, self.ours, self.is_seen, self.excuse).hash(hasher);
+        (self.surplus_since.map(&age), self.read, self.sent, self.last_write.map(&age), self.highest).hash(hasher);
+        (
+            self.lost.map(|(sent, to, is_shown)| (age(sent), to, is_shown)),
+            self.desired,
+            self.is_forgotten,
+            self.is_zero_asked,
+        )
+            .hash(hasher);
+    }
+}

@@ -1,0 +1,132 @@
+//! The exhaustive check: the machine that ships, against every order of events in small worlds.
+//!
+//! `cloud.rs` is a small cloud, `world.rs` the machine in it, `actions.rs` what may happen next, `laws.rs` checks what the machine does and publishes
+//! there, and `explore.rs` goes through all choices, breadth first, so that the trace of a violation is a shortest one.
+
+mod actions;
+mod cloud;
+mod explore;
+mod laws;
+mod world;
+
+use actions::Budget;
+use cloud::Kind;
+use explore::{Found, search};
+use world::Setting;
+
+const NOTHING: Budget = Budget { asks: 0, others: 0, lost: 0, failures: 0, restarts: 0, stale: 0 };
+const EVERYTHING: Budget = Budget { asks: 3, others: 2, lost: 1, failures: 1, restarts: 1, stale: 2 };
+const NOMINAL: Kind = Kind::ScaleSet { is_nominal: true, is_released: false, is_declared: false };
+const ACTUAL: Kind = Kind::ScaleSet { is_nominal: false, is_released: true, is_declared: false };
+const DECLARED: Kind = Kind::ScaleSet { is_nominal: false, is_released: false, is_declared: true };
+
+/// The states of each world that a search goes through with HEADCOUNT_SEARCH=full. A number sets another limit.
+const FULL: usize = 1_050_000;
+
+fn limit(small: usize) -> usize {
+    match std::env::var("HEADCOUNT_SEARCH") {
+        Ok(text) if text == "full" => FULL,
+        Ok(text) => text.parse().expect("a number of states, or full"),
+        Err(_) => small,
+    }
+}
+
+fn holds(setting: Setting, small: usize) -> Found {
+    let began = std::time::Instant::now();
+    let found = search(setting, limit(small));
+    let Setting { kind, capacity, live, budget, .. } = setting;
+    println!(
+        "{kind:?}, {live} of {capacity}, {budget:?}: {} states, {} events, {} deep, {}, {:.0?}, assumed {:?}",
+        found.states,
+        found.events,
+        found.depth,
+        if found.is_whole { "whole" } else { "cut off" },
+        began.elapsed(),
+        found.assumed,
+    );
+    for (assumed, times) in &found.assumed {
+        let (name, likelihood, outcome) = assumed.text();
+        println!("  assumed {times} times: {name} ({likelihood}): {outcome}");
+    }
+    if let Some(trace) = &found.broken {
+        panic!("{trace}");
+    }
+    found
+}
+
+fn auto_scaling(capacity: u8, live: u8, budget: Budget) -> Setting {
+    Setting { kind: Kind::AutoScaling, capacity, live, min: 0, budget }
+}
+
+fn scale_set(kind: Kind, capacity: u8, live: u8, budget: Budget) -> Setting {
+    Setting { kind, capacity, live, min: 0, budget }
+}
+
+#[test]
+fn an_auto_scaling_group_alone() {
+    holds(auto_scaling(2, 2, Budget { asks: 2, ..NOTHING }), 6_000);
+}
+
+#[test]
+fn an_auto_scaling_group_that_others_change() {
+    holds(auto_scaling(2, 2, Budget { asks: 1, others: 1, ..NOTHING }), 6_000);
+}
+
+#[test]
+fn an_auto_scaling_group_that_launches_and_others_change() {
+    holds(auto_scaling(2, 1, Budget { asks: 1, others: 1, ..NOTHING }), 6_000);
+}
+
+#[test]
+fn an_auto_scaling_group_with_reads_that_lag() {
+    holds(auto_scaling(2, 2, Budget { asks: 2, stale: 2, ..NOTHING }), 6_000);
+}
+
+#[test]
+fn an_auto_scaling_group_with_responses_that_are_lost() {
+    holds(auto_scaling(2, 2, Budget { asks: 2, lost: 1, restarts: 1, ..NOTHING }), 6_000);
+}
+
+#[test]
+fn an_auto_scaling_group_with_everything() {
+    holds(auto_scaling(2, 2, EVERYTHING), 6_000);
+}
+
+#[test]
+fn a_scale_set_alone() {
+    holds(scale_set(ACTUAL, 2, 2, Budget { asks: 2, ..NOTHING }), 6_000);
+}
+
+#[test]
+fn a_scale_set_whose_deletions_fail() {
+    holds(scale_set(ACTUAL, 2, 2, Budget { asks: 3, failures: 2, ..NOTHING }), 6_000);
+}
+
+#[test]
+fn a_scale_set_with_a_nominal_capacity() {
+    holds(scale_set(NOMINAL, 3, 2, Budget { asks: 2, others: 1, failures: 1, ..NOTHING }), 6_000);
+}
+
+#[test]
+fn a_scale_set_with_a_declared_capacity() {
+    holds(scale_set(DECLARED, 3, 2, Budget { asks: 2, others: 1, ..NOTHING }), 6_000);
+}
+
+#[test]
+fn a_scale_set_with_a_nominal_capacity_and_everything() {
+    holds(scale_set(NOMINAL, 3, 2, EVERYTHING), 6_000);
+}
+
+#[test]
+fn a_scale_set_with_an_actual_capacity_and_everything() {
+    holds(scale_set(ACTUAL, 2, 2, EVERYTHING), 6_000);
+}
+
+/// The search notices what it is to notice.
+#[test]
+fn lowering_a_nominal_capacity_is_found() {
+    let kind = Kind::ScaleSet { is_nominal: true, is_released: false, is_declared: true };
+    let found = search(scale_set(kind, 3, 2, Budget { asks: 1, ..NOTHING }), 6_000);
+    let trace = found.broken.expect("a lower capacity deletes a VM that nobody named");
+    assert!(trace.starts_with("law 1: Set { to: 2"), "{trace}");
+}

@@ -1,0 +1,429 @@
+//! A group, its cloud and the machine: everything that may happen to them is a choice.
+
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use super::actions::{Action, Budget, Outcome};
+use super::cloud::{Call, Cloud, Kind, LAG, OLD, Stage, View, at, failure, name, number, reading};
+use super::laws::{Broken, Laws};
+use crate::cloud::{Acceptance, CloudError, Counts, Deletion, OperationHandle, ProviderId};
+use crate::group::observation::Observation;
+use crate::group::request::{Mutation, NamedNode, NodeKind, Request, RequestKey};
+use crate::group::{
+    Effect, Event, Group, OperationId, PlaceholderNames, PollEnd, ReadResult, Scope, Time, doubt_first,
+};
+
+/// Wake-ups that are not due within a second come at multiples of this, in milliseconds.
+const STEP: u64 = 10_000;
+/// Where a world begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub kind: Kind,
+    pub capacity: u8,
+    pub live: u8,
+    pub min: u8,
+    pub budget: Budget,
+}
+
+/// A group, its cloud and the machine.
+#[derive(Clone)]
+pub(super) struct World {
+    pub cloud: Cloud,
+    pub now: u64,
+    pub group: Group,
+    pub call: Option<Call>,
+    pub beside: bool,
+    pub late: Option<(Call, u64)>,
+    polls: Vec<(OperationId, u8)>,
+    pub left: Budget,
+    pub asked: Vec<(u64, Asked)>,
+    keys: u64,
+    /// What is to be told to the machine before anything else happens.
+    answers: Vec<Event>,
+    pub laws: Laws,
+    /// What the machine did at the last event, for the trace.
+    pub decided: Vec<Effect>,
+}
+
+/// What CA asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Asked {
+    Increase,
+    Delete(u8),
+    Placeholder,
+    Decrease,
+}
+
+/// The machine of a process that reads the group for the first time.
+fn machine(cloud: &Cloud, now: u64, view: &View) -> Option<Group> {
+    let (begun, wall) = at(now);
+    let observation = Observation::new(reading(cloud, view, Some(view)), begun, wall)?;
+    let names = PlaceholderNames::new(|_, label| {
+        // The label begins with a time, which differs where nothing else does.
+        ProviderId::from(format!("placeholder-{}", label.rsplit('-').next().unwrap_or(label)))
+    });
+    doubt_first(&observation).is_none().then(|| Group::new(observation, names, false))
+}
+
+impl World {
+    pub(super) fn new(setting: Setting) -> Self {
+        let Setting { kind, capacity, live, min, budget } = setting;
+        let cloud = Cloud::new(kind, min, capacity, live);
+        let now = 1_000;
+        let group = machine(&cloud, now, &cloud.view).expect("no doubt");
+        let mut world = Self {
+            cloud,
+            now,
+            group,
+            call: None,
+            beside: false,
+            late: None,
+            polls: Vec::new(),
+            left: budget,
+            asked: Vec::new(),
+            keys: 0,
+            answers: Vec::new(),
+            laws: Laws::default(),
+            decided: Vec::new(),
+        };
+        world.tell(Event::Started).expect("a start writes nothing");
+        world
+    }
+
+    /// Makes it happen.
+    pub(super) fn take(&mut self, action: Action) -> Result<(), Broken> {
+        self.decided.clear();
+        match action {
+            Action::Read(age) => {
+                let is_whole = self.call.take() == Some(Call::Read(true)) || self.cloud.kind == Kind::AutoScaling;
+                let read = self.read(age, is_whole);
+                self.tell(Event::Read(read))?;
+            }
+            Action::ReadFails => {
+                self.call = None;
+                self.left.lost -= 1;
+                let read = self.failed_read();
+                self.tell(Event::Read(read))?;
+            }
+            Action::Beside(age) => {
+                self.beside = false;
+                let read = self.read(age, true);
+                self.tell(Event::ReadBeside(read, None))?;
+            }
+            Action::BesideFails => {
+                self.beside = false;
+                self.left.lost -= 1;
+                let read = self.failed_read();
+                self.tell(Event::ReadBeside(read, None))?;
+            }
+            Action::Write(outcome) => self.answer_write(outcome)?,
+            Action::LateEffect => {
+                if let Some((call, until)) = self.late.take() {
+                    self.carry_out(&call)?;
+                    // The time in which it may take effect includes the lag of the reads that then show it.
+                    self.cloud.past.iter_mut().for_each(|(_, replaced)| *replaced = (*replaced).min(until - LAG));
+                }
+            }
+            Action::Wake => self.wake()?,
+            Action::Increase => self.ask(Asked::Increase, Mutation::Increase(1))?,
+            Action::Decrease => self.ask(Asked::Decrease, Mutation::Decrease(1))?,
+            Action::Delete(id) => {
+                let node = NamedNode { id: name(id), kind: NodeKind::Registered };
+                self.laws.asked_to_delete(id);
+                self.ask(Asked::Delete(id), Mutation::Delete(vec![node]))?;
+            }
+            Action::DeletePlaceholder => {
+                let status = self.group.state().status();
+                let id = status.instances.iter().find(|one| !one.exists).map(|one| one.id.clone()).expect("enabled");
+                let node = NamedNode { id, kind: NodeKind::Unregistered };
+                self.ask(Asked::Placeholder, Mutation::Delete(vec![node]))?;
+            }
+            Action::Restart { reads, arrives } => self.restart(reads, arrives)?,
+            Action::Succeeds(handle) => self.end(handle, PollEnd::Succeeded)?,
+            Action::Fails(handle) => {
+                self.left.failures -= 1;
+                let failed = failure(at(self.now).1);
+                self.end(handle, PollEnd::Failed(failed))?;
+            }
+            Action::Preempted(handle) => {
+                self.left.failures -= 1;
+                self.end(handle, PollEnd::Preempted)?;
+            }
+            other => self.happen(other)?,
+        }
+        self.laws.check(self)
+    }
+
+    /// Something that the machine is not told about.
+    fn happen(&mut self, action: Action) -> Result<(), Broken> {
+        let before = self.cloud.view.clone();
+        match action {
+            Action::OtherSets(by) => {
+                self.left.others -= 1;
+                let to = self.cloud.view.desired.saturating_add_signed(by);
+                self.cloud.set(to, self.now);
+            }
+            Action::OtherDeletes(id) => {
+                self.left.others -= 1;
+                self.cloud.delete(&[id], &[]);
+                self.cloud
+                    .operations
+                    .retain(|one| one.deletes != [id] || self.polls.iter().any(|poll| poll.1 == one.handle));
+                self.laws.named(id);
+            }
+            Action::Evicted(id) => {
+                self.left.others -= 1;
+                self.cloud.view.turn(id, Stage::Going);
+                self.cloud.view.foreign += 1;
+            }
+            Action::LaunchBegins => {
+                self.cloud.launch(self.now);
+                self.cloud.view.foreign += 1;
+            }
+            Action::ComesUp(id) => self.cloud.view.turn(id, Stage::Up),
+            Action::LaunchFails(id) => {
+                self.left.failures -= 1;
+                self.cloud.view.machines.retain(|one| one.id != id);
+                self.cloud.view.foreign += 1;
+                self.cloud.failures.push(self.now);
+                let failed = self.cloud.operations.iter().find(|one| one.made.contains(&id)).map(|one| one.handle);
+                if let Some(handle) = failed {
+                    self.cloud.remember(before, self.now);
+                    let failed = failure(at(self.now).1);
+                    return self.end(handle, PollEnd::Failed(failed));
+                }
+            }
+            Action::Gone(id) => self.cloud.gone(id),
+            Action::SurplusTerminated(id) => {
+                self.cloud.view.turn(id, Stage::Going);
+                self.cloud.view.foreign += 1;
+                self.cloud.remember(before, self.now);
+                return self.laws.terminated(id, &self.cloud.view, self.now);
+            }
+            other => unreachable!("{other:?} is handled"),
+        }
+        if matches!(action, Action::OtherSets(_) | Action::OtherDeletes(_)) {
+            self.cloud.view.foreign += 1;
+        }
+        self.cloud.remember(before, self.now);
+        self.laws.changed_by_others(&self.cloud.view, self.now);
+        Ok(())
+    }
+
+    /// An operation of the scale set ends.
+    fn end(&mut self, handle: u8, end: PollEnd) -> Result<(), Broken> {
+        let before = self.cloud.view.clone();
+        let position = self.cloud.operations.iter().position(|one| one.handle == handle).expect("it runs");
+        let operation = self.cloud.operations.remove(position);
+        for id in operation.deletes {
+            if end == PollEnd::Succeeded {
+                self.cloud.gone(id);
+            } else {
+                self.cloud.view.turn(id, Stage::Up);
+                self.cloud.view.foreign += 1;
+            }
+        }
+        self.cloud.view.version += 1;
+        self.cloud.view.is_quiet = self.cloud.operations.is_empty() && end == PollEnd::Succeeded;
+        self.cloud.remember(before, self.now);
+        let Some(position) = self.polls.iter().position(|poll| poll.1 == handle) else { return Ok(()) };
+        let (operation, _) = self.polls.remove(position);
+        self.tell(Event::Polled(operation, end))
+    }
+
+    fn read(&mut self, age: u8, is_whole: bool) -> ReadResult {
+        let (begun, wall) = at(self.now);
+        let aged = self.cloud.aged(age).clone();
+        self.left.stale -= u8::from(age > 0);
+        // A scale set is read beside the list of its VMs, and shows its age by its etag.
+        let capacity = if self.cloud.kind.is_guarded() && is_whole { &self.cloud.view } else { &aged };
+        self.laws.read(capacity, &aged, age == 0, is_whole);
+        let reading = reading(&self.cloud, capacity, is_whole.then_some(&aged));
+        ReadResult { reading: Ok(Some(Box::new(reading))), begun, at: wall }
+    }
+
+    fn failed_read(&self) -> ReadResult {
+        let (begun, at) = at(self.now);
+        ReadResult { reading: Err(CloudError::unreachable("read", "g", "no response")), begun, at }
+    }
+
+    fn answer_write(&mut self, outcome: Outcome) -> Result<(), Broken> {
+        let call = self.call.take().expect("a write waits");
+        let is_set = matches!(call, Call::Set { .. });
+        let lost = || CloudError::unreachable("write", "g", "no response");
+        let is_lost = !matches!(outcome, Outcome::Accepted | Outcome::Conflict);
+        self.left.lost -= u8::from(is_lost);
+        self.laws.answered(&call, is_lost, self.now);
+        let result = match outcome {
+            Outcome::Accepted => Ok(self.carry_out(&call)?),
+            Outcome::Conflict => Err(CloudError::conflict("write", "g", "it changed")),
+            Outcome::LostBefore => Err(lost()),
+            Outcome::LostAfter => {
+                self.carry_out(&call)?;
+                Err(lost())
+            }
+            Outcome::Late => {
+                self.late = Some((call, self.now + LAG));
+                Err(lost())
+            }
+        };
+        let event = if is_set {
+            Event::CapacityWritten(result.map(|deletion| Acceptance { handle: deletion.handle }))
+        } else {
+            Event::Deleted(result)
+        };
+        self.tell(event)
+    }
+
+    /// A write takes effect.
+    fn carry_out(&mut self, call: &Call) -> Result<Deletion, Broken> {
+        let before = self.cloud.view.clone();
+        let (deletion, victims) = match call {
+            Call::Set { version, .. } if self.cloud.kind.is_guarded() && *version != self.cloud.view.version => {
+                return Ok(Deletion::default());
+            }
+            Call::Set { to, .. } => {
+                let (handle, victims) = self.cloud.set(*to, self.now);
+                let handle = handle.map(|handle| OperationHandle(handle.to_string()));
+                (Deletion { handle, ..Deletion::default() }, victims)
+            }
+            Call::Delete { ids, kept } => (self.cloud.delete(ids, kept), Vec::new()),
+            Call::Read(_) => (Deletion::default(), Vec::new()),
+        };
+        self.cloud.remember(before.clone(), self.now);
+        self.laws.wrote(call, &victims, &before, &self.cloud.view, self.now)?;
+        Ok(deletion)
+    }
+
+    fn wake(&mut self) -> Result<(), Broken> {
+        self.laws.before_time_passes(self)?;
+        let due = self.group.wake_at().map(|due| u64::try_from(due.since_start().as_millis()).expect("soon"));
+        // At a few moments only: otherwise nearly every state would differ from every other one by some milliseconds.
+        self.now = match due {
+            None => (self.now + LAG + 1_000).next_multiple_of(STEP),
+            Some(due) if due <= self.now + 1_000 => self.now + 1_000,
+            Some(due) => due.next_multiple_of(STEP),
+        };
+        // Auto Scaling lists an instance within a second or two of the activity that makes it.
+        let before = self.cloud.view.clone();
+        self.cloud
+            .view
+            .machines
+            .iter_mut()
+            .filter(|one| one.stage == Stage::Launching)
+            .for_each(|one| one.stage = Stage::Coming);
+        self.cloud.remember(before, self.now);
+        let now = self.now;
+        self.cloud.past.retain(|(_, replaced)| now - *replaced < LAG);
+        if self.late.as_ref().is_some_and(|(_, until)| *until < now) {
+            self.late = None;
+        }
+        self.tell(Event::Woke)
+    }
+
+    fn ask(&mut self, asked: Asked, mutation: Mutation) -> Result<(), Broken> {
+        self.left.asks -= 1;
+        self.keys += 1;
+        self.asked.push((self.keys, asked));
+        let send_by = Time::after_start(Duration::from_millis(self.now + 5_000));
+        let request = Request::new(RequestKey(self.keys), mutation, send_by);
+        self.tell(Event::Requested(vec![request]))
+    }
+
+    fn restart(&mut self, reads: u8, arrives: bool) -> Result<(), Broken> {
+        self.left.restarts -= 1;
+        let pending = self.call.take();
+        let is_writing = self.late.is_some() || matches!(pending, Some(Call::Set { .. } | Call::Delete { .. }));
+        if let Some(call) = pending.filter(|_| arrives) {
+            self.laws.answered(&call, true, self.now);
+            self.carry_out(&call)?;
+        }
+        (self.beside, self.polls, self.asked, self.answers) = (false, Vec::new(), Vec::new(), Vec::new());
+        // What contradicts itself is read again, and the second read agrees here.
+        let begun = self.now;
+        let group = machine(&self.cloud, begun, self.cloud.aged(reads));
+        self.left.stale -= u8::from(reads > 0);
+        self.laws.restarted(is_writing);
+        if let Some(group) = group {
+            self.group = group;
+            self.tell(Event::Started)?;
+        } else {
+            // It is in doubt and not served: nothing happens here.
+            self.left = Budget { asks: 0, others: 0, lost: 0, failures: 0, restarts: 0, stale: 0 };
+        }
+        Ok(())
+    }
+
+    /// Tells the machine, and does what it says.
+    fn tell(&mut self, event: Event) -> Result<(), Broken> {
+        self.answers.push(event);
+        while !self.answers.is_empty() {
+            let event = self.answers.remove(0);
+            let before = self.group.state().status();
+            let is_accepted = matches!(event, Event::CapacityWritten(Ok(_))) && self.group.later.is_empty();
+            let (now, wall) = at(self.now);
+            let effects = self.group.step(now, wall, event);
+            for effect in &effects {
+                self.carry(effect)?;
+            }
+            let mut asked = std::mem::take(&mut self.asked);
+            for effect in &effects {
+                if let Effect::Respond(key, outcome) = effect {
+                    let position = asked.iter().position(|(one, _)| *one == key.0);
+                    let Some(position) = position else { continue };
+                    let (_, what) = asked.remove(position);
+                    if outcome.is_ok() {
+                        self.laws.responded(what, &before, &self.group, is_accepted)?;
+                    }
+                }
+            }
+            self.asked = asked;
+            self.decided.extend(effects);
+        }
+        Ok(())
+    }
+
+    fn carry(&mut self, effect: &Effect) -> Result<(), Broken> {
+        match effect {
+            Effect::Read { scope, .. } => self.call = Some(Call::Read(*scope == Scope::Instances)),
+            Effect::ReadBeside(_) => self.beside = true,
+            Effect::ReadActivity { .. } => self.answers.push(Event::Activity(Ok(self.cloud.activity()))),
+            Effect::ReadActivityBeside(_) => self.answers.push(Event::ActivityBeside(Ok(self.cloud.activity()))),
+            Effect::SetCapacity { basis, to, .. } => {
+                let etag = basis.etag.as_deref().and_then(|etag| etag.strip_prefix('v')?.parse().ok());
+                let to = u8::try_from(*to).expect("small");
+                self.laws.sets_capacity(self, basis, to)?;
+                self.laws.sends();
+                self.call = Some(Call::Set { to, version: etag.unwrap_or(0) });
+            }
+            Effect::Delete { basis, ids, .. } => {
+                let ids: Vec<u8> = ids.iter().filter_map(number).collect();
+                let listed = basis.instances.iter().flatten().filter(|one| one.counts == Counts::No);
+                let kept: Vec<u8> = listed.filter_map(|one| number(&one.id)).filter(|id| ids.contains(id)).collect();
+                self.laws.deletes(self, &ids, &kept)?;
+                self.laws.sends();
+                self.call = Some(Call::Delete { ids, kept });
+            }
+            Effect::Poll(operation, handle) => self.polls.push((*operation, handle.0.parse().expect("ours"))),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Hashes all that the future depends on.
+    pub(super) fn hash_into(&self, hasher: &mut impl Hasher) {
+        let age = |then: u64| self.now.abs_diff(then).min(OLD);
+        (&self.cloud.view, &self.call, self.beside, &self.cloud.operations, &self.left, &self.asked, self.cloud.ids)
+            .hash(hasher);
+        self.cloud.view.machines.iter().for_each(|one| age(one.launched).hash(hasher));
+        for (view, replaced) in &self.cloud.past {
+            (view, age(*replaced)).hash(hasher);
+        }
+        for (operation, handle) in &self.polls {
+            (operation.0, handle).hash(hasher);
+        }
+        self.cloud.failures.iter().for_each(|failed| age(*failed).hash(hasher));
+        self.late.as_ref().map(|(call, until)| (call, age(*until))).hash(hasher);
+        self.laws.hash_into(age, hasher);
+    }
+}
