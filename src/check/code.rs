@@ -62,6 +62,16 @@ codes! {
     UNFILLED = 410, "The capacity of the scale set counts only VMs that exist";
     /// GPUs that a driver publishes.
     GPUS_BY_DRIVER = 411, "Nodes with the GPU label have GPUs that the Cluster Autoscaler counts";
+    /// Something that replaces instances.
+    REPLACES = 412, "The cloud adds, replaces and removes no instances by itself";
+    /// A zone that launches wait for.
+    STAYS_IN_ZONE = 413, "A zone without capacity does not hold launches up";
+    /// Who may change the group.
+    OPERATED = 414, "Headcount may change the node group";
+    /// Instances that stay.
+    RETAINS = 415, "Instances that were deleted are gone";
+    /// What keeps instances.
+    UNPROTECTED = 416, "The cloud itself keeps instances that nobody named";
     /// The provider.
     CA_PROVIDER = 501, "The Cluster Autoscaler uses external gRPC";
     /// The price expander.

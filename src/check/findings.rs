@@ -4,7 +4,7 @@ use super::code::Code;
 use super::collected::{Collected, CollectedListing, CollectedSource, ListingFailure};
 use super::finding::Finding;
 use super::{autoscaler, groups, prices};
-use crate::cloud::{CloudError, DeniedCall, Family};
+use crate::cloud::{AdverseKind, AdverseSetting, CloudError, DeniedCall, Family};
 
 /// All findings, source by source, the worst of each first.
 pub(super) fn findings(collected: &Collected) -> Vec<Finding> {
@@ -79,10 +79,7 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
     for (group, warning) in &listed.warnings {
         findings.push(Finding::warning(Code::GROUP_WARNING, id(listed, group.as_str()), warning, ""));
     }
-    for setting in &listed.adverse_settings.found {
-        let id = id(listed, setting.group.as_str());
-        findings.push(Finding::warning(Code::ADVERSE, id, &setting.effect, &setting.advice));
-    }
+    findings.extend(listed.adverse_settings.found.iter().map(|setting| adverse(listed, setting)));
     for error in &listed.adverse_settings.unread {
         let what = format!("cannot be checked for settings that conflict with the Cluster Autoscaler: {error}");
         findings.push(Finding::warning(Code::ADVERSE_UNREAD, &source.name, what, remedy(error, source.family)));
@@ -94,6 +91,18 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
     findings.extend(listed.groups.iter().flat_map(groups::findings));
     findings.push(served(source, listed));
     findings
+}
+
+fn adverse(listed: &CollectedListing, setting: &AdverseSetting) -> Finding {
+    let (code, finding): (_, fn(Code, &str, String, String) -> Finding) = match setting.kind {
+        AdverseKind::Resizes => (Code::ADVERSE, Finding::warning),
+        AdverseKind::Replaces => (Code::REPLACES, Finding::warning),
+        AdverseKind::StaysInZone => (Code::STAYS_IN_ZONE, Finding::warning),
+        AdverseKind::Operated => (Code::OPERATED, Finding::error),
+        AdverseKind::Retains => (Code::RETAINS, Finding::warning),
+        AdverseKind::Unprotected => (Code::UNPROTECTED, Finding::ok),
+    };
+    finding(code, id(listed, setting.group.as_str()), setting.effect.clone(), setting.advice.clone())
 }
 
 fn served(source: &CollectedSource, listed: &CollectedListing) -> Finding {
@@ -124,8 +133,8 @@ fn gpu_labels(collected: &Collected) -> Option<Finding> {
         of_family.flat_map(|source| source.listed.iter()).flat_map(|listed| &listed.groups).any(groups::has_gpus)
     };
     (has_gpus(Family::Aws) && has_gpus(Family::Azure) && !collected.gpu_label).then(|| {
-        let what = "both clouds have GPU groups, their nodes have different GPU labels, and the Cluster Autoscaler knows \
-                    only one";
+        let what = "both clouds have GPU groups, their nodes have different GPU labels, and the Cluster Autoscaler \
+                    knows only one";
         let advice = "give the GPU nodes of both clouds the same label, and set it as gpuLabel";
         Finding::warning(Code::GPU_LABEL, "config", what, advice)
     })
@@ -151,7 +160,7 @@ fn kubernetes(collected: &Collected) -> Option<Finding> {
 mod tests {
     use super::super::finding::Severity::{self, Error, Warning};
     use super::*;
-    use crate::cloud::{AdverseSetting, AdverseSettings, Fault, GroupName};
+    use crate::cloud::{AdverseKind, AdverseSetting, AdverseSettings, Fault, GroupName};
 
     fn found(listed: Result<CollectedListing, ListingFailure>) -> Vec<(Severity, String, String)> {
         let source = CollectedSource { name: "us".into(), family: Family::Aws, identity: None, listed };
@@ -164,6 +173,7 @@ mod tests {
     fn the_worst_findings_of_a_source_come_first() {
         let setting = AdverseSetting {
             group: GroupName::from("web"),
+            kind: AdverseKind::Resizes,
             effect: "it shrinks".to_owned(),
             advice: "stop\n  it".to_owned(),
         };

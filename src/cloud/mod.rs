@@ -1,8 +1,8 @@
 //! The trait [`Cloud`] and its vocabulary: what the fleet knows about a cloud.
 //!
-//! A cloud *observes* and *acts*; it decides nothing. [`crate::fleet`] decides what an observation means, whether a write is
-//! allowed and what the Cluster Autoscaler sees. Types here therefore use the terms of node groups (group, instance,
-//! capacity) and no API's own.
+//! A cloud *observes* and *acts*; it decides nothing. [`crate::fleet`] decides what an observation means, whether a
+//! write is allowed and what the Cluster Autoscaler sees. Types here therefore use the terms of node groups (group,
+//! instance, capacity) and no API's own.
 
 mod adverse_setting;
 mod budget;
@@ -31,7 +31,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-pub use adverse_setting::{AdverseSetting, AdverseSettings};
+pub use adverse_setting::{AdverseKind, AdverseSetting, AdverseSettings};
 pub use budget::Budget;
 pub use call_meter::{CALL_FAMILIES, CallMeter, CallMetrics, CallStatus};
 pub use consistency::{CapacityIs, Consistency, Deletions, Guard, Missing, Reads};
@@ -62,20 +62,20 @@ pub trait Cloud: Send + Sync {
     /// A group that cannot be read never fails the listing; [`Listing::broken`] names it.
     async fn list(&self) -> Result<Listing, CloudError>;
 
-    /// Lists page by page if the cloud has pages, and sends each page as it arrives. Returns what was in no page. If it fails, the
-    /// pages already sent stay valid.
+    /// Lists page by page if the cloud has pages, and sends each page as it arrives. Returns what was in no page. If it
+    /// fails, the pages already sent stay valid.
     async fn list_pages(&self, _pages: mpsc::UnboundedSender<Listing>) -> Result<Listing, CloudError> {
         self.list().await
     }
 
     /// Reads one group and its instances from the cloud. `None` where the cloud reports that there is no such group.
     ///
-    /// If capacity and instances need two calls, the instances are read first. The capacity is then the newer of the two. It may be
-    /// lower by what was deleted in between, which the census allows for, but it is never too high.
+    /// If capacity and instances need two calls, the instances are read first. The capacity is then the newer of the
+    /// two. It may be lower by what was deleted in between, which the census allows for, but it is never too high.
     async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError>;
 
-    /// Reads one group's capacity and precondition, for a write. Its instances are included only where the same call returns
-    /// them. `None` where the cloud reports that there is no such group.
+    /// Reads one group's capacity and precondition, for a write. Its instances are included only where the same call
+    /// returns them. `None` where the cloud reports that there is no such group.
     async fn read_capacity(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
         self.observe(group).await
     }
@@ -85,12 +85,12 @@ pub trait Cloud: Send + Sync {
         self.observe(group).await
     }
 
-    /// What the cloud reports about recent launches, as far back as the shortfall needs it. Read only for groups with missing
-    /// instances.
+    /// What the cloud reports about recent launches, as far back as the shortfall needs it. Read only for groups with
+    /// missing instances.
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError>;
 
-    /// The instances of a group that the cloud created before this time, by the cloud's clock. Instances whose age is unknown are
-    /// left out. Called only for groups that may belong to another cluster.
+    /// The instances of a group that the cloud created before this time, by the cloud's clock. Instances whose age is
+    /// unknown are left out. Called only for groups that may belong to another cluster.
     async fn created_before(
         &self,
         _group: &GroupName,
@@ -122,8 +122,8 @@ pub trait Cloud: Send + Sync {
         AdverseSettings::default()
     }
 
-    /// Calls that `headcount serve` makes in addition to listings and that the credentials do not permit. Only `headcount check`
-    /// tries them.
+    /// Calls that `headcount serve` makes in addition to listings and that the credentials do not permit. Only
+    /// `headcount check` tries them.
     async fn denied_calls(&self) -> Vec<DeniedCall> {
         Vec::new()
     }
@@ -170,8 +170,8 @@ pub trait Cloud: Send + Sync {
 /// A cloud that can be written to. Code that only reads holds a [`Cloud`], which has no call that writes (law 11).
 #[async_trait]
 pub trait WritableCloud: Cloud {
-    /// Sets the group's capacity to `to` nodes. Where the cloud can check preconditions, the write fails unless the group is
-    /// still as in `basis`. Sends exactly one write.
+    /// Sets the group's capacity to `to` nodes. Where the cloud can check preconditions, the write fails unless the
+    /// group is still as in `basis`. Sends exactly one write.
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError>;
 
     /// Deletes exactly the named instances and lowers the capacity by their number.

@@ -49,6 +49,9 @@ pub struct GroupReading {
     /// How many instances were listed without an ID. They exist, and are not among `instances`: a lower capacity could
     /// delete them.
     pub without_id: u32,
+    /// How many instances the cloud keeps after their deletion, until somebody terminates them. They are listed as
+    /// being deleted.
+    pub retained: u32,
     /// The settings in the group's tags for its nodes and their scaling.
     pub hints: Arc<GroupHints>,
     /// Changes whenever the launch spec of new instances may have changed (launch template, instance types, tags).

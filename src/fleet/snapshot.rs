@@ -47,6 +47,8 @@ pub struct GroupView {
     pub max: u32,
     /// Target size and instances.
     pub status: Arc<GroupStatus>,
+    /// Instances that the cloud keeps after their deletion, until somebody terminates them.
+    pub retained: u32,
     /// Its node template.
     pub template: TemplateState,
     /// Options that override CA's flags.

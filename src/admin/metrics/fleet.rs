@@ -37,6 +37,11 @@ static UNFILLED: FamilySpec = FamilySpec::gauge(
     GROUP,
     "The part of a scale set's capacity that no VM fills and that is not lowered, because Azure could delete other VMs",
 );
+static RETAINED: FamilySpec = FamilySpec::gauge(
+    "headcount_node_group_retained_instances",
+    GROUP,
+    "Instances that AWS keeps after their deletion (Terminating:Retained) and bills until somebody terminates them",
+);
 static INSTANCES: FamilySpec = FamilySpec::gauge(
     "headcount_node_group_instances",
     &["node_group", "state"],
@@ -55,8 +60,9 @@ static OLDEST: FamilySpec = FamilySpec::gauge(
 static PAUSED: FamilySpec = FamilySpec::gauge(
     "headcount_node_group_paused",
     &["node_group", "reason"],
-    "1 while a node group cannot be changed, by reason: growth (it may not grow), removal (its instances may not be deleted), \
-     doubt (its last observation contradicts itself or the one before), source (its source is not being called)",
+    "1 while a node group cannot be changed, by reason: growth (it may not grow), removal (its instances may not be \
+     deleted), doubt (its last observation contradicts itself or the one before), source (its source is not being \
+     called)",
 );
 static LAST_SUCCESS: FamilySpec = FamilySpec::gauge(
     "headcount_source_last_success_timestamp_seconds",
@@ -73,12 +79,14 @@ static SOURCE_PAUSED: FamilySpec = FamilySpec::gauge(
 static UNMATCHED: FamilySpec = FamilySpec::gauge(
     "headcount_source_nodes_unmatched",
     &["source"],
-    "Nodes that the Cluster Autoscaler asked about in the last 5 minutes whose IDs look like the source's but that no served node group lists",
+    "Nodes that the Cluster Autoscaler asked about in the last 5 minutes whose IDs look like the source's but that no \
+     served node group lists",
 );
 static BUDGET: FamilySpec = FamilySpec::gauge(
     "headcount_cloud_budget_remaining",
     &["source", "budget"],
-    "Remaining calls of a budget of the cloud, from its last response; for budgets per node group, those of the scarcest one",
+    "Remaining calls of a budget of the cloud, from its last response; for budgets per node group, those of the \
+     scarcest one",
 );
 static BUDGET_PAUSED: FamilySpec = FamilySpec::gauge(
     "headcount_cloud_budget_paused_seconds",
@@ -99,13 +107,14 @@ static BUILD: FamilySpec =
     FamilySpec::gauge("headcount_build_info", &["version", "commit", "protocol"], "1, with the version as labels");
 
 /// The families of this module.
-pub(super) static FAMILIES: [&FamilySpec; 18] = [
+pub(super) static FAMILIES: [&FamilySpec; 19] = [
     &BUILD,
     &MIN,
     &MAX,
     &TARGET,
     &DESIRED,
     &UNFILLED,
+    &RETAINED,
     &INSTANCES,
     &PENDING,
     &OLDEST,
@@ -142,12 +151,13 @@ impl Collector for FleetCollector {
         family(&BUILD, &mut |samples| samples.write(&[env!("CARGO_PKG_VERSION"), commit, PROTOCOL], 1.0))?;
         let snapshot = Arc::clone(&fleet.snapshot());
         let groups: Vec<(&str, &GroupView)> = snapshot.groups().map(|(id, view)| (&**id, view.as_ref())).collect();
-        let sizes: [SizeFamily; 5] = [
+        let sizes: [SizeFamily; 6] = [
             (&MIN, |view| view.min),
             (&MAX, |view| view.max),
             (&TARGET, |view| view.status.target),
             (&DESIRED, |view| view.status.capacity),
             (&UNFILLED, |view| view.status.unfilled),
+            (&RETAINED, |view| view.retained),
         ];
         for (spec, size) in sizes {
             family(spec, &mut |samples| {

@@ -1,20 +1,41 @@
-//! Settings of scale sets that work against the Cluster Autoscaler: autoscale settings of Azure Monitor.
+//! Settings of scale sets that work against the Cluster Autoscaler: what else sets their size, and what lets Azure add,
+//! replace or remove VMs by itself.
 
-use super::Azure;
-use super::arm::AutoscaleSetting;
+mod by_itself;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::arm::{AksCluster, AutoscaleSetting, ScaleSet};
+use super::{Azure, tags};
 use crate::cloud::text::shell_word;
-use crate::cloud::{AdverseSetting, AdverseSettings, GroupName};
+use crate::cloud::{AdverseKind, AdverseSetting, AdverseSettings, GroupName};
+
+/// More clusters than have their nodes in one resource group: one.
+const CLUSTERS_MAX: usize = 10;
 
 impl Azure {
-    /// Reads the autoscale settings of the resource group. Settings in other resource groups are not found.
+    /// Reads the scale sets, the autoscale settings of the resource group and the node pools of AKS. Autoscale settings
+    /// in other resource groups are not found.
     pub(super) async fn all_adverse_settings(&self) -> AdverseSettings {
+        let mut settings = AdverseSettings::default();
         match self.api.list_autoscale_settings().await {
-            Ok(settings) => {
-                let found = settings.iter().filter_map(|setting| self.scaled_by(setting)).collect();
-                AdverseSettings { found, ..AdverseSettings::default() }
-            }
-            Err(error) => AdverseSettings { unread: vec![error], ..AdverseSettings::default() },
+            Ok(autoscale) => settings.found.extend(autoscale.iter().filter_map(|setting| self.scaled_by(setting))),
+            Err(error) => settings.unread.push(error),
         }
+        let sets = match self.api.list_scale_sets().await {
+            Ok(sets) => sets.into_iter().flatten(),
+            Err(error) => {
+                settings.unread.push(error);
+                return settings;
+            }
+        };
+        let served = sets.filter_map(|set| Some((self.served_name(&set.name)?, set)));
+        let served: BTreeMap<GroupName, ScaleSet> = served.collect();
+        self.scaled_by_aks(&served, &mut settings).await;
+        for (group, set) in &served {
+            settings.found.extend(by_itself::of(group, set, &self.settings.resource_group));
+        }
+        settings
     }
 
     fn scaled_by(&self, setting: &AutoscaleSetting) -> Option<AdverseSetting> {
@@ -22,6 +43,7 @@ impl Azure {
         let name = &setting.name;
         Some(AdverseSetting {
             group,
+            kind: AdverseKind::Resizes,
             effect: format!("its size is also set by the autoscale setting {name}"),
             advice: format!(
                 "switch it off: az monitor autoscale update --resource-group {} --name {} --enabled false",
@@ -29,6 +51,31 @@ impl Azure {
                 shell_word(name)
             ),
         })
+    }
+
+    /// Finds the pools that the autoscaler of AKS also scales.
+    async fn scaled_by_aks(&self, served: &BTreeMap<GroupName, ScaleSet>, settings: &mut AdverseSettings) {
+        let pools: Vec<(&GroupName, AksCluster, &str)> = served
+            .iter()
+            .filter_map(|(group, set)| {
+                let (resource_group, name) = tags::aks_cluster(&set.tags)?;
+                let cluster = AksCluster { resource_group: resource_group.to_owned(), name: name.to_owned() };
+                Some((group, cluster, tags::aks_pool(&set.tags)?))
+            })
+            .collect();
+        let clusters: BTreeSet<&AksCluster> = pools.iter().map(|(_, cluster, _)| cluster).collect();
+        for cluster in clusters.into_iter().take(CLUSTERS_MAX) {
+            let listed = match self.api.list_agent_pools(cluster).await {
+                Ok(listed) => listed,
+                Err(error) => {
+                    settings.unread.push(error);
+                    continue;
+                }
+            };
+            let is_autoscaled = |pool: &str| listed.iter().any(|listed| listed.name == pool && listed.is_autoscaled);
+            let of_cluster = pools.iter().filter(|(_, of, pool)| of == cluster && is_autoscaled(pool));
+            settings.found.extend(of_cluster.map(|(group, _, pool)| scaled_by_aks(group, cluster, pool)));
+        }
     }
 
     /// The group that an ARM ID belongs to.
@@ -39,5 +86,23 @@ impl Azure {
         let rest = lower.strip_prefix(&scope.to_ascii_lowercase())?;
         let name = rest.strip_prefix("providers/microsoft.compute/virtualmachinescalesets/")?;
         self.served_name(name.trim_end_matches('/'))
+    }
+}
+
+fn scaled_by_aks(group: &GroupName, cluster: &AksCluster, pool: &str) -> AdverseSetting {
+    AdverseSetting {
+        group: group.clone(),
+        kind: AdverseKind::Resizes,
+        effect: format!(
+            "its size is also set by the autoscaler of AKS (enableAutoScaling of node pool {pool}): two autoscalers \
+             add and remove its nodes"
+        ),
+        advice: format!(
+            "switch it off: az aks nodepool update --resource-group {} --cluster-name {} --name {} \
+             --disable-cluster-autoscaler",
+            shell_word(&cluster.resource_group),
+            shell_word(&cluster.name),
+            shell_word(pool)
+        ),
     }
 }

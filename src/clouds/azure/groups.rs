@@ -44,6 +44,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         units_per_node: Some(1),
         is_detail_outdated: false,
         without_id: 0,
+        retained: 0,
         is_quiet: is_in(set, "Succeeded"),
         growth: permit.clone(),
         removal: permit,

@@ -10,6 +10,9 @@ const NODE_TEMPLATE: &str = "k8s.io_cluster-autoscaler_node-template_";
 /// Tags of AKS; the first is the newer one.
 const AKS_POOL: [&str; 2] = ["aks-managed-poolName", "poolName"];
 const AKS: [&str; 2] = ["aks-managed-", "kubernetes.azure.com"];
+/// The cluster and its own resource group.
+const AKS_CLUSTER: &str = "aks-managed-cluster-name";
+const AKS_CLUSTER_GROUP: &str = "aks-managed-cluster-rg";
 /// The Kubernetes version of the pool, such as `Kubernetes:1.30.7`.
 const AKS_ORCHESTRATOR: [&str; 2] = ["aks-managed-orchestrator", "orchestrator"];
 /// Set if the pods of the pool have addresses in an overlay network.
@@ -23,6 +26,12 @@ pub(super) fn value<'a>(tags: &'a BTreeMap<String, String>, name: &str) -> Optio
 /// The AKS node pool of the scale set.
 pub(super) fn aks_pool(tags: &BTreeMap<String, String>) -> Option<&str> {
     AKS_POOL.iter().find_map(|name| value(tags, name)).filter(|pool| !pool.is_empty())
+}
+
+/// The AKS cluster of the scale set: its resource group and its name.
+pub(super) fn aks_cluster(tags: &BTreeMap<String, String>) -> Option<(&str, &str)> {
+    let tag = |name| value(tags, name).filter(|value| !value.is_empty());
+    Some((tag(AKS_CLUSTER_GROUP)?, tag(AKS_CLUSTER)?))
 }
 
 /// Whether AKS created the scale set.

@@ -39,6 +39,7 @@ impl Group {
             units_per_node: Some(self.plan.units_per_node),
             is_detail_outdated: false,
             without_id: 0,
+            retained: 0,
             is_quiet: self.is_quiet(),
             growth: self.plan.growth.clone(),
             removal: self.plan.removal.clone(),

@@ -34,6 +34,7 @@ impl Keeper {
             min: reading.min,
             max: self.group.max_for(status.target),
             status: Arc::new(status),
+            retained: reading.retained,
             template: self.template.clone(),
             options: tagged.merge(&policy.options),
             observed: self.context.clock.instant(state.observation().begun),

@@ -31,6 +31,7 @@ fn view(name: &str, ids: &[&str]) -> GroupView {
         min: 0,
         max: 10,
         status: Arc::new(GroupStatus { target: count, capacity: count, live: count, unfilled: 0, instances }),
+        retained: 0,
         template: TemplateState::Pending,
         options: Options::default(),
         observed: Instant::now(),

@@ -97,6 +97,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Time, seconds: u64) 
         units_per_node: Some(1),
         is_detail_outdated: false,
         without_id: 0,
+        retained: 0,
         is_quiet: false,
         growth: Permit::Granted,
         removal: Permit::Granted,

@@ -1,5 +1,7 @@
-//! Settings of Auto Scaling groups that work against the Cluster Autoscaler: scaling policies, and features that
-//! replace or terminate instances without asking it.
+//! Settings of Auto Scaling groups that work against the Cluster Autoscaler: scaling policies, scheduled actions, and
+//! features that replace or terminate instances without asking it.
+
+mod by_itself;
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
@@ -11,11 +13,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Groups;
 use crate::cloud::text::shell_word;
-use crate::cloud::{AdverseSetting, AdverseSettings, CloudError};
+use crate::cloud::{AdverseKind, AdverseSetting, AdverseSettings, CloudError};
 use crate::clouds::page_walk::PageWalk;
 
-/// The most pages of policies: 10,000 policies, which is a few dozen for each group that an account may have by
-/// default.
+/// The most pages of policies or scheduled actions: 10,000 of them, which is a few dozen for each group that an account
+/// may have by default.
 const PAGES_MAX: usize = 100;
 /// Instance refreshes are read group by group, this many at a time.
 const REFRESHES_AT_ONCE: usize = 4;
@@ -30,7 +32,11 @@ impl Groups {
         if let Err(error) = self.describe_all(&mut |page| groups.extend(page)).await {
             return AdverseSettings { unread: vec![error], ..settings };
         }
-        let policies = self.policies().await.unwrap_or_else(|error| {
+        let policies = self.named(Named::EnabledPolicies).await.unwrap_or_else(|error| {
+            settings.unread.push(error);
+            BTreeMap::new()
+        });
+        let schedules = self.named(Named::ScheduledActions).await.unwrap_or_else(|error| {
             settings.unread.push(error);
             BTreeMap::new()
         });
@@ -39,10 +45,12 @@ impl Groups {
         for group in &groups {
             let name = group.auto_scaling_group_name().unwrap_or_default();
             settings.found.extend(policies.get(name).map(|policies| scaled_by(name, policies)));
+            settings.found.extend(schedules.get(name).map(|actions| scheduled(name, actions)));
             settings.found.extend(rebalanced(name, group));
             settings.found.extend(replaced_before_interruption(name, group));
             settings.found.extend(maintained(name, group));
             settings.found.extend(refreshes.get(name).and_then(|refresh| refreshed(name, refresh)));
+            settings.found.extend(by_itself::of(name, group));
         }
         settings
     }
@@ -73,27 +81,62 @@ impl Groups {
         refreshes
     }
 
-    /// The names of the enabled policies, by group.
-    async fn policies(&self) -> Result<BTreeMap<String, Vec<String>>, CloudError> {
-        let (mut policies, mut token) = (BTreeMap::<String, Vec<String>>::new(), None);
+    /// The names of all policies or scheduled actions, by group.
+    async fn named(&self, what: Named) -> Result<BTreeMap<String, Vec<String>>, CloudError> {
+        let (mut by_group, mut token) = (BTreeMap::<String, Vec<String>>::new(), None);
         let mut walk = PageWalk::default();
         for _ in 0..PAGES_MAX {
-            let page = self.scaling.describe_policies(token).await?;
-            for policy in page.scaling_policies.unwrap_or_default() {
-                let (group, name) = (policy.auto_scaling_group_name, policy.policy_name);
-                if let (Some(group), Some(name), true) = (group, name, policy.enabled.unwrap_or(true)) {
-                    policies.entry(group).or_default().push(name);
+            let (names, next) = self.names_page(what, token).await?;
+            for (group, name) in names {
+                if let (Some(group), Some(name)) = (group, name) {
+                    by_group.entry(group).or_default().push(name);
                 }
             }
-            let next = walk.token(page.next_token);
-            token = next.map_err(|why| CloudError::unintelligible("DescribePolicies", "all", why))?;
+            token = walk.token(next).map_err(|why| CloudError::unintelligible(what.operation(), "all", why))?;
             if token.is_none() {
-                return Ok(policies);
+                return Ok(by_group);
             }
         }
-        Err(CloudError::unintelligible("DescribePolicies", "all", format!("more than {PAGES_MAX} pages")))
+        Err(CloudError::unintelligible(what.operation(), "all", format!("more than {PAGES_MAX} pages")))
+    }
+
+    async fn names_page(&self, what: Named, token: Option<String>) -> Result<NamesPage, CloudError> {
+        match what {
+            Named::EnabledPolicies => {
+                let page = self.scaling.describe_policies(token).await?;
+                let policies = page.scaling_policies.unwrap_or_default().into_iter();
+                let enabled = policies.filter(|policy| policy.enabled.unwrap_or(true));
+                let named = enabled.map(|policy| (policy.auto_scaling_group_name, policy.policy_name));
+                Ok((named.collect(), page.next_token))
+            }
+            Named::ScheduledActions => {
+                let page = self.scaling.describe_scheduled_actions(token).await?;
+                let actions = page.scheduled_update_group_actions.unwrap_or_default().into_iter();
+                let named = actions.map(|action| (action.auto_scaling_group_name, action.scheduled_action_name));
+                Ok((named.collect(), page.next_token))
+            }
+        }
     }
 }
+
+/// What is listed for all groups at once.
+#[derive(Clone, Copy)]
+enum Named {
+    EnabledPolicies,
+    ScheduledActions,
+}
+
+impl Named {
+    fn operation(self) -> &'static str {
+        match self {
+            Self::EnabledPolicies => "DescribePolicies",
+            Self::ScheduledActions => "DescribeScheduledActions",
+        }
+    }
+}
+
+/// What a page names: groups, and something of theirs; and the token of the next page.
+type NamesPage = (Vec<(Option<String>, Option<String>)>, Option<String>);
 
 /// An instance refresh that is under way replaces instances without draining their nodes.
 fn refreshed(name: &str, refresh: &InstanceRefresh) -> Option<AdverseSetting> {
@@ -101,6 +144,7 @@ fn refreshed(name: &str, refresh: &InstanceRefresh) -> Option<AdverseSetting> {
     let status = refresh.status()?;
     matches!(status, Baking | Cancelling | InProgress | Pending | RollbackInProgress).then(|| AdverseSetting {
         group: name.into(),
+        kind: AdverseKind::Resizes,
         effect: format!(
             "an instance refresh is under way ({}, {} % done): it replaces instances without draining their nodes",
             status.as_str(),
@@ -116,11 +160,31 @@ fn refreshed(name: &str, refresh: &InstanceRefresh) -> Option<AdverseSetting> {
 fn scaled_by(name: &str, policies: &[String]) -> AdverseSetting {
     AdverseSetting {
         group: name.into(),
+        kind: AdverseKind::Resizes,
         effect: format!("its size is also set by scaling policies: {}", policies.join(", ")),
         advice: format!(
             "delete them: aws autoscaling delete-policy --auto-scaling-group-name {} --policy-name {}",
             shell_word(name),
             shell_word(policies.first().map_or("", String::as_str))
+        ),
+    }
+}
+
+/// Scheduled actions set minimum, maximum and desired capacity at their times.
+fn scheduled(name: &str, actions: &[String]) -> AdverseSetting {
+    AdverseSetting {
+        group: name.into(),
+        kind: AdverseKind::Resizes,
+        effect: format!(
+            "its size is also set by scheduled actions: {}; the Cluster Autoscaler sees targets and bounds that it did \
+             not set, and AWS chooses the instances to terminate",
+            actions.join(", ")
+        ),
+        advice: format!(
+            "delete them: aws autoscaling delete-scheduled-action --auto-scaling-group-name {} --scheduled-action-name \
+             {}",
+            shell_word(name),
+            shell_word(actions.first().map_or("", String::as_str))
         ),
     }
 }
@@ -136,6 +200,7 @@ fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     }
     Some(AdverseSetting {
         group: name.into(),
+        kind: AdverseKind::Resizes,
         effect: format!("it spans {zones} zones and terminates instances in use to rebalance them ({PROCESS})"),
         advice: format!(
             "aws autoscaling suspend-processes --auto-scaling-group-name {} --scaling-processes {PROCESS}, or \
@@ -150,6 +215,7 @@ fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
 fn replaced_before_interruption(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     (group.capacity_rebalance() == Some(true)).then(|| AdverseSetting {
         group: name.into(),
+        kind: AdverseKind::Resizes,
         effect: "replaces Spot instances at risk by itself (capacity rebalancing) and exceeds its size meanwhile"
             .to_owned(),
         advice: format!(
@@ -166,10 +232,12 @@ fn maintained(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     let (least, most) = (policy.min_healthy_percentage()?, policy.max_healthy_percentage()?);
     (most > 100 || (0..100).contains(&least)).then(|| AdverseSetting {
         group: name.into(),
+        kind: AdverseKind::Resizes,
         effect: format!("replaces unhealthy and old instances by itself, between {least} % and {most} % of its size"),
         advice: format!(
             "Headcount lists the surplus, and it does no harm; to end it: aws autoscaling update-auto-scaling-group \
-             --auto-scaling-group-name {} --instance-maintenance-policy MinHealthyPercentage=-1,MaxHealthyPercentage=-1",
+             --auto-scaling-group-name {} --instance-maintenance-policy \
+             MinHealthyPercentage=-1,MaxHealthyPercentage=-1",
             shell_word(name)
         ),
     })

@@ -1,12 +1,14 @@
 //! What an instance's lifecycle state means for its node.
 
-use aws_sdk_autoscaling::types::Instance as AsgInstance;
+use aws_sdk_autoscaling::types::{AutoScalingGroup, Instance as AsgInstance};
 
 use super::ids::provider_id;
 use crate::cloud::{Counts, Instance, InstanceState};
 
 /// The SDK's value for a lifecycle state that AWS did not send.
 const FILLED_IN: &str = "no value was set";
+/// The state of an instance that a lifecycle policy keeps.
+const RETAINED: &str = "Terminating:Retained";
 
 /// The state of an instance, and whether the desired capacity includes it. `None` if it is not a node: it is gone,
 /// detached or in a warm pool (#4005).
@@ -23,6 +25,13 @@ pub(super) fn state_of(lifecycle: &str) -> Option<(InstanceState, Counts)> {
         // InService, Quarantined, ReplacingRootVolume, RootVolumeReplaced and any future state: the instance exists.
         _ => Some((InstanceState::Running, Counts::Yes)),
     }
+}
+
+/// The instances that a lifecycle policy keeps until somebody terminates them.
+pub(super) fn retained(group: &AutoScalingGroup) -> impl Iterator<Item = &str> {
+    let lifecycle = |described: &AsgInstance| described.lifecycle_state().map(|state| state.as_str().to_owned());
+    let kept = group.instances().iter().filter(move |described| lifecycle(described).as_deref() == Some(RETAINED));
+    kept.filter_map(AsgInstance::instance_id)
 }
 
 /// Reads one instance. `Ok(None)` if it is not a node.

@@ -51,6 +51,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         units_per_node: unit.per_node(),
         is_detail_outdated: false,
         without_id: 0,
+        retained: u32::try_from(lifecycle::retained(group).count()).unwrap_or(u32::MAX),
         is_quiet: false,
         growth: growth.map_or(Permit::Granted, Permit::Withheld),
         removal: removal.map_or(Permit::Granted, Permit::Withheld),
@@ -141,6 +142,18 @@ mod tests {
             ]
         );
         assert!(read.warnings.is_empty());
+        assert_eq!(read.reading.retained, 0);
+    }
+
+    #[test]
+    fn instances_that_a_lifecycle_policy_keeps_are_being_deleted_and_counted() {
+        let lifecycles = ["InService", "Terminating:Retained", "Terminating:Wait", "Terminating:Retained"];
+        let instances = lifecycles.iter().enumerate().map(|(number, state)| asg_instance(number, state, None));
+        let group = group(0, 1, 5).set_instances(Some(instances.collect())).build();
+        let reading = read(&group, None).expect("a good group").reading;
+        let states: Vec<_> = reading.instances.expect("listed").iter().map(|instance| instance.state).collect();
+        assert_eq!(states[1..], [InstanceState::Deleting; 3]);
+        assert_eq!(reading.retained, 2);
     }
 
     #[test]

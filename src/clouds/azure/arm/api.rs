@@ -10,7 +10,7 @@ use crate::clouds::azure::throttle::Pace;
 
 /// The permissions that Headcount needs, in the order of `ScaleSetApi`: the custom role. SKUs belong to the
 /// subscription and operations to a location; everything else can be granted for the resource group.
-pub const ROLE_ACTIONS: [&str; 8] = [
+pub const ROLE_ACTIONS: [&str; 9] = [
     "Microsoft.Compute/virtualMachineScaleSets/read",
     "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
     "Microsoft.Compute/virtualMachines/read",
@@ -18,8 +18,9 @@ pub const ROLE_ACTIONS: [&str; 8] = [
     "Microsoft.Compute/virtualMachineScaleSets/delete/action",
     "Microsoft.Compute/locations/operations/read",
     "Microsoft.Compute/skus/read",
-    // Only `headcount check` needs it.
+    // Only `headcount check` needs these.
     "Microsoft.Insights/autoscaleSettings/read",
+    "Microsoft.ContainerService/managedClusters/agentPools/read",
 ];
 
 /// The calls.
@@ -68,6 +69,9 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     /// `autoscalesettings` LIST of the resource group (Azure Monitor), all pages.
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError>;
 
+    /// `agentPools` LIST of an AKS cluster, all pages.
+    async fn list_agent_pools(&self, cluster: &AksCluster) -> Result<Vec<AgentPool>, CloudError>;
+
     /// How VM lists that no write waits for are spread over time.
     fn pace(&self) -> Option<&Pace> {
         None
@@ -112,6 +116,7 @@ pub(in crate::clouds::azure) struct ScaleSet {
     /// `properties.hostGroup` is set.
     pub(in crate::clouds::azure) has_host_group: bool,
     pub(in crate::clouds::azure) overprovision: bool,
+    pub(in crate::clouds::azure) own_changes: OwnChanges,
     /// `virtualMachineProfile.priority` is `Spot` or `Low`.
     pub(in crate::clouds::azure) spot: bool,
     /// `osProfile.windowsConfiguration` is set.
@@ -203,6 +208,50 @@ pub(in crate::clouds::azure) struct AutoscaleSetting {
     /// ARM ID of the resource that it scales.
     pub(in crate::clouds::azure) target: String,
     pub(in crate::clouds::azure) enabled: bool,
+}
+
+/// What lets Azure add, replace or remove VMs of a scale set by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct OwnChanges {
+    /// `properties.automaticRepairsPolicy`, if it is enabled.
+    pub(in crate::clouds::azure) repairs: Option<RepairAction>,
+    /// `properties.resiliencyPolicy.automaticZoneRebalancingPolicy.enabled`
+    pub(in crate::clouds::azure) zone_balance: bool,
+    /// `properties.upgradePolicy.automaticOSUpgradePolicy.enableAutomaticOSUpgrade`
+    pub(in crate::clouds::azure) os_upgrades: bool,
+    /// `properties.upgradePolicy.mode` is `Rolling`, and `rollingUpgradePolicy.maxSurge` is set.
+    pub(in crate::clouds::azure) surge: bool,
+    /// `properties.spotRestorePolicy.enabled`
+    pub(in crate::clouds::azure) spot_restore: bool,
+    /// `properties.resiliencyPolicy.resilientVMCreationPolicy.enabled`
+    pub(in crate::clouds::azure) resilient_creation: bool,
+    /// `properties.resiliencyPolicy.resilientVMDeletionPolicy.enabled`
+    pub(in crate::clouds::azure) resilient_deletion: bool,
+}
+
+/// What automatic repairs do with an unhealthy VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::clouds::azure) enum RepairAction {
+    /// Delete it and create another one: the default.
+    Replace,
+    /// Keep it, with another disk or after a restart.
+    Keep,
+}
+
+/// An AKS cluster, as the tags of its scale sets name it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::clouds::azure) struct AksCluster {
+    /// The resource group of the cluster itself, not of its nodes.
+    pub(in crate::clouds::azure) resource_group: String,
+    pub(in crate::clouds::azure) name: String,
+}
+
+/// The parts of an AKS node pool that Headcount uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct AgentPool {
+    pub(in crate::clouds::azure) name: String,
+    /// `properties.enableAutoScaling`
+    pub(in crate::clouds::azure) is_autoscaled: bool,
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Decodes what Resource Manager returns, item by item: an item that cannot be decoded does not affect the others.
 
+mod agent_pool;
 mod autoscale;
 mod machine;
+mod own_changes;
 mod set;
 mod size;
 
@@ -15,6 +17,7 @@ use crate::cloud::CloudError;
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::clouds::azure::http::HttpResponse;
 
+pub(in crate::clouds::azure) use agent_pool::RawAgentPool;
 pub(in crate::clouds::azure) use autoscale::RawAutoscaleSetting;
 pub(in crate::clouds::azure) use machine::{RawMachine, lacks_id};
 pub(in crate::clouds::azure) use set::RawSet;

@@ -20,12 +20,12 @@ mod scale_sets;
 mod sdk_call;
 mod sign_in;
 
-#[cfg(test)]
-pub(super) use api::InstanceViewStatus;
 pub use api::ROLE_ACTIONS;
+#[cfg(test)]
+pub(super) use api::{AgentPool, InstanceViewStatus};
 pub(super) use api::{
-    AutoscaleSetting, BadItem, MachineList, MachineQuery, Orchestration, ReadPurpose, ScaleSet, ScaleSetApi, Size,
-    VirtualMachine,
+    AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, Orchestration, OwnChanges, ReadPurpose,
+    RepairAction, ScaleSet, ScaleSetApi, Size, VirtualMachine,
 };
 pub(super) use claims::application;
 pub use connect::ConnectError;

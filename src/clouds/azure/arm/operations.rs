@@ -1,7 +1,7 @@
 //! The names of the calls in logs and errors: the operation IDs of Azure's API specification.
 
 /// The names of all calls.
-pub(in crate::clouds::azure) const ALL: [&str; 9] = [
+pub(in crate::clouds::azure) const ALL: [&str; 10] = [
     LIST_SCALE_SETS,
     GET_SCALE_SET,
     LIST_UNIFORM_MACHINES,
@@ -11,6 +11,7 @@ pub(in crate::clouds::azure) const ALL: [&str; 9] = [
     GET_OPERATION,
     LIST_SKUS,
     LIST_AUTOSCALE_SETTINGS,
+    LIST_AGENT_POOLS,
 ];
 
 /// Lists the scale sets of the resource group.
@@ -31,3 +32,5 @@ pub(in crate::clouds::azure) const GET_OPERATION: &str = "Operations_Get";
 pub(in crate::clouds::azure) const LIST_SKUS: &str = "ResourceSkus_List";
 /// Lists the autoscale settings of the resource group.
 pub(in crate::clouds::azure) const LIST_AUTOSCALE_SETTINGS: &str = "AutoscaleSettings_ListByResourceGroup";
+/// Lists the node pools of an AKS cluster.
+pub(in crate::clouds::azure) const LIST_AGENT_POOLS: &str = "AgentPools_List";

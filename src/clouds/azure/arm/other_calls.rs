@@ -1,13 +1,14 @@
-//! The calls that azure_mgmt_compute cannot build: polls of operations, and Azure Monitor.
+//! The calls that azure_mgmt_compute cannot build: polls of operations, Azure Monitor and AKS.
 
 use std::time::SystemTime;
 
 use hyper::Method;
 use hyper::body::Bytes;
+use serde_json::Value;
 
-use super::api::AutoscaleSetting;
+use super::api::{AgentPool, AksCluster, AutoscaleSetting};
 use super::client::ArmCall;
-use super::decode::{self, RawAutoscaleSetting};
+use super::decode::{self, RawAgentPool, RawAutoscaleSetting};
 use super::errors::ErrorContext;
 use super::paths::path_segment;
 use super::scale_sets::ArmScaleSets;
@@ -17,8 +18,11 @@ use crate::clouds::azure::throttle::Bucket;
 use crate::clouds::listing_size::{AZURE_LIST_BYTES_MAX, ListSize};
 use crate::clouds::page_walk::PageWalk;
 
-/// Far more pages than the autoscale settings of a resource group can fill.
-const AUTOSCALE_PAGES_MAX: usize = 20;
+/// Far more pages than the autoscale settings of a resource group, or the node pools of a cluster, can fill.
+const OTHER_PAGES_MAX: usize = 20;
+/// Azure Monitor and AKS have budgets of their own. Only a command makes these calls, once, so the bucket does not
+/// matter.
+const OTHER: Bucket = Bucket::Sizes;
 /// An ID that no operation has.
 const NO_OPERATION: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -53,30 +57,47 @@ impl ArmScaleSets {
 
     /// Lists the autoscale settings of the resource group.
     pub(super) async fn all_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
-        // Azure Monitor has its own budgets. Only a command makes this call, once, so the bucket does not matter.
-        let call = ArmCall::new(operations::LIST_AUTOSCALE_SETTINGS, &self.resource_group, Bucket::Sizes);
-        let context = call.context();
+        let call = ArmCall::new(operations::LIST_AUTOSCALE_SETTINGS, &self.resource_group, OTHER);
         let Self { subscription, resource_group, .. } = self;
         let path = format!(
             "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/Microsoft.Insights/\
              autoscalesettings?api-version=2022-10-01"
         );
+        let items = self.other_list(&call, &path).await?.into_iter();
+        Ok(items.filter_map(|item| decode::item::<_, RawAutoscaleSetting>(item).ok()).collect())
+    }
+
+    /// Lists the node pools of an AKS cluster.
+    pub(super) async fn all_agent_pools(&self, cluster: &AksCluster) -> Result<Vec<AgentPool>, CloudError> {
+        let call = ArmCall::new(operations::LIST_AGENT_POOLS, &cluster.name, OTHER);
+        let (group, name) = (path_segment(&call, &cluster.resource_group)?, path_segment(&call, &cluster.name)?);
+        let path = format!(
+            "/subscriptions/{}/resourceGroups/{group}/providers/Microsoft.ContainerService/managedClusters/{name}/\
+             agentPools?api-version=2024-09-01",
+            self.subscription
+        );
+        let items = self.other_list(&call, &path).await?.into_iter();
+        Ok(items.filter_map(|item| decode::item::<_, RawAgentPool>(item).ok()).collect())
+    }
+
+    /// The items of all pages of a list.
+    async fn other_list(&self, call: &ArmCall, path: &str) -> Result<Vec<Value>, CloudError> {
+        let context = call.context();
         let invalid = |error: &dyn std::fmt::Display| context.unintelligible(&error.to_string());
-        let mut next = Some(self.client.endpoint().join(&path).map_err(|error| invalid(&error))?);
+        let mut next = Some(self.client.endpoint().join(path).map_err(|error| invalid(&error))?);
         let (mut pages, mut size, mut walk) =
             (Vec::new(), ListSize::of_at_most(AZURE_LIST_BYTES_MAX), PageWalk::default());
         while let Some(url) = next {
-            if pages.len() >= AUTOSCALE_PAGES_MAX {
+            if pages.len() >= OTHER_PAGES_MAX {
                 return Err(context.unintelligible("the list has too many pages"));
             }
-            let response = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await?;
+            let response = self.client.send(call, Method::GET, &url, &[], Bytes::new()).await?;
             size.add(response.body.len()).map_err(|reason| context.unintelligible(&reason))?;
             let link = walk.token(decode::next_link(context, &response)?);
             let link = link.map_err(|reason| context.unintelligible(reason))?;
             next = link.map(|link| url.join(&link)).transpose().map_err(|error| invalid(&error))?;
             pages.push(response);
         }
-        let items = decode::items(context, pages)?.into_iter();
-        Ok(items.filter_map(|item| decode::item::<_, RawAutoscaleSetting>(item).ok()).collect())
+        decode::items(context, pages)
     }
 }

@@ -17,7 +17,9 @@ use azure_mgmt_compute::package_2024_07_01::models::{
 use futures_util::StreamExt;
 use serde_json::Value;
 
-use super::api::{AutoscaleSetting, BadItem, MachineList, MachineQuery, ScaleSet, ScaleSetApi, Size};
+use super::api::{
+    AgentPool, AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, ScaleSet, ScaleSetApi, Size,
+};
 use super::client::{ArmCall, ArmClient};
 use super::decode::{self, RawMachine, RawSet, RawSize};
 use super::errors::ErrorContext;
@@ -241,6 +243,10 @@ impl ScaleSetApi for ArmScaleSets {
 
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
         self.all_autoscale_settings().await
+    }
+
+    async fn list_agent_pools(&self, cluster: &AksCluster) -> Result<Vec<AgentPool>, CloudError> {
+        self.all_agent_pools(cluster).await
     }
 }
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use headcount::cloud::{Family, Permit};
 use headcount::clouds::simulated::{GroupPlan, Simulated};
 
+use serde_json::{Value, json};
+
 use super::{aws, check, plan};
 use crate::commands::{config, texts};
 use crate::emulators::Emulator;
-use crate::emulators::arm::Arm;
+use crate::emulators::arm::{Arm, denied};
 use crate::emulators::aws::{Launch, Override};
 use crate::peers::headcount::{ConfigFile, run};
 
@@ -61,7 +63,7 @@ async fn a_group_whose_machines_cannot_be_described_is_an_error_and_comes_first(
     found.has("error template no template can be built, so it cannot grow from zero: ", &["launch template"]);
     found.has("ok good", &[]);
     let severities: Vec<_> = found.lines.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(severities, ["error", "ok", "ok"]);
+    assert_eq!(severities, ["error", "ok", "ok", "ok", "ok"]);
     assert_eq!(found.code, Some(1));
 }
 
@@ -98,6 +100,201 @@ async fn a_scale_set_that_azure_monitor_also_scales_is_a_warning() {
     found.has_no("warning calm");
     found.has("ok calm", &[]);
     assert_eq!(found.code, Some(0));
+}
+
+/// Each setting of an Auto Scaling group that changes instances by itself: how AWS describes it, the finding, and the
+/// command that changes it.
+const BY_ITSELF_ON_AWS: [(&str, &str, &str); 4] = [
+    (
+        "<MaxInstanceLifetime>604800</MaxInstanceLifetime>",
+        "warning HC412 MaxInstanceLifetime is 7 days: AWS replaces each instance at that age",
+        "update-auto-scaling-group --auto-scaling-group-name web --max-instance-lifetime 0",
+    ),
+    (
+        "<AvailabilityZoneDistribution><CapacityDistributionStrategy>balanced-only</CapacityDistributionStrategy>\
+         </AvailabilityZoneDistribution>",
+        "warning HC413 its zone distribution is balanced-only: AWS goes on launching in a zone that has no capacity",
+        "--availability-zone-distribution CapacityDistributionStrategy=balanced-best-effort",
+    ),
+    (
+        "<Operator><Principal>emr.amazonaws.com</Principal></Operator>",
+        "error HC414 its Operator is emr.amazonaws.com: AWS lets nobody else change it",
+        "remove it from the configuration",
+    ),
+    (
+        "<WarmPoolConfiguration><MinSize>0</MinSize><PoolState>Stopped</PoolState><InstanceReusePolicy>\
+         <ReuseOnScaleIn>true</ReuseOnScaleIn></InstanceReusePolicy></WarmPoolConfiguration>",
+        "warning HC415 its warm pool reuses instances (ReuseOnScaleIn)",
+        "put-warm-pool --auto-scaling-group-name web --instance-reuse-policy ReuseOnScaleIn=false",
+    ),
+];
+
+/// The lines of the table about a group, with the code after the severity, and single spaces.
+fn lines_about(subject: &str, config: &ConfigFile) -> Vec<String> {
+    let (table, stderr) = texts(&run(&["check", "--config", &config.path()]));
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let of_subject = table.lines().map(words).filter(|words| words.get(2).is_some_and(|it| it == subject));
+    let lines: Vec<String> = of_subject.map(|words| [&words[..2], &words[3..]].concat().join(" ")).collect();
+    assert!(!lines.is_empty(), "{table}{stderr}");
+    lines
+}
+
+#[track_caller]
+fn assert_finding(lines: &[String], start: &str, command: &str) {
+    let found = lines
+        .iter()
+        .any(|line| line.starts_with(start) && line.contains("the Cluster Autoscaler") && line.contains(command));
+    assert!(found, "{start} … {command} in\n{}", lines.join("\n"));
+}
+
+#[tokio::test]
+async fn what_aws_changes_by_itself_is_found_with_the_command_that_changes_it() {
+    let emulator = aws([GroupPlan::aws("web").sized(0, 10, 2), plan("calm")]);
+    let settings: String = BY_ITSELF_ON_AWS.iter().map(|(xml, ..)| *xml).collect();
+    let protected = "<NewInstancesProtectedFromScaleIn>true</NewInstancesProtectedFromScaleIn>";
+    emulator.group_details("web", |details| {
+        details.settings = settings;
+        details.scheduled = vec!["night".to_owned(), "day".to_owned()];
+        details.others = (1..=6).map(|number| (format!("i-{number}"), "Terminating:Retained".to_owned())).collect();
+    });
+    emulator.group_details("calm", |details| details.settings = protected.to_owned());
+    let config = config(&emulator, &["0:10:web", "0:10:calm"], "");
+    let lines = lines_about("web", &config);
+    for (_, start, command) in BY_ITSELF_ON_AWS {
+        assert_finding(&lines, start, command);
+    }
+    let actions = "warning HC404 its size is also set by scheduled actions: night, day;";
+    assert_finding(
+        &lines,
+        actions,
+        "delete-scheduled-action --auto-scaling-group-name web --scheduled-action-name night",
+    );
+    let retained = "warning HC415 6 of its instances stay in Terminating:Retained (i-1, i-2, i-3, i-4, i-5, …):";
+    assert_finding(&lines, retained, "--instance-id i-1 --no-should-decrement-desired-capacity");
+    let unprotected = "ok HC416 its new instances are not protected from scale-in";
+    assert_finding(&lines, unprotected, "--new-instances-protected-from-scale-in");
+    assert_eq!(lines_about("calm", &config).len(), 1, "the template alone");
+}
+
+/// Each setting of a scale set that changes VMs by itself: a property as ARM shows it, the finding, and what `az vmss
+/// update` sets.
+fn by_itself_on_azure() -> [(&'static str, Value, &'static str, &'static str); 7] {
+    let rolling = json!({"mode": "Rolling", "rollingUpgradePolicy": {"maxSurge": true},
+        "automaticOSUpgradePolicy": {"enableAutomaticOSUpgrade": true}});
+    let on = json!({"enabled": true});
+    let balance = json!({"enabled": true, "rebalanceStrategy": "Recreate", "rebalanceBehavior": "CreateBeforeDelete"});
+    let resiliency = json!({
+        "resilientVMCreationPolicy": on,
+        "resilientVMDeletionPolicy": on,
+        "automaticZoneRebalancingPolicy": balance,
+    });
+    let repairs = json!({"enabled": true, "gracePeriod": "PT10M", "repairAction": "Replace"});
+    [
+        (
+            "automaticRepairsPolicy",
+            repairs,
+            "automatic repairs are on: Azure deletes",
+            "automaticRepairsPolicy.enabled=false",
+        ),
+        (
+            "upgradePolicy",
+            rolling.clone(),
+            "automatic OS upgrades are on",
+            "automaticOSUpgradePolicy.enableAutomaticOSUpgrade=false",
+        ),
+        ("upgradePolicy", rolling, "rolling upgrades have surge", "upgradePolicy.rollingUpgradePolicy.maxSurge=false"),
+        (
+            "spotRestorePolicy",
+            json!({"enabled": true, "restoreTimeout": "PT1H"}),
+            "try-restore is on",
+            "spotRestorePolicy.enabled=false",
+        ),
+        (
+            "resiliencyPolicy",
+            resiliency.clone(),
+            "resilient VM creation is on",
+            "resilientVMCreationPolicy.enabled=false",
+        ),
+        (
+            "resiliencyPolicy",
+            resiliency.clone(),
+            "resilient VM deletion is on",
+            "resilientVMDeletionPolicy.enabled=false",
+        ),
+        (
+            "resiliencyPolicy",
+            resiliency,
+            "automatic zone balance is on",
+            "automaticZoneRebalancingPolicy.enabled=false",
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn what_azure_changes_by_itself_is_found_with_the_command_that_changes_it() {
+    let mut pool = GroupPlan::azure("pool");
+    let tags =
+        [("aks-managed-poolName", "np1"), ("aks-managed-cluster-name", "prod"), ("aks-managed-cluster-rg", "apps")];
+    pool.tags.extend(tags.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    let cloud = Simulated::with_groups(7, [pool, GroupPlan::azure("calm"), GroupPlan::azure("restarted")]);
+    let emulator = Arm::start(Arc::new(cloud.of_family(Family::Azure)));
+    emulator.group_details("pool", |details| {
+        details.aks_autoscales = true;
+        details.properties.extend(by_itself_on_azure().map(|(name, value, ..)| (name.to_owned(), value)));
+    });
+    let off = json!({"enabled": false});
+    let restart = json!({"enabled": true, "repairAction": "Restart"});
+    let manual = json!({"mode": "Manual", "rollingUpgradePolicy": {"maxSurge": true}});
+    emulator.group_details("calm", |details| {
+        let off = [("automaticRepairsPolicy", off.clone()), ("spotRestorePolicy", off), ("upgradePolicy", manual)];
+        details.properties.extend(off.map(|(name, value)| (name.to_owned(), value)));
+    });
+    emulator.group_details("restarted", |details| {
+        details.properties.insert("automaticRepairsPolicy".to_owned(), restart);
+    });
+    let config = config(&emulator, &["0:10:pool", "0:10:calm", "0:10:restarted"], "");
+    let lines = lines_about("pool", &config);
+    for (_, _, start, change) in by_itself_on_azure() {
+        assert_finding(&lines, &format!("warning HC412 {start}"), &format!("--name pool --set {}", set_path(change)));
+    }
+    let aks = "warning HC404 its size is also set by the autoscaler of AKS (enableAutoScaling of node pool np1)";
+    let off =
+        "az aks nodepool update --resource-group apps --cluster-name prod --name np1 --disable-cluster-autoscaler";
+    assert!(lines.iter().any(|line| line.starts_with(aks) && line.contains(off)), "{lines:#?}");
+    assert_eq!(lines_about("calm", &config).len(), 1, "the template alone");
+    let restarted = lines_about("restarted", &config);
+    assert_finding(
+        &restarted,
+        "warning HC412 automatic repairs are on: Azure restarts",
+        "automaticRepairsPolicy.enabled=false",
+    );
+}
+
+/// The whole path of a setting that is named by its end.
+fn set_path(end: &str) -> String {
+    let start = match end {
+        _ if end.starts_with("automaticOSUpgradePolicy") => "upgradePolicy.",
+        _ if end.starts_with("resilientVM") || end.starts_with("automaticZone") => "resiliencyPolicy.",
+        _ => "",
+    };
+    format!("{start}{end}")
+}
+
+#[tokio::test]
+async fn without_the_permission_to_read_pools_of_aks_the_rest_is_still_found() {
+    let mut pool = GroupPlan::azure("pool");
+    let tags =
+        [("aks-managed-poolName", "np1"), ("aks-managed-cluster-name", "prod"), ("aks-managed-cluster-rg", "apps")];
+    pool.tags.extend(tags.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    let emulator = Arm::start(Arc::new(Simulated::with_groups(7, [pool]).of_family(Family::Azure)));
+    emulator.group_details("pool", |details| {
+        details.properties.insert("spotRestorePolicy".to_owned(), json!({"enabled": true}));
+    });
+    emulator.script("GET", "agentPools", 99, denied("Microsoft.ContainerService/managedClusters/agentPools/read"));
+    let found = check(&config(&emulator, &["0:10:pool"], ""));
+    found.has("warning here cannot be checked for settings that conflict", &["denied: AgentPools_List"]);
+    found.has("warning pool try-restore is on", &[]);
+    assert_eq!(found.code, Some(0), "serving does not need it");
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ async fn if_nothing_is_wrong_every_line_is_ok_and_the_exit_code_is_0() {
         "ok web size 2 in 0:10; a new node has 2 cpu and ",
         &["(live discovery, an estimate) — to make it exact, set learn"],
     );
-    assert_eq!((found.lines.len(), found.summary.as_str(), found.code), (2, "2 checks: nothing is wrong", Some(0)));
+    found.has("ok web its new instances are not protected from scale-in", &["--new-instances-protected-from-scale-in"]);
+    assert_eq!((found.lines.len(), found.summary.as_str(), found.code), (3, "3 checks: nothing is wrong", Some(0)));
 }
 
 #[tokio::test]
@@ -57,7 +58,7 @@ async fn warnings_fail_the_command_only_on_request_and_the_short_form_has_only_p
     let (table, stderr) = texts(&strict);
     assert_eq!(strict.status.code(), Some(1), "{stderr}");
     let lines: Vec<&str> = table.lines().collect();
-    assert_eq!((lines.len(), lines[1]), (2, "3 checks: 1 warning"), "{table}");
+    assert_eq!((lines.len(), lines[1]), (2, "4 checks: 1 warning"), "{table}");
     assert!(lines[0].starts_with("warning   HC402   gone") && lines[0].ends_with("(docs/check.md#hc402)"), "{table}");
 }
 

@@ -106,6 +106,10 @@ pub(crate) struct GroupDetails {
     pub(crate) overprovision: bool,
     /// The name of an autoscale setting for it.
     pub(crate) autoscale: Option<String>,
+    /// Whether AKS's own autoscaler scales the pool that its tags name.
+    pub(crate) aks_autoscales: bool,
+    /// Further properties, as the REST reference documents them.
+    pub(crate) properties: serde_json::Map<String, serde_json::Value>,
     /// `virtualMachineProfile.priority` is `Spot`.
     pub(crate) spot: bool,
     pub(crate) windows: bool,

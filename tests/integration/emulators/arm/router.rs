@@ -60,6 +60,10 @@ impl ArmApi {
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
         let name = |at: usize| written.get(at).map(String::as_str).unwrap_or_default();
         match (request.method.as_str(), lower.as_slice()) {
+            ("GET", ["resourcegroups", _, "providers", "microsoft.containerservice", rest @ ..]) => match rest {
+                ["managedclusters", _, "agentpools"] => Ok(self.list_agent_pools(request)),
+                _ => Ok(nothing_there(request)),
+            },
             (_, ["resourcegroups", group, ..]) if !group.eq_ignore_ascii_case(RESOURCE_GROUP) => {
                 let message = format!("Resource group '{}' could not be found.", name(1));
                 Ok(error(404, "ResourceGroupNotFound", &message))

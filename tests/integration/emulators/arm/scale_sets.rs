@@ -108,6 +108,9 @@ pub(super) fn scale_set(group: &ShownGroup, details: &GroupDetails, upper_case: 
             "virtualMachineProfile": profile(details),
         },
     });
+    for (name, value) in &details.properties {
+        item["properties"][name] = value.clone();
+    }
     if zones.is_empty() {
         item["zones"].take();
     }

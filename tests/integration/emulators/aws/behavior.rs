@@ -84,6 +84,10 @@ pub(crate) struct GroupDetails {
     pub(crate) suspended: Vec<String>,
     /// Names of scaling policies.
     pub(crate) policies: Vec<String>,
+    /// Names of scheduled actions.
+    pub(crate) scheduled: Vec<String>,
+    /// Further elements of its description, as the API reference documents them.
+    pub(crate) settings: String,
     /// The status of its latest instance refresh.
     pub(crate) refresh: Option<String>,
     /// `DesiredCapacityType`
@@ -119,6 +123,8 @@ impl Default for GroupDetails {
             cpu_options: None,
             suspended: Vec::new(),
             policies: Vec::new(),
+            scheduled: Vec::new(),
+            settings: String::new(),
             refresh: None,
             capacity_type: None,
             status: None,

@@ -112,6 +112,7 @@ fn described(group: &ShownGroup, details: &GroupDetails) -> String {
         members("Tags", tags),
         perhaps("Status", details.status.as_ref()),
         launch(group, details),
+        details.settings.clone(),
     ]
     .concat()
 }

@@ -135,6 +135,7 @@ impl AwsApi {
             "DescribeScalingActivities" => self.describe_activities(request).await,
             "DescribeInstanceRefreshes" => Ok(self.describe_instance_refreshes(request)),
             "DescribePolicies" => Ok(self.describe_policies()),
+            "DescribeScheduledActions" => Ok(self.describe_scheduled_actions(request)),
             "SetDesiredCapacity" => self.set_desired_capacity(request).await,
             "TerminateInstanceInAutoScalingGroup" => self.terminate(request).await,
             "AssumeRole" => Ok(self.assume_role(request)),

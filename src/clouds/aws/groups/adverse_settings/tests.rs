@@ -1,14 +1,16 @@
 use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
-use aws_sdk_autoscaling::types::{ScalingPolicy, SuspendedProcess};
+use aws_sdk_autoscaling::types::{ScalingPolicy, ScheduledUpdateGroupAction, SuspendedProcess};
 
 use super::super::super::Settings;
 use super::super::super::sdk::fake::Fake;
 use super::*;
 use crate::cloud::{Cloud, NodeGroupSpec};
 
+/// A group that has no finding of its own.
 fn group(name: &str, zones: &[&str]) -> AutoScalingGroupBuilder {
     let zones = zones.iter().map(|zone| (*zone).to_owned()).collect();
-    AutoScalingGroup::builder().auto_scaling_group_name(name).set_availability_zones(Some(zones))
+    let group = AutoScalingGroup::builder().auto_scaling_group_name(name).set_availability_zones(Some(zones));
+    group.new_instances_protected_from_scale_in(true)
 }
 
 fn policy(group: &str, name: &str, enabled: bool) -> ScalingPolicy {
@@ -19,7 +21,8 @@ async fn adverse_settings(fake: &Fake) -> (Vec<String>, Vec<String>) {
     let names = ["a", "b"].map(|name| NodeGroupSpec { min: 0, max: 9, name: name.to_owned() });
     let aws = fake.aws(Settings { node_groups: names.to_vec(), ..Settings::default() });
     let AdverseSettings { found, unread, .. } = aws.adverse_settings().await;
-    let found = found.into_iter().map(|setting| format!("{}: {}", setting.group, setting.effect));
+    let found = found.into_iter().filter(|setting| setting.kind != AdverseKind::Unprotected);
+    let found = found.map(|setting| format!("{}: {}", setting.group, setting.effect));
     (found.collect(), unread.iter().map(ToString::to_string).collect())
 }
 
@@ -42,12 +45,32 @@ async fn enabled_policies_are_found_on_every_page_and_those_of_other_groups_are_
 }
 
 #[tokio::test]
+async fn scheduled_actions_are_found_on_every_page() {
+    let fake = Fake::with(vec![group("a", &["z1"]).build(), group("b", &["z1"]).build()]);
+    let action = |group: &str, name: &str| {
+        ScheduledUpdateGroupAction::builder().auto_scaling_group_name(group).scheduled_action_name(name).build()
+    };
+    fake.state(|state| {
+        state.page = 1;
+        state.scheduled = vec![action("b", "night"), action("other", "x"), action("b", "day")];
+    });
+    let (found, unread) = adverse_settings(&fake).await;
+    assert!(
+        found.len() == 1 && found[0].starts_with("b: its size is also set by scheduled actions: night, day;"),
+        "{found:?}"
+    );
+    assert!(unread.is_empty(), "{unread:?}");
+    fake.fail("DescribeScheduledActions", "AccessDenied", "not allowed", 403);
+    assert!(adverse_settings(&fake).await.1[0].starts_with("denied: DescribeScheduledActions"));
+}
+
+#[tokio::test]
 async fn rebalancing_is_found_if_it_can_terminate_instances() {
     let suspended = SuspendedProcess::builder().process_name("AZRebalance").build();
     for (group, rebalanced) in [
         (group("a", &["z1"]), false),
-        (group("a", &["z1", "z2"]), true),
-        (group("a", &["z1", "z2"]).suspended_processes(suspended), false),
+        (group("a", &["z1", "z2"]).new_instances_protected_from_scale_in(false), true),
+        (group("a", &["z1", "z2"]).new_instances_protected_from_scale_in(false).suspended_processes(suspended), false),
         (group("a", &["z1", "z2"]).new_instances_protected_from_scale_in(true), false),
     ] {
         let (found, _) = adverse_settings(&Fake::with(vec![group.build()])).await;
@@ -57,7 +80,8 @@ async fn rebalancing_is_found_if_it_can_terminate_instances() {
 
 #[tokio::test]
 async fn rebalancing_is_found_even_if_the_policies_cannot_be_read() {
-    let fake = Fake::with(vec![group("a", &["z1", "z2"]).build()]);
+    let unprotected = group("a", &["z1", "z2"]).new_instances_protected_from_scale_in(false).build();
+    let fake = Fake::with(vec![unprotected]);
     fake.fail("DescribePolicies", "AccessDenied", "not allowed", 403);
     let (found, unread) = adverse_settings(&fake).await;
     assert_eq!(found.len(), 1);
@@ -75,9 +99,8 @@ async fn an_instance_refresh_is_found_while_it_is_under_way() {
     let (found, unread) = adverse_settings(&fake).await;
     assert_eq!(
         found,
-        [
-            "b: an instance refresh is under way (InProgress, 40 % done): it replaces instances without draining their nodes"
-        ]
+        ["b: an instance refresh is under way (InProgress, 40 % done): it replaces instances without draining their \
+             nodes"]
     );
     assert!(unread.is_empty(), "{unread:?}");
     fake.fail("DescribeInstanceRefreshes", "AccessDenied", "not allowed", 403);

@@ -19,7 +19,8 @@ pub const WRITE_ACTIONS: [&str; 2] =
     ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"];
 
 /// The actions that only `headcount check` needs.
-pub const CHECK_ACTIONS: [&str; 2] = ["autoscaling:DescribeInstanceRefreshes", "autoscaling:DescribePolicies"];
+pub const CHECK_ACTIONS: [&str; 3] =
+    ["autoscaling:DescribeInstanceRefreshes", "autoscaling:DescribePolicies", "autoscaling:DescribeScheduledActions"];
 
 /// The actions that only live prices need. Without them, prices come from the user's and the shipped tables.
 pub const PRICE_ACTIONS: [&str; 2] = ["ec2:DescribeSpotPriceHistory", "pricing:GetProducts"];

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
 use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
+use aws_sdk_autoscaling::operation::describe_scheduled_actions::DescribeScheduledActionsOutput;
 use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, Filter, InstanceRefresh, LaunchConfiguration};
 
 use super::PAGE_RECORDS;
@@ -55,6 +56,12 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
 
     /// One page of the scaling policies of all groups.
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError>;
+
+    /// One page of the scheduled actions of all groups.
+    async fn describe_scheduled_actions(
+        &self,
+        token: Option<String>,
+    ) -> Result<DescribeScheduledActionsOutput, CloudError>;
 
     /// Sets the desired capacity. Never retried.
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError>;
@@ -128,6 +135,14 @@ impl AutoScalingApi for AutoScaling {
     async fn describe_policies(&self, token: Option<String>) -> Result<DescribePoliciesOutput, CloudError> {
         let call = self.reads.describe_policies().max_records(PAGE_RECORDS).set_next_token(token);
         call.send().await.map_err(|error| cloud_error("DescribePolicies", "all", error))
+    }
+
+    async fn describe_scheduled_actions(
+        &self,
+        token: Option<String>,
+    ) -> Result<DescribeScheduledActionsOutput, CloudError> {
+        let call = self.reads.describe_scheduled_actions().max_records(PAGE_RECORDS).set_next_token(token);
+        call.send().await.map_err(|error| cloud_error("DescribeScheduledActions", "all", error))
     }
 
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError> {

@@ -69,6 +69,17 @@ impl AutoScalingApi for Fake {
         })
     }
 
+    async fn describe_scheduled_actions(
+        &self,
+        token: Option<String>,
+    ) -> Result<DescribeScheduledActionsOutput, CloudError> {
+        self.call("DescribeScheduledActions", "all", |state| {
+            let (actions, next) = page(&state.scheduled, token, state.page);
+            let output = DescribeScheduledActionsOutput::builder().set_scheduled_update_group_actions(Some(actions));
+            output.set_next_token(next).build()
+        })
+    }
+
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError> {
         self.call("SetDesiredCapacity", &format!("{group}={units}"), |_| ())
     }

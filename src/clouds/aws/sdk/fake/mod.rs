@@ -10,8 +10,11 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
 use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
+use aws_sdk_autoscaling::operation::describe_scheduled_actions::DescribeScheduledActionsOutput;
 use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
-use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, InstanceRefresh, LaunchConfiguration, ScalingPolicy};
+use aws_sdk_autoscaling::types::{
+    Activity, AutoScalingGroup, InstanceRefresh, LaunchConfiguration, ScalingPolicy, ScheduledUpdateGroupAction,
+};
 use aws_sdk_ec2::operation::describe_instance_types::DescribeInstanceTypesOutput;
 use aws_sdk_ec2::operation::describe_launch_templates::DescribeLaunchTemplatesOutput;
 use aws_sdk_ec2::operation::describe_spot_price_history::DescribeSpotPriceHistoryOutput;
@@ -42,6 +45,7 @@ pub(in crate::clouds::aws) struct State {
     pub(in crate::clouds::aws) nodegroups: HashMap<String, Nodegroup>,
     pub(in crate::clouds::aws) activities: Vec<Activity>,
     pub(in crate::clouds::aws) policies: Vec<ScalingPolicy>,
+    pub(in crate::clouds::aws) scheduled: Vec<ScheduledUpdateGroupAction>,
     /// The latest instance refresh, by group.
     pub(in crate::clouds::aws) refreshes: HashMap<String, InstanceRefresh>,
     /// Instance types EC2 knows.

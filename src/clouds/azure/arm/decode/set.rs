@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::api::{Orchestration, ScaleSet};
+use super::own_changes::RawOwnChanges;
 
 type Tags = Option<BTreeMap<String, Option<String>>>;
 
@@ -40,6 +41,8 @@ struct RawSetProperties {
     host_group: Option<Value>,
     overprovision: Option<bool>,
     virtual_machine_profile: Option<RawProfile>,
+    #[serde(flatten)]
+    own_changes: RawOwnChanges,
 }
 
 #[derive(Default, Deserialize)]
@@ -187,6 +190,7 @@ impl TryFrom<RawSet> for ScaleSet {
             mixed_sizes: sizes.into_iter().filter_map(|size| size.name).collect(),
             has_host_group: properties.host_group.is_some_and(|group| !group.is_null()),
             overprovision: properties.overprovision.unwrap_or_default(),
+            own_changes: properties.own_changes.into(),
             spot: is(&profile.priority, "Spot") || is(&profile.priority, "Low"),
             // A set of a specialized image has no OS profile.
             windows: is(&disk.os_type, "Windows")

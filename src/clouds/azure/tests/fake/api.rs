@@ -130,6 +130,10 @@ impl ScaleSetApi for FakeApi {
         self.call("sizes", location, |state| Ok(state.sizes.clone()))
     }
 
+    async fn list_agent_pools(&self, cluster: &AksCluster) -> Result<Vec<AgentPool>, CloudError> {
+        self.call("pools", &format!("{}/{}", cluster.resource_group, cluster.name), |state| Ok(state.pools.clone()))
+    }
+
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
         self.call("autoscale", "settings", |state| Ok(state.autoscale.clone()))
     }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Azure, Settings};
 use crate::cloud::{CloudError, Fault, OperationHandle, Progress};
 use crate::clouds::azure::arm::{
-    AutoscaleSetting, BadItem, InstanceViewStatus, MachineList, MachineQuery, Orchestration, ScaleSet, Size,
-    VirtualMachine,
+    AgentPool, AksCluster, AutoscaleSetting, BadItem, InstanceViewStatus, MachineList, MachineQuery, Orchestration,
+    ScaleSet, Size, VirtualMachine,
 };
 
 pub(super) const SUBSCRIPTION: &str = "Sub-1";
@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) bad: Vec<BadItem>,
     pub(super) sizes: Vec<Size>,
     pub(super) autoscale: Vec<AutoscaleSetting>,
+    /// The node pools of every AKS cluster.
+    pub(super) pools: Vec<AgentPool>,
     /// Outdated capacities that the list shows, by scale set.
     pub(super) listed_capacities: HashMap<String, u32>,
     /// A deleted scale set that the list still contains.
