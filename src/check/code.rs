@@ -72,6 +72,8 @@ codes! {
     RETAINS = 415, "Instances that were deleted are gone";
     /// What keeps instances.
     UNPROTECTED = 416, "The cloud itself keeps instances that nobody named";
+    /// What the account allows.
+    QUOTA = 417, "The quotas of the account leave room for the node group's maximum";
     /// The provider.
     CA_PROVIDER = 501, "The Cluster Autoscaler uses external gRPC";
     /// The price expander.

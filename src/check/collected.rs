@@ -15,7 +15,7 @@ use super::prices::CollectedPrices;
 use super::{Autoscaler, CheckInput};
 use crate::cloud::{
     AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, InstanceState, Listing, Missing,
-    ProviderId, ReadOnlyCloud, Recognition,
+    ProviderId, Quota, Quotas, ReadOnlyCloud, Recognition,
 };
 use crate::fleet::options::Options;
 use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder};
@@ -77,6 +77,8 @@ pub(super) struct CollectedListing {
     pub(super) warnings: Vec<(GroupName, String)>,
     pub(super) adverse_settings: AdverseSettings,
     pub(super) denied_calls: Vec<DeniedCall>,
+    /// Why the quotas of the account cannot be read.
+    pub(super) quotas_unread: Option<CloudError>,
 }
 
 /// A group.
@@ -89,6 +91,8 @@ pub(super) struct CollectedGroup {
     pub(super) template: Result<NodeTemplate, String>,
     /// The part of its capacity that no VM fills, in a scale set in which nothing runs. `None` where it was not read.
     pub(super) unfilled: Option<u32>,
+    /// Its scarcest quota, with the number of nodes that it leaves room for. `None` if no quota is known.
+    pub(super) quota: Option<(Arc<str>, Quota, u32)>,
     /// Its instances that are older than 15 minutes, if none of its instances is a node of this cluster.
     pub(super) foreign_instances: usize,
 }
@@ -150,6 +154,10 @@ async fn listed(
         is_lookup_failing: Arc::default(),
         remembered: watch::channel(true).1,
     };
+    let quotas = match timeout(PATIENCE, cloud.quotas()).await {
+        Ok(quotas) => quotas,
+        Err(_elapsed) => Ok(Quotas::default()),
+    };
     let group = |reading: GroupReading| async {
         let shares_name = names.get(&reading.name).is_some_and(|sources| *sources > 1);
         let id = if shares_name { format!("{source}/{}", reading.name) } else { reading.name.to_string() };
@@ -159,13 +167,26 @@ async fn listed(
             None => 0,
         };
         let unfilled = unfilled(cloud, &reading).await;
-        CollectedGroup { id, shares_name, reading, template, unfilled, foreign_instances }
+        let quota = quotas.as_ref().ok().and_then(|quotas| scarcest(quotas, &reading.name));
+        CollectedGroup { id, shares_name, reading, template, unfilled, quota, foreign_instances }
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();
     let denied_calls = timeout(PATIENCE, cloud.denied_calls()).await.unwrap_or_default();
     let Listing { broken, absent, .. } = listing;
-    CollectedListing { groups, broken, absent, warnings: cloud.warnings(), adverse_settings, denied_calls }
+    let (warnings, quotas_unread) = (cloud.warnings(), quotas.err());
+    CollectedListing { groups, broken, absent, warnings, adverse_settings, denied_calls, quotas_unread }
+}
+
+/// The scarcest quota of a group, and the number of nodes that it leaves room for.
+fn scarcest(quotas: &Quotas, group: &GroupName) -> Option<(Arc<str>, Quota, u32)> {
+    let taken = quotas.groups.get(group)?;
+    let of_group = taken.names.iter().filter_map(|name| {
+        let quota = *quotas.by_name.get(name)?;
+        let nodes = quota.left() / u64::from(taken.per_node.max(1));
+        Some((Arc::clone(name), quota, u32::try_from(nodes).unwrap_or(u32::MAX)))
+    });
+    of_group.min_by_key(|(.., nodes)| *nodes)
 }
 
 /// The part of a group's capacity that no instance fills, if the cloud does not launch what is missing.

@@ -84,6 +84,13 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
         let what = format!("cannot be checked for settings that conflict with the Cluster Autoscaler: {error}");
         findings.push(Finding::warning(Code::ADVERSE_UNREAD, &source.name, what, remedy(error, source.family)));
     }
+    if let Some(error) = &listed.quotas_unread {
+        let what = format!(
+            "the quotas of the account cannot be read, so groups are offered up to their own maximum: \
+                            {error}"
+        );
+        findings.push(Finding::warning(Code::QUOTA, &source.name, what, remedy(error, source.family)));
+    }
     for DeniedCall { error, loss } in &listed.denied_calls {
         let what = format!("a call that `headcount serve` makes is not permitted: {error}; without it, {loss}");
         findings.push(Finding::error(Code::PERMISSION, &source.name, what, remedy(error, source.family)));
@@ -94,15 +101,15 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
 }
 
 fn adverse(listed: &CollectedListing, setting: &AdverseSetting) -> Finding {
-    let (code, finding): (_, fn(Code, &str, String, String) -> Finding) = match setting.kind {
-        AdverseKind::Resizes => (Code::ADVERSE, Finding::warning),
-        AdverseKind::Replaces => (Code::REPLACES, Finding::warning),
-        AdverseKind::StaysInZone => (Code::STAYS_IN_ZONE, Finding::warning),
-        AdverseKind::Operated => (Code::OPERATED, Finding::error),
-        AdverseKind::Retains => (Code::RETAINS, Finding::warning),
-        AdverseKind::Unprotected => (Code::UNPROTECTED, Finding::ok),
-    };
-    finding(code, id(listed, setting.group.as_str()), setting.effect.clone(), setting.advice.clone())
+    let (subject, effect, advice) = (id(listed, setting.group.as_str()), &setting.effect, &setting.advice);
+    match setting.kind {
+        AdverseKind::Resizes => Finding::warning(Code::ADVERSE, subject, effect, advice),
+        AdverseKind::Replaces => Finding::warning(Code::REPLACES, subject, effect, advice),
+        AdverseKind::StaysInZone => Finding::warning(Code::STAYS_IN_ZONE, subject, effect, advice),
+        AdverseKind::Operated => Finding::error(Code::OPERATED, subject, effect, advice),
+        AdverseKind::Retains => Finding::warning(Code::RETAINS, subject, effect, advice),
+        AdverseKind::Unprotected => Finding::ok(Code::UNPROTECTED, subject, effect, advice),
+    }
 }
 
 fn served(source: &CollectedSource, listed: &CollectedListing) -> Finding {

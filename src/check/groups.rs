@@ -24,6 +24,7 @@ pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     findings.extend(withheld(group));
     findings.extend(out_of_bounds(group));
     findings.extend(unfilled(group));
+    findings.extend(short_quota(group));
     findings.extend(mixed_types(group));
     findings.push(template(group));
     findings
@@ -63,8 +64,8 @@ fn foreign(group: &CollectedGroup) -> Option<Finding> {
             "seems to belong to another cluster: none of its {} instances older than 15 minutes is a node of this one",
             group.foreign_instances
         );
-        let advice = "remove it from the configuration or from what autoDiscovery finds; if its nodes cannot join this cluster, \
-                      find out why, or set foreign: allow so that they can be deleted";
+        let advice = "remove it from the configuration or from what autoDiscovery finds; if its nodes cannot join this \
+                      cluster, find out why, or set foreign: allow so that they can be deleted";
         Finding::error(Code::FOREIGN_GROUP, &group.id, what, advice)
     })
 }
@@ -91,8 +92,8 @@ fn unfilled(group: &CollectedGroup) -> Option<Finding> {
     let what =
         format!("its capacity of {capacity} counts {unfilled} VMs that do not exist; Headcount does not lower it");
     let advice = format!(
-        "raise its maximum by {unfilled}, or replace the scale set; if Azure compares a new capacity with the live VMs, set \
-         capacityIs: actual under groups"
+        "raise its maximum by {unfilled}, or replace the scale set; if Azure compares a new capacity with the live \
+         VMs, set capacityIs: actual under groups"
     );
     Some(Finding::warning(Code::UNFILLED, &group.id, what, advice))
 }
@@ -109,14 +110,34 @@ fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {
     Some(Finding::warning(Code::OUT_OF_BOUNDS, &group.id, what, advice))
 }
 
+/// A group whose maximum is beyond what the quotas of the account leave.
+fn short_quota(group: &CollectedGroup) -> Option<Finding> {
+    let (name, quota, nodes) = group.quota.as_ref()?;
+    let wanted = group.reading.max.saturating_sub(group.reading.desired);
+    if wanted <= *nodes {
+        return None;
+    }
+    let what = format!(
+        "its maximum of {} is {wanted} more than it has, but the quota {name} has {} of {} vCPUs used and leaves room \
+         for {nodes}: the Cluster Autoscaler is offered {}",
+        group.reading.max,
+        quota.used,
+        quota.limit,
+        group.reading.desired.saturating_add(*nodes)
+    );
+    let advice = "request a higher quota, or lower the maximum; quota: ignore under groups offers the whole maximum";
+    Some(Finding::warning(Code::QUOTA, &group.id, what, advice))
+}
+
 /// A group whose instance types differ in size.
 fn mixed_types(group: &CollectedGroup) -> Option<Finding> {
     let template = group.template.as_ref().ok()?;
     spread::warning(&template.spreads).map(|what| Finding::warning(Code::MIXED_TYPES, &group.id, what, ""))
 }
 
-/// A group whose nodes have the GPU label and none of the resources that CA looks for: its external gRPC client knows no driver of Dynamic
-/// Resource Allocation, so CA takes such a node for one whose GPUs are not ready yet, for as long as it lives.
+/// A group whose nodes have the GPU label and none of the resources that CA looks for: its external gRPC client knows
+/// no driver of Dynamic Resource Allocation, so CA takes such a node for one whose GPUs are not ready yet, for as long
+/// as it lives.
 pub(super) fn gpus_by_driver(group: &CollectedGroup, gpu_label: &str) -> Option<Finding> {
     let template = group.template.as_ref().ok()?;
     let label = value(template, &format!("labels.{gpu_label}"))?;
@@ -127,14 +148,14 @@ pub(super) fn gpus_by_driver(group: &CollectedGroup, gpu_label: &str) -> Option<
     let advice = "name a label as gpuLabel that no node has, or remove this one from the nodes";
     Some(if template.resource_slices.is_empty() {
         let what = format!(
-            "its nodes have the GPU label {label} and no GPUs in their template: if a driver of Dynamic Resource Allocation \
-             publishes the GPUs, the Cluster Autoscaler never takes the nodes for ready"
+            "its nodes have the GPU label {label} and no GPUs in their template: if a driver of Dynamic Resource \
+             Allocation publishes the GPUs, the Cluster Autoscaler never takes the nodes for ready"
         );
         Finding::warning(Code::GPUS_BY_DRIVER, &group.id, what, advice)
     } else {
         let what = format!(
-            "its nodes have the GPU label {label}, and a driver of Dynamic Resource Allocation publishes their devices: the \
-             Cluster Autoscaler never takes them for ready"
+            "its nodes have the GPU label {label}, and a driver of Dynamic Resource Allocation publishes their \
+             devices: the Cluster Autoscaler never takes them for ready"
         );
         Finding::error(Code::GPUS_BY_DRIVER, &group.id, what, advice)
     })

@@ -19,6 +19,7 @@ mod label;
 mod launch_spec;
 mod node_image;
 mod price;
+mod quota;
 mod reading;
 pub mod secrets;
 mod spec;
@@ -44,6 +45,7 @@ pub use label::{is_label_key, is_label_value};
 pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
 pub use node_image::{ImageEvidence, ImageFamily, NodeImage};
 pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price};
+pub use quota::{Quota, QuotaUse, Quotas};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,
     Launched, Listing, OwnLaunches, Permit, Shortfall,
@@ -120,6 +122,16 @@ pub trait Cloud: Send + Sync {
     /// Settings of its groups that work against the Cluster Autoscaler. Only `headcount check` asks for them.
     async fn adverse_settings(&self) -> AdverseSettings {
         AdverseSettings::default()
+    }
+
+    /// Whether the quotas of the account can be read ahead of a write.
+    fn has_quotas(&self) -> bool {
+        false
+    }
+
+    /// The quotas of the account that the listed groups count against.
+    async fn quotas(&self) -> Result<Quotas, CloudError> {
+        Ok(Quotas::default())
     }
 
     /// Calls that `headcount serve` makes in addition to listings and that the credentials do not permit. Only

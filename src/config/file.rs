@@ -163,6 +163,7 @@ pub(super) struct Group {
     pub(super) memory_overhead: Option<Text>,
     pub(super) foreign: Option<Text>,
     pub(super) capacity_is: Option<Text>,
+    pub(super) quota: Option<Text>,
     #[serde(default)]
     pub(super) resource_slices: Vec<Spanned<DeviceSlice>>,
     #[serde(default)]

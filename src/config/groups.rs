@@ -13,7 +13,7 @@ use super::scalar;
 use super::yaml::{checked, optional};
 use crate::cloud::{CapacityIs, ReservedProfile};
 use crate::fleet::options::Options;
-use crate::fleet::{ForeignPolicy, Policy};
+use crate::fleet::{ForeignPolicy, Policy, QuotaPolicy};
 use crate::instance_types::Quantity;
 use crate::instance_types::memory_model::OverheadError;
 use crate::instance_types::resource_slices::DeviceSlice;
@@ -49,7 +49,12 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
         "nominal" => Ok(CapacityIs::Nominal),
         other => Err(format!("{other:?} is not actual or nominal")),
     })?;
-    Ok(Policy { matches, overrides, options: options(&group.options, path)?, foreign, capacity_is })
+    let quota = optional(group.quota.as_ref(), path, |text| match text.as_str() {
+        "respect" => Ok(QuotaPolicy::Respect),
+        "ignore" => Ok(QuotaPolicy::Ignore),
+        other => Err(format!("{other:?} is not respect or ignore")),
+    })?;
+    Ok(Policy { matches, overrides, options: options(&group.options, path)?, foreign, capacity_is, quota })
 }
 
 /// The most slices of one group.

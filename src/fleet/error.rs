@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::quota::Headroom;
 use crate::cloud::{CloudError, ProviderId};
 use crate::group::{Refusal, WriteError};
 
@@ -28,6 +29,20 @@ pub enum FleetError {
         /// The rule.
         refusal: Refusal,
     },
+    /// A quota of the account does not leave room. Nothing was done.
+    #[error(
+        "node group {group}: the quota {} has {} of {} vCPUs used and leaves room for {} nodes, not for {delta}; \
+         nothing was done",
+        headroom.quota, headroom.used, headroom.limit, headroom.nodes
+    )]
+    OverQuota {
+        /// The group.
+        group: Arc<str>,
+        /// The requested number of nodes.
+        delta: u32,
+        /// What is left.
+        headroom: Headroom,
+    },
     /// The cloud failed or refused the call. As far as is known, nothing was done.
     #[error("node group {group}: {error}")]
     Cloud {
@@ -38,7 +53,8 @@ pub enum FleetError {
         error: CloudError,
     },
     /// Some of the named nodes could not be deleted; the others are.
-    #[error("node group {group}: {} of the named nodes cannot be deleted (any others are being deleted): {}", refused.len(), list(refused))]
+    #[error("node group {group}: {} of the named nodes cannot be deleted (any others are being deleted): \
+             {}", refused.len(), list(refused))]
     PartlyRefused {
         /// The group.
         group: Arc<str>,
@@ -55,7 +71,8 @@ pub enum FleetError {
     },
     /// The deadline passed before anything was sent. Nothing was done, and nothing will be.
     #[error(
-        "node group {group}: the request was not sent to the cloud within the caller's deadline; nothing was done; try again"
+        "node group {group}: the request was not sent to the cloud within the caller's deadline; nothing was done; try \
+         again"
     )]
     NotSent {
         /// The group.
@@ -64,7 +81,8 @@ pub enum FleetError {
     /// The deadline passed after the write was sent. The write is still finished, and TargetSize and Nodes will show
     /// it.
     #[error(
-        "node group {group}: the request was sent, but the cloud did not respond within the caller's deadline; the next reads show the outcome"
+        "node group {group}: the request was sent, but the cloud did not respond within the caller's deadline; the \
+         next reads show the outcome"
     )]
     StillRunning {
         /// The group.

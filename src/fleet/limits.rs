@@ -69,6 +69,13 @@ pub(crate) const TEMPLATE_RETRY_SOON: Duration = Duration::from_secs(10);
 pub(crate) const TEMPLATE_BUILDS: usize = 4;
 /// Template builds waiting per source.
 pub(crate) const TEMPLATE_QUEUE: usize = 4096;
+/// How often the quotas of a source are read. Azure changes them by hand, and usage changes with each VM of the
+/// subscription.
+pub(crate) const QUOTAS_EVERY: Duration = Duration::from_secs(10 * 60);
+/// The shortest interval between two readings, after launches that a quota refused.
+pub(crate) const QUOTAS_AGAIN: Duration = Duration::from_secs(10);
+/// How long reading them may take: one call for each location, and one for its VM sizes.
+pub(crate) const QUOTAS_LIMIT: Duration = Duration::from_secs(60);
 /// How often the fleet learns from the watched nodes. A group must have been empty for ten minutes before CA needs its
 /// figures.
 pub const LEARN_EVERY: Duration = Duration::from_secs(60);

@@ -27,6 +27,7 @@ mod limits;
 mod mailbox;
 pub mod options;
 mod policy;
+mod quota;
 mod reach;
 mod request;
 mod request_id;
@@ -53,14 +54,15 @@ pub use journal::{Decision, JOURNAL_FAMILIES, Journal, Notice, RequestKind, Requ
 use learning::LearnedState;
 pub use learning::{Learner, NodeUse, recall};
 pub use limits::LEARN_EVERY;
-pub use policy::{ForeignPolicy, LivePolicies, Policies, Policy};
+pub use policy::{ForeignPolicy, LivePolicies, Policies, Policy, QuotaPolicy};
+pub use quota::{Headroom, Headrooms};
 pub use request_id::RequestId;
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState, Unlisted};
 pub use source::Health;
 pub use start::Settings;
 pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
-use crate::cloud::{Budget, ReadOnlyCloud};
+use crate::cloud::{Budget, CloudError, ReadOnlyCloud};
 pub use crate::group::{GroupStatus, Mutation, NamedNode, NodeKind, Refusal, ReportedInstance};
 use crate::instance_types::{Catalog, Table};
 use crate::kubernetes::KubernetesApi;
@@ -70,6 +72,7 @@ use contact::Contact;
 use foreign::{Judge, LiveCluster};
 use journal::RequestRecord;
 use mailbox::{Mailbox, Undelivered};
+use quota::{QuotaBook, QuotaWatch, Reservation};
 use request::Incoming;
 use source::Source;
 use store::Store;
@@ -88,6 +91,8 @@ pub struct Fleet {
     ready: watch::Receiver<bool>,
     journal: Arc<Journal>,
     contact: Arc<Contact>,
+    quotas: Arc<QuotaBook>,
+    quota_watches: HashMap<Arc<str>, QuotaWatch>,
     cluster: Arc<LiveCluster>,
     /// Whether what was learned before this process started is in the catalog, or cannot be read. Templates wait for
     /// it.
@@ -98,6 +103,11 @@ impl Fleet {
     /// The snapshot that reads are served from.
     pub fn snapshot(&self) -> arc_swap::Guard<Arc<Snapshot>> {
         self.store.load()
+    }
+
+    /// What the quotas of the accounts leave for the groups of a snapshot.
+    pub fn headrooms(&self, snapshot: &Arc<Snapshot>) -> Arc<Headrooms> {
+        self.quotas.headrooms(snapshot, &self.policies)
     }
 
     /// What the fleet did recently.
@@ -170,12 +180,32 @@ impl Fleet {
         if let Some(cloud) = self.clouds.get(&view.key.source) {
             admission::check(&group, &view.key, &mutation, &self.snapshot(), cloud.as_ref())?;
         }
+        let _reserved = self.reserve(&group, &view, &mutation)?;
         let (incoming, pending) = Incoming::new(mutation, deadline);
         view.mailbox.request(incoming).map_err(|undelivered| match undelivered {
             Undelivered::Full => FleetError::Busy { group: Arc::clone(&group) },
             Undelivered::Closed => FleetError::NotServed { group: Arc::clone(&group) },
         })?;
-        pending.outcome(&group).await
+        let outcome = pending.outcome(&group).await;
+        if let (Err(FleetError::Cloud { error: CloudError::OutOfResources(_), .. }), Some(quotas)) =
+            (&outcome, self.quota_watches.get(&view.key.source))
+        {
+            quotas.ask();
+        }
+        outcome
+    }
+
+    /// Sets the nodes of a scale-up aside, so that another one that arrives meanwhile does not count on them.
+    fn reserve(
+        &self,
+        group: &Arc<str>,
+        view: &GroupView,
+        mutation: &Mutation,
+    ) -> Result<Option<Reservation>, FleetError> {
+        let Mutation::Increase(delta) = *mutation else { return Ok(None) };
+        let reserved = self.quotas.reserve(view, delta, &self.snapshot(), &self.policies);
+        let over = |headroom| FleetError::OverQuota { group: Arc::clone(group), delta, headroom };
+        reserved.map(Some).map_err(over)
     }
 
     /// Watches the cluster's nodes until the returned value is dropped: to learn the resources of instance types, to

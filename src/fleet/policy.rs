@@ -23,6 +23,8 @@ pub struct Policy {
     pub foreign: Option<ForeignPolicy>,
     /// What their capacity is compared with when a new one is written.
     pub capacity_is: Option<CapacityIs>,
+    /// Whether the quotas of the account limit them.
+    pub quota: Option<QuotaPolicy>,
 }
 
 impl Policy {
@@ -34,6 +36,7 @@ impl Policy {
             options: Options::default(),
             foreign: None,
             capacity_is: None,
+            quota: None,
         }
     }
 }
@@ -46,6 +49,16 @@ pub enum ForeignPolicy {
     Refuse,
     /// Delete them.
     Allow,
+}
+
+/// Whether the quotas of the account limit a node group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QuotaPolicy {
+    /// It is offered up to what they leave.
+    #[default]
+    Respect,
+    /// It is offered up to its own maximum.
+    Ignore,
 }
 
 /// All policies, in the configuration's order; later ones win.
@@ -63,6 +76,8 @@ pub struct GroupPolicy {
     pub foreign: ForeignPolicy,
     /// What its capacity is compared with when a new one is written; `None` if its cloud says it.
     pub capacity_is: Option<CapacityIs>,
+    /// Whether the quotas of the account limit it.
+    pub quota: QuotaPolicy,
 }
 
 impl Policies {
@@ -74,6 +89,7 @@ impl Policies {
             all.options = policy.options.merge(&all.options);
             all.foreign = policy.foreign.unwrap_or(all.foreign);
             all.capacity_is = policy.capacity_is.or(all.capacity_is);
+            all.quota = policy.quota.unwrap_or(all.quota);
         }
         all
     }

@@ -1,5 +1,6 @@
 //! Starts a fleet: one watcher for each source, and what they share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -14,6 +15,7 @@ use super::health;
 use super::journal::Journal;
 use super::keeper::KeeperContext;
 use super::policy::{LivePolicies, Policies};
+use super::quota::{QuotaBook, QuotaWatch, QuotaWatcher};
 use super::source::Source;
 use super::store::Store;
 use super::template_builder::TemplateBuilder;
@@ -55,6 +57,8 @@ impl Fleet {
         let contact = Arc::new(Contact::new());
         let cluster = Arc::new(LiveCluster::default());
         let remembered = watch::Sender::new(true);
+        let quota_watches: HashMap<Arc<str>, QuotaWatch> =
+            settings.sources.iter().map(|(name, _)| (Arc::clone(name), QuotaWatch::default())).collect();
         let sources: Vec<Source> = settings
             .sources
             .iter()
@@ -68,6 +72,7 @@ impl Fleet {
                     is_lookup_failing: Arc::default(),
                     remembered: remembered.subscribe(),
                 };
+                let quotas = quota_watches[name].clone();
                 let read_only = settings.read_only || writer.is_none();
                 let context = KeeperContext {
                     cloud,
@@ -82,15 +87,30 @@ impl Fleet {
                     reach: Arc::default(),
                     catalog: Arc::clone(&settings.catalog),
                     cluster: Arc::clone(&cluster),
+                    quotas,
                     read_only,
                 };
                 Source::start(Arc::clone(name), context, settings.cadence, Arc::clone(&contact))
             })
             .collect();
         let ready = health::watch_readiness(sources.iter().map(|source| source.watched.clone()).collect(), &tasks);
+        let quotas = Arc::new(QuotaBook::default());
+        for (name, cloud) in &settings.sources {
+            let watcher = QuotaWatcher {
+                source: Arc::clone(name),
+                cloud: access(cloud).0,
+                store: Arc::clone(&store),
+                policies: Arc::clone(&policies),
+                book: Arc::clone(&quotas),
+                contact: Arc::clone(&contact),
+            };
+            quota_watches[name].start(watcher, ready.clone(), &tasks);
+        }
         Self {
             store,
             sources,
+            quotas,
+            quota_watches,
             clouds: settings.sources.iter().map(|(name, cloud)| (Arc::clone(name), access(cloud).0)).collect(),
             catalog: settings.catalog,
             policies,

@@ -13,8 +13,9 @@ const REASON_ANNOTATION: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
 /// The value for a node that failed to be created.
 const CREATE_ERROR: &str = "create-error";
 
-pub(super) fn node_group(id: &Arc<str>, view: &GroupView) -> NodeGroup {
-    NodeGroup { id: id.to_string(), min_size: int32(view.min), max_size: int32(view.max), debug: debug(view) }
+/// `max` is the group's own, or what the quotas of the account leave.
+pub(super) fn node_group(id: &Arc<str>, view: &GroupView, max: u32) -> NodeGroup {
+    NodeGroup { id: id.to_string(), min_size: int32(view.min), max_size: int32(max), debug: debug(view) }
 }
 
 /// Returns a short line for CA's log.

@@ -68,9 +68,9 @@ impl Service {
         let autoscaler = Dialect::of(defaults);
         tracing::warn!(
             group = %id, ?autoscaler,
-            "autoscaling options of the node group are withheld: with them, this release of the Cluster Autoscaler would treat \
-             booting nodes as unready or delete new nodes; to send them to 1.35 and later anyway, set grpc.optionsSince135: \
-             send"
+            "autoscaling options of the node group are withheld: with them, this release of the Cluster Autoscaler \
+             would treat booting nodes as unready or delete new nodes; to send them to 1.35 and later anyway, set \
+             grpc.optionsSince135: send"
         );
     }
 
@@ -85,8 +85,8 @@ impl Service {
         if is_first_time(&self.warned_of_zero_or_max, id) {
             tracing::warn!(
                 group = %id,
-                "zeroOrMaxNodeScaling of the node group is withheld: with it, the Cluster Autoscaler would never scale the group \
-                 down; to send it anyway, set grpc.zeroOrMaxNodeScaling: send"
+                "zeroOrMaxNodeScaling of the node group is withheld: with it, the Cluster Autoscaler would never scale \
+                 the group down; to send it anyway, set grpc.zeroOrMaxNodeScaling: send"
             );
         }
         Options { zero_or_max_node_scaling: None, ..options }
@@ -110,7 +110,9 @@ fn is_first_time(warned: &Mutex<HashSet<String>>, id: &str) -> bool {
 impl CloudProvider for Service {
     async fn node_groups(&self, request: Request<NodeGroupsRequest>) -> Reply<NodeGroupsResponse> {
         self.ready(&request).await?;
-        let node_groups = self.fleet.snapshot().groups().map(|(id, view)| node_group(id, view)).collect();
+        let snapshot = Arc::clone(&self.fleet.snapshot());
+        let headrooms = self.fleet.headrooms(&snapshot);
+        let node_groups = snapshot.groups().map(|(id, view)| node_group(id, view, headrooms.max(view))).collect();
         Ok(Response::new(NodeGroupsResponse { node_groups }))
     }
 
@@ -118,7 +120,10 @@ impl CloudProvider for Service {
         self.ready(&request).await?;
         let node = request.into_inner().node.unwrap_or_default();
         let found = self.fleet.note_node(&node.provider_id, is_registered(&node));
-        let node_group = found.map(|(id, view)| node_group(&id, &view));
+        let node_group = found.map(|(id, view)| {
+            let headrooms = self.fleet.headrooms(&Arc::clone(&self.fleet.snapshot()));
+            node_group(&id, &view, headrooms.max(&view))
+        });
         Ok(Response::new(NodeGroupForNodeResponse { node_group }))
     }
 

@@ -40,6 +40,7 @@ fn code(error: &FleetError) -> Code {
         FleetError::Malformed(_) => Code::InvalidArgument,
         FleetError::UnknownGroup { .. } => Code::NotFound,
         FleetError::Refused { .. } => Code::FailedPrecondition,
+        FleetError::OverQuota { .. } => Code::ResourceExhausted,
         FleetError::Cloud { error, .. } => cloud_code(error),
         FleetError::PartlyRefused { refused, .. } => {
             refused.first().map_or(Code::FailedPrecondition, |(_, error)| cloud_code(error))

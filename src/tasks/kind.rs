@@ -39,13 +39,15 @@ pub enum TaskKind {
     Signals,
     /// Fetches prices.
     Prices,
+    /// Reads the quotas of a source.
+    Quotas,
     /// Plays the demo's cloud.
     Demo,
 }
 
 impl TaskKind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Source,
         Self::NodeGroup,
         Self::SideTask,
@@ -64,6 +66,7 @@ impl TaskKind {
         Self::Reload,
         Self::Signals,
         Self::Prices,
+        Self::Quotas,
         Self::Demo,
     ];
 
@@ -88,6 +91,7 @@ impl TaskKind {
             Self::Reload => "reload",
             Self::Signals => "signals",
             Self::Prices => "prices",
+            Self::Quotas => "quotas",
             Self::Demo => "demo",
         }
     }

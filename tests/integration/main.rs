@@ -31,6 +31,8 @@ mod operation;
 mod peers;
 mod prices;
 #[cfg(all(feature = "aws", feature = "azure"))]
+mod quotas;
+#[cfg(all(feature = "aws", feature = "azure"))]
 mod rotation;
 mod serving;
 #[cfg(all(feature = "aws", feature = "azure"))]

@@ -42,6 +42,11 @@ static RETAINED: FamilySpec = FamilySpec::gauge(
     GROUP,
     "Instances that AWS keeps after their deletion (Terminating:Retained) and bills until somebody terminates them",
 );
+static HEADROOM: FamilySpec = FamilySpec::gauge(
+    "headcount_node_group_quota_headroom",
+    &["node_group", "source"],
+    "Nodes that the quotas of the account leave room for; only where they are known",
+);
 static INSTANCES: FamilySpec = FamilySpec::gauge(
     "headcount_node_group_instances",
     &["node_group", "state"],
@@ -107,7 +112,7 @@ static BUILD: FamilySpec =
     FamilySpec::gauge("headcount_build_info", &["version", "commit", "protocol"], "1, with the version as labels");
 
 /// The families of this module.
-pub(super) static FAMILIES: [&FamilySpec; 19] = [
+pub(super) static FAMILIES: [&FamilySpec; 20] = [
     &BUILD,
     &MIN,
     &MAX,
@@ -115,6 +120,7 @@ pub(super) static FAMILIES: [&FamilySpec; 19] = [
     &DESIRED,
     &UNFILLED,
     &RETAINED,
+    &HEADROOM,
     &INSTANCES,
     &PENDING,
     &OLDEST,
@@ -151,9 +157,8 @@ impl Collector for FleetCollector {
         family(&BUILD, &mut |samples| samples.write(&[env!("CARGO_PKG_VERSION"), commit, PROTOCOL], 1.0))?;
         let snapshot = Arc::clone(&fleet.snapshot());
         let groups: Vec<(&str, &GroupView)> = snapshot.groups().map(|(id, view)| (&**id, view.as_ref())).collect();
-        let sizes: [SizeFamily; 6] = [
+        let sizes: [SizeFamily; 5] = [
             (&MIN, |view| view.min),
-            (&MAX, |view| view.max),
             (&TARGET, |view| view.status.target),
             (&DESIRED, |view| view.status.capacity),
             (&UNFILLED, |view| view.status.unfilled),
@@ -164,6 +169,16 @@ impl Collector for FleetCollector {
                 groups.iter().try_for_each(|(id, view)| samples.write(&[id, &view.key.source], size(view).into()))
             })?;
         }
+        let headrooms = fleet.headrooms(&snapshot);
+        family(&MAX, &mut |samples| {
+            groups.iter().try_for_each(|(id, view)| samples.write(&[id, &view.key.source], headrooms.max(view).into()))
+        })?;
+        family(&HEADROOM, &mut |samples| {
+            let known = groups.iter().filter_map(|(id, view)| Some((id, view, headrooms.of(&view.key)?)));
+            known
+                .into_iter()
+                .try_for_each(|(id, view, headroom)| samples.write(&[id, &view.key.source], headroom.nodes.into()))
+        })?;
         family(&INSTANCES, &mut |samples| groups.iter().try_for_each(|(id, view)| instances(samples, id, view)))?;
         let unfinished: Vec<_> = groups.iter().map(|(id, _)| (*id, fleet.journal().unfinished(id))).collect();
         family(&PENDING, &mut |samples| {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{Budget, InstanceState, Permit};
-use crate::fleet::{Fleet, GroupView, Health, TemplateState};
+use crate::fleet::{Fleet, GroupView, Headrooms, Health, TemplateState};
 
 /// The version of the document's schema. A key that changes its meaning raises it.
 const SCHEMA: u32 = 1;
@@ -118,6 +118,9 @@ pub struct GroupEntry {
     pub failed: u32,
     /// How long ago its capacity was read.
     pub age_seconds: u64,
+    /// The quota that leaves it less room than its own maximum.
+    #[serde(default)]
+    pub limited_by: Option<String>,
     /// Why it cannot grow.
     pub cannot_grow: Option<String>,
     /// Why its instances cannot be deleted.
@@ -181,6 +184,7 @@ impl Document {
     pub fn of(fleet: &Fleet) -> Self {
         let call = fleet.last_call();
         let snapshot = Arc::clone(&fleet.snapshot());
+        let headrooms = fleet.headrooms(&snapshot);
         let unmatched = fleet.unmatched_nodes();
         let mut budgets: BTreeMap<Arc<str>, Vec<Budget>> =
             fleet.budgets().map(|(source, budgets)| (Arc::clone(source), budgets)).collect();
@@ -208,7 +212,7 @@ impl Document {
                 dialect: call.dialect.map(str::to_owned),
             },
             sources: sources.collect(),
-            groups: snapshot.groups().map(|(id, view)| group(fleet, id, view)).collect(),
+            groups: snapshot.groups().map(|(id, view)| group(fleet, id, view, &headrooms)).collect(),
             decisions: decisions.collect(),
         }
     }
@@ -239,7 +243,7 @@ fn source(name: &str, health: &Health, nodes_unmatched: u32, mut budgets: Vec<Bu
     }
 }
 
-fn group(fleet: &Fleet, id: &str, view: &GroupView) -> GroupEntry {
+fn group(fleet: &Fleet, id: &str, view: &GroupView, headrooms: &Headrooms) -> GroupEntry {
     let status = &view.status;
     let withheld = |permit: &Permit| match permit {
         Permit::Granted => None,
@@ -264,7 +268,7 @@ fn group(fleet: &Fleet, id: &str, view: &GroupView) -> GroupEntry {
         id: id.to_owned(),
         source: view.key.source.to_string(),
         min: view.min,
-        max: view.max,
+        max: headrooms.max(view),
         target: status.target,
         desired: status.capacity,
         live: status.live,
@@ -273,6 +277,12 @@ fn group(fleet: &Fleet, id: &str, view: &GroupView) -> GroupEntry {
         deleting: status.in_state(InstanceState::Deleting),
         failed: status.failed(),
         age_seconds: view.observed.elapsed().as_secs(),
+        limited_by: headrooms.limiting(view).map(|headroom| {
+            format!(
+                "the quota {} has {} of {} vCPUs used; its own maximum is {}",
+                headroom.quota, headroom.used, headroom.limit, view.max
+            )
+        }),
         cannot_grow: withheld(&view.growth),
         cannot_shrink: withheld(&view.removal),
         doubt: view.doubt.as_deref().map(str::to_owned),

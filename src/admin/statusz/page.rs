@@ -163,6 +163,9 @@ fn notes(group: &GroupEntry) -> String {
         let text = format!("{} of the capacity of {} that no VM fills", group.unfilled, group.desired);
         note("warn", "unfilled", text);
     }
+    if let Some(limit) = &group.limited_by {
+        note("warn", "limited", Text(limit).to_string());
+    }
     for failure in &group.failures {
         note("bad", "failed", format!("{} × {}: {}", failure.count, Text(&failure.code), Text(&failure.message)));
     }

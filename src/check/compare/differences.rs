@@ -16,6 +16,7 @@ pub(super) fn notes(served: &GroupEntry) -> Vec<String> {
             counted(served.unfilled, "VM")
         ));
     }
+    notes.extend(served.limited_by.as_ref().map(|limit| format!("offered up to {} nodes: {limit}", served.max)));
     for (what, reason) in [("cannot grow", &served.cannot_grow), ("cannot shrink", &served.cannot_shrink)] {
         notes.extend(reason.as_ref().map(|reason| format!("{what}: {reason}")));
     }

@@ -54,7 +54,7 @@ fn launch_spec(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
 }
 
 // An instance mix has its sizes in another field (#8683).
-fn types(set: &ScaleSet) -> Vec<String> {
+pub(super) fn types(set: &ScaleSet) -> Vec<String> {
     let single = set.size.iter().filter(|size| !size.eq_ignore_ascii_case(MIX));
     let mut types: Vec<String> = Vec::new();
     let of_set: Vec<&String> =

@@ -1,11 +1,12 @@
 //! Azure VM scale sets, uniform and flexible ones.
 //!
-//! A scale set reports its capacity but not its VMs. Listing a source therefore takes one call (and one per spot scale set),
-//! and VMs are read only where something changed. `arm` makes the calls; the other files turn what Azure returns into the
-//! vocabulary of [`crate::cloud`]. Min and max size come from the configuration or from tags: a scale set has none.
+//! A scale set reports its capacity but not its VMs. Listing a source therefore takes one call (and one per spot scale
+//! set), and VMs are read only where something changed. `arm` makes the calls; the other files turn what Azure returns
+//! into the vocabulary of [`crate::cloud`]. Min and max size come from the configuration or from tags: a scale set has
+//! none.
 //!
-//! In names in this module, a machine is a VM. Imports run in one direction: `http`, then `throttle` and `auth`, then `arm`, then
-//! the domain in the files at this level.
+//! In names in this module, a machine is a VM. Imports run in one direction: `http`, then `throttle` and `auth`, then
+//! `arm`, then the domain in the files at this level.
 
 mod adverse_settings;
 mod aks;
@@ -20,6 +21,7 @@ mod launch_spec;
 mod launches;
 mod listing;
 pub mod parsers;
+mod quotas;
 mod retail_prices;
 mod scale_set_cache;
 mod size_lists;
@@ -45,7 +47,7 @@ use super::warnings::Warnings;
 use crate::cloud::{
     Acceptance, AdverseSettings, Budget, CallMeter, Cloud, CloudError, Currency, Deletion, DeniedCall, Family,
     GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, PriceExtent,
-    PriceList, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
+    PriceList, Progress, ProviderId, Quotas, Recognition, Shortfall, WritableCloud,
 };
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Settings};
@@ -68,7 +70,8 @@ pub struct Azure {
 }
 
 impl Azure {
-    /// Connects to one subscription and resource group. Without a configured subscription it uses that of the VM it runs on.
+    /// Connects to one subscription and resource group. Without a configured subscription it uses that of the VM it
+    /// runs on.
     ///
     /// # Errors
     ///
@@ -174,6 +177,14 @@ impl Cloud for Azure {
 
     async fn adverse_settings(&self) -> AdverseSettings {
         self.all_adverse_settings().await
+    }
+
+    fn has_quotas(&self) -> bool {
+        true
+    }
+
+    async fn quotas(&self) -> Result<Quotas, CloudError> {
+        self.read_quotas().await
     }
 
     async fn denied_calls(&self) -> Vec<DeniedCall> {

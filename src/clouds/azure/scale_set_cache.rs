@@ -170,6 +170,11 @@ impl ScaleSetCache {
         self.lock().retain(|name, _| names.contains(name));
     }
 
+    /// All scale sets, by the names that they are served under.
+    pub(super) fn served(&self) -> Vec<(GroupName, Arc<ScaleSet>)> {
+        self.lock().values().map(|known| (known.name.clone(), Arc::clone(&known.set))).collect()
+    }
+
     pub(super) fn locations(&self) -> BTreeSet<String> {
         self.lock().values().map(|known| known.set.location.clone()).collect()
     }

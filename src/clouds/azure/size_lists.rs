@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::arm::Size;
 use super::arm::operations::LIST_SKUS;
 use super::sizes::{instance_type, size_key};
 use super::{Azure, launch_spec};
@@ -20,7 +21,14 @@ const REREAD_AFTER_MISS: Duration = Duration::from_secs(10 * 60);
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Sizes by name in lower case.
-type Sizes = BTreeMap<String, InstanceType>;
+type Sizes = BTreeMap<String, KnownSize>;
+
+/// A size of a list.
+#[derive(Clone, Debug)]
+struct KnownSize {
+    instance_type: InstanceType,
+    family: Option<String>,
+}
 
 #[derive(Debug)]
 struct SizeList {
@@ -42,7 +50,8 @@ impl Azure {
             let sizes = self.size_list(&location, names).await?;
             for name in names {
                 // Returned under the requested name, because the same VM may be sold under two names.
-                let size = sizes.get(&size_key(name)).map(|size| InstanceType { name: name.clone(), ..size.clone() });
+                let size = sizes.get(&size_key(name)).map(|size| &size.instance_type);
+                let size = size.map(|size| InstanceType { name: name.clone(), ..size.clone() });
                 found.extend(size.map(|size| (name.clone(), size)));
             }
         }
@@ -51,12 +60,19 @@ impl Azure {
 
     /// Every size.
     pub(super) async fn types_all(&self) -> Result<Vec<InstanceType>, CloudError> {
-        let mut found = Sizes::new();
+        let mut found: BTreeMap<String, InstanceType> = BTreeMap::new();
         for location in self.locations().await? {
             let sizes = self.size_list(&location, &[]).await?;
-            found.extend(sizes.iter().map(|(name, size)| (name.clone(), size.clone())));
+            found.extend(sizes.iter().map(|(name, size)| (name.clone(), size.instance_type.clone())));
         }
         Ok(found.into_values().collect())
+    }
+
+    /// The family whose quota a size counts against, and its vCPUs.
+    pub(super) async fn family_and_cpus(&self, location: &str, size: &str) -> Option<(String, u32)> {
+        let sizes = self.size_list(location, &[size.to_owned()]).await.ok()?;
+        let known = sizes.get(&size_key(size))?;
+        Some((known.family.clone()?, known.instance_type.cpus))
     }
 
     /// The configured location, or the locations of the scale sets.
@@ -114,7 +130,10 @@ impl Azure {
         size_list.problem = None;
         match self.api.list_sizes(location).await {
             Ok(sizes) => {
-                let sizes = sizes.iter().filter_map(instance_type).map(|size| (size_key(&size.name), size));
+                let known = |size: &Size| Some((instance_type(size)?, size.family.clone()));
+                let sizes = sizes.iter().filter_map(known).map(|(instance_type, family)| {
+                    (size_key(&instance_type.name), KnownSize { instance_type, family })
+                });
                 let sizes: Arc<Sizes> = Arc::new(sizes.collect());
                 size_list.read = Some((Instant::now(), Arc::clone(&sizes)));
                 Ok(sizes)

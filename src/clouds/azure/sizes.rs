@@ -102,7 +102,7 @@ mod tests {
 
     fn size(name: &str, capabilities: &[(&str, &str)]) -> Size {
         let capabilities = capabilities.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        Size { name: name.to_owned(), capabilities: capabilities.collect() }
+        Size { name: name.to_owned(), family: None, capabilities: capabilities.collect() }
     }
 
     #[test]

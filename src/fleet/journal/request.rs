@@ -73,9 +73,10 @@ impl RequestRecord {
 
 fn result_of(error: &FleetError) -> RequestResult {
     match error {
-        FleetError::Refused { .. } | FleetError::Malformed(_) | FleetError::UnknownGroup { .. } => {
-            RequestResult::Refused
-        }
+        FleetError::Refused { .. }
+        | FleetError::OverQuota { .. }
+        | FleetError::Malformed(_)
+        | FleetError::UnknownGroup { .. } => RequestResult::Refused,
         FleetError::OutcomeUnknown { .. } | FleetError::StillRunning { .. } => RequestResult::Unknown,
         FleetError::NotSent { .. } | FleetError::Busy { .. } | FleetError::NotServed { .. } => RequestResult::Late,
         _ => RequestResult::Failed,

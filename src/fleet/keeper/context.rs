@@ -10,6 +10,7 @@ use crate::fleet::clock::Clock;
 use crate::fleet::foreign::LiveCluster;
 use crate::fleet::journal::Journal;
 use crate::fleet::policy::LivePolicies;
+use crate::fleet::quota::QuotaWatch;
 use crate::fleet::reach::Reach;
 use crate::fleet::store::Store;
 use crate::fleet::template_builder::TemplateJob;
@@ -41,6 +42,8 @@ pub(in crate::fleet) struct KeeperContext {
     pub tasks: Tasks,
     /// What is known of the cluster's nodes.
     pub cluster: Arc<LiveCluster>,
+    /// Requests a reading of the quotas.
+    pub quotas: QuotaWatch,
     /// The clock that groups are driven by.
     pub clock: Clock,
     /// Whether everything that needs a write is refused.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Keeper;
+use crate::cloud::FailureClass;
 use crate::fleet::options::Options;
 use crate::fleet::snapshot::{GroupView, Unlisted};
 
@@ -45,6 +46,13 @@ impl Keeper {
             unlisted: Unlisted::default(),
         };
         let before = self.context.store.view(&self.key);
+        let lacked = |view: &GroupView| {
+            let failures = view.status.instances.iter().filter_map(|one| one.failure.as_ref());
+            failures.filter(|failure| failure.class == FailureClass::OutOfResources).count()
+        };
+        if lacked(&view) > before.as_deref().map_or(0, lacked) {
+            self.context.quotas.ask();
+        }
         let id = self.group_id();
         self.context.journal.published(&id, before.as_deref(), &view, (state.in_flight(), self.context.clock));
         if before.is_none_or(|before| before.status != view.status) || self.group.is_restless() {

@@ -26,7 +26,7 @@ fn empty() -> std::sync::Arc<Simulated> {
 }
 
 /// What a command printed to stdout and to stderr.
-fn texts(output: &Output) -> (String, String) {
+pub(crate) fn texts(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }

@@ -9,11 +9,13 @@ use crate::peers::headcount::{ConfigFile, Server};
 const OPEN_METRICS: &str =
     "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n";
 
-/// The families without samples in the demo: it has no certificates and no budgets, and no launch has failed yet.
-const WITHOUT_SAMPLES: [&str; 4] = [
+/// The families without samples in the demo: it has no certificates, budgets and quotas, and no launch has failed
+/// yet.
+const WITHOUT_SAMPLES: [&str; 5] = [
     "headcount_cloud_budget_paused_seconds",
     "headcount_cloud_budget_remaining",
     "headcount_instance_launch_failures",
+    "headcount_node_group_quota_headroom",
     "headcount_tls_certificate_not_after_timestamp_seconds",
 ];
 

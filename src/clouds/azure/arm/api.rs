@@ -10,7 +10,7 @@ use crate::clouds::azure::throttle::Pace;
 
 /// The permissions that Headcount needs, in the order of `ScaleSetApi`: the custom role. SKUs belong to the
 /// subscription and operations to a location; everything else can be granted for the resource group.
-pub const ROLE_ACTIONS: [&str; 9] = [
+pub const ROLE_ACTIONS: [&str; 10] = [
     "Microsoft.Compute/virtualMachineScaleSets/read",
     "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
     "Microsoft.Compute/virtualMachines/read",
@@ -18,6 +18,8 @@ pub const ROLE_ACTIONS: [&str; 9] = [
     "Microsoft.Compute/virtualMachineScaleSets/delete/action",
     "Microsoft.Compute/locations/operations/read",
     "Microsoft.Compute/skus/read",
+    // Optional: without it, a group is offered up to its own maximum, whatever the quotas leave.
+    "Microsoft.Compute/locations/usages/read",
     // Only `headcount check` needs these.
     "Microsoft.Insights/autoscaleSettings/read",
     "Microsoft.ContainerService/managedClusters/agentPools/read",
@@ -65,6 +67,9 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
 
     /// `skus` LIST, filtered by location, all pages, VM sizes only.
     async fn list_sizes(&self, location: &str) -> Result<Vec<Size>, CloudError>;
+
+    /// `locations/{location}/usages` LIST, all pages.
+    async fn list_usages(&self, location: &str) -> Result<Vec<Usage>, CloudError>;
 
     /// `autoscalesettings` LIST of the resource group (Azure Monitor), all pages.
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError>;
@@ -197,8 +202,19 @@ pub(in crate::clouds::azure) struct InstanceViewStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::clouds::azure) struct Size {
     pub(in crate::clouds::azure) name: String,
+    /// The family whose quota it counts against.
+    pub(in crate::clouds::azure) family: Option<String>,
     /// Capabilities by name, values as written.
     pub(in crate::clouds::azure) capabilities: BTreeMap<String, String>,
+}
+
+/// A quota of a location.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::clouds::azure) struct Usage {
+    /// `name.value`: a VM family, `cores` or `lowPriorityCores`.
+    pub(in crate::clouds::azure) name: String,
+    pub(in crate::clouds::azure) used: u64,
+    pub(in crate::clouds::azure) limit: u64,
 }
 
 /// The parts of an Azure Monitor autoscale setting that Headcount uses.

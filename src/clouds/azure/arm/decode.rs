@@ -6,6 +6,7 @@ mod machine;
 mod own_changes;
 mod set;
 mod size;
+mod usage;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +23,7 @@ pub(in crate::clouds::azure) use autoscale::RawAutoscaleSetting;
 pub(in crate::clouds::azure) use machine::{RawMachine, lacks_id};
 pub(in crate::clouds::azure) use set::RawSet;
 pub(in crate::clouds::azure) use size::{RawSize, is_size};
+pub(in crate::clouds::azure) use usage::RawUsage;
 
 /// The items of all pages, undecoded.
 pub(in crate::clouds::azure) fn items(

@@ -25,7 +25,7 @@ pub use api::ROLE_ACTIONS;
 pub(super) use api::{AgentPool, InstanceViewStatus};
 pub(super) use api::{
     AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, Orchestration, OwnChanges, ReadPurpose,
-    RepairAction, ScaleSet, ScaleSetApi, Size, VirtualMachine,
+    RepairAction, ScaleSet, ScaleSetApi, Size, Usage, VirtualMachine,
 };
 pub(super) use claims::application;
 pub use connect::ConnectError;

@@ -6,8 +6,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Calls whose result may be awaited in a file that names the crate.
-const AWAITED: [&str; 9] =
-    ["send", "next", "list", "get_token", "timeout", "forward", "poll_once", "poll_nothing", "all_autoscale_settings"];
+const AWAITED: [&str; 10] = [
+    "send",
+    "next",
+    "list",
+    "get_token",
+    "timeout",
+    "forward",
+    "poll_once",
+    "poll_nothing",
+    "all_agent_pools",
+    "all_autoscale_settings",
+];
 /// Files that may name the crate.
 const ALLOWED_FILES: [&str; 2] = ["clouds/azure/arm/scale_sets.rs", "clouds/azure/arm/sdk_call.rs"];
 /// Other ways to await.

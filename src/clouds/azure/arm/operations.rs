@@ -1,7 +1,7 @@
 //! The names of the calls in logs and errors: the operation IDs of Azure's API specification.
 
 /// The names of all calls.
-pub(in crate::clouds::azure) const ALL: [&str; 10] = [
+pub(in crate::clouds::azure) const ALL: [&str; 11] = [
     LIST_SCALE_SETS,
     GET_SCALE_SET,
     LIST_UNIFORM_MACHINES,
@@ -10,6 +10,7 @@ pub(in crate::clouds::azure) const ALL: [&str; 10] = [
     DELETE_INSTANCES,
     GET_OPERATION,
     LIST_SKUS,
+    LIST_USAGES,
     LIST_AUTOSCALE_SETTINGS,
     LIST_AGENT_POOLS,
 ];
@@ -30,6 +31,8 @@ pub(in crate::clouds::azure) const DELETE_INSTANCES: &str = "VirtualMachineScale
 pub(in crate::clouds::azure) const GET_OPERATION: &str = "Operations_Get";
 /// Lists the VM sizes of a location.
 pub(in crate::clouds::azure) const LIST_SKUS: &str = "ResourceSkus_List";
+/// Lists the quotas of a location.
+pub(in crate::clouds::azure) const LIST_USAGES: &str = "Usage_List";
 /// Lists the autoscale settings of the resource group.
 pub(in crate::clouds::azure) const LIST_AUTOSCALE_SETTINGS: &str = "AutoscaleSettings_ListByResourceGroup";
 /// Lists the node pools of an AKS cluster.

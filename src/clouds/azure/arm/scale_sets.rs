@@ -18,10 +18,10 @@ use futures_util::StreamExt;
 use serde_json::Value;
 
 use super::api::{
-    AgentPool, AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, ScaleSet, ScaleSetApi, Size,
+    AgentPool, AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, ScaleSet, ScaleSetApi, Size, Usage,
 };
 use super::client::{ArmCall, ArmClient};
-use super::decode::{self, RawMachine, RawSet, RawSize};
+use super::decode::{self, RawMachine, RawSet, RawSize, RawUsage};
 use super::errors::ErrorContext;
 use super::paths::path_segment;
 use super::sdk_call::SdkCall;
@@ -239,6 +239,14 @@ impl ScaleSetApi for ArmScaleSets {
             .ok()
         };
         Ok(items.into_iter().filter(decode::is_size).filter_map(size).collect())
+    }
+
+    async fn list_usages(&self, location: &str) -> Result<Vec<Usage>, CloudError> {
+        let call = ArmCall::new(operations::LIST_USAGES, location, Bucket::Sizes);
+        let location = path_segment(&call, location)?;
+        let list = |client: &Client| client.usage_client().list(location, &self.subscription).into_stream();
+        let items = self.list(call, list).await?;
+        Ok(items.into_iter().filter_map(|item| decode::item::<_, RawUsage>(item).ok()).collect())
     }
 
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {

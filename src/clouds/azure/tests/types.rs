@@ -7,7 +7,7 @@ use crate::clouds::azure::arm::AutoscaleSetting;
 
 fn size(name: &str) -> Size {
     let capabilities = [("vCPUs", "4"), ("MemoryGB", "16")].map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Size { name: name.to_owned(), capabilities: capabilities.into() }
+    Size { name: name.to_owned(), capabilities: capabilities.into(), ..Size::default() }
 }
 
 async fn found(azure: &Azure, sizes: &[&str]) -> Vec<String> {

@@ -59,6 +59,32 @@ async fn takes_the_other_group(name: &'static str, emulator: impl Emulator) {
     fixture.finish(&["InsufficientInstanceCapacity", "AllocationFailed", "spot"]);
 }
 
+/// A quota leaves room for three nodes of the preferred group: it gets three, and the other family gets the rest,
+/// without a launch that fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_stays_within_a_quota_and_takes_the_other_family() {
+    let other = scale_set("other", (0, 10, 0)).instance_types(&["Standard_E8-4ds_v5"]);
+    let emulator = azure([scale_set("web", (0, 10, 0)), other]);
+    emulator.behavior(|behavior| {
+        let quotas = [("standardDSv5Family", 6), ("standardEDSv5Family", 400), ("cores", 400)];
+        behavior.quotas = quotas.map(|(name, limit)| (name.to_owned(), limit)).into();
+    });
+    let scenario = by_priority("azure_stays_within_a_quota_and_takes_the_other_family");
+    let Some(fixture) = Fixture::start(scenario, emulator).await else { return };
+    prefer(&fixture, ["web", "other"]).await;
+    let max = |fixture: &Fixture<_>| fixture.metric("headcount_node_group_max_size{node_group=\"web\"");
+    fixture.until("the quota is known", async |fixture| max(fixture).iter().all(|line| line.ends_with(" 3.0"))).await;
+    fixture.create_pods(10, ONE_PER_NODE).await;
+    fixture.until("ten pods have nodes", async |fixture| fixture.scheduled().await == 10).await;
+    assert_eq!(fixture.capacity("web"), 3);
+    let written = fixture.setup.emulator.requests_with("PATCH", "/web?");
+    let written: Vec<_> = written.iter().filter_map(|request| request.json()["sku"]["capacity"].as_u64()).collect();
+    assert!(!written.is_empty() && written.iter().all(|capacity| *capacity <= 3), "{written:?}");
+    let failures = fixture.metric("headcount_node_group_launch_failures_total");
+    assert!(failures.iter().all(|line| line.ends_with(" 0")), "{failures:?}");
+    fixture.finish(&[]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn aws_backs_off_a_group_whose_instances_never_register() {
     let emulator = aws([scaling_group("silent", (0, 10, 0)), scaling_group("web", (0, 10, 0))]);

@@ -28,6 +28,9 @@ pub(crate) struct Behavior {
     pub(crate) tracking: Tracking,
     /// `Retry-After` of operations in progress, in seconds.
     pub(crate) retry_after: Option<u64>,
+    /// The limits of quotas, by the names of VM families, `cores` or `lowPriorityCores`. Others are not listed, and not
+    /// checked.
+    pub(crate) quotas: BTreeMap<String, u64>,
     /// How long tokens are valid.
     pub(crate) token_life: Duration,
     /// Whether every token is refused.
@@ -48,6 +51,7 @@ impl Default for Behavior {
             write_answer: WriteAnswer::Ok,
             tracking: Tracking::AsyncOperation,
             retry_after: None,
+            quotas: BTreeMap::new(),
             token_life: Duration::from_secs(3600),
             refuses_tokens: false,
         }

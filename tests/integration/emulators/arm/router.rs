@@ -60,10 +60,10 @@ impl ArmApi {
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
         let name = |at: usize| written.get(at).map(String::as_str).unwrap_or_default();
         match (request.method.as_str(), lower.as_slice()) {
-            ("GET", ["resourcegroups", _, "providers", "microsoft.containerservice", rest @ ..]) => match rest {
-                ["managedclusters", _, "agentpools"] => Ok(self.list_agent_pools(request)),
-                _ => Ok(nothing_there(request)),
-            },
+            (
+                "GET",
+                ["resourcegroups", _, "providers", "microsoft.containerservice", "managedclusters", _, "agentpools"],
+            ) => Ok(self.list_agent_pools(request)),
             (_, ["resourcegroups", group, ..]) if !group.eq_ignore_ascii_case(RESOURCE_GROUP) => {
                 let message = format!("Resource group '{}' could not be found.", name(1));
                 Ok(error(404, "ResourceGroupNotFound", &message))
@@ -85,6 +85,7 @@ impl ArmApi {
             ("GET", ["providers", "microsoft.compute", "locations", _, "operations", _]) => {
                 self.follow(request, name(5)).await
             }
+            ("GET", ["providers", "microsoft.compute", "locations", _, "usages"]) => Ok(self.list_usages(request)),
             ("GET", ["providers", "microsoft.compute", "skus"]) => self.list_sizes(request).await,
             _ => Ok(nothing_there(request)),
         }

@@ -3,7 +3,8 @@
 use headcount::clouds::simulated::CallKind;
 use serde_json::{Value, json};
 
-use super::super::http_messages::{HandlerResult, Request};
+use super::super::http_messages::{HandlerResult, HttpResponse, Request};
+use super::super::shown::ShownGroup;
 use super::errors;
 use super::paging::page;
 use super::router::ArmApi;
@@ -47,6 +48,50 @@ impl ArmApi {
         let disk = json!({"resourceType": "disks", "name": "Premium_LRS", "locations": [location], "capabilities": []});
         items.insert(2, disk);
         Ok(page(request, &items, &self.behavior()))
+    }
+}
+
+impl ArmApi {
+    /// The usage of the quotas that have a limit.
+    pub(super) fn list_usages(&self, request: &Request) -> HttpResponse {
+        let items = self.behavior().quotas.into_iter().map(|(name, limit)| {
+            let (used, localized) =
+                (self.used(&name), json!({"value": name, "localizedValue": format!("{name} vCPUs")}));
+            json!({"unit": "Count", "currentValue": used, "limit": limit, "name": localized})
+        });
+        page(request, &items.collect::<Vec<Value>>(), &self.behavior())
+    }
+
+    /// The quota that a new capacity of a scale set would exceed.
+    pub(super) fn exceeded(&self, scale_set: &str, to: u32) -> Option<String> {
+        let group = self.core.simulated.world(|world, _| world.group(scale_set).map(ShownGroup::of))?;
+        let more = u64::from(to.saturating_sub(group.capacity)) * self.quota_of(&group)?.1;
+        let (names, _) = self.quota_of(&group)?;
+        let over = |name: &&str| {
+            let limit = self.behavior().quotas.get(*name).copied();
+            limit.is_some_and(|limit| self.used(name) + more > limit)
+        };
+        names.into_iter().find(over).map(str::to_owned)
+    }
+
+    /// The vCPUs of all VMs that count against a quota.
+    fn used(&self, quota: &str) -> u64 {
+        let groups = self.core.simulated.world(|world, _| world.groups().map(ShownGroup::of).collect::<Vec<_>>());
+        let of_group = |group: &ShownGroup| {
+            let (names, cpus) = self.quota_of(group)?;
+            let vms = u64::try_from(group.instances.len()).ok()?;
+            names.contains(&quota).then_some(vms * cpus)
+        };
+        groups.iter().filter_map(of_group).sum()
+    }
+
+    /// The quotas that a VM of a scale set counts against, and its vCPUs.
+    fn quota_of(&self, group: &ShownGroup) -> Option<(Vec<&'static str>, u64)> {
+        let size = group.plan.instance_types.first()?;
+        let (_, family, capabilities) = SIZES.iter().find(|(name, ..)| name == size)?;
+        let cpus = capabilities.iter().find(|(name, _)| *name == "vCPUsAvailable")?.1.parse().ok()?;
+        let is_spot = self.group_details(group.name()).spot;
+        Some((if is_spot { vec!["lowPriorityCores"] } else { vec![*family, "cores"] }, cpus))
     }
 }
 

@@ -18,6 +18,11 @@ impl ArmApi {
         let Some(to) = request.json()["sku"]["capacity"].as_u64().and_then(|to| u32::try_from(to).ok()) else {
             return Ok(error(400, "InvalidRequestContent", "The request has no sku.capacity that is a number."));
         };
+        if let Some(quota) = self.exceeded(&self.spelled(name), to) {
+            let message =
+                format!("Operation could not be completed as it results in exceeding approved {quota} Cores quota.");
+            return Ok(error(409, "OperationNotAllowed", &message));
+        }
         let if_match = request.header("if-match").filter(|etag| *etag != "*").map(str::to_owned);
         let group = self.spelled(name);
         let detail = format!("→ {to}");

@@ -11,6 +11,7 @@ use super::super::api::Size;
 pub(in crate::clouds::azure) struct RawSize {
     resource_type: Option<String>,
     name: Option<String>,
+    family: Option<String>,
     capabilities: Option<Vec<RawCapability>>,
 }
 
@@ -34,6 +35,7 @@ impl TryFrom<RawSize> for Size {
         let name = raw.name.filter(|name| !name.is_empty()).ok_or("it has no name")?;
         let capabilities = raw.capabilities.into_iter().flatten();
         let capabilities = capabilities.filter_map(|capability| Some((capability.name?, capability.value?)));
-        Ok(Self { name, capabilities: capabilities.collect() })
+        let family = raw.family.filter(|family| !family.is_empty());
+        Ok(Self { name, family, capabilities: capabilities.collect() })
     }
 }

@@ -134,6 +134,10 @@ impl ScaleSetApi for FakeApi {
         self.call("pools", &format!("{}/{}", cluster.resource_group, cluster.name), |state| Ok(state.pools.clone()))
     }
 
+    async fn list_usages(&self, location: &str) -> Result<Vec<Usage>, CloudError> {
+        self.call("usages", location, |state| Ok(state.usages.clone()))
+    }
+
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
         self.call("autoscale", "settings", |state| Ok(state.autoscale.clone()))
     }

@@ -10,7 +10,7 @@ use super::{Azure, Settings};
 use crate::cloud::{CloudError, Fault, OperationHandle, Progress};
 use crate::clouds::azure::arm::{
     AgentPool, AksCluster, AutoscaleSetting, BadItem, InstanceViewStatus, MachineList, MachineQuery, Orchestration,
-    ScaleSet, Size, VirtualMachine,
+    ScaleSet, Size, Usage, VirtualMachine,
 };
 
 pub(super) const SUBSCRIPTION: &str = "Sub-1";
@@ -25,6 +25,8 @@ pub(super) struct State {
     pub(super) bad: Vec<BadItem>,
     pub(super) sizes: Vec<Size>,
     pub(super) autoscale: Vec<AutoscaleSetting>,
+    /// The quotas of every location.
+    pub(super) usages: Vec<Usage>,
     /// The node pools of every AKS cluster.
     pub(super) pools: Vec<AgentPool>,
     /// Outdated capacities that the list shows, by scale set.

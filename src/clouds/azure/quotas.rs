@@ -1,0 +1,49 @@
+//! The quotas that scale sets count against: vCPUs of a VM family, all vCPUs of the region, and vCPUs of spot VMs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::arm::{ScaleSet, Usage};
+use super::{Azure, launch_spec};
+use crate::cloud::{CloudError, GroupName, Quota, QuotaUse, Quotas};
+
+/// All vCPUs of the region that are not of spot VMs.
+const REGIONAL: &str = "cores";
+/// All vCPUs of spot VMs. They count against no other quota.
+const SPOT: &str = "lowPriorityCores";
+
+impl Azure {
+    /// Reads the quotas of each location of the served scale sets: one call each.
+    pub(super) async fn read_quotas(&self) -> Result<Quotas, CloudError> {
+        let sets = self.cache.served();
+        let locations: BTreeSet<String> = sets.iter().map(|(_, set)| launch_spec::region(&set.location)).collect();
+        let mut quotas = Quotas::default();
+        for location in locations {
+            for Usage { name, used, limit } in self.api.list_usages(&location).await? {
+                quotas.by_name.insert(named(&name, &location), Quota { used, limit });
+            }
+        }
+        for (group, set) in sets {
+            quotas.groups.extend(self.quota_use(&group, &set, &quotas).await);
+        }
+        Ok(quotas)
+    }
+
+    /// What a new VM of a scale set takes; `None` if its size, or the quota of its family, is not known. Of an instance
+    /// mix, Azure chooses the size.
+    async fn quota_use(&self, group: &GroupName, set: &ScaleSet, quotas: &Quotas) -> Option<(GroupName, QuotaUse)> {
+        let [size] = launch_spec::types(set).try_into().ok()?;
+        let location = launch_spec::region(&set.location);
+        let (family, cpus) = self.family_and_cpus(&location, &size).await?;
+        let names = if set.spot { vec![SPOT] } else { vec![family.as_str(), REGIONAL] };
+        let names: Vec<Arc<str>> = names.into_iter().map(|name| named(name, &location)).collect();
+        let are_known = names.iter().all(|name| quotas.by_name.contains_key(name));
+        let per_node = set.cpus_available.map_or(cpus, |available| available.min(cpus));
+        (are_known && per_node > 0).then(|| (group.clone(), QuotaUse { names, per_node }))
+    }
+}
+
+/// The name of a quota in logs. Azure ignores the case of its own names.
+fn named(name: &str, location: &str) -> Arc<str> {
+    format!("{} in {location}", name.to_ascii_lowercase()).into()
+}
