@@ -173,6 +173,7 @@ pub(super) fn reading(cloud: &Cloud, capacity: &View, list: Option<&View>) -> Gr
         units_per_node: Some(1),
         is_detail_outdated: false,
         without_id: 0,
+        retained: 0,
         is_quiet: kind.is_guarded() && capacity.is_quiet,
         growth: Permit::Granted,
         removal: Permit::Granted,
