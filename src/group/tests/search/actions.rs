@@ -136,7 +136,7 @@ impl World {
         if is_auto_scaling && self.cloud.view.live() < self.cloud.view.desired && self.cloud.has_room_for_another() {
             actions.push(Action::LaunchBegins);
         }
-        if let Some(id) = first(Stage::Launching).or(first(Stage::Coming)) {
+        if let Some(id) = first(Stage::Launching).or_else(|| first(Stage::Coming)) {
             actions.push(Action::ComesUp(id));
             actions.extend((self.left.failures > 0).then_some(Action::LaunchFails(id)));
         }
