@@ -89,4 +89,6 @@ table! {
     AZURE_FILE = "a token file or a certificate for Azure", MIB, 10 s, "src/clouds/azure/auth/credential_file.rs";
     /// The status of thousands of groups.
     SERVER_STATUS = "the status of a running server", 32 * MIB, 10 s, "src/cli/server.rs";
+    /// Recordings take 15 MiB of a server's memory, compressed. What does not fit is left out by whole groups.
+    RECORDING = "a recording, from a file or a running server", 32 * MIB, 10 s, "src/cli/replay.rs";
 }

@@ -20,6 +20,7 @@ use crate::clouds::{aws, azure};
 use crate::config::settings::aws::TagQuery;
 use crate::config::{self, Config};
 use crate::fleet::options::Options;
+use crate::fleet::recording::Recording;
 use crate::grpc::{self, deadline};
 use crate::instance_types::memory_model::Overhead;
 use crate::instance_types::{Learned, Quantity, Table};
@@ -31,7 +32,7 @@ use crate::template::Threshold;
 pub type Parser = fn(&[u8]);
 
 /// All parsers, by the name of their fuzz target.
-pub const ALL: [(&str, Parser); 27] = [
+pub const ALL: [(&str, Parser); 28] = [
     ("admin_requests", admin::parsers::request),
     ("arm_pages", azure::parsers::page),
     ("aws_bodies", aws::parsers::body),
@@ -45,6 +46,7 @@ pub const ALL: [(&str, Parser); 27] = [
     ("message_weights", grpc::parsers::weights),
     ("plugin_output", kubernetes::parsers::plugin_output),
     ("server_statuses", server_statuses),
+    ("recordings", recordings),
     ("tls_files", grpc::parsers::tls_files),
     ("watches", kubernetes::parsers::watch),
     ("provider_ids", provider_ids),
@@ -62,7 +64,7 @@ pub const ALL: [(&str, Parser); 27] = [
 ];
 
 /// The fuzz targets of each row of the table of limits, by the name of its constant.
-pub const TARGETS: [(&str, &[&str]); 25] = [
+pub const TARGETS: [(&str, &[&str]); 26] = [
     ("CALL", &["grpc_requests", "message_weights", "provider_ids"]),
     ("CALL_WITH_NODE", &["grpc_requests", "message_weights"]),
     ("CALL_WITH_POD", &["grpc_requests", "message_weights", "quantities"]),
@@ -88,6 +90,7 @@ pub const TARGETS: [(&str, &[&str]); 25] = [
     ("AZURE_SIGN_IN", &["azure_sign_in"]),
     ("AZURE_FILE", &["azure_files"]),
     ("SERVER_STATUS", &["server_statuses"]),
+    ("RECORDING", &["recordings"]),
 ];
 
 /// Provider IDs of both clouds.
@@ -176,6 +179,12 @@ pub fn server_statuses(bytes: &[u8]) {
         backoff: (minute, minute),
         nodes: Ok([].into()),
     });
+}
+
+/// A recording. Its decisions are not made again: the state of a group that no group ever had may panic, which `replay`
+/// reports.
+pub fn recordings(bytes: &[u8]) {
+    let _text = Recording::parse(bytes).map_err(|error| error.to_string());
 }
 
 static PRICES: LazyLock<Prices> = LazyLock::new(|| Prices::new(Arc::default(), &[]));

@@ -1,8 +1,9 @@
-//! The admin port: probes, metrics and the status page over plain HTTP, which needs no client certificate.
+//! The admin port: probes, metrics, the status page and recordings over plain HTTP, which needs no client certificate.
 
 mod connections;
 mod metrics;
 pub mod parsers;
+mod recordings;
 mod rendering;
 pub mod statusz;
 
@@ -56,7 +57,7 @@ pub fn router(pages: Pages) -> Router {
     let exposition = Router::new().route("/metrics", get(exposition)).with_state((metrics, renderings.clone()));
     let routes = probes.merge(exposition);
     match statusz {
-        Some(statusz) => routes.merge(statusz::router(statusz, renderings)),
+        Some(statusz) => routes.merge(recordings::router(statusz.clone())).merge(statusz::router(statusz, renderings)),
         None => routes,
     }
 }

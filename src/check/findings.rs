@@ -210,7 +210,7 @@ mod tests {
     fn the_reason_why_a_source_cannot_be_read_decides_the_advice() {
         let fault = || {
             let (code, message, subject) = (None, "no".to_owned(), "all".to_owned());
-            Box::new(Fault { operation: "List", subject, code, message, source: None })
+            Box::new(Fault { operation: "List".into(), subject, code, message, source: None })
         };
         for (error, advice) in [
             (CloudError::Denied(fault()), "check the credentials, and grant them what deploy/aws-iam"),

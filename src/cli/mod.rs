@@ -15,7 +15,9 @@ mod output;
 mod patience;
 mod prices;
 mod reading;
+mod record;
 mod reload;
+mod replay;
 mod serve;
 mod server;
 mod shell;
@@ -61,6 +63,8 @@ enum Command {
     Compare(compare::Compare),
     Groups(groups::Groups),
     Template(template::Template),
+    Record(record::Record),
+    Replay(replay::Replay),
     Migrate(migrate::Migrate),
     Prices(prices::PricesOfGroups),
     InstanceTypes(instance_types::InstanceTypes),
@@ -106,6 +110,8 @@ pub fn run() -> ExitCode {
                 Command::Compare(compare) => compare.run().await,
                 Command::Groups(groups) => groups.run().await,
                 Command::Template(template) => template.run().await,
+                Command::Record(record) => record.run().await,
+                Command::Replay(replay) => replay.run(),
                 Command::Migrate(migrate) => migrate.run(),
                 Command::Prices(prices) => prices.run().await,
                 Command::InstanceTypes(instance_types) => instance_types.run().await,

@@ -1,9 +1,11 @@
 //! What a cloud guarantees about the reads and writes of one node group. Decisions ask this model, and never which
 //! cloud it is.
 
+use serde::{Deserialize, Serialize};
+
 /// What may be concluded from a read of a group, and what a write to it does. Each cloud states it for each of its
 /// groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consistency {
     /// The precondition of a capacity write.
     pub guard: Guard,
@@ -18,7 +20,7 @@ pub struct Consistency {
 }
 
 /// The precondition of a capacity write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Guard {
     /// None: a write replaces whatever another client wrote since the read (AWS: SetDesiredCapacity).
     None,
@@ -28,7 +30,7 @@ pub enum Guard {
 }
 
 /// How a group and its instances are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reads {
     /// In one call (AWS: DescribeAutoScalingGroups).
     Together,
@@ -37,7 +39,7 @@ pub enum Reads {
 }
 
 /// What becomes of a deletion that was accepted, and of the capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deletions {
     /// It never fails, and the capacity falls when it is accepted (AWS: TerminateInstanceInAutoScalingGroup).
     Final,
@@ -47,7 +49,7 @@ pub enum Deletions {
 }
 
 /// What happens to instances that the capacity asks for and that do not come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Missing {
     /// The cloud keeps launching until they are there (AWS).
     Retried,
@@ -56,7 +58,7 @@ pub enum Missing {
 }
 
 /// What the capacity of a group is compared with when a new one is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CapacityIs {
     /// The live instances: a write adds or deletes `new − live`.
     Actual,

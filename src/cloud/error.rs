@@ -2,31 +2,34 @@
 //! variants in one file (`clouds/aws/sdk/errors.rs`, `clouds/azure/arm/errors.rs`); `grpc` maps them to status codes in
 //! one place.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The circumstances of a failed cloud call.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, Error, Serialize, Deserialize)]
 #[error("{operation} {subject}: {message}{}", code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
 pub struct Fault {
     /// The API operation, as the cloud's documentation names it.
-    pub operation: &'static str,
+    pub operation: Cow<'static, str>,
     /// The group, instance or type of the call.
     pub subject: String,
     /// The cloud's own error code.
     pub code: Option<String>,
     /// The cloud's own message, or what kept the call from the cloud.
     pub message: String,
-    /// The SDK's error.
+    /// The SDK's error. A recording has its text.
     #[source]
+    #[serde(with = "source_text")]
     pub source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// A failed cloud call.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, Error, Serialize, Deserialize)]
 pub enum CloudError {
     /// The cloud asks for fewer calls. Nothing was done. Retryable after the given time.
     #[error("throttled: {fault}")]
@@ -91,7 +94,7 @@ impl CloudError {
 
 impl Fault {
     fn own(operation: &'static str, subject: &str, message: String) -> Box<Self> {
-        Box::new(Self { operation, subject: subject.to_owned(), code: None, message, source: None })
+        Box::new(Self { operation: operation.into(), subject: subject.to_owned(), code: None, message, source: None })
     }
 }
 
@@ -118,5 +121,32 @@ impl CloudError {
     /// Whether a write that ended with this error may have taken effect.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::Unintelligible(_))
+    }
+}
+
+/// The source of an error in a recording: its text, and those of its own sources.
+mod source_text {
+    use std::error::Error as StdError;
+    use std::sync::Arc;
+
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+    use thiserror::Error;
+
+    use crate::cloud::text::error_chain;
+
+    /// An error of which only the text is known.
+    #[derive(Debug, Error)]
+    #[error("{0}")]
+    struct Recorded(String);
+
+    type Source = Option<Arc<dyn StdError + Send + Sync>>;
+
+    pub(super) fn serialize<S: Serializer>(source: &Source, serializer: S) -> Result<S::Ok, S::Error> {
+        source.as_ref().map(|source| error_chain(source.as_ref())).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Source, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        Ok(text.map(|text| Arc::new(Recorded(text)) as Arc<dyn StdError + Send + Sync>))
     }
 }

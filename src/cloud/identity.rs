@@ -2,11 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use serde::{Deserialize, Serialize};
+
 /// Stands for what the cloud calls a thing: the ARN and creation time of an Auto Scaling group, the `uniqueId` of a
 /// scale set, the `vmId` of a VM. A thing that was deleted and created again under its name has another identity.
 ///
 /// It holds a hash, because a source can have 100,000 instances and identities are only compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Identity(u64);
 
 impl Identity {

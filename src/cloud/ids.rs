@@ -5,15 +5,18 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// A node group's name in its cloud: the Auto Scaling group's or the scale set's.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupName(pub Arc<str>);
 
 /// An instance's ID, as the kubelet of its node has it in `spec.providerID`.
 ///
 /// The Cluster Autoscaler compares the two as exact strings, so this keeps the kubelet's spelling for display. Azure's
 /// APIs return the same ID in several spellings, so two IDs are equal if they differ in case only.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub struct ProviderId {
     text: Arc<str>,
     /// In lower case, made once: IDs are compared far more often than they are made.
@@ -49,6 +52,12 @@ impl From<&str> for ProviderId {
 impl From<String> for ProviderId {
     fn from(text: String) -> Self {
         Self::from(Arc::<str>::from(text))
+    }
+}
+
+impl From<ProviderId> for String {
+    fn from(id: ProviderId) -> Self {
+        (*id.text).to_owned()
     }
 }
 

@@ -26,10 +26,12 @@ mod spec;
 mod taint;
 pub mod text;
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize, Serializer};
 use tokio::sync::mpsc;
 
 pub use adverse_setting::{AdverseKind, AdverseSetting, AdverseSettings};
@@ -217,14 +219,14 @@ pub struct DeniedCall {
 }
 
 /// The cloud accepted a write.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acceptance {
     /// The handle to follow the write by, where the cloud finishes it later.
     pub handle: Option<OperationHandle>,
 }
 
 /// The outcome of a deletion request, instance by instance.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Deletion {
     /// Instances whose deletion was accepted.
     pub accepted: Vec<ProviderId>,
@@ -236,9 +238,22 @@ pub struct Deletion {
     pub handle: Option<OperationHandle>,
 }
 
-/// A cloud's own reference to an operation that it has accepted and not finished.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A cloud's own reference to an operation that it has accepted and not finished. Azure's are URLs with a signature, so
+/// a recording has only what tells one from another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub struct OperationHandle(pub String);
+
+impl Serialize for OperationHandle {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const RECORDED: &str = "handle ";
+        if self.0.starts_with(RECORDED) {
+            return serializer.serialize_str(&self.0);
+        }
+        let mut hasher = DefaultHasher::new();
+        self.0.hash(&mut hasher);
+        serializer.collect_str(&format_args!("{RECORDED}{:016x}", hasher.finish()))
+    }
+}
 
 /// The progress of an accepted operation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use super::consistency::Consistency;
 use super::identity::Identity;
 use super::ids::{GroupName, ProviderId};
@@ -14,7 +16,7 @@ use super::taint::Taint;
 pub const CAPACITY_MAX: u32 = 100_000;
 
 /// What one read of a node group returned. Sizes are in nodes, even if the cloud counts in other units.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupReading {
     /// The group.
     pub name: GroupName,
@@ -59,7 +61,7 @@ pub struct GroupReading {
 }
 
 /// Whether a kind of write to a group is allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Permit {
     /// Allowed.
     Granted,
@@ -68,7 +70,7 @@ pub enum Permit {
 }
 
 /// One instance, as the cloud lists it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
     /// Its ID.
     pub id: ProviderId,
@@ -86,7 +88,7 @@ pub struct Instance {
 }
 
 /// The states of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum InstanceState {
     /// Being created.
     Creating,
@@ -97,7 +99,7 @@ pub enum InstanceState {
 }
 
 /// Whether an instance is part of the desired capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Counts {
     /// The cloud documents that it is.
     Yes,
@@ -109,7 +111,7 @@ pub enum Counts {
 }
 
 /// Why an instance could not be created, or why an operation failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// How CA treats it.
     pub class: FailureClass,
@@ -128,7 +130,7 @@ pub struct Failure {
 }
 
 /// CA's classes of instance errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum FailureClass {
     /// No capacity or no quota: CA tries another group.
     OutOfResources,
@@ -137,7 +139,7 @@ pub enum FailureClass {
 }
 
 /// What the cloud reports about recent launches in one group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchActivity {
     /// Launches whose failure is final, newest first. A launch that the cloud may still retry in another zone is not
     /// included.
@@ -152,7 +154,7 @@ pub struct LaunchActivity {
 }
 
 /// An instance that was launched, and when that began, by the cloud's clock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launched {
     /// Its ID: [`ProviderId::instance`].
     pub instance: String,
@@ -162,7 +164,7 @@ pub struct Launched {
 
 /// What the cloud launched since the shortfall began, and for reasons of its own: an instance refresh, rebalancing,
 /// maintenance. Launches whose reason is not known are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnLaunches {
     /// The instances, newest first. By [`ProviderId::instance`].
     pub instances: Vec<String>,
@@ -178,7 +180,7 @@ impl OwnLaunches {
 }
 
 /// The missing instances that launch activity has to explain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
     /// How many have no known reason.
     pub missing: u32,
@@ -187,7 +189,7 @@ pub struct Shortfall {
 }
 
 /// The settings in a group's tags.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupHints {
     /// `node-template/label/…`
     pub labels: BTreeMap<String, String>,

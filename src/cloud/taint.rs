@@ -1,7 +1,9 @@
 //! A taint, as a node group puts it on its nodes.
 
+use serde::{Deserialize, Serialize};
+
 /// A node taint.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Taint {
     /// The key.
     pub key: String,
@@ -12,7 +14,7 @@ pub struct Taint {
 }
 
 /// What a taint does to pods that do not tolerate it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TaintEffect {
     /// `NoSchedule`
     NoSchedule,

@@ -29,6 +29,7 @@ pub mod options;
 mod policy;
 mod quota;
 mod reach;
+pub mod recording;
 mod request;
 mod request_id;
 mod snapshot;
@@ -73,6 +74,7 @@ use foreign::{Judge, LiveCluster};
 use journal::RequestRecord;
 use mailbox::{Mailbox, Undelivered};
 use quota::{QuotaBook, QuotaWatch, Reservation};
+use recording::Recordings;
 use request::Incoming;
 use source::Source;
 use store::Store;
@@ -94,6 +96,7 @@ pub struct Fleet {
     quotas: Arc<QuotaBook>,
     quota_watches: HashMap<Arc<str>, QuotaWatch>,
     cluster: Arc<LiveCluster>,
+    recordings: Arc<Recordings>,
     /// Whether what was learned before this process started is in the catalog, or cannot be read. Templates wait for
     /// it.
     remembered: watch::Sender<bool>,
@@ -113,6 +116,23 @@ impl Fleet {
     /// What the fleet did recently.
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// What happened lately to the groups of this ID or `source/name`, or to all groups, as [`recording::Recording`]
+    /// reads it. `None` where no group has this ID.
+    pub fn recordings(&self, group: Option<&str>) -> Option<String> {
+        self.recordings.text(group)
+    }
+
+    /// The memory that the recordings take, in bytes.
+    pub fn recorded_bytes(&self) -> usize {
+        self.recordings.bytes()
+    }
+
+    /// Records nothing from now on, to measure what recording costs.
+    #[cfg(feature = "faults")]
+    pub fn stop_recording(&self) {
+        self.recordings.stop();
     }
 
     /// What remains of the call budgets of each source's cloud.

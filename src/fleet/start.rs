@@ -16,6 +16,7 @@ use super::journal::Journal;
 use super::keeper::KeeperContext;
 use super::policy::{LivePolicies, Policies};
 use super::quota::{QuotaBook, QuotaWatch, QuotaWatcher};
+use super::recording::Recordings;
 use super::source::Source;
 use super::store::Store;
 use super::template_builder::TemplateBuilder;
@@ -56,6 +57,7 @@ impl Fleet {
         let tasks = Tasks::default();
         let contact = Arc::new(Contact::new());
         let cluster = Arc::new(LiveCluster::default());
+        let recordings = Arc::new(Recordings::default());
         let remembered = watch::Sender::new(true);
         let quota_watches: HashMap<Arc<str>, QuotaWatch> =
             settings.sources.iter().map(|(name, _)| (Arc::clone(name), QuotaWatch::default())).collect();
@@ -88,6 +90,7 @@ impl Fleet {
                     catalog: Arc::clone(&settings.catalog),
                     cluster: Arc::clone(&cluster),
                     quotas,
+                    recordings: Arc::clone(&recordings),
                     read_only,
                 };
                 Source::start(Arc::clone(name), context, settings.cadence, Arc::clone(&contact))
@@ -122,6 +125,7 @@ impl Fleet {
             journal,
             contact,
             cluster,
+            recordings,
             remembered,
         }
     }

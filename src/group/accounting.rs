@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::time::Time;
 
 use super::observation::{Observation, count};
@@ -14,7 +16,7 @@ use super::operation::{Operation, OperationId};
 use crate::cloud::{Instance, ProviderId};
 
 /// Whether the capacity still counts an instance being deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Accounting {
     /// No observation has shown it. The instance is assumed to be counted if the capacity has room for it.
     Unknown,
@@ -35,7 +37,7 @@ impl Accounting {
 }
 
 /// The state that a deletion was computed from. The next observation is compared with it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Baseline {
     /// The deletion.
     pub operation: OperationId,

@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::mem;
 
+use serde::{Deserialize, Serialize};
+
 use super::Group;
 use super::delete::Deleting;
 use super::event::{Effect, Scope};
@@ -22,7 +24,7 @@ use super::time::Time;
 use crate::cloud::ProviderId;
 
 /// Until when requests may join those that wait.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Window {
     closes: Time,
     /// ... unless none arrives until then.
@@ -30,14 +32,14 @@ pub(super) struct Window {
 }
 
 /// Requests that are carried out together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Batch {
     growth: Vec<Request>,
     step: Step,
 }
 
 /// How far a batch is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Step {
     /// What it needs is being read.
     Read(Vec<Request>),

@@ -2,6 +2,8 @@
 
 use std::mem;
 
+use serde::{Deserialize, Serialize};
+
 use super::Group;
 use super::event::{Effect, Event, ListingKey, Note, ReadResult};
 use super::job::{Answer, Call};
@@ -10,7 +12,7 @@ use super::observation::Observation;
 use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity, Shortfall};
 
 /// Which reads beside the writes are under way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Beside {
     is_reading: bool,
     /// Whether the group is to be read again after that.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::Group;
 use super::event::{Note, Scope};
 use super::job::{Answer, Progress, SentDeletion};
@@ -12,13 +14,13 @@ use super::request::{Mutation, Request, RequestKey};
 use crate::cloud::{CloudError, Deletion, Instance, InstanceState, ProviderId};
 
 /// Calls whose instances are being deleted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Deleting {
     removals: Vec<Removal>,
     step: Step,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 enum Step {
     /// What they name is checked against what is known.
     Check,

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::accounting::Accounting;
 use super::census::{Census, census};
 use super::in_flight::InFlight;
@@ -12,7 +14,7 @@ use super::state::GroupState;
 use crate::cloud::{Counts, Instance};
 
 /// Why an observation is not used at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Doubt {
     /// The capacity is below the live instances.
     CapacityBelowLive {

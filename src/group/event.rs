@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use super::doubt::Doubt;
 use super::operation::OperationId;
 use super::refusal::{Refusal, WriteError};
@@ -13,7 +15,7 @@ use crate::cloud::{
 };
 
 /// Something that happened to a node group. Nothing else changes what is known about it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// The group was observed for the first time.
     Started,
@@ -48,7 +50,7 @@ pub(crate) enum Event {
 }
 
 /// What one read of the group returned.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ReadResult {
     /// The group; `None` where the cloud reports that it does not exist.
     pub reading: Result<Option<Box<GroupReading>>, CloudError>,
@@ -59,11 +61,11 @@ pub(crate) struct ReadResult {
 }
 
 /// Names a listing that waits until the group has adopted its reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct ListingKey(pub u64);
 
 /// How the polls of an operation end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PollEnd {
     /// It succeeded, or the cloud has forgotten it.
     Succeeded,
@@ -76,7 +78,7 @@ pub(crate) enum PollEnd {
 }
 
 /// What a read for a write returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Scope {
     /// The capacity and the precondition; the instances only where the cloud returns them in the same call.
     Capacity,
@@ -85,7 +87,7 @@ pub(crate) enum Scope {
 }
 
 /// What the driver of a node group is to do, in this order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) enum Effect {
     /// Read the group for a write: [`Event::Read`].
     Read {
@@ -143,7 +145,7 @@ pub(crate) enum Effect {
 }
 
 /// What the log says about a decision.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) enum Note {
     /// A capacity write is sent.
     SettingCapacity(OperationId, u32, u32),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Progress};
@@ -14,7 +16,7 @@ use super::state::WriteReason;
 use crate::cloud::{CloudError, Missing, Permit, Shortfall};
 
 /// Scale-ups that are carried out with one write.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Growing {
     requests: Vec<Request>,
     step: Step,
@@ -22,7 +24,7 @@ pub(super) struct Growing {
     is_dated: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Step {
     /// The group is being read.
     Read(Scope),

@@ -12,6 +12,8 @@
 use std::collections::BTreeSet;
 use std::mem;
 
+use serde::{Deserialize, Serialize};
+
 use super::Group;
 use super::event::PollEnd;
 use super::limits::HOLD_MAX;
@@ -22,7 +24,7 @@ use super::time::Time;
 use crate::cloud::{CloudError, Failure, FailureClass, ProviderId};
 
 /// A response that waits for the outcome of a deletion.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Held {
     request: Request,
     operation: OperationId,

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::mem;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use super::batch::Batch;
 use super::event::Scope;
 use super::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN, LOST_PATIENCE, LOWER_LIMIT, OWN_WRITE_LIMIT};
@@ -17,14 +19,14 @@ use super::undo::Undo;
 use crate::cloud::{CloudError, Deletion, LaunchActivity, ProviderId};
 
 /// A piece of work, from its first read to the response.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub work: Work,
     pub progress: Progress,
 }
 
 /// How far a job's calls are.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Progress {
     /// The attempts at the job.
     pub attempts: Attempts,
@@ -37,7 +39,7 @@ pub(super) struct Progress {
 }
 
 /// What a job does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Work {
     /// Carries out requests of the Cluster Autoscaler.
     Batch(Batch),
@@ -50,14 +52,14 @@ pub(super) enum Work {
 }
 
 /// How far sending a preempted deletion again is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Resend {
     Read,
     Sent,
 }
 
 /// How far a read for a write is.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) enum Read {
     /// None is needed.
     #[default]
@@ -69,7 +71,7 @@ pub(super) enum Read {
 }
 
 /// A read that a write needs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Wanted {
     pub scope: Scope,
     /// Whether the cloud reported once that the group does not exist.
@@ -79,7 +81,7 @@ pub(super) struct Wanted {
 }
 
 /// What the cloud answered to a job's last call.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) enum Answer {
     #[default]
     None,
@@ -91,7 +93,7 @@ pub(super) enum Answer {
 }
 
 /// What became of one capacity write.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum CapacityOutcome {
     /// The cloud accepted it.
     Accepted,
@@ -102,7 +104,7 @@ pub(super) enum CapacityOutcome {
 }
 
 /// A call whose answer the job waits for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Call {
     /// A read, with the time that it had.
     Read(Scope, Duration),
@@ -112,7 +114,7 @@ pub(super) enum Call {
 }
 
 /// A capacity write that was sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SentCapacity {
     pub operation: OperationId,
     pub from: u32,
@@ -127,7 +129,7 @@ pub(super) struct SentCapacity {
 }
 
 /// A deletion that was sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SentDeletion {
     pub operation: OperationId,
     pub ids: Vec<ProviderId>,
@@ -179,7 +181,7 @@ impl Progress {
 }
 
 /// The attempts at one write within a caller's time: conflicts, and throttles whose pause ends in time (law 2).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Attempts {
     until: Time,
     /// The end of the caller's time, if `until` is earlier because the cloud did not respond lately.

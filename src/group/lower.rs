@@ -1,5 +1,7 @@
 //! Lowering a capacity by what CA gave back, as far as that is safe at this moment. The rest stays deferred.
 
+use serde::{Deserialize, Serialize};
+
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Progress};
@@ -13,14 +15,14 @@ use super::time::Time;
 use crate::cloud::{CloudError, Shortfall};
 
 /// How far a reduction is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Lowering {
     step: Step,
     /// Whether its callers have a response only once it was sent or deferred. Then its first read has little time.
     is_first_read: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Step {
     /// The instances are being read, for the second time if they were not steady.
     Read { is_second: bool },

@@ -43,6 +43,8 @@ use std::mem;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) use cluster_nodes::{ClusterNodes, WatchedNodes};
 pub(crate) use doubt::{Doubt, doubt_first};
 pub(crate) use event::{Effect, Event, ListingKey, Note, PollEnd, ReadResult, Scope};
@@ -80,6 +82,11 @@ impl PlaceholderNames {
         Self(Arc::new(name))
     }
 
+    /// Those of a group that was recorded, until [`Group::set_names`].
+    fn unknown() -> Self {
+        Self::new(|_, label| ProviderId::from(label))
+    }
+
     /// The names in a group that was read so.
     fn in_group<'a>(&'a self, reading: &'a GroupReading) -> impl Fn(&str) -> ProviderId + Send + Sync + 'a {
         |label| (self.0)(reading, label)
@@ -93,8 +100,9 @@ impl fmt::Debug for PlaceholderNames {
 }
 
 /// One node group, from its first good observation on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Group {
+    #[serde(skip, default = "PlaceholderNames::unknown")]
     names: PlaceholderNames,
     is_read_only: bool,
     state: GroupState,
@@ -141,11 +149,12 @@ pub(crate) struct Group {
     now: Time,
     /// The same moment by the cloud's clock.
     cloud_time: SystemTime,
+    #[serde(skip)]
     effects: Vec<Effect>,
 }
 
 /// A state in which nothing allows a scale-up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Blocked {
     since: Time,
     reason: String,
@@ -205,6 +214,11 @@ impl Group {
         self.run();
         self.note_blocked();
         mem::take(&mut self.effects)
+    }
+
+    /// Names placeholders by this function from now on.
+    pub(crate) fn set_names(&mut self, names: PlaceholderNames) {
+        self.names = names;
     }
 
     /// When [`Event::Woke`] is due, if anything waits for time to pass.

@@ -2,13 +2,15 @@
 
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use super::time::Time;
 
 use super::limits::CLOCK_ERROR;
 use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched};
 
 /// A complete read of one group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Observation {
     /// The group as it was read; its instances are in `instances`.
     pub reading: GroupReading,

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use super::time::Time;
 
 use crate::cloud::{OperationHandle, ProviderId};
 
 /// Names an operation in the logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct OperationId(pub u64);
 
 impl fmt::Display for OperationId {
@@ -19,7 +21,7 @@ impl fmt::Display for OperationId {
 }
 
 /// A write that the cloud accepted, or may have accepted, and that has not visibly finished.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Operation {
     /// Its name.
     pub id: OperationId,
@@ -34,7 +36,7 @@ pub(crate) struct Operation {
 }
 
 /// What an operation requested.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum OperationRequest {
     /// A new capacity: higher (a scale-up) or lower (a reduction by instances that never came).
     Capacity {
@@ -62,7 +64,7 @@ pub(crate) enum OperationRequest {
 }
 
 /// How far an operation is. ARCHITECTURE.md has the diagram.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Phase {
     /// The cloud is carrying it out and reports its progress when polled.
     Running(OperationHandle),

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::mem;
 
+use serde::{Deserialize, Serialize};
+
 use super::Group;
 use super::event::{Effect, Note, PollEnd, Scope};
 use super::job::{Answer, Job, Progress, Resend, Work};
@@ -16,7 +18,7 @@ use super::time::Time;
 use crate::cloud::{Failure, FailureClass, Instance, OperationHandle, ProviderId};
 
 /// An operation that the cloud reports as failed. An observation younger than the report shows what it left behind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FailedOperation {
     operation: OperationId,
     failure: Failure,

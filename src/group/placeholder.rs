@@ -8,12 +8,14 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use super::time::Time;
 
 use crate::cloud::{Failure, LaunchActivity, ProviderId};
 
 /// One instance that should exist but does not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Placeholder {
     /// The ID it is listed under.
     pub id: ProviderId,
@@ -28,7 +30,7 @@ pub(crate) struct Placeholder {
 }
 
 /// Whether the capacity and the target include a placeholder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum PlaceholderState {
     /// In the capacity and in the target: listed as Creating.
     Pending,

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::observation::count;
 use super::operation::Operation;
 use super::placeholder::Placeholder;
@@ -14,7 +16,7 @@ use super::surplus::Surplus;
 use crate::cloud::{CAPACITY_MAX, Counts, Deletions, Instance, InstanceState, OwnLaunches, Permit, ProviderId};
 
 /// What to write to delete some nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeletePlan {
     /// Instances to delete.
     pub instances: Vec<ProviderId>,

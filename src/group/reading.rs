@@ -3,6 +3,8 @@
 
 use std::mem;
 
+use serde::{Deserialize, Serialize};
+
 use super::doubt::{Doubt, doubt, doubt_first};
 use super::event::{Effect, ListingKey, Note, ReadResult, Scope};
 use super::job::{Call, Job, Progress, Read, Wanted};
@@ -14,7 +16,7 @@ use super::{Group, differ};
 use crate::cloud::{CloudError, GroupReading};
 
 /// What was read for one write.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Fresh {
     /// What the write is conditional on, where the cloud has preconditions.
     pub basis: GroupReading,
@@ -34,7 +36,7 @@ pub(super) enum Need {
 
 /// An observation that waits for a second one to confirm it. Listings, reads beside the writes and reads for a write
 /// share it: whichever comes next confirms what another one showed first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Doubted {
     pub why: Doubt,
     /// When it was read. A read that began less than [`CONFIRM_AFTER`] later is no second one.

@@ -1,11 +1,12 @@
 //! Why a node group does not carry out a request.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::cloud::{CloudError, ProviderId};
 
 /// A request that the group's own rules refuse. Nothing was done.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// A scale-up above the maximum.
     #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}; raise the maximum to allow more", target.saturating_add(*delta))]
@@ -79,7 +80,7 @@ pub enum Refusal {
 }
 
 /// Why a request of a node group failed. The driver adds the group.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, Error, Serialize, Deserialize)]
 pub(crate) enum WriteError {
     /// The group's rules refuse it. Nothing was done.
     #[error("{0}")]

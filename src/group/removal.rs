@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::event::Note;
 use super::lower::Lowering;
 use super::plan::{self, DeletePlan};
@@ -12,7 +14,7 @@ use super::{Group, differ};
 use crate::cloud::{CloudError, Deletion, ProviderId};
 
 /// A DeleteNodes or DecreaseTargetSize call, and what it removes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Removal {
     pub request: Request,
     pub plan: DeletePlan,
@@ -44,7 +46,7 @@ impl Removal {
 }
 
 /// Placeholders that were taken out of the target, until the capacity is lowered by them or that is deferred.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Cancelling {
     /// The calls that named them.
     pub cancels: Vec<Removal>,

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::limits::RESPOND_EARLY;
 use super::refusal::Refusal;
 use super::time::Time;
 use crate::cloud::{Identity, ProviderId};
 
 /// A node that CA named.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedNode {
     /// Its provider ID, in any case.
     pub id: ProviderId,
@@ -17,7 +19,7 @@ pub struct NamedNode {
 }
 
 /// Which kind of node CA names, by its `fake-node-reason` annotation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeKind {
     /// A node of the cluster: no annotation.
     Registered,
@@ -28,7 +30,7 @@ pub enum NodeKind {
 }
 
 /// What a request changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mutation {
     /// More nodes.
     Increase(u32),
@@ -66,11 +68,11 @@ impl Mutation {
 }
 
 /// Names a request within its node group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct RequestKey(pub u64);
 
 /// A request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     /// Its name.
     pub key: RequestKey,
@@ -88,7 +90,7 @@ pub(crate) struct Request {
 }
 
 /// Why instances that seem to be another cluster's are not deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Foreign {
     /// The instances that are no nodes of this cluster.
     pub instances: BTreeSet<ProviderId>,
@@ -97,7 +99,7 @@ pub(crate) struct Foreign {
 }
 
 /// How far a request is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Stage {
     /// Nothing was sent for it. Its caller may give up, and nothing will be.
     Waiting,

@@ -2,8 +2,10 @@
 //! rebalancing, overprovisioning, upgrade surge), or a client lowered the capacity. Whether a scale-up is permitted
 //! depends on the cause.
 
+use serde::{Deserialize, Serialize};
+
 /// How live instances came to exceed the capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Surplus {
     /// The instances grew at an unchanged or higher capacity: the cloud launched them itself, and removes them itself.
     Launched,

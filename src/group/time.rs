@@ -3,9 +3,24 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A moment, as the time since the driver's clock began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+use serde::{Deserialize, Serialize};
+
+/// A moment, as the time since the driver's clock began. A recording has it in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "u64", into = "u64")]
 pub(crate) struct Time(Duration);
+
+impl From<u64> for Time {
+    fn from(nanoseconds: u64) -> Self {
+        Self(Duration::from_nanos(nanoseconds))
+    }
+}
+
+impl From<Time> for u64 {
+    fn from(time: Time) -> Self {
+        Self::try_from(time.0.as_nanos()).unwrap_or(Self::MAX)
+    }
+}
 
 impl Time {
     /// The moment this long after the clock began.

@@ -1,5 +1,7 @@
 //! Raising a capacity back that our own write left too low (law 11), and what else is done without a request.
 
+use serde::{Deserialize, Serialize};
+
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, Work};
@@ -12,7 +14,7 @@ use super::time::Time;
 use crate::cloud::{OwnLaunches, Shortfall};
 
 /// How far raising a capacity back is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Undo {
     /// What the cloud launched for reasons of its own is being read.
     Activity,
@@ -184,7 +186,7 @@ impl Group {
 }
 
 /// What may have to be done after an observation, the last one first.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Duty {
     /// Send a preempted deletion again.
     Resend,

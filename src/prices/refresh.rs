@@ -1,5 +1,6 @@
 //! Fetches the clouds' price lists in the background: after the first pricing call, and then every 12 hours.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -22,7 +23,7 @@ pub struct PriceRefresh {
     prices: Arc<Prices>,
     sources: Vec<(Arc<str>, ReadOnlyCloud)>,
     /// The failures that were logged, by source and call, until the source succeeds.
-    noted: Mutex<HashSet<(Arc<str>, &'static str)>>,
+    noted: Mutex<HashSet<(Arc<str>, Cow<'static, str>)>>,
 }
 
 impl Drop for PriceRefresh {
@@ -106,7 +107,7 @@ impl PriceRefresh {
             noted.retain(|(source, _)| source != name);
         }
         for error in problems {
-            if noted.insert((Arc::clone(name), error.fault().operation)) {
+            if noted.insert((Arc::clone(name), error.fault().operation.clone())) {
                 tracing::warn!(
                     source = %name, %error,
                     "prices cannot be fetched from the cloud; using the tables and estimates. Permit the call, or set prices: {{live: false}}"

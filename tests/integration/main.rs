@@ -32,6 +32,7 @@ mod peers;
 mod prices;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod quotas;
+mod recordings;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod rotation;
 mod serving;

@@ -46,18 +46,25 @@ pub struct Statusz {
     pub audience: Audience,
 }
 
+impl Statusz {
+    /// Whether this caller gets it.
+    pub(super) fn admits(&self, peer: SocketAddr, headers: &HeaderMap) -> bool {
+        self.audience == Audience::Everywhere || is_local(peer, headers)
+    }
+}
+
 /// The routes of the page.
 pub(super) fn router(statusz: Statusz, renderings: Renderings) -> Router {
     Router::new().route("/statusz", get(respond)).with_state((statusz, renderings))
 }
 
 async fn respond(
-    State((Statusz { fleet, audience }, renderings)): State<(Statusz, Renderings)>,
+    State((statusz, renderings)): State<(Statusz, Renderings)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
-    if audience == Audience::Loopback && !is_local(peer, &headers) {
+    if !statusz.admits(peer, &headers) {
         let advice = "the status is served to callers on this host only: use kubectl port-forward and open it as localhost, or \
                       set admin.statusz: everywhere\n";
         return (StatusCode::FORBIDDEN, advice).into_response();
@@ -70,7 +77,7 @@ async fn respond(
     };
     let kind = if is_json { PageKind::StatusDocument } else { PageKind::StatusPage };
     let render = move || {
-        let document = Document::of(&fleet);
+        let document = Document::of(&statusz.fleet);
         Some(if is_json {
             let json = serde_json::to_string_pretty(&document).ok()? + "\n";
             Page { content_type: "application/json", body: json.into() }

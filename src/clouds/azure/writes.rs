@@ -185,7 +185,7 @@ impl Azure {
 
 fn conflict(group: &str, message: String) -> CloudError {
     CloudError::Conflict(Box::new(Fault {
-        operation: UPDATE_SCALE_SET,
+        operation: UPDATE_SCALE_SET.into(),
         subject: group.to_owned(),
         code: None,
         message,

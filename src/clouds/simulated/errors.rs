@@ -66,7 +66,7 @@ pub(super) fn not_found(kind: CallKind, subject: &str) -> CloudError {
 
 fn fault(kind: CallKind, subject: &str, code: Option<&str>, message: String) -> Box<Fault> {
     Box::new(Fault {
-        operation: kind.name(),
+        operation: kind.name().into(),
         subject: subject.to_owned(),
         code: code.map(str::to_owned),
         message,

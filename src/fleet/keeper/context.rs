@@ -12,6 +12,7 @@ use crate::fleet::journal::Journal;
 use crate::fleet::policy::LivePolicies;
 use crate::fleet::quota::QuotaWatch;
 use crate::fleet::reach::Reach;
+use crate::fleet::recording::Recordings;
 use crate::fleet::store::Store;
 use crate::fleet::template_builder::TemplateJob;
 use crate::instance_types::Catalog;
@@ -46,6 +47,8 @@ pub(in crate::fleet) struct KeeperContext {
     pub quotas: QuotaWatch,
     /// The clock that groups are driven by.
     pub clock: Clock,
+    /// What happened to the groups, and what was decided.
+    pub recordings: Arc<Recordings>,
     /// Whether everything that needs a write is refused.
     pub read_only: bool,
 }

@@ -9,112 +9,13 @@ use crate::group::Note;
 
 impl Keeper {
     pub(super) fn log(&mut self, note: Note) {
-        let (group, source) = (self.group_id(), &self.key.source);
-        match note {
-            Note::SettingCapacity(operation, from, to) => {
-                tracing::info!(%group, %operation, from, to, "setting the capacity of the node group");
-            }
-            Note::CapacityBusy(operation, error) => {
-                tracing::warn!(%group, %operation, %error, "capacity not set; trying again if the caller's time allows");
-            }
-            Note::CapacityRefused(operation, error) => {
-                tracing::warn!(%group, %operation, %error, "capacity not set");
-            }
-            Note::CapacityLost(operation, error) => {
-                tracing::warn!(%group, %operation, %error, "the response to a capacity write was lost; reading the node group to see the outcome");
-            }
-            Note::CapacityTookEffect(operation, to) => {
-                tracing::info!(%group, %operation, to, "the capacity write took effect");
-            }
-            Note::Deleting(operation, ids) => {
-                tracing::info!(%group, %operation, instances = ids.len(), ids = ?FirstIds(&ids), "deleting instances");
-            }
-            Note::NotDeleted(operation, instance, error) => {
-                tracing::warn!(%group, %operation, %instance, %error, "instance not deleted");
-            }
-            Note::DeletionLost(operation, error) => {
-                tracing::warn!(%group, %operation, %error, "the response to a deletion was lost; it is not sent again until a read shows the outcome");
-            }
-            Note::DeletionBusy(error) => {
-                tracing::warn!(%group, %error, "deletion not accepted; reading the node group again");
-            }
-            Note::DeletionRefusedByCloud(error) => tracing::warn!(%group, %error, "deletion refused"),
-            Note::DeletionRefused(error) => tracing::warn!(%group, %error, "deletion refused"),
-            Note::NothingToDecrease => {
-                tracing::warn!(%group, "nothing to decrease: no capacity of the node group is missing");
-            }
-            Note::GrowthRefused(delta, refusal) => tracing::warn!(%group, delta, %refusal, "scale-up refused"),
-            Note::GrowthBlockedByDeletions(delta) => {
-                tracing::warn!(%group, delta, "scale-up refused: nodes whose deletion may have failed leave too little room below the maximum");
-            }
-            Note::GrowthBlockedByLostWrite(delta) => {
-                tracing::warn!(%group, delta, "scale-up refused: an earlier capacity write got no response and may still take effect");
-            }
-            Note::GrowthBlocked(reason) => {
-                tracing::warn!(%group, %source, reason, "node group has refused every scale-up for a minute; served as one that cannot grow");
-            }
-            Note::GrowthAwaitsRead(delta) => {
-                tracing::info!(%group, delta, "the read may be older than our last write; reading again before growing");
-            }
-            Note::GrowthNotAllowed(delta) => {
-                tracing::warn!(%group, delta, "the observation does not allow a scale-up; reading again");
-            }
-            Note::NotLoweredYet(error) => {
-                tracing::warn!(%group, %error, "capacity not lowered yet: instances cannot be read in time");
-            }
-            Note::StillDeferred(error) => {
-                tracing::warn!(%group, %error, "a deferred reduction could not be written; it is tried again later");
-            }
-            Note::InDoubt(why) => {
-                tracing::warn!(%group, %source, %why, "observation is in doubt; not published until a second one confirms it");
-            }
-            Note::InDoubtForWrite(why) => {
-                tracing::warn!(%group, %why, "observation is in doubt; waiting for a second one before writing");
-            }
-            Note::Confirmed(why) => {
-                tracing::warn!(%group, %source, %why, "a second observation confirms the first");
-            }
-            Note::Unreadable(error) => {
-                tracing::warn!(%group, %source, %error, "node group cannot be read; serving the last observation");
-            }
-            Note::ActivityUnreadable(error) => {
-                tracing::warn!(%group, %error, "launch activity cannot be read; failed launches are listed without a reason");
-            }
-            Note::UnreadableForUndo(error) => {
-                tracing::warn!(%group, %error, "node group cannot be read to raise its capacity back");
-            }
-            Note::RaisingBack(to) => {
-                tracing::warn!(%group, to, "more instances live than our own write left room for; raising the capacity back");
-            }
-            Note::RaisedBack(to) => self.record_undo(to, "ok"),
-            Note::NotRaisedBackYet(to, error) => tracing::warn!(%group, to, %error, "capacity not raised back yet"),
-            Note::NotRaisedBack(to, error) => {
-                self.record_undo(to, "failed");
-                tracing::error!(%group, to, %error, "the capacity could not be raised back");
-            }
-            Note::Finished(operation) => tracing::info!(%group, %operation, "operation finished"),
-            Note::FailedLater(operation, failure) => {
-                let (code, message) = (&failure.code, &failure.message);
-                tracing::warn!(%group, %operation, %code, %message, "the cloud accepted the operation, and it failed later");
-            }
-            Note::Preempted(operation) => {
-                tracing::warn!(%group, %operation, "another operation preempted an operation of the node group");
-            }
-            Note::NotResentYet(ids, error) => {
-                let ids = FirstIds(&ids);
-                tracing::warn!(%group, %error, ?ids, "a preempted deletion could not be sent again yet");
-            }
-            Note::NotResent(ids, error) => {
-                let ids = FirstIds(&ids);
-                tracing::warn!(%group, %error, ?ids, "a preempted deletion could not be sent again; its nodes live on");
-            }
-            Note::ReadOnly(intended) => tracing::info!(%group, intended, "read-only: the write is refused"),
-            Note::Recreated => {
-                tracing::warn!(%group, %source, "node group was deleted and created again under its name; operations on the old one are dropped");
-                (self.template_request, self.template_fingerprint) = (None, None);
-            }
-            Note::Gone => tracing::warn!(%group, %source, "node group no longer exists; no longer served"),
+        match &note {
+            Note::RaisedBack(to) => self.record_undo(*to, "ok"),
+            Note::NotRaisedBack(to, _) => self.record_undo(*to, "failed"),
+            Note::Recreated => (self.template_request, self.template_fingerprint) = (None, None),
+            _ => {}
         }
+        write(&self.group_id(), &self.key.source, &note);
     }
 
     fn record_undo(&self, to: u32, result: &'static str) {
@@ -126,6 +27,114 @@ impl Keeper {
             reason: "more instances live than our own write left room for".to_owned(),
             request_id: None,
         });
+    }
+}
+
+/// Writes what the log says about a decision of this group.
+pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
+    match note {
+        Note::SettingCapacity(operation, from, to) => {
+            tracing::info!(%group, %operation, from, to, "setting the capacity of the node group");
+        }
+        Note::CapacityBusy(operation, error) => {
+            tracing::warn!(%group, %operation, %error, "capacity not set; trying again if the caller's time allows");
+        }
+        Note::CapacityRefused(operation, error) => {
+            tracing::warn!(%group, %operation, %error, "capacity not set");
+        }
+        Note::CapacityLost(operation, error) => {
+            tracing::warn!(%group, %operation, %error, "the response to a capacity write was lost; reading the node group to see the outcome");
+        }
+        Note::CapacityTookEffect(operation, to) => {
+            tracing::info!(%group, %operation, to, "the capacity write took effect");
+        }
+        Note::Deleting(operation, ids) => {
+            tracing::info!(%group, %operation, instances = ids.len(), ids = ?FirstIds(ids), "deleting instances");
+        }
+        Note::NotDeleted(operation, instance, error) => {
+            tracing::warn!(%group, %operation, %instance, %error, "instance not deleted");
+        }
+        Note::DeletionLost(operation, error) => {
+            tracing::warn!(%group, %operation, %error, "the response to a deletion was lost; it is not sent again until a read shows the outcome");
+        }
+        Note::DeletionBusy(error) => {
+            tracing::warn!(%group, %error, "deletion not accepted; reading the node group again");
+        }
+        Note::DeletionRefusedByCloud(error) => tracing::warn!(%group, %error, "deletion refused"),
+        Note::DeletionRefused(error) => tracing::warn!(%group, %error, "deletion refused"),
+        Note::NothingToDecrease => {
+            tracing::warn!(%group, "nothing to decrease: no capacity of the node group is missing");
+        }
+        Note::GrowthRefused(delta, refusal) => tracing::warn!(%group, delta, %refusal, "scale-up refused"),
+        Note::GrowthBlockedByDeletions(delta) => {
+            tracing::warn!(%group, delta, "scale-up refused: nodes whose deletion may have failed leave too little room below the maximum");
+        }
+        Note::GrowthBlockedByLostWrite(delta) => {
+            tracing::warn!(%group, delta, "scale-up refused: an earlier capacity write got no response and may still take effect");
+        }
+        Note::GrowthBlocked(reason) => {
+            tracing::warn!(%group, %source, reason, "node group has refused every scale-up for a minute; served as one that cannot grow");
+        }
+        Note::GrowthAwaitsRead(delta) => {
+            tracing::info!(%group, delta, "the read may be older than our last write; reading again before growing");
+        }
+        Note::GrowthNotAllowed(delta) => {
+            tracing::warn!(%group, delta, "the observation does not allow a scale-up; reading again");
+        }
+        Note::NotLoweredYet(error) => {
+            tracing::warn!(%group, %error, "capacity not lowered yet: instances cannot be read in time");
+        }
+        Note::StillDeferred(error) => {
+            tracing::warn!(%group, %error, "a deferred reduction could not be written; it is tried again later");
+        }
+        Note::InDoubt(why) => {
+            tracing::warn!(%group, %source, %why, "observation is in doubt; not published until a second one confirms it");
+        }
+        Note::InDoubtForWrite(why) => {
+            tracing::warn!(%group, %why, "observation is in doubt; waiting for a second one before writing");
+        }
+        Note::Confirmed(why) => {
+            tracing::warn!(%group, %source, %why, "a second observation confirms the first");
+        }
+        Note::Unreadable(error) => {
+            tracing::warn!(%group, %source, %error, "node group cannot be read; serving the last observation");
+        }
+        Note::ActivityUnreadable(error) => {
+            tracing::warn!(%group, %error, "launch activity cannot be read; failed launches are listed without a reason");
+        }
+        Note::UnreadableForUndo(error) => {
+            tracing::warn!(%group, %error, "node group cannot be read to raise its capacity back");
+        }
+        Note::RaisingBack(to) => {
+            tracing::warn!(%group, to, "more instances live than our own write left room for; raising the capacity back");
+        }
+        // The list of the last decisions has it.
+        Note::RaisedBack(_) => {}
+        Note::NotRaisedBackYet(to, error) => tracing::warn!(%group, to, %error, "capacity not raised back yet"),
+        Note::NotRaisedBack(to, error) => {
+            tracing::error!(%group, to, %error, "the capacity could not be raised back");
+        }
+        Note::Finished(operation) => tracing::info!(%group, %operation, "operation finished"),
+        Note::FailedLater(operation, failure) => {
+            let (code, message) = (&failure.code, &failure.message);
+            tracing::warn!(%group, %operation, %code, %message, "the cloud accepted the operation, and it failed later");
+        }
+        Note::Preempted(operation) => {
+            tracing::warn!(%group, %operation, "another operation preempted an operation of the node group");
+        }
+        Note::NotResentYet(ids, error) => {
+            let ids = FirstIds(ids);
+            tracing::warn!(%group, %error, ?ids, "a preempted deletion could not be sent again yet");
+        }
+        Note::NotResent(ids, error) => {
+            let ids = FirstIds(ids);
+            tracing::warn!(%group, %error, ?ids, "a preempted deletion could not be sent again; its nodes live on");
+        }
+        Note::ReadOnly(intended) => tracing::info!(%group, intended, "read-only: the write is refused"),
+        Note::Recreated => {
+            tracing::warn!(%group, %source, "node group was deleted and created again under its name; operations on the old one are dropped");
+        }
+        Note::Gone => tracing::warn!(%group, %source, "node group no longer exists; no longer served"),
     }
 }
 

@@ -26,15 +26,16 @@ use super::limits::{MAILBOX, WRITE_LIMIT};
 use super::mailbox::{Adoption, Mailbox, Message};
 use super::options::Options;
 use super::policy::ForeignPolicy;
+use super::recording::Recorder;
 use super::request::{Caller, Incoming};
 use super::snapshot::{GroupKey, TemplateState};
 use crate::cloud::{CloudError, GroupHints, GroupReading};
 use crate::group::{
-    Effect, Event, Foreign, Group, ListingKey, Mutation, Observation, PlaceholderNames, ReadResult, Request,
-    RequestKey, Scope,
+    Effect, Event, Foreign, Group, ListingKey, Mutation, Observation, ReadResult, Request, RequestKey, Scope,
 };
 use crate::tasks::TaskKind;
 pub(super) use context::KeeperContext;
+pub(super) use log::write as write_note;
 use reader::GroupReader;
 use side::{Finding, SideTasks};
 use starting::StartingKeeper;
@@ -54,6 +55,7 @@ pub(super) struct Keeper {
     reader: GroupReader,
     side: SideTasks,
     group: Group,
+    recorder: Recorder,
     /// The cloud call that a write waits for.
     call: Option<Call>,
     callers: BTreeMap<RequestKey, Caller>,
@@ -96,10 +98,12 @@ impl Keeper {
     fn new(starting: StartingKeeper, observation: Observation) -> Self {
         let StartingKeeper { key, context, inbox, reader, mailbox } = starting;
         let cloud = Arc::clone(&context.cloud);
-        let names = PlaceholderNames::new(move |reading, label| cloud.placeholder(reading, label));
+        let recorder = context.recordings.recorder(&key);
+        let names = recorder.names(move |reading, label| cloud.placeholder(reading, label));
         let side = SideTasks::new(&context.tasks, &key);
         Self {
             group: Group::new(observation, names, context.read_only),
+            recorder,
             key,
             context,
             inbox,
@@ -223,7 +227,10 @@ impl Keeper {
         while let Some(event) = events.pop_front() {
             let before = self.request_ids();
             let (now, at) = (self.context.clock.now(), self.context.cloud.now());
-            let effects = self.group.step(now, at, self.with_policy(event));
+            let mut event = self.with_policy(event);
+            self.recorder.happen(&self.group, now, at, &mut event);
+            let effects = self.group.step(now, at, event);
+            self.recorder.decide(&effects);
             // What is decided and sent is tied to the calls of the Cluster Autoscaler that it is for.
             let span = self.write_span(before);
             let _entered = span.enter();

@@ -8,6 +8,8 @@ mod settling;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 use crate::group::Time;
 
 use super::accounting::{Accounting, Baseline};
@@ -18,7 +20,7 @@ use super::state::CapacityWrite;
 use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched, ProviderId};
 
 /// All that is in flight in one group.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct InFlight {
     operations: Vec<Operation>,
     /// Whether the capacity still counts each instance being deleted, as far as observations have shown it.

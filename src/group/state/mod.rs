@@ -15,6 +15,8 @@ mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::group::Time;
 
 use super::census::{Census, census};
@@ -35,7 +37,7 @@ pub(crate) use writes::{CapacityWrite, DeletionWrite};
 pub(crate) type NamePlaceholder<'a> = &'a (dyn Fn(&str) -> ProviderId + Send + Sync);
 
 /// One group, from its first good observation on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GroupState {
     observation: Observation,
     in_flight: InFlight,

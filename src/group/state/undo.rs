@@ -9,6 +9,8 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use super::{CapacityWrite, GroupState};
 use crate::cloud::{Counts, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
@@ -18,7 +20,7 @@ use crate::group::observation::{Observation, count};
 use crate::group::operation::Operation;
 
 /// What our recent writes made of the capacity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RecentWrites {
     /// The capacity that was set last, or that the first deletion was computed on.
     set: u32,
@@ -41,7 +43,7 @@ pub(super) struct RecentWrites {
 }
 
 /// A capacity write without a response. It may still take effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LostWrite {
     /// What our writes make of the capacity if it does.
     then: RecentWrites,
@@ -63,7 +65,7 @@ pub(crate) struct RoomOwed {
 }
 
 /// Why a capacity is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WriteReason {
     /// CA asked for it.
     Requested,

@@ -6,6 +6,8 @@
 
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use super::{GroupState, size};
 use crate::cloud::{CapacityIs, Missing};
 use crate::group::limits::SETTLE;
@@ -13,7 +15,7 @@ use crate::group::observation::count;
 use crate::group::placeholder::{Placeholder, PlaceholderState};
 
 /// A scale-up over unfilled capacity. What it makes shows how the scale set counts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct GrowthOverUnfilled {
     /// The live instances that it leads to if the capacity is nominal.
     if_nominal: u32,

@@ -82,7 +82,7 @@ impl Schedule {
     async fn play_alone(&self) -> Result<(), Violation> {
         let mut rng = Rng::with_seed(self.seed);
         let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &self.muted);
-        let mut world = World::start(Arc::new(Simulated::with_groups(self.seed, plans)));
+        let mut world = World::start(Arc::new(Simulated::with_groups(self.seed, plans)), self.seed);
         world.wait_ready(Duration::from_secs(120)).await?;
         let mut autoscaler = Autoscaler::new(rng.fork(), fault_plan.is_exclusive());
         let mut oracle = Oracle::default();
@@ -101,6 +101,7 @@ impl Schedule {
             if fault_plan.is_exclusive() {
                 world.check_nothing_unrequested()?;
             }
+            world.check_recordings()?;
             world.check()
         }
         .await;

@@ -181,6 +181,7 @@ pub(in crate::clouds::aws) fn classify(
     let text = message.to_ascii_lowercase();
     let name = code.as_deref().unwrap_or_default();
     let is = |codes: &[&str]| codes.contains(&name);
+    let operation = operation.into();
     let fault =
         |message| Box::new(Fault { operation, subject: subject.to_owned(), code: code.clone(), message, source });
 

@@ -117,7 +117,7 @@ impl ErrorContext<'_> {
     /// The details of an error.
     pub(in crate::clouds::azure) fn fault(self, code: Option<String>, message: &str) -> Box<Fault> {
         let message = shorten(message, MESSAGE_CHARS_MAX);
-        Box::new(Fault { operation: self.operation, subject: self.name.to_owned(), code, message, source: None })
+        Box::new(Fault { operation: self.operation.into(), subject: self.name.to_owned(), code, message, source: None })
     }
 
     /// A request that cannot be sent.

@@ -3,6 +3,7 @@
 mod client;
 mod config_file;
 mod connection;
+mod recordings;
 mod server;
 
 use std::process::{Command, Output, Stdio};

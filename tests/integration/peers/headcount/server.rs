@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 
-use super::{Client, ConfigFile, Connection, PATIENCE, command, eventually};
+use super::{Client, ConfigFile, Connection, PATIENCE, command, eventually, recordings};
 
 /// The arguments of a server on free ports.
 const SERVE: [&str; 7] = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
@@ -229,6 +229,7 @@ impl Server {
 
     /// Sends SIGTERM and waits for the end.
     pub(crate) fn terminate(mut self) -> ExitStatus {
+        recordings::check(self.admin);
         Self::terminate_process(&mut self.process)
     }
 
@@ -254,7 +255,13 @@ fn signal(process: &Child, name: &str) {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // Every test of the real binary replays what it recorded. A test that has failed already says why.
+        let is_checked = !std::thread::panicking() && matches!(self.process.try_wait(), Ok(None));
+        let checked = std::panic::catch_unwind(|| is_checked.then(|| recordings::check(self.admin)));
         let _ended_already = self.process.kill();
         let _reaped = self.process.wait();
+        if let Err(difference) = checked {
+            std::panic::resume_unwind(difference);
+        }
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use headcount::cloud::{ProviderId, SharedCloud};
 use headcount::clouds::simulated::{Call, Simulated};
+use headcount::fleet::recording::{Outcome, Recording};
 use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::sync::watch;
@@ -23,6 +24,8 @@ use super::witness::{Seen, Witness};
 
 /// The longest that a call of the caller's takes.
 const CALL_MAX: Duration = Duration::from_secs(5);
+/// One seed of this many is recorded and replayed.
+const RECORDED_EVERY: u64 = 25;
 
 /// What was asked for in each group, and what the cloud did there by itself.
 struct Ledger {
@@ -49,13 +52,15 @@ pub(super) struct World {
     crashes: Rc<RefCell<Vec<Duration>>>,
     /// Whether its caller makes no new calls.
     is_retired: Cell<bool>,
+    /// Whether the processes record what they decide on.
+    is_recorded: bool,
     /// What all processes were asked for, and what the cloud did by itself.
     ledger: Rc<RefCell<Ledger>>,
 }
 
 impl World {
-    /// The first process starts.
-    pub(super) fn start(cloud: Arc<Simulated>) -> Self {
+    /// The first process starts. One seed in [`RECORDED_EVERY`] is recorded, so that the others take no longer.
+    pub(super) fn start(cloud: Arc<Simulated>, seed: u64) -> Self {
         let capacities = cloud.world(|world, _| {
             world.groups().map(|group| (group.name().to_owned(), group.capacity())).collect::<BTreeMap<_, _>>()
         });
@@ -65,23 +70,29 @@ impl World {
             taken_back: BTreeMap::new(),
             has_second_process: false,
         };
-        Self::with(0, cloud, Rc::default(), Rc::new(RefCell::new(ledger)))
+        Self::with((0, seed.is_multiple_of(RECORDED_EVERY)), cloud, Rc::default(), Rc::new(RefCell::new(ledger)))
     }
 
     /// A second process over the same cloud starts.
     pub(super) fn beside(&self) -> Self {
         self.ledger.borrow_mut().has_second_process = true;
-        Self::with(self.number + 1, Arc::clone(&self.cloud), Rc::clone(&self.crashes), Rc::clone(&self.ledger))
+        Self::with(
+            (self.number + 1, self.is_recorded),
+            Arc::clone(&self.cloud),
+            Rc::clone(&self.crashes),
+            Rc::clone(&self.ledger),
+        )
     }
 
     fn with(
-        number: u8,
+        (number, is_recorded): (u8, bool),
         cloud: Arc<Simulated>,
         crashes: Rc<RefCell<Vec<Duration>>>,
         ledger: Rc<RefCell<Ledger>>,
     ) -> Self {
-        let (fleet, connection, seen) = process(&cloud);
-        Self { number, cloud, fleet, connection, seen: vec![seen], crashes, is_retired: Cell::new(false), ledger }
+        let (fleet, connection, seen) = process(&cloud, is_recorded);
+        let is_retired = Cell::new(false);
+        Self { number, cloud, fleet, connection, seen: vec![seen], crashes, is_retired, is_recorded, ledger }
     }
 
     /// Crashes the process.
@@ -94,7 +105,7 @@ impl World {
     pub(super) fn restart(&mut self) {
         self.crash();
         let seen;
-        (self.fleet, self.connection, seen) = process(&self.cloud);
+        (self.fleet, self.connection, seen) = process(&self.cloud, self.is_recorded);
         self.seen.push(seen);
     }
 
@@ -183,6 +194,15 @@ impl World {
         self.seen.last().map_or(0, |seen| seen.written())
     }
 
+    /// Checks that the process that runs makes the same decisions again.
+    pub(super) fn check_recordings(&self) -> Result<(), Violation> {
+        let text = self.fleet.recordings(None).unwrap_or_default();
+        let recording = Recording::parse(text.as_bytes()).map_err(|error| Violation::of("recording", error))?;
+        let steps = recording.replay().flat_map(|stretch| stretch.steps);
+        let other = steps.into_iter().find(|step| step.outcome != Outcome::Same);
+        other.map_or(Ok(()), |step| Err(Violation::of("recording", format!("{step:#?}"))))
+    }
+
     /// Prints all events, calls and crashes.
     pub(super) fn print_log(&self) {
         self.cloud.world(|world, _| world.events().for_each(|event| println!("{:?} {event}", event.at)));
@@ -191,7 +211,7 @@ impl World {
     }
 }
 
-fn process(cloud: &Arc<Simulated>) -> (Arc<Fleet>, watch::Sender<bool>, Arc<Seen>) {
+fn process(cloud: &Arc<Simulated>, is_recorded: bool) -> (Arc<Fleet>, watch::Sender<bool>, Arc<Seen>) {
     let (connection, cutter) = Connection::to(cloud);
     let (witness, seen) = Witness::of(connection);
     let fleet = Fleet::start(Settings {
@@ -201,5 +221,8 @@ fn process(cloud: &Arc<Simulated>) -> (Arc<Fleet>, watch::Sender<bool>, Arc<Seen
         policies: Arc::new(Policies::default()),
         read_only: false,
     });
+    if !is_recorded {
+        fleet.stop_recording();
+    }
     (Arc::new(fleet), cutter, seen)
 }

@@ -98,7 +98,7 @@ pub(super) fn status(code: &str) -> InstanceViewStatus {
 pub(super) fn fault(code: &str, message: &str) -> Box<Fault> {
     let code = Some(code.to_owned()).filter(|code| !code.is_empty());
     Box::new(Fault {
-        operation: "call",
+        operation: "call".into(),
         subject: "subject".to_owned(),
         code,
         message: message.to_owned(),
