@@ -28,6 +28,14 @@ pub(super) enum Assume {
 }
 
 impl Assume {
+    pub(super) const ALL: [Self; 5] = [
+        Self::ChangedBetweenReadAndWrite,
+        Self::ReadLags,
+        Self::OtherSetsDuringUndo,
+        Self::RestartDuringUndo,
+        Self::RestartDuringWrite,
+    ];
+
     /// Its name, how likely it is, and the worst outcome.
     pub(super) fn text(self) -> (&'static str, &'static str, &'static str) {
         let one = "the cloud terminates one instance of its own choice for each that the capacity is too low by";

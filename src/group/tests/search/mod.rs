@@ -12,6 +12,7 @@ mod world;
 use actions::Budget;
 use cloud::Kind;
 use explore::{Found, search};
+use laws::Assume;
 use world::Setting;
 
 const NOTHING: Budget = Budget { asks: 0, others: 0, lost: 0, failures: 0, restarts: 0, stale: 0 };
@@ -20,8 +21,8 @@ const NOMINAL: Kind = Kind::ScaleSet { is_nominal: true, is_released: false, is_
 const ACTUAL: Kind = Kind::ScaleSet { is_nominal: false, is_released: true, is_declared: false };
 const DECLARED: Kind = Kind::ScaleSet { is_nominal: false, is_released: false, is_declared: true };
 
-/// The states of each world that a search goes through with HEADCOUNT_SEARCH=full. A number sets another limit.
-const FULL: usize = 1_050_000;
+/// The most states of a world that a search goes through with HEADCOUNT_SEARCH=full. A number sets another limit.
+const FULL: usize = 300_000;
 
 fn limit(small: usize) -> usize {
     match std::env::var("HEADCOUNT_SEARCH") {
@@ -129,4 +130,17 @@ fn lowering_a_nominal_capacity_is_found() {
     let found = search(scale_set(kind, 3, 2, Budget { asks: 1, ..NOTHING }), 6_000);
     let trace = found.broken.expect("a lower capacity deletes a VM that nobody named");
     assert!(trace.starts_with("law 1: Set { to: 2"), "{trace}");
+}
+
+/// The page for users has each thing that no client can rule out, and no other.
+#[test]
+fn what_is_assumed_is_documented() {
+    let page = include_str!("../../../../tests/integration/simulation/README.md");
+    let table = page.split("| assumed not to happen |").nth(1).expect("a table");
+    let documented: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
+    let rows = Assume::ALL.map(|assumed| {
+        let (name, likelihood, outcome) = assumed.text();
+        format!("| `{name}` | {likelihood} | {outcome} |")
+    });
+    assert_eq!(documented, rows);
 }
