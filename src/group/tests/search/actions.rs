@@ -74,6 +74,9 @@ impl World {
     /// Everything that may happen next.
     pub(super) fn actions(&self) -> Vec<Action> {
         let mut actions = Vec::new();
+        if self.is_over {
+            return actions;
+        }
         let views = if self.left.stale > 0 { count(self.cloud.past.len()) } else { 0 };
         match &self.call {
             Some(Call::Read(_)) => {

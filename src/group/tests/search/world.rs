@@ -33,6 +33,8 @@ pub(super) struct World {
     pub group: Group,
     pub call: Option<Call>,
     pub beside: bool,
+    /// Whether the last process serves nothing.
+    pub is_over: bool,
     pub late: Option<(Call, u64)>,
     polls: Vec<(OperationId, u8)>,
     pub left: Budget,
@@ -77,6 +79,7 @@ impl World {
             group,
             call: None,
             beside: false,
+            is_over: false,
             late: None,
             polls: Vec::new(),
             left: budget,
@@ -349,7 +352,7 @@ impl World {
             self.tell(Event::Started)?;
         } else {
             // It is in doubt and not served: nothing happens here.
-            self.left = Budget { asks: 0, others: 0, lost: 0, failures: 0, restarts: 0, stale: 0 };
+            self.is_over = true;
         }
         Ok(())
     }
@@ -413,7 +416,16 @@ impl World {
     /// Hashes all that the future depends on.
     pub(super) fn hash_into(&self, hasher: &mut impl Hasher) {
         let age = |then: u64| self.now.abs_diff(then).min(OLD);
-        (&self.cloud.view, &self.call, self.beside, &self.cloud.operations, &self.left, &self.asked, self.cloud.ids)
+        (
+            &self.cloud.view,
+            &self.call,
+            self.beside,
+            self.is_over,
+            &self.cloud.operations,
+            &self.left,
+            &self.asked,
+            self.cloud.ids,
+        )
             .hash(hasher);
         self.cloud.view.machines.iter().for_each(|one| age(one.launched).hash(hasher));
         for (view, replaced) in &self.cloud.past {
