@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::ReadingChange;
 use crate::cloud::ProviderId;
+use crate::cloud::text::printable_json;
 use crate::fleet::snapshot::GroupKey;
 use crate::group::{Effect, Event, Group, Time};
 
@@ -102,7 +103,8 @@ impl Decided {
     /// What was decided; `None` where an effect holds what JSON cannot.
     pub(super) fn on(effects: &[Effect], names: BTreeMap<String, ProviderId>) -> Option<Self> {
         let mut hasher = DefaultHasher::new();
-        hasher.write(&serde_json::to_vec(effects).ok()?);
+        // Recordings are served without our secrets: a replay decides by what is left.
+        hasher.write(printable_json(&serde_json::to_string(effects).ok()?).as_bytes());
         Some(Self { names, effects: format!("{:08x}", hasher.finish() >> 32) })
     }
 }
