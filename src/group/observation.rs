@@ -40,7 +40,7 @@ impl Observation {
     }
 
     /// The live instances that it lists and whose launch began after this moment, by the cloud's clock. If there are
-    /// any, it is younger than what was written until then.
+    /// any, it is younger than what was written until then. That says nothing of later reads, which may lag again.
     pub(crate) fn launched_after<'a>(
         &'a self,
         sent: SystemTime,
@@ -50,6 +50,15 @@ impl Observation {
         let is_launched = move |id: &str| launches.iter().filter(is_later).any(|launched| launched.instance == id);
         let lives = |one: &&Instance| one.state != InstanceState::Deleting;
         self.instances.iter().filter(lives).filter(move |one| is_launched(one.id.instance()))
+    }
+
+    /// When the youngest launch began of a live instance that it lists, by the cloud's clock.
+    pub(crate) fn shown_until(&self, launches: &[Launched]) -> Option<SystemTime> {
+        let lives = |id: &str| {
+            let live = self.instances.iter().filter(|one| one.state != InstanceState::Deleting);
+            live.map(|one| one.id.instance()).any(|listed| listed == id)
+        };
+        launches.iter().filter(|launched| lives(&launched.instance)).map(|launched| launched.at).max()
     }
 
     /// The number of instances that the capacity may count. No write may go below it (law 1). It includes all listed

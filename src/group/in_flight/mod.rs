@@ -7,13 +7,14 @@ mod counting;
 mod settling;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::group::Time;
 
 use super::accounting::{Accounting, Baseline};
-use super::limits::OPERATIONS;
+use super::limits::{CLOCK_ERROR, OPERATIONS};
 use super::observation::Observation;
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
@@ -31,6 +32,9 @@ pub(crate) struct InFlight {
     unread: BTreeSet<ProviderId>,
     /// Live instances beyond the capacity, as the last observation showed them.
     surplus: u32,
+    /// When the youngest launch began that the last observation shows, by the cloud's clock: the observation is younger
+    /// than what was written before.
+    shown_until: Option<SystemTime>,
     /// The etags of the last observations, oldest first.
     etags: VecDeque<String>,
 }
@@ -97,7 +101,13 @@ impl InFlight {
     pub(crate) fn capacity(&self, reading: &GroupReading) -> u32 {
         let etag = reading.etag.as_deref();
         let explained = |capacity, operation: &Operation| operation.explains(capacity, etag).unwrap_or(capacity);
-        self.operations.iter().fold(reading.desired, explained)
+        self.operations.iter().filter(|one| !self.shows(one.sent)).fold(reading.desired, explained)
+    }
+
+    /// Whether an instance that the last observation lists was launched after this moment, so that it shows what was
+    /// written until then.
+    pub(crate) fn shows(&self, sent: SystemTime) -> bool {
+        self.shown_until.is_some_and(|until| until > sent + CLOCK_ERROR)
     }
 
     /// What is in flight once this observation is adopted. Recent launches tell which writes it is younger than.
@@ -105,7 +115,8 @@ impl InFlight {
         let mut next = self.clone();
         next.forget(&next.launched_again(observation, launches));
         next.unread = next.not_shown_by(observation);
-        next.settle_growth(observation, launches);
+        next.settle_growth(observation);
+        next.shown_until = observation.shown_until(launches);
         next.mark_visible(&observation.reading);
         next.note_etag(&observation.reading);
         next.settle_unknown(observation);

@@ -42,9 +42,9 @@ impl InFlight {
         }
     }
 
-    /// A read that lists an instance launched after a scale-up of ours, or that shows a deletion that we sent after it,
-    /// is younger than it: it does not lag behind that.
-    pub(crate) fn settle_growth(&mut self, observation: &Observation, launches: &[Launched]) {
+    /// A read that shows a deletion of ours is younger than a scale-up that we sent before: it does not lag behind
+    /// that.
+    pub(crate) fn settle_growth(&mut self, observation: &Observation) {
         if observation.reading.consistency.is_guarded() {
             return;
         }
@@ -56,11 +56,7 @@ impl InFlight {
             _ => false,
         };
         let last_shown = self.operations.iter().filter(is_shown).map(|one| one.id).max();
-        self.operations.retain(|one| {
-            let is_shown = last_shown.is_some_and(|shown| one.id <= shown)
-                || observation.launched_after(one.sent, launches).next().is_some();
-            !one.is_unpolled_growth() || !is_shown
-        });
+        self.operations.retain(|one| !one.is_unpolled_growth() || last_shown.is_none_or(|shown| one.id > shown));
     }
 
     /// The instances of our deletions that live, and whose launch began after that: a warm pool returns an instance

@@ -24,7 +24,7 @@ use crate::group::operation::Operation;
 pub(super) struct RecentWrites {
     /// The capacity that was set last, or that the first deletion was computed on.
     set: u32,
-    /// Whether a write set it that reads may be too old to show.
+    /// Whether a write set it.
     is_written: bool,
     /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was
     /// already going: AWS lowers it for each call (autoscaler #2930).
@@ -193,10 +193,6 @@ impl GroupState {
         for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| desired > writes.set) {
             writes.seen = writes.seen.max(desired.saturating_add(writes.named));
         }
-        if let Some(writes) = &mut self.recent_writes {
-            let mut younger = observation.launched_after(writes.sent, &self.activity.launched);
-            writes.is_written &= younger.next().is_none();
-        }
         let Some(lost) = &mut self.lost_write else { return };
         if !lost.is_shown && desired == lost.then.set {
             lost.is_shown = true;
@@ -229,7 +225,8 @@ impl GroupState {
     /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
     /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
     pub(crate) fn own_capacity(&self) -> u32 {
-        let written = self.recent_writes(self.observation.begun).filter(|recent| recent.is_written);
+        let is_lagging = |recent: &RecentWrites| recent.is_written && !self.in_flight.shows(recent.sent);
+        let written = self.recent_writes(self.observation.begun).filter(is_lagging);
         written.map_or(0, |recent| recent.result())
     }
 

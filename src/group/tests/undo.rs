@@ -297,3 +297,20 @@ fn nothing_is_lowered_while_a_write_without_a_response_may_take_effect() {
     group.see(10, live(0..6));
     assert_eq!(plan::reduced_capacity(&group.state, 0), Some(6));
 }
+
+/// That one read is younger than our write says nothing of the next, which may lag again.
+#[test]
+fn a_read_that_lags_after_one_that_was_dated_by_a_launch_undoes_no_scale_up() {
+    let mut group = Group::new(10, live(0..10));
+    let sent = group.seconds();
+    group.write(10, 13, None);
+    let launched = (10..13).map(|number| Launched { instance: id(number).instance().to_owned(), at: wall(sent + 3) });
+    group.state.learn_activity(LaunchActivity { launched: launched.collect(), ..LaunchActivity::default() });
+    group.now = group.now + Duration::from_secs(5);
+    group.see(13, live(0..13));
+    assert_eq!(plan::raised_capacity(&group.state, 1), Some(14));
+    group.see(10, live(0..10));
+    assert_eq!((group.target(), plan::raised_capacity(&group.state, 1)), (13, Some(14)), "it lags");
+    group.see(10, live(0..13));
+    assert_eq!(group.target(), 10, "this one does not: another client has set 10");
+}
