@@ -74,6 +74,8 @@ codes! {
     UNPROTECTED = 416, "The cloud itself keeps instances that nobody named";
     /// What the account allows.
     QUOTA = 417, "The quotas of the account leave room for the node group's maximum";
+    /// Synchronous launches.
+    LAUNCH = 418, "A node group with `launch: synchronous` can be grown so";
     /// The provider.
     CA_PROVIDER = 501, "The Cluster Autoscaler uses external gRPC";
     /// The price expander.

@@ -14,8 +14,8 @@ use super::pod_identity;
 use super::prices::CollectedPrices;
 use super::{Autoscaler, CheckInput};
 use crate::cloud::{
-    AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, InstanceState, Listing, Missing,
-    ProviderId, Quota, Quotas, ReadOnlyCloud, Recognition,
+    AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, GrowsBy, InstanceState, Listing, Missing,
+    Permit, ProviderId, Quota, Quotas, ReadOnlyCloud, Recognition,
 };
 use crate::fleet::options::Options;
 use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder};
@@ -93,6 +93,8 @@ pub(super) struct CollectedGroup {
     pub(super) unfilled: Option<u32>,
     /// Its scarcest quota, with the number of nodes that it leaves room for. `None` if no quota is known.
     pub(super) quota: Option<(Arc<str>, Quota, u32)>,
+    /// Why it cannot grow as the configuration says; `None` if it can.
+    pub(super) not_launched: Option<String>,
     /// Its instances that are older than 15 minutes, if none of its instances is a node of this cluster.
     pub(super) foreign_instances: usize,
 }
@@ -168,7 +170,12 @@ async fn listed(
         };
         let unfilled = unfilled(cloud, &reading).await;
         let quota = quotas.as_ref().ok().and_then(|quotas| scarcest(quotas, &reading.name));
-        CollectedGroup { id, shares_name, reading, template, unfilled, quota, foreign_instances }
+        let is_to_launch = input.policies.of(&id).grows_by == Some(GrowsBy::Launch);
+        let not_launched = match &reading.launch {
+            Permit::Withheld(reason) if is_to_launch => Some(reason.clone()),
+            _ => None,
+        };
+        CollectedGroup { id, shares_name, reading, template, unfilled, quota, not_launched, foreign_instances }
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();

@@ -25,6 +25,7 @@ pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     findings.extend(out_of_bounds(group));
     findings.extend(unfilled(group));
     findings.extend(short_quota(group));
+    findings.extend(not_launched(group));
     findings.extend(mixed_types(group));
     findings.push(template(group));
     findings
@@ -96,6 +97,12 @@ fn unfilled(group: &CollectedGroup) -> Option<Finding> {
          VMs, set capacityIs: actual under groups"
     );
     Some(Finding::warning(Code::UNFILLED, &group.id, what, advice))
+}
+
+fn not_launched(group: &CollectedGroup) -> Option<Finding> {
+    let reason = group.not_launched.as_ref()?;
+    let what = format!("launch: synchronous is set for it, and its desired capacity is set instead: {reason}");
+    Some(Finding::warning(Code::LAUNCH, &group.id, what, "see docs/aws-launch.md"))
 }
 
 fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {

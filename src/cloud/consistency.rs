@@ -17,6 +17,8 @@ pub struct Consistency {
     pub missing: Missing,
     /// What a capacity write adds or deletes.
     pub capacity_is: CapacityIs,
+    /// How the group is made to grow.
+    pub grows_by: GrowsBy,
 }
 
 /// The precondition of a capacity write.
@@ -70,6 +72,17 @@ pub enum CapacityIs {
     Unknown,
 }
 
+/// How a group is made to grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GrowsBy {
+    /// A new capacity is written, and the cloud launches what is missing.
+    Capacity,
+    /// A call launches a number of instances and returns what became of them (AWS: LaunchInstances). It is relative:
+    /// it undoes no other write. Repeated with its token, it is the same launch. The capacity follows, before the
+    /// response or after it.
+    Launch,
+}
+
 impl Consistency {
     /// EC2 Auto Scaling groups.
     pub const AUTO_SCALING: Self = Self {
@@ -78,6 +91,7 @@ impl Consistency {
         deletions: Deletions::Final,
         missing: Missing::Retried,
         capacity_is: CapacityIs::Actual,
+        grows_by: GrowsBy::Capacity,
     };
 
     /// VM scale sets that Azure returns with an etag.
@@ -87,6 +101,7 @@ impl Consistency {
         deletions: Deletions::CanFail,
         missing: Missing::LeftOut,
         capacity_is: CapacityIs::Unknown,
+        grows_by: GrowsBy::Capacity,
     };
 
     /// VM scale sets that Azure returns without an etag.

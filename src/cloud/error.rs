@@ -59,6 +59,9 @@ pub enum CloudError {
     /// The cloud refused the call. Nothing was done. Not retryable.
     #[error("refused: {0}")]
     Refused(Box<Fault>),
+    /// The cloud does not offer the call for this subject. Nothing was done. Not retryable until the subject is changed.
+    #[error("unsupported: {0}")]
+    Unsupported(Box<Fault>),
     /// The response could not be decoded. A write may have taken effect.
     #[error("invalid response: {0}")]
     Unintelligible(Box<Fault>),
@@ -69,6 +72,11 @@ impl CloudError {
     /// The request is invalid. The call was not made.
     pub fn refused(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
         Self::Refused(Fault::own(operation, subject, message.into()))
+    }
+
+    /// The cloud does not offer the call for this subject.
+    pub fn unsupported(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
+        Self::Unsupported(Fault::own(operation, subject, message.into()))
     }
 
     /// The call was not made because of another change to the group.
@@ -109,6 +117,7 @@ impl CloudError {
             | Self::Conflict(fault)
             | Self::OutOfResources(fault)
             | Self::Refused(fault)
+            | Self::Unsupported(fault)
             | Self::Unintelligible(fault) => fault,
         }
     }

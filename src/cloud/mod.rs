@@ -16,6 +16,7 @@ pub mod in_tree;
 mod instance_type;
 mod kubelet_reserves;
 mod label;
+mod launch;
 mod launch_spec;
 mod node_image;
 mod price;
@@ -37,13 +38,14 @@ use tokio::sync::mpsc;
 pub use adverse_setting::{AdverseKind, AdverseSetting, AdverseSettings};
 pub use budget::Budget;
 pub use call_meter::{CALL_FAMILIES, CallMeter, CallMetrics, CallStatus};
-pub use consistency::{CapacityIs, Consistency, Deletions, Guard, Missing, Reads};
+pub use consistency::{CapacityIs, Consistency, Deletions, GrowsBy, Guard, Missing, Reads};
 pub use error::{CloudError, Fault};
 pub use identity::{Identity, differ};
 pub use ids::{GroupName, ProviderId};
 pub use instance_type::{Accelerator, Architecture, InstanceType};
 pub use kubelet_reserves::{KubeletReserves, ReserveFigures};
 pub use label::{is_label_key, is_label_value};
+pub use launch::{LAUNCH_MAX, LaunchRequest, LaunchResult};
 pub use launch_spec::{LaunchSpec, OperatingSystem, ReservedProfile};
 pub use node_image::{ImageEvidence, ImageFamily, NodeImage};
 pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price};
@@ -187,6 +189,14 @@ pub trait WritableCloud: Cloud {
     /// Sets the group's capacity to `to` nodes. Where the cloud can check preconditions, the write fails unless the
     /// group is still as in `basis`. Sends exactly one write.
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError>;
+
+    /// Launches instances and returns what became of them. Only for groups that [`GroupReading::launch`] permits it for.
+    ///
+    /// If the outcome is unknown ([`CloudError::outcome_unknown`]), the caller repeats it with the same token. Any other
+    /// error means that nothing was launched.
+    async fn launch(&self, basis: &GroupReading, _launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
+        Err(CloudError::unsupported("launch", basis.name.as_str(), "this cloud has no such call"))
+    }
 
     /// Deletes exactly the named instances and lowers the capacity by their number.
     ///

@@ -46,6 +46,8 @@ pub struct GroupReading {
     pub growth: Permit,
     /// Whether its instances can be deleted.
     pub removal: Permit,
+    /// Whether a call can launch instances in it and return what became of them ([`super::GrowsBy::Launch`]).
+    pub launch: Permit,
     /// Its instances; `None` where this read did not include them.
     pub instances: Option<Vec<Instance>>,
     /// How many instances were listed without an ID. They exist, and are not among `instances`: a lower capacity could

@@ -164,6 +164,7 @@ pub(super) struct Group {
     pub(super) foreign: Option<Text>,
     pub(super) capacity_is: Option<Text>,
     pub(super) quota: Option<Text>,
+    pub(super) launch: Option<Text>,
     #[serde(default)]
     pub(super) resource_slices: Vec<Spanned<DeviceSlice>>,
     #[serde(default)]

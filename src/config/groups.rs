@@ -11,7 +11,7 @@ use super::error::ConfigError;
 use super::file::{self, Text};
 use super::scalar;
 use super::yaml::{checked, optional};
-use crate::cloud::{CapacityIs, ReservedProfile};
+use crate::cloud::{CapacityIs, GrowsBy, ReservedProfile};
 use crate::fleet::options::Options;
 use crate::fleet::{ForeignPolicy, Policy, QuotaPolicy};
 use crate::instance_types::Quantity;
@@ -54,7 +54,12 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
         "ignore" => Ok(QuotaPolicy::Ignore),
         other => Err(format!("{other:?} is not respect or ignore")),
     })?;
-    Ok(Policy { matches, overrides, options: options(&group.options, path)?, foreign, capacity_is, quota })
+    let grows_by = optional(group.launch.as_ref(), path, |text| match text.as_str() {
+        "synchronous" => Ok(GrowsBy::Launch),
+        "desired-capacity" => Ok(GrowsBy::Capacity),
+        other => Err(format!("{other:?} is not synchronous or desired-capacity")),
+    })?;
+    Ok(Policy { matches, overrides, options: options(&group.options, path)?, foreign, capacity_is, grows_by, quota })
 }
 
 /// The most slices of one group.

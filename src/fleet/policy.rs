@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use wildmatch::WildMatch;
 
 use super::options::Options;
-use crate::cloud::{CapacityIs, GroupReading};
+use crate::cloud::{CapacityIs, GroupReading, GrowsBy, Permit};
 use crate::template::GroupOverrides;
 
 /// What the configuration sets for the groups whose ID matches.
@@ -25,6 +25,8 @@ pub struct Policy {
     pub capacity_is: Option<CapacityIs>,
     /// Whether the quotas of the account limit them.
     pub quota: Option<QuotaPolicy>,
+    /// How they are to grow, where their cloud can make them grow so.
+    pub grows_by: Option<GrowsBy>,
 }
 
 impl Policy {
@@ -37,6 +39,7 @@ impl Policy {
             foreign: None,
             capacity_is: None,
             quota: None,
+            grows_by: None,
         }
     }
 }
@@ -78,6 +81,8 @@ pub struct GroupPolicy {
     pub capacity_is: Option<CapacityIs>,
     /// Whether the quotas of the account limit it.
     pub quota: QuotaPolicy,
+    /// How it is to grow, where its cloud can make it grow so; `None` if its cloud says it.
+    pub grows_by: Option<GrowsBy>,
 }
 
 impl Policies {
@@ -90,6 +95,7 @@ impl Policies {
             all.foreign = policy.foreign.unwrap_or(all.foreign);
             all.capacity_is = policy.capacity_is.or(all.capacity_is);
             all.quota = policy.quota.unwrap_or(all.quota);
+            all.grows_by = policy.grows_by.or(all.grows_by);
         }
         all
     }
@@ -113,10 +119,14 @@ impl LivePolicies {
         self.current.load().of(id)
     }
 
-    /// The reading of a group, with what the configuration says about its capacity.
+    /// The reading of a group, with what the configuration says about its capacity and its growth.
     pub(super) fn applied_to(&self, id: &str, mut reading: GroupReading) -> GroupReading {
-        if let Some(capacity_is) = self.of(id).capacity_is {
+        let policy = self.of(id);
+        if let Some(capacity_is) = policy.capacity_is {
             reading.consistency.capacity_is = capacity_is;
+        }
+        if let Some(grows_by) = policy.grows_by.filter(|_| reading.launch == Permit::Granted) {
+            reading.consistency.grows_by = grows_by;
         }
         reading
     }

@@ -93,6 +93,7 @@ impl Group {
     /// The callers of these requests gave up before anything was sent for them.
     pub(super) fn withdraw(&mut self, withdrawn: &BTreeSet<RequestKey>) {
         self.queue.retain(|request| !withdrawn.contains(&request.key));
+        self.withdraw_from_launches(withdrawn);
         if let Some(Job { work: Work::Batch(batch), .. }) = &mut self.job {
             batch.withdraw(withdrawn);
         }

@@ -80,7 +80,8 @@ pub(crate) fn doubt(state: &GroupState, observation: &Observation) -> Option<Dou
     // Instances that were beyond the capacity before still are, however far a deletion lowers it.
     let in_capacity = expected.saturating_sub(in_flight.surplus());
     let is_too_low = now.capacity < in_capacity && !is_protected;
-    if is_too_low && (has_fallen || is_surplus_of_nothing) && !state.has_lowered(observation) {
+    let has_lowered = state.has_lowered(observation, next.unshown());
+    if is_too_low && (has_fallen || is_surplus_of_nothing) && !has_lowered {
         return Some(Doubt::CapacityBelowLive { capacity: now.capacity, live: expected });
     }
     // Deletions explain a capacity of 0, but no list shows yet that they are done. A wrong read of 0 looks the same.

@@ -11,7 +11,8 @@ use super::refusal::{Refusal, WriteError};
 use super::request::{Request, RequestKey};
 use super::time::Time;
 use crate::cloud::{
-    Acceptance, CloudError, Deletion, Failure, GroupReading, LaunchActivity, OperationHandle, ProviderId, Shortfall,
+    Acceptance, CloudError, Deletion, Failure, GroupReading, LaunchActivity, LaunchResult, OperationHandle, ProviderId,
+    Shortfall,
 };
 
 /// Something that happened to a node group. Nothing else changes what is known about it.
@@ -41,6 +42,8 @@ pub(crate) enum Event {
     ActivityPanicked,
     /// The cloud responded to a capacity write.
     CapacityWritten(Result<Acceptance, CloudError>),
+    /// The cloud responded to a launch.
+    Launched(OperationId, Result<LaunchResult, CloudError>),
     /// The cloud responded to a deletion.
     Deleted(Result<Deletion, CloudError>),
     /// The polls of an operation have ended.
@@ -117,6 +120,18 @@ pub(crate) enum Effect {
         /// What it is sent for.
         requests: Vec<RequestKey>,
     },
+    /// Launch instances, beside everything else: [`Event::Launched`]. The same operation again is the same launch.
+    /// Requests as above.
+    Launch {
+        /// Names the launch in the group.
+        operation: OperationId,
+        /// The group as it was read.
+        basis: Box<GroupReading>,
+        /// How many instances.
+        number: u32,
+        /// What it is sent for.
+        requests: Vec<RequestKey>,
+    },
     /// Delete these instances: [`Event::Deleted`]. Requests as above.
     Delete {
         /// The group as it was read, with the instances that this was decided on.
@@ -157,6 +172,16 @@ pub(crate) enum Note {
     CapacityLost(OperationId, CloudError),
     /// A read shows that a capacity write without a response took effect.
     CapacityTookEffect(OperationId, u32),
+    /// A launch of this many instances is sent, or sent again.
+    Launching(OperationId, u32),
+    /// The cloud was busy, or the outcome of a launch is not known: it is sent again with its token.
+    LaunchUnsettled(OperationId, CloudError),
+    /// The cloud refused a launch.
+    LaunchRefused(OperationId, CloudError),
+    /// A launch made this many instances fewer than requested.
+    NotLaunched(OperationId, u32, Failure),
+    /// The cloud does not offer launches for the group, or not to us.
+    LaunchesWithheld(CloudError),
     /// A deletion is sent.
     Deleting(OperationId, Vec<ProviderId>),
     /// The cloud refused to delete an instance.

@@ -129,14 +129,18 @@ impl Group {
             self.respond_all(requests, &WriteError::OutcomeUnknown(reason.to_owned()));
             return None;
         }
-        if self.state.in_flight().has_unread() {
+        let is_retried = self.state.observation().reading.consistency.missing == Missing::Retried;
+        let reinstated = if is_retried { delta.min(self.state.cancelled()) } else { 0 };
+        if self.grows_by_launch() && reinstated < delta {
+            self.launch(requests, delta - reinstated, reinstated);
+            return None;
+        }
+        if self.state.in_flight().has_unread() || self.state.in_flight().is_launching() {
             self.log(Note::GrowthAwaitsRead(delta));
             let reason = "its reads do not yet show our last write that the cloud accepted";
             let requests = self.wait_to_grow(job, requests, None, WriteError::Contended(reason.to_owned()))?;
             return Some(Growing { requests, step: Step::Read(Scope::Capacity), is_dated });
         }
-        let is_retried = self.state.observation().reading.consistency.missing == Missing::Retried;
-        let reinstated = if is_retried { delta.min(self.state.cancelled()) } else { 0 };
         if reinstated == delta {
             self.reinstate(reinstated);
             self.respond_grown(requests);
@@ -218,7 +222,7 @@ impl Group {
         }
     }
 
-    fn reinstate(&mut self, number: u32) {
+    pub(super) fn reinstate(&mut self, number: u32) {
         if number == 0 {
             return;
         }

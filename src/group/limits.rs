@@ -51,6 +51,14 @@ pub(crate) const LAUNCH_SHOWS: Duration = Duration::from_secs(8);
 /// A write waits this long for the activities, which show what the cloud launched, when, and why. It does not wait
 /// longer: its caller waits, or the cloud may be about to delete instances that nobody named.
 pub(crate) const ACTIVITY_LIMIT: Duration = Duration::from_secs(1);
+/// A launch whose instances are listed raises the capacity within this time, assumed: the documentation does not say
+/// whether its response comes before. Shorter than the group's patience with instances beyond its capacity, about 20 s.
+pub(crate) const LAUNCH_RAISES: Duration = Duration::from_secs(10);
+/// A launch that was refused because the group is set up otherwise, or for lack of a permission, is tried again after
+/// this long. Until then, capacities are written.
+pub(crate) const LAUNCH_AGAIN: Duration = Duration::from_secs(60 * 60);
+/// The longest pause before a launch whose outcome is not known is repeated with its token.
+pub(crate) const LAUNCH_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// A surplus of the cloud's own may have begun this long before a write of ours: an instance refresh replaces one batch
 /// after another.
 pub(crate) const OWN_SURPLUS: Duration = Duration::from_secs(600);

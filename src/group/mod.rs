@@ -17,6 +17,7 @@ mod grow;
 mod held;
 mod in_flight;
 mod job;
+mod launch;
 mod limits;
 mod lower;
 mod observation;
@@ -65,6 +66,7 @@ use batch::Window;
 use beside::Beside;
 use held::Held;
 use job::{Call, Job};
+use launch::Launching;
 use operations::FailedOperation;
 use reading::{Doubted, Fresh};
 use undo::Duty;
@@ -126,6 +128,12 @@ pub(crate) struct Group {
     /// The capacity that was last raised back to, and when the cloud accepted it.
     raised_back: Option<(u32, Time)>,
     beside: Beside,
+    /// Launches whose outcome is not known.
+    launching: Vec<Launching>,
+    /// When launches are tried again that the cloud does not offer for the group.
+    launch_again_at: Option<Time>,
+    /// Whether the log says that it does not offer them.
+    is_launch_withheld: bool,
     /// Requests that wait, in the order of arrival.
     queue: Vec<Request>,
     /// Until when others may join them.
@@ -188,6 +196,9 @@ impl Group {
             unsettled_until: None,
             raised_back: None,
             beside: Beside::default(),
+            launching: Vec::new(),
+            launch_again_at: None,
+            is_launch_withheld: false,
             queue: Vec::new(),
             window: None,
             second: Vec::new(),
@@ -233,7 +244,8 @@ impl Group {
             }
         };
         let blocked = self.blocked.as_ref().filter(|blocked| !blocked.is_served).map(Blocked::served_from);
-        held.into_iter().chain(work).chain(blocked).min()
+        let launches = self.launching.iter().filter_map(Launching::wake_at).min();
+        held.into_iter().chain(work).chain(blocked).chain(launches).min()
     }
 
     /// What is known of the group.
@@ -253,12 +265,13 @@ impl Group {
 
     /// Whether every request has its response, and nothing is being written.
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.second.is_empty() && self.job.is_none() && self.later.is_empty()
+        let is_launching = self.launching.iter().flat_map(Launching::requests).next().is_some();
+        self.queue.is_empty() && self.second.is_empty() && self.job.is_none() && self.later.is_empty() && !is_launching
     }
 
     /// The requests that the current job carries out.
     pub(crate) fn requests_in_work(&self) -> impl Iterator<Item = RequestKey> {
-        self.job.iter().flat_map(Job::requests)
+        self.job.iter().flat_map(Job::requests).chain(self.launching.iter().flat_map(Launching::requests))
     }
 
     /// Whether a preempted deletion of this instance is to be sent again. Until then it is reported as being deleted.
@@ -294,6 +307,7 @@ impl Group {
         let is_moving = |instance: &Instance| instance.state != InstanceState::Running;
         self.doubted.is_some()
             || !self.state.in_flight().operations().is_empty()
+            || self.state.in_flight().is_launching()
             || self.state.is_settling_placeholders()
             || self.state.observation().instances.iter().any(is_moving)
     }
@@ -306,6 +320,7 @@ impl Group {
             Event::Read(read) => self.read_for_write(read),
             Event::Activity(activity) => self.activity_for_write(activity),
             Event::CapacityWritten(outcome) => self.capacity_written(outcome),
+            Event::Launched(operation, outcome) => self.launched(operation, outcome),
             Event::Deleted(outcome) => self.deleted(outcome),
             Event::Woke => self.wake(),
             beside => {
@@ -364,6 +379,8 @@ impl Group {
     fn why_blocked(&self) -> Option<String> {
         match &self.doubted {
             Some(doubted) => Some(format!("its readings contradict each other: {}", doubted.why)),
+            // A launch undoes no other write, whatever the capacity is.
+            None if self.grows_by_launch() => None,
             None => plan::blocks_growth(&self.state).then(|| self.why_not_raised()),
         }
     }
@@ -375,6 +392,7 @@ impl Group {
 
     fn wake(&mut self) {
         self.release_held();
+        self.tend_launches();
         if self.job.is_some() {
             return;
         }
@@ -391,6 +409,7 @@ impl Group {
 
     fn retire(&mut self) {
         self.log(Note::Gone);
+        self.end_launches(&WriteError::Gone);
         self.effects.push(Effect::Retire);
         self.is_gone = true;
     }
@@ -422,6 +441,8 @@ impl Group {
     fn start_anew(&mut self, observation: Observation) {
         self.log(Note::Recreated);
         self.state = GroupState::new(observation.clone(), &self.names.in_group(&observation.reading));
+        let reason = "the node group was deleted and created again under its name";
+        self.end_launches(&WriteError::OutcomeUnknown(reason.to_owned()));
         self.failed.clear();
         self.to_resend.clear();
         (self.resend_until, self.unsettled_until, self.raised_back) = (None, None, None);

@@ -28,8 +28,11 @@ pub(crate) struct DeletePlan {
 /// may count and those being launched (law 1), never below the group's minimum, and never above the capacity that was
 /// read.
 pub(crate) fn reduced_capacity(state: &GroupState, under_way: u32) -> Option<u32> {
-    // A capacity write without a response may still take effect (law 7).
+    // A capacity write without a response may still take effect (law 7), and so may a launch.
     if !state.may_lower() || state.awaits_lost_write() {
+        return None;
+    }
+    if state.in_flight().is_launching() {
         return None;
     }
     let (census, reading) = (state.census(), &state.observation().reading);
@@ -262,7 +265,7 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
     // yet, and the surplus is deleted meanwhile.
     let fallen = census.unread;
     let to = owed.room.min(reading.max);
-    if to <= reading.desired.saturating_sub(fallen) {
+    if to <= reading.desired.saturating_add(state.in_flight().unshown()).saturating_sub(fallen) {
         return None;
     }
     // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them.

@@ -51,6 +51,10 @@ impl Group {
 
     fn undo_job(&mut self) -> Option<Job> {
         plan::undone_capacity(&self.state, Some(&OwnLaunches::default()))?;
+        // Its outcome decides how many live. Most are known in a moment, and the group is read again until then.
+        if self.state.in_flight().has_young_launch(self.now) {
+            return None;
+        }
         // Instances that the cloud launched for reasons of its own may be why more live than a write of ours left room
         // for.
         let sent = self.state.undone_since()?;
@@ -148,7 +152,10 @@ impl Group {
     /// Whether a reduction is deferred that only time stands in the way of. The next listing may be ten minutes away.
     fn is_deferred_for_a_moment(&self) -> bool {
         self.state.deferred() > 0
-            && (!self.state.is_steady() || self.state.has_just_grown() || self.state.may_be_outdated())
+            && (!self.state.is_steady()
+                || self.state.has_just_grown()
+                || self.state.may_be_outdated()
+                || self.state.in_flight().is_launching())
     }
 
     /// Reads the group in a moment: something has changed that a read shows.
@@ -174,7 +181,7 @@ impl Group {
         if let Some(at) = self.state.launches_show_at().filter(|at| now < *at) {
             self.look_by(at);
         }
-        let pause = if is_unsettled || self.state.is_watched(now) {
+        let pause = if is_unsettled || self.state.is_watched(now) || self.state.in_flight().is_launching() {
             WATCH_EVERY
         } else if self.is_deferred_for_a_moment() {
             LAUNCH_BEGINS

@@ -66,7 +66,7 @@ fn cloud_code(error: &CloudError) -> Code {
         CloudError::NotFound(_) => Code::NotFound,
         CloudError::Conflict(_) => Code::Aborted,
         CloudError::OutOfResources(_) => Code::ResourceExhausted,
-        CloudError::Refused(_) => Code::FailedPrecondition,
+        CloudError::Refused(_) | CloudError::Unsupported(_) => Code::FailedPrecondition,
     }
 }
 

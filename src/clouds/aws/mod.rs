@@ -33,11 +33,12 @@ use self::sdk::credentials::ReloadedCredentials;
 use self::sdk::identity::StsApi;
 use crate::cloud::{
     Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Currency, Deletion, DeniedCall, Family, GroupName,
-    GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperatingSystem, OperationHandle,
-    PriceExtent, PriceList, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
+    GroupReading, InstanceType, LaunchActivity, LaunchRequest, LaunchResult, LaunchSpec, Listing, Market,
+    OperatingSystem, OperationHandle, PriceExtent, PriceList, Progress, ProviderId, Recognition, Shortfall,
+    WritableCloud,
 };
 
-pub use self::sdk::api::{CHECK_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
+pub use self::sdk::api::{CHECK_ACTIONS, FLEET_ACTIONS, LAUNCH_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
 pub use self::sdk::connect::ConnectError;
 pub use crate::config::settings::aws::{Settings, TagQuery, TagQueryError};
 
@@ -193,6 +194,10 @@ fn currency(region: &str) -> Currency {
 impl WritableCloud for Aws {
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         self.groups.set_capacity(basis, to).await
+    }
+
+    async fn launch(&self, basis: &GroupReading, launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
+        self.groups.launch(basis, launch, self.now()).await
     }
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {

@@ -48,6 +48,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         is_quiet: is_in(set, "Succeeded"),
         growth: permit.clone(),
         removal: permit,
+        launch: Permit::Withheld("a scale set has no call that launches and returns instances".to_owned()),
         instances: None,
         hints: Arc::new(hints),
         launch_fingerprint: launch_fingerprint(set),

@@ -3,19 +3,21 @@
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use tokio::time::sleep_until;
 
 use super::call::CallKind;
 use super::group::Group;
 use super::late_write::LateWrite;
 use super::member::Member;
 use super::plan::GroupStyle;
-use super::record::{DeletionResult, Ending, Operation};
+use super::record::{DeletionResult, Ending, Operation, Refusal};
 use super::source::Simulated;
 use super::world::{World, short_name, wall_clock};
 use super::{errors, ids, types};
 use crate::cloud::{
-    Acceptance, Cloud, CloudError, Counts, Deletion, Family, GroupName, GroupReading, InstanceType, LaunchActivity,
-    LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Recognition, Shortfall, WritableCloud,
+    Acceptance, Cloud, CloudError, Counts, Deletion, Failure, Family, GroupName, GroupReading, InstanceType,
+    LaunchActivity, LaunchRequest, LaunchResult, LaunchSpec, Listing, OperationHandle, Progress, ProviderId,
+    Recognition, Shortfall, WritableCloud,
 };
 
 /// How long a caller waits before it polls an operation again.
@@ -176,6 +178,26 @@ impl WritableCloud for Simulated {
             Ok(Acceptance { handle: operation.map(|number| handle(name, number)) })
         })
         .await
+    }
+
+    async fn launch(&self, basis: &GroupReading, launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
+        let (kind, name) = (CallKind::Launch, basis.name.as_str());
+        let LaunchRequest { number, token } = launch;
+        let late =
+            |_: &World| Some(LateWrite::Launch { group: name.to_owned(), number: *number, token: token.clone() });
+        let begin = |world: &mut World, now| {
+            world.launch(now, name, *number, token).map_err(|refusal| errors::refused(kind, name, refusal))
+        };
+        let ends = self.call_or_late(kind, name, format!("+{number} {token}"), late, begin).await?;
+        sleep_until(self.began + ends).await;
+        let answer = self.world(|world, _| world.launch_answer(name, token));
+        let answer = answer.ok_or_else(|| errors::timed_out(kind, name))?;
+        let at = self.now();
+        let failures: Vec<Failure> = answer.failures.iter().map(|failure| failure.as_of(at)).collect();
+        match answer.failures.first() {
+            Some(first) if answer.instances.is_empty() => Err(errors::refused(kind, name, Refusal::planned(first))),
+            _ => Ok(LaunchResult { instances: answer.instances, failures }),
+        }
     }
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {

@@ -19,6 +19,10 @@ pub(super) enum Due {
     Evict,
     /// The cloud removes this many instances of its own surplus.
     SurplusEnds(u32),
+    /// A launch on request ends.
+    LaunchEnds,
+    /// A launch on request raises the capacity by this much.
+    LaunchRaises(u32),
     /// The cloud lists all instances with their IDs again.
     IdsShow,
 }
@@ -44,6 +48,8 @@ impl Group {
             }
             Due::SurplusEnds(count) => self.end_surplus(at, count),
             Due::IdsShow => self.show_ids(),
+            Due::LaunchEnds => self.end_launch_calls(at),
+            Due::LaunchRaises(launched) => self.raise_for_launch(at, launched),
             Due::Evict => {
                 self.evict(at, 1);
                 self.schedule_eviction(at);

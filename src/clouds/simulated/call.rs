@@ -19,6 +19,8 @@ pub enum CallKind {
     LaunchActivity,
     /// `Cloud::set_capacity`
     SetCapacity,
+    /// `Cloud::launch`
+    Launch,
     /// `Cloud::delete_instances`
     DeleteInstances,
     /// `Cloud::follow`
@@ -31,11 +33,12 @@ pub enum CallKind {
 
 impl CallKind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::List,
         Self::Observe,
         Self::LaunchActivity,
         Self::SetCapacity,
+        Self::Launch,
         Self::DeleteInstances,
         Self::Follow,
         Self::LaunchSpec,
@@ -50,6 +53,7 @@ impl CallKind {
             Self::ListInstances => "ListInstances",
             Self::LaunchActivity => "LaunchActivity",
             Self::SetCapacity => "SetCapacity",
+            Self::Launch => "Launch",
             Self::DeleteInstances => "DeleteInstances",
             Self::Follow => "Follow",
             Self::LaunchSpec => "LaunchSpec",
@@ -59,7 +63,7 @@ impl CallKind {
 
     /// Whether it changes anything.
     pub fn writes(self) -> bool {
-        matches!(self, Self::SetCapacity | Self::DeleteInstances)
+        matches!(self, Self::SetCapacity | Self::Launch | Self::DeleteInstances)
     }
 }
 

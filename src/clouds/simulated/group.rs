@@ -11,6 +11,7 @@ use fastrand::Rng;
 
 use super::agenda::Due;
 use super::chance::hash;
+use super::launch_call::LaunchCall;
 use super::member::{DeletionAccounting, Member, Phase};
 use super::plan::{GroupPlan, GroupStyle, RemovalOrder};
 use super::record::{Activity, Author, Event, Killed, Operation};
@@ -26,6 +27,8 @@ pub struct Group {
     pub(super) members: BTreeMap<u64, Member>,
     pub(super) operations: BTreeMap<u64, Operation>,
     pub(super) activities: VecDeque<Activity>,
+    /// Launches that were requested in the last hours.
+    pub(super) launch_calls: Vec<LaunchCall>,
     pub(super) hidden: bool,
     pub(super) rng: Rng,
     pub(super) launches: u32,
@@ -65,6 +68,7 @@ impl Group {
             members: BTreeMap::new(),
             operations: BTreeMap::new(),
             activities: VecDeque::new(),
+            launch_calls: Vec::new(),
             hidden: false,
             rng,
             launches: 0,

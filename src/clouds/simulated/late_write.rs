@@ -16,6 +16,15 @@ pub(super) enum LateWrite {
         /// The precondition.
         if_match: Option<String>,
     },
+    /// As [`World::launch`].
+    Launch {
+        /// The group.
+        group: String,
+        /// How many instances.
+        number: u32,
+        /// The token.
+        token: String,
+    },
     /// As [`World::delete_instances`].
     DeleteInstances {
         /// The group.
@@ -41,6 +50,7 @@ impl World {
             LateWrite::SetCapacity { group, to, if_match } => {
                 self.set_capacity(due, &group, to, if_match.as_deref()).map(drop)
             }
+            LateWrite::Launch { group, number, token } => self.launch(due, &group, number, &token).map(drop),
             LateWrite::DeleteInstances { group, ids, kept } => {
                 let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
                 let kept: Vec<&str> = kept.iter().map(String::as_str).collect();

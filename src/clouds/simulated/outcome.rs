@@ -1,6 +1,6 @@
 //! The outcomes of launches and deletions that a plan prescribes.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::chance::{Pick, Span};
 use crate::cloud::{Failure, FailureClass};
@@ -29,11 +29,16 @@ impl PlannedFailure {
 
     /// The failure as it is reported at this time.
     pub(super) fn at(&self, at: Duration) -> Failure {
+        self.as_of(super::world::wall_clock(at))
+    }
+
+    /// The same, by the cloud's clock.
+    pub(super) fn as_of(&self, at: SystemTime) -> Failure {
         Failure {
             class: self.class,
             code: self.code.clone(),
             message: self.message.clone(),
-            at: super::world::wall_clock(at),
+            at,
             is_explained: true,
             is_eviction: false,
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::chance::{Pick, Span, seconds};
+use super::launch_call::Raise;
 use super::outcome::{DeleteOutcome, LaunchOutcome, OutcomeRules};
 use crate::cloud::{GroupHints, Permit, Taint};
 
@@ -91,6 +92,10 @@ pub struct GroupPlan {
     pub sizing: Sizing,
     /// How long a launch takes.
     pub launch_time: Span,
+    /// How long a launch on request takes until it returns its instances (Auto Scaling groups only).
+    pub launch_call_time: Span,
+    /// When a launch on request raises the capacity.
+    pub raise: Raise,
     /// How long a deletion takes.
     pub delete_time: Span,
     /// How long an Auto Scaling group waits before it retries a failed launch.
@@ -135,6 +140,8 @@ impl GroupPlan {
             accounting: Accounting::OnAccept,
             sizing: Sizing::Actual,
             launch_time: seconds(8, 15),
+            launch_call_time: seconds(1, 3),
+            raise: Raise::BeforeResponse,
             delete_time: seconds(5, 10),
             retry_every: Duration::from_secs(20),
             acts_after: Duration::from_millis(500)..=Duration::from_secs(2),
@@ -196,6 +203,12 @@ impl GroupPlan {
     /// With launches that take this long.
     pub fn launch_time(mut self, span: Span) -> Self {
         self.launch_time = span;
+        self
+    }
+
+    /// With launches on request that take this long, and raise the capacity then.
+    pub fn launch_calls(mut self, span: Span, raise: Raise) -> Self {
+        (self.launch_call_time, self.raise) = (span, raise);
         self
     }
 

@@ -11,7 +11,7 @@ use super::record::{ActivityKind, ActivityStatus};
 use super::world::wall_clock;
 use crate::cloud::{
     Consistency, Counts, GroupName, GroupReading, Identity, Instance, InstanceState, LaunchActivity, LaunchSpec,
-    Launched, OwnLaunches, ProviderId, ReservedProfile,
+    Launched, OwnLaunches, Permit, ProviderId, ReservedProfile,
 };
 
 const GIB: u64 = 1 << 30;
@@ -43,9 +43,19 @@ impl Group {
             is_quiet: self.is_quiet(),
             growth: self.plan.growth.clone(),
             removal: self.plan.removal.clone(),
+            launch: self.launch_permit(),
             instances: None,
             hints: self.hints.clone(),
             launch_fingerprint: self.launch_fingerprint(),
+        }
+    }
+
+    /// Whether a launch can be requested, as for the groups of EC2 Auto Scaling.
+    fn launch_permit(&self) -> Permit {
+        match (self.plan.style, &self.plan.zones[..]) {
+            (GroupStyle::AutoScaling, [_]) => Permit::Granted,
+            (GroupStyle::AutoScaling, zones) => Permit::Withheld(format!("it has {} zones", zones.len())),
+            (GroupStyle::ScaleSet, _) => Permit::Withheld("it is a scale set".to_owned()),
         }
     }
 

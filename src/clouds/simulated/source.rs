@@ -29,7 +29,7 @@ pub struct Simulated {
     world: Mutex<World>,
     pub(super) faults: Mutex<Faults>,
     events: broadcast::Sender<Event>,
-    began: Instant,
+    pub(super) began: Instant,
     pub(super) family: Family,
     meter: CallMeter,
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::cloud::{Acceptance, CloudError, Deletion, GroupReading, ProviderId, ReadOnlyCloud, SharedCloud};
+use crate::cloud::{
+    Acceptance, CloudError, Deletion, GroupReading, LaunchRequest, LaunchResult, ProviderId, ReadOnlyCloud, SharedCloud,
+};
 use crate::fleet::cadence::Pulse;
 use crate::fleet::clock::Clock;
 use crate::fleet::foreign::LiveCluster;
@@ -56,6 +58,14 @@ pub(in crate::fleet) struct KeeperContext {
 impl KeeperContext {
     pub(super) async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         self.writer("set_capacity", basis)?.set_capacity(basis, to).await
+    }
+
+    pub(super) async fn launch(
+        &self,
+        basis: &GroupReading,
+        launch: &LaunchRequest,
+    ) -> Result<LaunchResult, CloudError> {
+        self.writer("launch", basis)?.launch(basis, launch).await
     }
 
     pub(super) async fn delete_instances(

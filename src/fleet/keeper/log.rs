@@ -48,6 +48,22 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
         Note::CapacityTookEffect(operation, to) => {
             tracing::info!(%group, %operation, to, "the capacity write took effect");
         }
+        Note::Launching(operation, number) => {
+            tracing::info!(%group, %operation, number, "launching instances in the node group");
+        }
+        Note::LaunchUnsettled(operation, error) => {
+            tracing::warn!(%group, %operation, %error, "a launch was not accepted, or its response was lost; it is sent again with its token, which launches nothing twice");
+        }
+        Note::LaunchRefused(operation, error) => {
+            tracing::warn!(%group, %operation, %error, "instances not launched");
+        }
+        Note::NotLaunched(operation, number, failure) => {
+            let (code, message) = (&failure.code, &failure.message);
+            tracing::warn!(%group, %operation, number, %code, %message, "some instances of a scale-up were not launched");
+        }
+        Note::LaunchesWithheld(error) => {
+            tracing::warn!(%group, %error, "the cloud does not launch instances in the node group on request; setting its capacity instead");
+        }
         Note::Deleting(operation, ids) => {
             tracing::info!(%group, %operation, instances = ids.len(), ids = ?FirstIds(ids), "deleting instances");
         }

@@ -29,7 +29,7 @@ use super::policy::ForeignPolicy;
 use super::recording::Recorder;
 use super::request::{Caller, Incoming};
 use super::snapshot::{GroupKey, TemplateState};
-use crate::cloud::{CloudError, GroupHints, GroupReading};
+use crate::cloud::{CloudError, GroupHints, GroupReading, LaunchRequest};
 use crate::group::{
     Effect, Event, Foreign, Group, ListingKey, Mutation, Observation, ReadResult, Request, RequestKey, Scope,
 };
@@ -62,6 +62,8 @@ pub(super) struct Keeper {
     listings: BTreeMap<ListingKey, Adoption>,
     drains: Vec<oneshot::Sender<()>>,
     last_key: u64,
+    /// What the tokens of its launches begin with. No other keeper has it.
+    tokens: String,
     /// What the group's tags set, read once for each time they change.
     tagged: Option<(Arc<GroupHints>, Options)>,
     template: TemplateState,
@@ -116,6 +118,7 @@ impl Keeper {
             listings: BTreeMap::new(),
             drains: Vec::new(),
             last_key: 0,
+            tokens: format!("headcount-{:016x}", fastrand::u64(..)),
             tagged: None,
             template: TemplateState::Pending,
             template_request: None,
@@ -266,6 +269,14 @@ impl Keeper {
                     });
                 } else {
                     events.push_back(Event::CapacityWritten(Err(self.given_up("set_capacity"))));
+                }
+            }
+            Effect::Launch { operation, basis, number, requests } => {
+                if self.commit(&requests, events) {
+                    let launch = LaunchRequest { number, token: format!("{}-{operation}", self.tokens) };
+                    self.side.launch(&self.context, &self.reader, (operation, basis, launch));
+                } else {
+                    events.push_back(Event::Launched(operation, Err(self.given_up("launch"))));
                 }
             }
             Effect::Delete { basis, ids, requests } => {

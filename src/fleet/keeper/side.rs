@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument as _;
 
+use super::context::KeeperContext;
 use super::reader::GroupReader;
-use crate::cloud::{CloudError, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
-use crate::fleet::limits::{POLL_EVERY, POLL_LIMIT, POLL_MIN, POLL_PAUSE_MAX, POLLS_FAIL_FOR, POLLS_REFUSED_MAX};
+use crate::cloud::{CloudError, GroupReading, LaunchRequest, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
+use crate::fleet::limits::{
+    POLL_EVERY, POLL_LIMIT, POLL_MIN, POLL_PAUSE_MAX, POLLS_FAIL_FOR, POLLS_REFUSED_MAX, WRITE_LIMIT,
+};
 use crate::fleet::snapshot::GroupKey;
 use crate::fleet::template_builder::BuiltTemplate;
 use crate::group::{Event, HOLD_MAX, ListingKey, OPERATION_LIFE, OperationId, PollEnd, READ_LIMIT};
@@ -34,6 +38,8 @@ impl Finding {
 const READ: &str = "read";
 /// A read of its launch activity.
 const ACTIVITY: &str = "launch activity";
+/// A launch.
+const LAUNCH: &str = "launch";
 /// A wait for a template.
 const TEMPLATE: &str = "template";
 
@@ -84,6 +90,22 @@ impl SideTasks {
         let read =
             async move { Finding::of(Event::ActivityBeside(reader.launch_activity(shortfall, READ_LIMIT).await)) };
         self.spawn(ACTIVITY, Finding::of(Event::ActivityPanicked), read);
+    }
+
+    /// Launches instances.
+    pub(super) fn launch(
+        &mut self,
+        context: &KeeperContext,
+        reader: &GroupReader,
+        (operation, basis, launch): (OperationId, Box<GroupReading>, LaunchRequest),
+    ) {
+        let (context, timed_out) = (context.clone(), reader.timed_out("launch"));
+        let panicked = Finding::of(Event::Launched(operation, Err(timed_out.clone())));
+        let launching = async move {
+            let outcome = timeout(WRITE_LIMIT, context.launch(&basis, &launch)).await;
+            Finding::of(Event::Launched(operation, outcome.unwrap_or(Err(timed_out))))
+        };
+        self.spawn(LAUNCH, panicked, launching.in_current_span());
     }
 
     /// Polls an operation to its end.

@@ -41,6 +41,11 @@ pub(super) fn event(event: &Event) -> String {
             Ok(_) => "the cloud accepted the capacity".to_owned(),
             Err(error) => format!("the capacity write failed: {error}"),
         },
+        Event::Launched(operation, Ok(result)) => {
+            let (instances, failures) = (result.instances.len(), result.failures.len());
+            format!("{operation} launched {instances}, and {failures} failures were returned")
+        }
+        Event::Launched(operation, Err(error)) => format!("{operation} launched nothing: {error}"),
         Event::Deleted(Ok(deletion)) => {
             let parts = [
                 (deletion.accepted.len(), "accepted"),
@@ -112,6 +117,10 @@ fn decision(group: &str, effect: &Effect, is_undo: bool) -> Option<Rule> {
             };
             (format!("set the capacity from {} to {to}", basis.desired), rule)
         }
+        Effect::Launch { operation, number, .. } => (
+            format!("launch {number} ({operation})"),
+            "law 7: a launch has a token, and the same token launches nothing twice",
+        ),
         Effect::Delete { ids, requests, .. } => {
             let ids: Vec<_> = ids.iter().map(|id| id.as_str()).collect();
             let rule = match requests.is_empty() {
@@ -174,10 +183,11 @@ fn cloud_rule(error: &CloudError) -> &'static str {
 /// The rule behind what the log says. `None` where another decision of the same step says the same.
 fn noted(note: &Note) -> Option<&'static str> {
     Some(match note {
-        Note::SettingCapacity(..) | Note::Deleting(..) => return None,
+        Note::SettingCapacity(..) | Note::Launching(..) | Note::Deleting(..) => return None,
         Note::CapacityLost(..)
         | Note::CapacityTookEffect(..)
         | Note::DeletionLost(..)
+        | Note::LaunchUnsettled(..)
         | Note::GrowthBlockedByLostWrite(_) => UNKNOWN,
         Note::DeletionRefused(error) => refused(error),
         Note::GrowthRefused(_, refusal) => refusal_rule(refusal),
@@ -197,7 +207,10 @@ fn noted(note: &Note) -> Option<&'static str> {
         }
         Note::ReadOnly(_) => "read-only: nothing is written",
         Note::Recreated | Note::Gone => IDENTITY,
-        Note::CapacityBusy(..)
+        Note::LaunchRefused(..)
+        | Note::NotLaunched(..)
+        | Note::LaunchesWithheld(_)
+        | Note::CapacityBusy(..)
         | Note::CapacityRefused(..)
         | Note::NotDeleted(..)
         | Note::DeletionBusy(_)

@@ -4,6 +4,7 @@
 //! explains what it explained on the observation before.
 
 mod counting;
+mod launches;
 mod settling;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,6 +20,7 @@ use super::observation::Observation;
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
 use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched, ProviderId};
+use launches::Launch;
 
 /// All that is in flight in one group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -37,6 +39,8 @@ pub(crate) struct InFlight {
     shown_until: Option<SystemTime>,
     /// The etags of the last observations, oldest first.
     etags: VecDeque<String>,
+    /// Launches whose outcome is not known, or that observations need not show yet, oldest first.
+    launches: Vec<Launch>,
 }
 
 /// A read that lags is not older than this many etags.
@@ -97,11 +101,9 @@ impl InFlight {
         self.accounting.get(id).copied().unwrap_or(Accounting::Unknown)
     }
 
-    /// The capacity that a read means, with the writes that it may not show yet.
+    /// The capacity that the last observation's reading means, with the writes that it may not show yet.
     pub(crate) fn capacity(&self, reading: &GroupReading) -> u32 {
-        let etag = reading.etag.as_deref();
-        let explained = |capacity, operation: &Operation| operation.explains(capacity, etag).unwrap_or(capacity);
-        self.operations.iter().filter(|one| !self.shows(one.sent)).fold(reading.desired, explained)
+        self.written_capacity(reading).saturating_add(self.unshown())
     }
 
     /// Whether an instance that the last observation lists was launched after this moment, so that it shows what was
@@ -127,6 +129,7 @@ impl InFlight {
             let is_older = observation.detailed < baseline.accepted || !next.unread.is_disjoint(&baseline.named);
             next.baseline = Some(baseline).filter(|_| is_older);
         }
+        next.note_launches(observation);
         next.note_surplus_leaving(observation);
         next.forget_accounting(observation);
         next
@@ -154,6 +157,9 @@ impl InFlight {
             let capacity = operation.capacity_mut();
             *capacity = capacity.saturating_add(to).saturating_sub(from);
         }
+        // A read that lags shows the capacity without the launches that it does not show.
+        let from = from.saturating_sub(self.unshown());
+        self.include_launches();
         let outdated = self.etags.iter().cloned().collect();
         let request = OperationRequest::Capacity { from, to, is_visible: false, outdated, expected };
         let phase = Phase::accepted(write.handle.clone());
@@ -173,6 +179,7 @@ impl InFlight {
         self.operations.retain(|operation| !operation.is_visible_unpolled_growth());
         let lowers = |id: &&ProviderId| self.accounting(id) != Accounting::NotCounted;
         let lowering: Vec<ProviderId> = ids.iter().filter(lowers).cloned().collect();
+        self.lower_launches(&lowering);
         self.unread.extend(lowering);
         self.expect_deletion(ids);
         self.push(operation);

@@ -7,6 +7,7 @@
 //! them a scale set's capacity still holds.
 
 mod launches;
+mod launching;
 mod placeholders;
 mod surplus;
 mod undo;

@@ -48,7 +48,7 @@ impl GroupState {
         let listed: BTreeSet<&ProviderId> = observation.instances.iter().map(|instance| &instance.id).collect();
         let explained = |instance: &&Instance| !listed.contains(&instance.id) || self.in_flight.deletes(&instance.id);
         let explained = count(self.observation.instances.iter().filter(explained).count());
-        fell > explained && !self.has_lowered(observation)
+        fell > explained && !self.has_lowered(observation, self.in_flight.unshown())
     }
 
     /// Instances that were read before the capacity may lack those that it has room for.

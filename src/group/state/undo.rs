@@ -203,12 +203,34 @@ impl GroupState {
         }
     }
 
-    /// Whether our recent writes made the capacity as low as it was read. Where it is lower still, another client
-    /// lowered it, or an instance that we named was going already.
-    pub(crate) fn has_lowered(&self, observation: &Observation) -> bool {
+    /// A launch raises the capacity by this number, or will.
+    pub(super) fn note_launch(&mut self, number: u32) {
+        if let Some(recent) = &mut self.recent_writes {
+            recent.set = recent.set.saturating_add(number);
+            recent.seen = recent.seen.saturating_add(number);
+        }
+        if let Some(lost) = &mut self.lost_write {
+            lost.then.seen = lost.then.seen.saturating_add(number);
+        }
+    }
+
+    /// A launch raises the capacity by this much less than was requested.
+    pub(super) fn note_not_launched(&mut self, number: u32) {
+        if let Some(recent) = &mut self.recent_writes {
+            recent.set = recent.set.saturating_sub(number);
+            recent.seen = recent.seen.saturating_sub(number);
+        }
+        if let Some(lost) = &mut self.lost_write {
+            lost.then.seen = lost.then.seen.saturating_sub(number);
+        }
+    }
+
+    /// Whether our recent writes made the capacity as low as it was read, with the part of our launches that it does not
+    /// show yet. Where it is lower still, another client lowered it, or an instance that we named was going already.
+    pub(crate) fn has_lowered(&self, observation: &Observation, unshown: u32) -> bool {
         let lost = self.lost_write.filter(|lost| observation.begun <= lost.until).map(|lost| lost.then);
         let mut writes = self.recent_writes(observation.begun).into_iter().chain(lost);
-        writes.any(|writes| observation.reading.desired >= writes.result())
+        writes.any(|writes| observation.reading.desired.saturating_add(unshown) >= writes.result())
     }
 
     /// Whether instances may be too many under a recent write of ours, so that the group is read often.
@@ -241,13 +263,14 @@ impl GroupState {
         if self.awaits_lost_write() {
             return None;
         }
-        let explains =
-            |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(observation.reading.desired);
+        let desired = observation.reading.desired.saturating_add(self.in_flight.unshown());
+        let explains = |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired);
         let own_last = self.recent_writes(observation.begun).filter(explains);
         let lost = self.lost_write.map(|lost| lost.then).filter(explains);
         let writes = own_last.or(lost)?;
         let unsettled = self.may_live_on();
-        let live = self.census().live.saturating_add(unsettled);
+        // Instances that a launch makes, or has made, live as well.
+        let live = self.census().live.saturating_add(unsettled).saturating_add(self.in_flight.unlisted());
         let owed = match own {
             Some(own) => live.saturating_sub(self.listed_among(own.additional())),
             None if writes.had_room => live,

@@ -4,6 +4,7 @@ mod accounting;
 mod deletions;
 mod doubts;
 mod etags;
+mod launching;
 mod lowering;
 mod placeholders;
 mod plans;
@@ -101,6 +102,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Time, seconds: u64) 
         is_quiet: false,
         growth: Permit::Granted,
         removal: Permit::Granted,
+        launch: Permit::Granted,
         instances: Some(instances),
         hints: Arc::new(GroupHints::default()),
         launch_fingerprint: 0,

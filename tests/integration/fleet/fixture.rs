@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::{CapacityIs, InstanceState, ProviderId, SharedCloud};
+use headcount::cloud::{CapacityIs, GrowsBy, InstanceState, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{Accounting, CallKind, GroupPlan, PlannedFailure, Simulated};
 use headcount::fleet::{
     Cadence, Deadline, Fleet, FleetError, Mutation, NamedNode, NodeKind, Policies, Policy, Settings,
@@ -31,6 +31,15 @@ impl Fixture {
         let actual = Policy { capacity_is: Some(CapacityIs::Actual), ..Policy::of_all() };
         let sources = [("sim", Simulated::with_groups(7, plans))];
         let fixture = Self::start(sources, Cadence::new(BUSY, None), Policies(vec![actual]));
+        fixture.ready().await;
+        fixture
+    }
+
+    /// The same, where the configuration says that they grow by launches.
+    pub(super) async fn that_launches(plans: impl IntoIterator<Item = GroupPlan>) -> Self {
+        let launches = Policy { grows_by: Some(GrowsBy::Launch), ..Policy::of_all() };
+        let sources = [("sim", Simulated::with_groups(7, plans))];
+        let fixture = Self::start(sources, Cadence::new(BUSY, None), Policies(vec![launches]));
         fixture.ready().await;
         fixture
     }

@@ -6,6 +6,7 @@ mod deadline;
 mod fixture;
 mod growth;
 mod held;
+mod launches;
 mod missing;
 mod panics;
 mod reading;

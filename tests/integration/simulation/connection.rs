@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use headcount::cloud::{
-    Acceptance, Cloud, CloudError, Deletion, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
-    Listing, OperationHandle, Progress, ProviderId, Shortfall, WritableCloud,
+    Acceptance, Cloud, CloudError, Deletion, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchRequest,
+    LaunchResult, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Shortfall, WritableCloud,
 };
 use headcount::clouds::simulated::Simulated;
 use tokio::sync::watch;
@@ -80,6 +80,10 @@ impl Cloud for Connection {
 impl WritableCloud for Connection {
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         self.carry(self.cloud.set_capacity(basis, to)).await
+    }
+
+    async fn launch(&self, basis: &GroupReading, launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
+        self.carry(self.cloud.launch(basis, launch)).await
     }
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {

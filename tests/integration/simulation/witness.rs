@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use headcount::cloud::{
-    Acceptance, Cloud, CloudError, Deletion, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec,
-    Listing, OperationHandle, Progress, ProviderId, Shortfall, WritableCloud,
+    Acceptance, Cloud, CloudError, Deletion, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchRequest,
+    LaunchResult, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Shortfall, WritableCloud,
 };
 
 use super::Violation;
@@ -34,6 +34,10 @@ struct Group {
     writes: u64,
     /// Whether a read since the last write has succeeded.
     is_read: bool,
+    launches: u64,
+    /// Whether a read since the last launch has succeeded. A launch is relative: it is not computed on what other
+    /// writes change, nor are they on it.
+    is_read_for_launch: bool,
     /// The first write without one.
     blind: Option<String>,
 }
@@ -54,7 +58,10 @@ impl Seen {
     ) -> Result<T, CloudError> {
         let before = self.of(group, |group| group.writes);
         let answer = call.await;
-        self.of(group, |group| group.is_read |= answer.is_ok() && group.writes == before);
+        self.of(group, |group| {
+            group.is_read |= answer.is_ok() && group.writes == before;
+            group.is_read_for_launch |= answer.is_ok();
+        });
         answer
     }
 
@@ -63,6 +70,15 @@ impl Seen {
             group.writes += 1;
             if !std::mem::take(&mut group.is_read) {
                 group.blind.get_or_insert_with(what);
+            }
+        });
+    }
+
+    fn launches(&self, basis: &GroupReading, what: &str) {
+        self.of(&basis.name, |group| {
+            group.launches += 1;
+            if !std::mem::take(&mut group.is_read_for_launch) {
+                group.blind.get_or_insert_with(|| what.to_owned());
             }
         });
     }
@@ -77,7 +93,7 @@ impl Seen {
 
     /// The writes so far.
     pub(super) fn written(&self) -> u64 {
-        self.groups.lock().expect("no process panics").values().map(|group| group.writes).sum()
+        self.groups.lock().expect("no process panics").values().map(|group| group.writes + group.launches).sum()
     }
 
     /// How many times it asked for the deletion of this instance.
@@ -151,6 +167,17 @@ impl WritableCloud for Witness {
         self.seen.writes(basis, || format!("{} → {to}", basis.desired));
         self.seen.note_sent(basis, format!("{} → {to}", basis.desired));
         self.cloud.set_capacity(basis, to).await
+    }
+
+    async fn launch(&self, basis: &GroupReading, launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
+        let LaunchRequest { number, token } = launch;
+        let detail = format!("+{number} {token}");
+        // With its token, it is the same write.
+        if !self.seen.has_sent(basis.name.as_str(), &detail) {
+            self.seen.launches(basis, &detail);
+        }
+        self.seen.note_sent(basis, detail);
+        self.cloud.launch(basis, launch).await
     }
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {

@@ -3,7 +3,9 @@
 mod activities;
 mod adverse_settings;
 mod discovery;
+mod eligibility;
 pub(super) mod ids;
+mod launches;
 mod lifecycle;
 mod listing;
 mod reading;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
 use super::super::launch::{launch_fingerprint, tags};
-use super::lifecycle;
 use super::sizes::Sizes;
 use super::weights::CapacityUnit;
+use super::{eligibility, lifecycle};
 use crate::cloud::text::shell_word;
 use crate::cloud::{CAPACITY_MAX, Consistency, GroupReading, Identity, NodeGroupSpec, Permit};
 
@@ -55,6 +55,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         is_quiet: false,
         growth: growth.map_or(Permit::Granted, Permit::Withheld),
         removal: removal.map_or(Permit::Granted, Permit::Withheld),
+        launch: eligibility::permit(group, &unit),
         instances: Some(instances),
         hints: Arc::new(hints),
         launch_fingerprint: launch_fingerprint(group),

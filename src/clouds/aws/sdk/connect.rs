@@ -34,6 +34,9 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(20);
 /// Limit of one page of a listing, with its retries. Pages of large groups can take 11 s, and no caller waits for one.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Limit of a launch: AWS waits for EC2, and the limit of every write is 30 s.
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(28);
+
 /// Why the clients of a source cannot be created.
 #[derive(Debug, Error)]
 pub enum ConnectError {
@@ -109,7 +112,9 @@ impl Clients {
             scaling.interceptor(responses.clone()).interceptor(metering.clone())
         };
         let lists = scaling().timeout_config(timeouts(PAGE_TIMEOUT, PAGE_TIMEOUT)).build();
+        let launches = scaling().timeout_config(timeouts(LAUNCH_TIMEOUT, LAUNCH_TIMEOUT));
         let scaling = AutoScaling {
+            launches: aws_sdk_autoscaling::Client::from_conf(launches.retry_config(RetryConfig::disabled()).build()),
             reads: aws_sdk_autoscaling::Client::from_conf(scaling().build()),
             lists: aws_sdk_autoscaling::Client::from_conf(lists),
             writes: aws_sdk_autoscaling::Client::from_conf(scaling().retry_config(RetryConfig::disabled()).build()),

@@ -88,7 +88,10 @@ const OUT_OF_RESOURCES: [&str; 17] = [
     "VolumeLimitExceeded",
 ];
 
-const SERVER_FAULT: [&str; 7] = [
+// The outcome of a launch that is still being carried out is not known yet: the call is repeated with its token.
+const SERVER_FAULT: [&str; 9] = [
+    "IdempotentCallInProgress",
+    "IdempotentCallInProgressFault",
     "InternalError",
     "InternalFailure",
     "RequestTimeout",
@@ -97,6 +100,9 @@ const SERVER_FAULT: [&str; 7] = [
     "ServiceUnavailable",
     "Unavailable",
 ];
+
+/// Codes that mean that AWS does not offer a launch for the group as it is set up, or in the region.
+const UNSUPPORTED: [&str; 3] = ["InvalidAction", "UnsupportedOperation", "UnsupportedOperationException"];
 
 /// Codes that mean "not found" although they do not end in `NotFound`.
 const NOT_FOUND: [&str; 2] = ["InvalidAMIID.Unavailable", "InvalidInstanceType"];
@@ -234,6 +240,16 @@ pub(in crate::clouds::aws) fn refuses_credentials(status: u16, body: &[u8]) -> b
 /// Whether a word of a message is a code in this file.
 pub(in crate::clouds::aws) fn is_known(token: &str) -> bool {
     [&THROTTLED[..], &DENIED, &OUT_OF_RESOURCES, &SERVER_FAULT, &NOT_FOUND].iter().any(|codes| codes.contains(&token))
+}
+
+/// The error of a launch: a refusal may mean that AWS does not offer the call.
+pub(in crate::clouds::aws) fn of_launch(error: CloudError) -> CloudError {
+    match error {
+        CloudError::Refused(fault) if fault.code.as_deref().is_some_and(|code| UNSUPPORTED.contains(&code)) => {
+            CloudError::Unsupported(fault)
+        }
+        other => other,
+    }
 }
 
 /// Whether AWS refused the batch form of a call, not what the call asked for.

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use aws_sdk_autoscaling::operation::launch_instances::LaunchInstancesOutput;
+use aws_sdk_autoscaling::types::InstanceCollection;
+
 use super::*;
+use crate::cloud::LaunchRequest;
 
 #[tokio::test]
 async fn the_capacity_is_set_in_one_call_and_in_units() {
@@ -23,6 +27,30 @@ async fn the_capacity_is_set_in_one_call_and_in_units() {
     let refused = aws.set_capacity(&observed(&aws, "unequal").await, 3).await;
     assert!(matches!(refused, Err(CloudError::Refused(_))), "{refused:?}");
     assert_eq!(fake.calls("SetDesiredCapacity"), ["plain=3", "weighted=9"]);
+}
+
+#[tokio::test]
+async fn a_launch_is_one_call_in_units_with_its_token() {
+    let over = LaunchTemplateOverrides::builder().instance_type("m5.large").weighted_capacity("3").build();
+    let template = LaunchTemplate::builder().overrides(over).build();
+    let policy = MixedInstancesPolicy::builder().launch_template(template).build();
+    let fake = Fake::with(vec![group("weighted").mixed_instances_policy(policy).build()]);
+    let instances = InstanceCollection::builder().instance_ids("i-1").instance_ids("i-2").build();
+    fake.state(|state| state.launched = Some(LaunchInstancesOutput::builder().instances(instances).build()));
+    let aws = fake.aws(Settings::default());
+    let basis = observed(&aws, "weighted").await;
+    let launch = LaunchRequest { number: 2, token: "t-1".to_owned() };
+    assert_eq!(aws.launch(&basis, &launch).await.expect("launched").instances, ["i-1", "i-2"]);
+    assert_eq!(fake.calls("LaunchInstances"), ["weighted+6 t-1"]);
+    let fails = async |code, status| {
+        fake.fail("LaunchInstances", code, "not now", status);
+        aws.launch(&basis, &launch).await.expect_err(code)
+    };
+    assert!(fails("IdempotentCallInProgress", 400).await.outcome_unknown());
+    assert!(matches!(fails("ResourceContention", 500).await, CloudError::Conflict(_)));
+    assert!(matches!(fails("UnsupportedOperation", 400).await, CloudError::Unsupported(_)));
+    assert!(matches!(fails("AccessDenied", 403).await, CloudError::Denied(_)));
+    assert!(matches!(fails("IdempotentParameterMismatch", 400).await, CloudError::Refused(_)));
 }
 
 #[tokio::test]

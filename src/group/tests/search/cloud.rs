@@ -177,6 +177,7 @@ pub(super) fn reading(cloud: &Cloud, capacity: &View, list: Option<&View>) -> Gr
         is_quiet: kind.is_guarded() && capacity.is_quiet,
         growth: Permit::Granted,
         removal: Permit::Granted,
+        launch: Permit::Granted,
         instances,
         hints: Arc::new(GroupHints::default()),
         launch_fingerprint: 0,

@@ -7,6 +7,7 @@ mod eks;
 mod errors;
 mod groups;
 mod launch;
+mod launch_instances;
 mod launch_templates;
 mod policies;
 mod prices;

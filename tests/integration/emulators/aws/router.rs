@@ -137,6 +137,7 @@ impl AwsApi {
             "DescribePolicies" => Ok(self.describe_policies()),
             "DescribeScheduledActions" => Ok(self.describe_scheduled_actions(request)),
             "SetDesiredCapacity" => self.set_desired_capacity(request).await,
+            "LaunchInstances" => self.launch_instances(request).await,
             "TerminateInstanceInAutoScalingGroup" => self.terminate(request).await,
             "AssumeRole" => Ok(self.assume_role(request)),
             "AssumeRoleWithWebIdentity" => Ok(self.assume_role_with_web_identity(request)),

@@ -13,6 +13,7 @@ mod protected;
 mod recreated;
 mod sizes;
 mod surplus;
+mod synchronous;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use headcount::clouds::simulated::{
     Accounting, CallFault, CallKind, DeleteOutcome, Faults, GroupPlan, GroupStyle, LaunchOutcome, Overlap,
-    PlannedFailure, ReadFault, Sizing,
+    PlannedFailure, Raise, ReadFault, Sizing,
 };
 
 use crate::simulation::world::World;
@@ -14,8 +14,8 @@ pub(super) fn group(rng: &mut Rng, name: &str) -> GroupPlan {
     // A cloud that takes deleted instances out of its capacity at once, and then restores them because a capacity write
     // preempted the deletion, allows no safe write: the capacity that was read is too low by them. No group has both.
     let (plan, overlaps) = match rng.u32(..3) {
-        // The weight is drawn from a copy of the generator: the rest of a seed's schedule does not depend on it.
-        0 => (GroupPlan::aws(name).weighted(rng.clone().fork().u32(1..4)), vec![Overlap::Together]),
+        // Its details are drawn from a copy of the generator: the rest of a seed's schedule does not depend on them.
+        0 => (auto_scaling(name, &mut rng.clone().fork()), vec![Overlap::Together]),
         1 => {
             let plan = GroupPlan::azure(name).accounting(Accounting::WhenGone);
             (plan, vec![Overlap::Together, Overlap::Conflict, Overlap::Preempt])
@@ -31,6 +31,19 @@ pub(super) fn group(rng: &mut Rng, name: &str) -> GroupPlan {
     let min = rng.u32(..4);
     let max = min + rng.u32(5..40);
     plan.sized(min, max, rng.u32(min..=max)).overlap(overlaps[rng.usize(..overlaps.len())])
+}
+
+/// Half of these groups are in one zone, and grow by launches. AWS does not say when a launch raises the capacity.
+fn auto_scaling(name: &str, rng: &mut Rng) -> GroupPlan {
+    let mut plan = GroupPlan::aws(name).weighted(rng.u32(1..4));
+    if rng.bool() {
+        plan.zones.truncate(1);
+        let longest = Duration::from_secs(rng.u64(..20));
+        let lag = Duration::from_millis(rng.u64(..5_000));
+        let raise = if rng.bool() { Raise::BeforeResponse } else { Raise::After(lag) };
+        plan = plan.launch_calls(Duration::ZERO..=longest, raise);
+    }
+    plan
 }
 
 /// Calls that are no part of a write are refused for good, or fail or hang for a while.

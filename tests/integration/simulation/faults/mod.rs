@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fastrand::Rng;
-use headcount::clouds::simulated::{CallFault, CallKind, Faults, GroupPlan, GroupStyle, Pick, ReadFault};
+use headcount::clouds::simulated::{CallFault, CallKind, Faults, Group, GroupPlan, GroupStyle, Pick, ReadFault};
 use tokio::time::Instant;
 
 use super::world::World;
@@ -130,7 +130,10 @@ impl FaultPlan {
             }
             (FaultKind::Late, Some(_)) => {
                 let late = CallFault::Late(Duration::from_secs(rng.u64(..12)));
-                let kind = if rng.bool() { CallKind::SetCapacity } else { CallKind::DeleteInstances };
+                let kinds = [CallKind::SetCapacity, CallKind::DeleteInstances];
+                let kind = kinds[usize::from(!rng.bool())];
+                let grows_by_launch = world.cloud.world(|world, _| world.group(&name).is_some_and(grows_by_launch));
+                let kind = if kind == CallKind::SetCapacity && grows_by_launch { CallKind::Launch } else { kind };
                 world.cloud.faults(|faults| faults.script(Some(kind), Some(&name), 1, late));
             }
             (FaultKind::Lag, Some(GroupStyle::AutoScaling)) if rng.bool() => {
@@ -210,6 +213,11 @@ impl FaultPlan {
         }
         self.names.iter().for_each(|name| all_succeed(world, name));
     }
+}
+
+/// Whether a group grows by launches, unless they are denied.
+fn grows_by_launch(group: &Group) -> bool {
+    group.plan().style == GroupStyle::AutoScaling && group.plan().zones.len() == 1
 }
 
 fn all_succeed(world: &World, name: &str) {

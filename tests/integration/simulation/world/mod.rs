@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headcount::cloud::{ProviderId, SharedCloud};
+use headcount::cloud::{GrowsBy, ProviderId, SharedCloud};
 use headcount::clouds::simulated::{Call, Simulated};
 use headcount::fleet::recording::{Outcome, Recording};
-use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Settings};
+use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Policy, Settings};
 use headcount::instance_types::Catalog;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -218,7 +218,8 @@ fn process(cloud: &Arc<Simulated>, is_recorded: bool) -> (Arc<Fleet>, watch::Sen
         sources: vec![(Arc::from("sim"), Arc::new(witness) as SharedCloud)],
         cadence: Cadence::new(Duration::from_secs(10), None),
         catalog: Arc::new(Catalog::new(Vec::new())),
-        policies: Arc::new(Policies::default()),
+        // Groups that cannot be grown by launches are not.
+        policies: Arc::new(Policies(vec![Policy { grows_by: Some(GrowsBy::Launch), ..Policy::of_all() }])),
         read_only: false,
     });
     if !is_recorded {

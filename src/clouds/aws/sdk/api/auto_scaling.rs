@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
 use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
 use aws_sdk_autoscaling::operation::describe_scheduled_actions::DescribeScheduledActionsOutput;
-use aws_sdk_autoscaling::types::{Activity, AutoScalingGroup, Filter, InstanceRefresh, LaunchConfiguration};
+use aws_sdk_autoscaling::operation::launch_instances::LaunchInstancesOutput;
+use aws_sdk_autoscaling::types::{
+    Activity, AutoScalingGroup, Filter, InstanceRefresh, LaunchConfiguration, RetryStrategy,
+};
 
 use super::PAGE_RECORDS;
 use crate::cloud::CloudError;
@@ -66,6 +69,11 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
     /// Sets the desired capacity. Never retried.
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError>;
 
+    /// Launches as many units in the only zone of a group, waits for EC2, and returns what became of them. The same
+    /// token again is the same launch. Never retried, here and by AWS.
+    async fn launch_instances(&self, group: &str, units: i32, token: &str)
+    -> Result<LaunchInstancesOutput, CloudError>;
+
     /// Terminates one instance. Where `decrements`, lowers the desired capacity by one. Never retried.
     async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError>;
 
@@ -80,11 +88,12 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
 }
 
 /// EC2 Auto Scaling through the SDK. Several clients, because the SDK may retry a read and must never retry a write,
-/// and because a page of a listing has more time.
+/// and because a page of a listing and a launch have more time.
 pub(in crate::clouds::aws) struct AutoScaling {
     pub(in crate::clouds::aws) lists: aws_sdk_autoscaling::Client,
     pub(in crate::clouds::aws) reads: aws_sdk_autoscaling::Client,
     pub(in crate::clouds::aws) writes: aws_sdk_autoscaling::Client,
+    pub(in crate::clouds::aws) launches: aws_sdk_autoscaling::Client,
 }
 
 #[async_trait]
@@ -149,6 +158,17 @@ impl AutoScalingApi for AutoScaling {
         let call = self.writes.set_desired_capacity().auto_scaling_group_name(group);
         let call = call.desired_capacity(units).honor_cooldown(false);
         call.send().await.map(drop).map_err(|error| cloud_error("SetDesiredCapacity", group, error))
+    }
+
+    async fn launch_instances(
+        &self,
+        group: &str,
+        units: i32,
+        token: &str,
+    ) -> Result<LaunchInstancesOutput, CloudError> {
+        let call = self.launches.launch_instances().auto_scaling_group_name(group).requested_capacity(units);
+        let sent = call.client_token(token).retry_strategy(RetryStrategy::None).send().await;
+        sent.map_err(|error| cloud_error("LaunchInstances", group, error))
     }
 
     async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError> {

@@ -7,7 +7,7 @@ mod eks;
 mod pricing;
 
 pub(super) use actions::call_names;
-pub use actions::{CHECK_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
+pub use actions::{CHECK_ACTIONS, FLEET_ACTIONS, LAUNCH_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
 #[cfg(test)]
 pub(super) use auto_scaling::GroupsPage;
 pub(in crate::clouds::aws) use auto_scaling::{AutoScaling, AutoScalingApi, GroupQuery};

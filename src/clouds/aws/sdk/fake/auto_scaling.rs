@@ -84,6 +84,17 @@ impl AutoScalingApi for Fake {
         self.call("SetDesiredCapacity", &format!("{group}={units}"), |_| ())
     }
 
+    async fn launch_instances(
+        &self,
+        group: &str,
+        units: i32,
+        token: &str,
+    ) -> Result<LaunchInstancesOutput, CloudError> {
+        self.call("LaunchInstances", &format!("{group}+{units} {token}"), |state| {
+            state.launched.clone().unwrap_or_else(|| LaunchInstancesOutput::builder().build())
+        })
+    }
+
     async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError> {
         sleep(self.state(|state| state.latency)).await;
         self.call("TerminateInstance", &format!("{instance}{}", how(decrements)), |_| ())

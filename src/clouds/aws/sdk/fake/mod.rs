@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use aws_sdk_autoscaling::operation::describe_policies::DescribePoliciesOutput;
 use aws_sdk_autoscaling::operation::describe_scaling_activities::DescribeScalingActivitiesOutput;
 use aws_sdk_autoscaling::operation::describe_scheduled_actions::DescribeScheduledActionsOutput;
+use aws_sdk_autoscaling::operation::launch_instances::LaunchInstancesOutput;
 use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
 use aws_sdk_autoscaling::types::{
     Activity, AutoScalingGroup, InstanceRefresh, LaunchConfiguration, ScalingPolicy, ScheduledUpdateGroupAction,
@@ -48,6 +49,8 @@ pub(in crate::clouds::aws) struct State {
     pub(in crate::clouds::aws) scheduled: Vec<ScheduledUpdateGroupAction>,
     /// The latest instance refresh, by group.
     pub(in crate::clouds::aws) refreshes: HashMap<String, InstanceRefresh>,
+    /// What LaunchInstances returns.
+    pub(in crate::clouds::aws) launched: Option<LaunchInstancesOutput>,
     /// Instance types EC2 knows.
     pub(in crate::clouds::aws) types: Vec<String>,
     /// The products of the price list, and the spot prices.

@@ -1,0 +1,64 @@
+//! Launches: what they add to the group, and what becomes of those that fail.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::placeholders::Missed;
+use super::{GroupState, NamePlaceholder, size};
+use crate::cloud::Failure;
+use crate::group::Time;
+use crate::group::limits::ROLLED_BACK_LIFE;
+use crate::group::operation::OperationId;
+use crate::group::placeholder::PlaceholderState;
+
+impl GroupState {
+    /// A launch is being sent: its placeholders come at once.
+    pub(crate) fn start_launch(
+        &mut self,
+        id: OperationId,
+        number: u32,
+        (now, sent): (Time, SystemTime),
+        name: NamePlaceholder<'_>,
+    ) {
+        self.in_flight.start_launch(id, number, now, &self.observation);
+        self.note_launch(number);
+        self.fit_placeholders(0, Missed::Requested(sent), now, name);
+    }
+
+    /// A launch has ended with these instances. The placeholders of the others go. Returns how many they are.
+    pub(crate) fn end_launch(
+        &mut self,
+        id: OperationId,
+        instances: &[String],
+        now: Time,
+        name: NamePlaceholder<'_>,
+    ) -> u32 {
+        let short = self.in_flight.end_launch(id, instances, now);
+        self.note_not_launched(short);
+        for _ in 0..short {
+            let is = |state: PlaceholderState| self.placeholders.iter().rposition(|one| one.state == state);
+            let Some(last) = is(PlaceholderState::Pending).or_else(|| is(PlaceholderState::Cancelled)) else { break };
+            self.placeholders.remove(last);
+        }
+        let since = self.observation.at;
+        self.fit_placeholders(0, Missed::Requested(since), now, name);
+        short
+    }
+
+    /// Lists as many instances that were not launched, with the reasons. They stay in the target until CA deletes them.
+    pub(crate) fn list_failed(
+        &mut self,
+        number: u32,
+        failures: &[Failure],
+        (now, at): (Time, SystemTime),
+        name: NamePlaceholder<'_>,
+    ) {
+        let made = self.placeholders.len();
+        self.add_placeholders(size(number), Missed::Requested(at), name);
+        let failures: Vec<Arc<Failure>> = failures.iter().cloned().map(Arc::new).collect();
+        for (placeholder, failure) in self.placeholders[made..].iter_mut().zip(failures.iter().cycle()) {
+            placeholder.failure = Some(Arc::clone(failure));
+            placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
+        }
+    }
+}

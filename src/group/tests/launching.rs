@@ -1,0 +1,135 @@
+//! Launches: what they add to a read that does not show them, and nothing else.
+
+use super::*;
+
+impl Group {
+    fn launch(&mut self, number: u32) -> OperationId {
+        self.operations += 1;
+        let operation = OperationId(self.operations);
+        self.state.start_launch(operation, number, (self.now, wall(self.seconds())), &name);
+        operation
+    }
+
+    /// A launch has ended with these instances. Returns how many were not launched.
+    fn end(&mut self, operation: OperationId, numbers: std::ops::Range<u32>) -> u32 {
+        let instances: Vec<String> = numbers.map(|number| id(number).instance().to_owned()).collect();
+        self.state.end_launch(operation, &instances, self.now, &name)
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        self.now = self.now + Duration::from_secs(seconds);
+    }
+}
+
+#[test]
+fn a_launch_counts_once_whichever_of_capacity_and_instances_shows_first() {
+    for (capacity, instances) in [(3, 0..3), (5, 0..3), (3, 0..5), (5, 0..5)] {
+        let mut group = Group::new(3, running(0..3));
+        let launch = group.launch(2);
+        assert_eq!((group.target(), group.placeholders().len()), (5, 2));
+        group.see(capacity, running(instances.clone()));
+        assert_eq!(group.target(), 5, "under way: {capacity} {instances:?}");
+        assert_eq!(group.end(launch, 3..5), 0);
+        assert_eq!(group.target(), 5, "answered: {capacity} {instances:?}");
+        group.see(capacity, running(instances.clone()));
+        assert_eq!(group.target(), 5, "read: {capacity} {instances:?}");
+        group.see(5, running(0..5));
+        assert_eq!((group.target(), group.placeholders().len()), (5, 0));
+    }
+}
+
+#[test]
+fn a_launch_is_relative_to_what_others_do_meanwhile() {
+    let mut group = Group::new(3, running(0..3));
+    let launch = group.launch(2);
+    // Another client lowers the capacity, and nothing of the launch shows.
+    group.see(1, running(0..1));
+    assert_eq!(group.target(), 3);
+    group.end(launch, 3..5);
+    let all = all(&[running(0..1), running(3..5)]);
+    // Whether it has raised the capacity, or another client has lowered it less, only time tells.
+    group.pass(11);
+    group.see(3, all.clone());
+    assert_eq!(group.target(), 3);
+    group.see(2, all);
+    assert_eq!(group.target(), 2);
+}
+
+#[test]
+fn a_read_that_lags_behind_a_launch_takes_nothing_back() {
+    let mut group = Group::new(3, running(0..3));
+    let launch = group.launch(2);
+    group.end(launch, 3..5);
+    group.see(5, running(0..5));
+    group.see(3, running(0..3));
+    assert_eq!(group.target(), 5, "it lists none of the instances, so it is older");
+    group.pass(31);
+    group.see(3, running(0..3));
+    assert_eq!(group.target(), 3, "no read lags so long");
+}
+
+#[test]
+fn instances_that_the_capacity_does_not_count_in_time_are_a_surplus() {
+    let mut group = Group::new(3, running(0..3));
+    let launch = group.launch(2);
+    group.end(launch, 3..5);
+    group.pass(11);
+    group.see(3, running(0..5));
+    assert_eq!(group.state.census().capacity, 3, "the group is about to terminate two");
+}
+
+#[test]
+fn deletions_during_a_launch_are_not_made_up_for() {
+    let mut group = Group::new(3, running(0..3));
+    let launch = group.launch(2);
+    group.delete(0..1);
+    assert_eq!(group.target(), 4);
+    group.see(2, all(&[deleting(0..1, Counts::No), running(1..3)]));
+    assert_eq!(group.target(), 4);
+    group.end(launch, 3..5);
+    group.see(4, running(1..5));
+    assert_eq!(group.target(), 4);
+}
+
+#[test]
+fn a_later_launch_is_counted_from_what_the_one_before_it_made() {
+    let mut group = Group::new(3, running(0..3));
+    let (first, second) = (group.launch(2), group.launch(4));
+    assert_eq!(group.target(), 9);
+    assert_eq!(group.end(first, 3..4), 1);
+    assert_eq!(group.target(), 8);
+    group.see(4, running(0..4));
+    assert_eq!(group.target(), 8, "the first one shows");
+    assert_eq!(group.end(second, 4..8), 0);
+    group.see(8, running(0..8));
+    assert_eq!((group.target(), group.placeholders().len()), (8, 0));
+}
+
+#[test]
+fn what_was_not_launched_leaves_the_target_unless_it_is_listed_as_failed() {
+    let mut group = Group::new(3, running(0..3));
+    let launch = group.launch(3);
+    assert_eq!(group.end(launch, 3..4), 2);
+    assert_eq!((group.target(), group.placeholders().len()), (4, 1));
+    let moment = (group.now, wall(group.seconds()));
+    group.state.list_failed(2, &[shortage(wall(1))], moment, &name);
+    assert_eq!((group.target(), group.failed()), (6, 2));
+    group.see(4, running(0..4));
+    assert_eq!((group.target(), group.failed()), (6, 2), "until the autoscaler deletes them");
+}
+
+#[test]
+fn nothing_is_lowered_until_reads_show_a_launch() {
+    let mut group = Group::new(5, running(0..3)).with_actual_capacity();
+    group.pass(60);
+    group.see(5, running(0..3));
+    let given_back = group.placeholders().into_iter().collect();
+    group.state.cancel(&given_back);
+    assert_eq!(plan::reduced_capacity(&group.state, 0), Some(3));
+    let launch = group.launch(1);
+    group.see(5, running(0..3));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None, "it may be raised at any moment");
+    group.end(launch, 3..4);
+    group.see(5, running(0..4));
+    assert_eq!(plan::reduced_capacity(&group.state, 0), None, "it is to be raised");
+}
