@@ -47,7 +47,9 @@ fn with_decisions(text: &str, steps: &[Step]) -> String {
 #[test]
 fn every_file_of_the_folder_replays_to_the_decisions_that_it_holds() {
     let files = fs::read_dir(folder()).expect("the folder").map(|file| file.expect("an entry").path());
-    for file in files.filter(|file| file.extension().is_some_and(|kind| kind == "jsonl")) {
+    let files: Vec<_> = files.filter(|file| file.extension().is_some_and(|kind| kind == "jsonl")).collect();
+    assert!(is_writing() || !files.is_empty(), "no recording is there to replay");
+    for file in files {
         let name = file.display();
         let text = fs::read_to_string(&file).expect("a file");
         let recording = Recording::parse(text.as_bytes()).unwrap_or_else(|error| {

@@ -50,6 +50,7 @@ fn reading(desired: u32, instances: &[Instance]) -> GroupReading {
         retained: Default::default(),
         is_quiet: false,
         growth: Permit::Granted,
+        launch: Permit::Granted,
         removal: Permit::Granted,
         instances: Some(instances.to_vec()),
         hints: Arc::new(GroupHints::default()),

@@ -63,7 +63,7 @@ fn unexplained(group: &str) -> CloudError {
 /// call that may be repeated: with its token, it returns the same.
 fn error_of(group: &str, failure: &Failure) -> CloudError {
     let fault = Box::new(Fault {
-        operation: OPERATION,
+        operation: OPERATION.into(),
         subject: group.to_owned(),
         code: Some(failure.code.clone()),
         message: failure.message.clone(),
