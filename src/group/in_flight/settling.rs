@@ -2,13 +2,15 @@
 //! out.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use crate::group::Time;
+use crate::group::accounting::Accounting;
 
 use super::InFlight;
 use crate::cloud::{GroupReading, Instance, InstanceState, Launched, ProviderId};
 use crate::group::limits::{OPERATION_LIFE, SETTLE};
-use crate::group::observation::Observation;
+use crate::group::observation::{Observation, count};
 use crate::group::operation::{Operation, OperationRequest, Phase};
 
 impl InFlight {
@@ -96,6 +98,20 @@ impl InFlight {
         }
         self.operations.retain(|one| one.phase != Phase::Unsettled || one.deletes().is_some_and(|ids| !ids.is_empty()));
         self.operations.extend(settled);
+    }
+
+    /// The deletions without a response that this observation shows to have taken effect: when each was sent, by the
+    /// cloud's clock, and by how much it lowered the capacity.
+    pub(crate) fn taken_effect(&self, observation: &Observation) -> Vec<(SystemTime, u32)> {
+        let lives = |id: &ProviderId| {
+            observation.instances.iter().any(|one| one.id == *id && one.state != InstanceState::Deleting)
+        };
+        let is_settled = |one: &&Operation| one.phase == Phase::Unsettled && one.accepted <= observation.detailed;
+        let unsettled = self.operations.iter().filter(is_settled).filter_map(|one| Some((one.sent, one.deletes()?)));
+        let lowered = |ids: &BTreeSet<ProviderId>| {
+            count(ids.iter().filter(|id| self.accounting(id) != Accounting::NotCounted && !lives(id)).count())
+        };
+        unsettled.map(|(sent, ids)| (sent, lowered(ids))).collect()
     }
 
     /// Whether it is unknown if an earlier deletion of this instance took effect.

@@ -161,6 +161,7 @@ impl GroupState {
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
         let left_before = self.leaving_ids();
         self.note_capacity_read(&observation);
+        self.note_late_deletions(&observation);
         let replaced = self.replaced_by(&observation);
         self.in_flight.forget(&replaced);
         self.survivors.retain(|id, _| !replaced.contains(id));

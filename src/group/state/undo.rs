@@ -122,7 +122,7 @@ impl GroupState {
             set: to,
             is_written: true,
             named: 0,
-            seen: ceiling.saturating_add(grown),
+            seen: ceiling.saturating_add(grown).max(to),
             had_room: recent.is_none_or(|recent| recent.had_room) && (has_room || reason == WriteReason::Undo),
             at,
             sent,
@@ -200,6 +200,20 @@ impl GroupState {
         }
         if begun > lost.until {
             self.lost_write = None;
+        }
+    }
+
+    /// Notes the deletions without a response that a read shows to have taken effect. One that was sent before a
+    /// capacity write lowers what that set, if it took effect after it.
+    pub(super) fn note_late_deletions(&mut self, observation: &Observation) {
+        let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
+        for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| writes.is_written) {
+            let taken_effect = self.in_flight.taken_effect(observation).into_iter();
+            let late = taken_effect.filter(|(sent, _)| *sent < writes.sent).map(|(_, lowered)| lowered).sum::<u32>();
+            if late > 0 {
+                writes.named = writes.named.saturating_add(late);
+                (writes.at, writes.is_watched) = (observation.begun.max(writes.at), true);
+            }
         }
     }
 

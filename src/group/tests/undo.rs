@@ -238,6 +238,34 @@ fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_lis
 }
 
 #[test]
+fn a_deletion_without_a_response_lowers_what_a_later_scale_up_set() {
+    let mut group = Group::new(9, live(0..9));
+    let named = ids(0..5);
+    group.state.send_deletion(&named, BTreeSet::new(), group.now);
+    group.state.lose_deletion(OperationId(9), named.into_iter().collect(), wall(0), group.now);
+    group.see(9, live(0..9));
+    group.write(9, 11, None);
+    group.see(11, live(0..11));
+    // Three of the five were going already, by another client's calls. Each call lowers the capacity.
+    group.see(3, all(&[going(0..5), live(5..11)]));
+    assert_eq!(group.undone(), Some(6));
+}
+
+#[test]
+fn a_deletion_after_a_raise_counts_from_what_it_was_raised_to() {
+    let mut group = Group::new(4, live(0..6));
+    group.terminate(0..3);
+    group.see(1, all(&[going(0..3), live(3..6)]));
+    assert_eq!(group.undone(), Some(3));
+    group.write_undo(1, 3);
+    group.see(3, live(3..7));
+    // One of the two was going already.
+    group.terminate(3..5);
+    group.see(1, all(&[going(3..5), live(5..7)]));
+    assert_eq!(group.undone(), Some(2));
+}
+
+#[test]
 fn a_surplus_that_a_deletion_makes_is_raised_back_before_a_read_shows_the_deletion() {
     let mut group = Group::new(6, live(0..6));
     group.see(7, live(0..6));
