@@ -52,9 +52,16 @@ fn every_file_of_the_folder_replays_to_the_decisions_that_it_holds() {
     for file in files {
         let name = file.display();
         let text = fs::read_to_string(&file).expect("a file");
-        let recording = Recording::parse(text.as_bytes()).unwrap_or_else(|error| {
-            panic!("{name}: {error}. tests/recordings/README.md says what to do after a change of the state of groups")
-        });
+        let recording = match Recording::parse(text.as_bytes()) {
+            Ok(recording) => recording,
+            // Another test records it anew.
+            Err(_) if is_writing() => continue,
+            Err(error) => {
+                panic!(
+                    "{name}: {error}. tests/recordings/README.md says what to do after a change of the state of groups"
+                )
+            }
+        };
         let steps: Vec<_> = recording.replay().flat_map(|stretch| stretch.steps).collect();
         if is_writing() {
             fs::write(&file, with_decisions(&text, &steps)).expect("written");

@@ -69,7 +69,7 @@ impl Judge {
         }
         let comparable = self.comparable_sources(&nodes);
         let mut foreign = HashMap::new();
-        let mut asked = 0;
+        let (mut asked, mut found) = (0, Vec::new());
         for (key, view) in views.into_iter().filter(|(key, _)| comparable.contains(&key.source)) {
             let running = running(view);
             let Some(known) = self.groups.get_mut(key) else { continue };
@@ -85,10 +85,7 @@ impl Judge {
                     *old = old_instances(cloud, key, inherited).await;
                 }
                 if !old.is_empty() {
-                    tracing::warn!(
-                        group = %key, instances = old.len(),
-                        "node group seems to belong to another cluster: none of its instances is a node of this one; deletions are refused"
-                    );
+                    found.push((key, old.len()));
                 }
             }
             if !old.is_empty() {
@@ -96,6 +93,12 @@ impl Judge {
             }
         }
         self.cluster.store(Some(Cluster { judged: Instant::now(), nodes, foreign }));
+        for (group, instances) in found {
+            tracing::warn!(
+                %group, instances,
+                "node group seems to belong to another cluster: none of its instances is a node of this one; deletions are refused"
+            );
+        }
     }
 
     /// The sources whose IDs have the form of some of these nodes' IDs. Nothing follows about a source from another
