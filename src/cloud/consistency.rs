@@ -19,6 +19,9 @@ pub struct Consistency {
     pub capacity_is: CapacityIs,
     /// How the group is made to grow.
     pub grows_by: GrowsBy,
+    /// How many writes the cloud allows.
+    #[serde(default)]
+    pub writes: Writes,
 }
 
 /// The precondition of a capacity write.
@@ -83,6 +86,16 @@ pub enum GrowsBy {
     Launch,
 }
 
+/// How many writes to one group the cloud allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Writes {
+    /// So many that they need not be saved.
+    #[default]
+    Ample,
+    /// A few a minute (Azure: 4, in bursts of 12).
+    Scarce,
+}
+
 impl Consistency {
     /// EC2 Auto Scaling groups.
     pub const AUTO_SCALING: Self = Self {
@@ -92,6 +105,7 @@ impl Consistency {
         missing: Missing::Retried,
         capacity_is: CapacityIs::Actual,
         grows_by: GrowsBy::Capacity,
+        writes: Writes::Ample,
     };
 
     /// VM scale sets that Azure returns with an etag.
@@ -102,6 +116,7 @@ impl Consistency {
         missing: Missing::LeftOut,
         capacity_is: CapacityIs::Unknown,
         grows_by: GrowsBy::Capacity,
+        writes: Writes::Scarce,
     };
 
     /// VM scale sets that Azure returns without an etag.

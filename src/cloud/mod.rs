@@ -38,7 +38,7 @@ use tokio::sync::mpsc;
 pub use adverse_setting::{AdverseKind, AdverseSetting, AdverseSettings};
 pub use budget::Budget;
 pub use call_meter::{CALL_FAMILIES, CallMeter, CallMetrics, CallStatus};
-pub use consistency::{CapacityIs, Consistency, Deletions, GrowsBy, Guard, Missing, Reads};
+pub use consistency::{CapacityIs, Consistency, Deletions, GrowsBy, Guard, Missing, Reads, Writes};
 pub use error::{CloudError, Fault};
 pub use identity::{Identity, differ};
 pub use ids::{GroupName, ProviderId};

@@ -14,14 +14,14 @@ use super::delete::Deleting;
 use super::event::{Effect, Scope};
 use super::grow::Growing;
 use super::job::{Attempts, Job, Progress, Work};
-use super::limits::{BATCH_IDLE, BATCH_OPEN_MAX};
+use super::limits::{BATCH_IDLE, BATCH_IDLE_SCARCE, BATCH_OPEN_MAX, BATCH_OPEN_MAX_SCARCE, BATCH_SHARE};
 use super::lower::Lowering;
 use super::reading::Need;
 use super::refusal::WriteError;
 use super::removal::{Cancelled, Cancelling, Removal};
 use super::request::{Mutation, Request, RequestKey, Stage};
 use super::time::Time;
-use crate::cloud::ProviderId;
+use crate::cloud::{ProviderId, Writes};
 
 /// Until when requests may join those that wait.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -85,8 +85,13 @@ impl Job {
 impl Group {
     /// A request has arrived. Deletions wait a little for each other; everything that waits already is taken along.
     pub(super) fn arrive(&mut self, request: Request) {
-        let closes = self.window.map_or(self.now + BATCH_OPEN_MAX, |window| window.closes);
-        self.window = Some(Window { closes, idle: closes.min(self.now + BATCH_IDLE) });
+        let (idle, open) = match self.state.observation().reading.consistency.writes {
+            Writes::Ample => (BATCH_IDLE, BATCH_OPEN_MAX),
+            Writes::Scarce => (BATCH_IDLE_SCARCE, BATCH_OPEN_MAX_SCARCE),
+        };
+        let closes = self.window.map_or(self.now + open, |window| window.closes);
+        let closes = closes.min(self.now + request.send_by.since(self.now) / BATCH_SHARE);
+        self.window = Some(Window { closes, idle: closes.min(self.now + idle) });
         self.queue.push(request);
     }
 

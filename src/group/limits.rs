@@ -10,6 +10,12 @@ pub(crate) const REFUSAL_MAX: Duration = Duration::from_secs(60);
 pub(crate) const BATCH_IDLE: Duration = Duration::from_millis(150);
 /// ... and this long at most, so that a caller with 5 s (CA's default) is not kept waiting for others.
 pub(crate) const BATCH_OPEN_MAX: Duration = Duration::from_millis(500);
+/// The same where writes are scarce. CA was seen to space the calls of one drain 0.2 s apart.
+pub(crate) const BATCH_IDLE_SCARCE: Duration = Duration::from_millis(350);
+/// ... and this long at most.
+pub(crate) const BATCH_OPEN_MAX_SCARCE: Duration = Duration::from_secs(1);
+/// Others may join for no longer than this share of a caller's time: the rest is for the read and the write.
+pub(crate) const BATCH_SHARE: u32 = 4;
 /// A reading that contradicts itself is read again after this time.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
 /// If a read for a write had less time than this and got no response, nothing follows about the cloud: the caller's

@@ -131,6 +131,11 @@ impl Operation {
         }
     }
 
+    /// Whether it is a scale-up that succeeded before the instances were last listed: that list has what it made.
+    pub(crate) fn is_listed(&self, detailed: Time) -> bool {
+        self.is_growth() && matches!(self.phase, Phase::Succeeded(at) if at <= detailed)
+    }
+
     /// Whether it raises the capacity.
     pub(crate) fn is_growth(&self) -> bool {
         matches!(self.request, OperationRequest::Capacity { from, to, .. } if to > from)

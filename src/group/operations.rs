@@ -30,7 +30,6 @@ pub(super) struct FailedOperation {
 impl Group {
     /// Polls an accepted operation, where the cloud can be polled for it.
     pub(super) fn poll(&mut self, operation: OperationId, handle: Option<OperationHandle>) {
-        self.look_soon();
         self.effects.extend(handle.map(|handle| Effect::Poll(operation, handle)));
     }
 

@@ -73,11 +73,16 @@ impl Group {
     }
 
     fn capacity_accepted(&mut self, sent: SentCapacity, handle: Option<OperationHandle>) {
+        // No read shows a scale-up sooner than its polls do, or than its launches begin: `plan_look` plans for these.
+        let is_seen_by_itself = sent.to > sent.from && sent.reason == WriteReason::Requested;
         let (operation, write) = (sent.operation, sent.write(self.now, handle.clone()));
         let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
         self.state.accept_capacity(operation, write, &names.in_group(&reading));
         self.publish();
         self.poll(operation, handle);
+        if !is_seen_by_itself {
+            self.look_soon();
+        }
     }
 
     /// What became of the job's capacity write; `None` while that is being read.

@@ -11,6 +11,8 @@ mod attacks;
 mod autoscaler;
 mod bad_input;
 #[cfg(all(feature = "aws", feature = "azure"))]
+mod busy_minute;
+#[cfg(all(feature = "aws", feature = "azure"))]
 mod commands;
 #[cfg(feature = "aws")]
 mod contract;

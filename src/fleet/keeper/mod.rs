@@ -37,7 +37,7 @@ use crate::tasks::TaskKind;
 pub(super) use context::KeeperContext;
 pub(super) use log::write as write_note;
 use reader::GroupReader;
-use side::{Finding, SideTasks};
+use side::{Finding, Polled, SideTasks};
 use starting::StartingKeeper;
 use templates::TemplateRequest;
 
@@ -294,7 +294,9 @@ impl Keeper {
             Effect::ReadBeside(listing) => self.side.read(&self.reader, listing),
             Effect::ReadActivityBeside(shortfall) => self.side.read_activity(&self.reader, shortfall),
             Effect::Poll(operation, handle) => {
-                self.side.poll(&self.context.cloud, self.group_id(), operation, handle);
+                let is_deletion = self.group.state().in_flight().deleted_by(operation).is_some();
+                let polled = if is_deletion { Polled::Deletion } else { Polled::Capacity };
+                self.side.poll(&self.context.cloud, self.group_id(), operation, polled, handle);
             }
             Effect::Begin(request) => {
                 if let Some(caller) = self.callers.get(&request) {

@@ -12,7 +12,8 @@ use super::context::KeeperContext;
 use super::reader::GroupReader;
 use crate::cloud::{CloudError, GroupReading, LaunchRequest, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
 use crate::fleet::limits::{
-    POLL_EVERY, POLL_LIMIT, POLL_MIN, POLL_PAUSE_MAX, POLLS_FAIL_FOR, POLLS_REFUSED_MAX, WRITE_LIMIT,
+    POLL_EVERY, POLL_LAUNCH_MAX, POLL_LAUNCH_MIN, POLL_LIMIT, POLL_MIN, POLL_PAUSE_MAX, POLLS_FAIL_FOR,
+    POLLS_REFUSED_MAX, WRITE_LIMIT,
 };
 use crate::fleet::snapshot::GroupKey;
 use crate::fleet::template_builder::BuiltTemplate;
@@ -31,6 +32,26 @@ pub(super) enum Finding {
 impl Finding {
     fn of(event: Event) -> Self {
         Self::Event(Box::new(event))
+    }
+}
+
+/// What an operation that is polled changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Polled {
+    /// The capacity. No caller waits for its end.
+    Capacity,
+    /// Instances go. At first, their callers may wait for the outcome.
+    Deletion,
+}
+
+impl Polled {
+    /// The pause before the next poll, unless the cloud asks for another one.
+    fn pause(self, running: Duration) -> Duration {
+        match self {
+            Self::Capacity => (running / 2).clamp(POLL_LAUNCH_MIN, POLL_LAUNCH_MAX),
+            Self::Deletion if running < HOLD_MAX => POLL_MIN,
+            Self::Deletion => POLL_EVERY,
+        }
     }
 }
 
@@ -114,11 +135,13 @@ impl SideTasks {
         cloud: &ReadOnlyCloud,
         group: Arc<str>,
         operation: OperationId,
+        polled: Polled,
         handle: OperationHandle,
     ) {
         let (cloud, tasks) = (Arc::clone(cloud), self.supervision.clone());
         self.tasks.spawn(async move {
-            let polling = tasks.guard(TaskKind::SideTask, poll_to_end(&cloud, &group, operation, &handle)).await;
+            let polling =
+                tasks.guard(TaskKind::SideTask, poll_to_end(&cloud, &group, operation, polled, &handle)).await;
             let end = polling.unwrap_or_else(|panic| {
                 tasks.note(TaskKind::SideTask, &format!("poll of {group}"));
                 tracing::error!(
@@ -149,13 +172,18 @@ impl SideTasks {
 }
 
 /// Polls an operation until the cloud reports its end, or for as long as that makes sense.
-async fn poll_to_end(cloud: &ReadOnlyCloud, group: &str, operation: OperationId, handle: &OperationHandle) -> PollEnd {
+async fn poll_to_end(
+    cloud: &ReadOnlyCloud,
+    group: &str,
+    operation: OperationId,
+    polled: Polled,
+    handle: &OperationHandle,
+) -> PollEnd {
     let accepted = Instant::now();
     let give_up = accepted + OPERATION_LIFE;
-    // At first a caller may wait for the outcome.
-    let usual = || if accepted.elapsed() < HOLD_MAX { POLL_MIN } else { POLL_EVERY };
+    let usual = || polled.pause(accepted.elapsed());
     let (mut refused, mut is_warned) = (0, false);
-    let (mut pause, mut heard) = (POLL_MIN, accepted);
+    let (mut pause, mut heard) = (usual(), accepted);
     while Instant::now() < give_up {
         sleep(pause).await;
         pause = match timeout(POLL_LIMIT, cloud.follow(handle)).await {

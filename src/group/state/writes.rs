@@ -149,7 +149,12 @@ impl GroupState {
             self.grown = None;
         }
         let (now, since) = (observation.begun, observation.at);
+        let (raised, desired) = (self.raised, observation.reading.desired);
         let lost = self.observe(observation, name);
+        if matches!(operation.request, OperationRequest::Capacity { to, .. } if desired <= to) {
+            // This may be the first read of its capacity: no other client raised it.
+            self.raised = raised;
+        }
         let (from, to, expected) = match operation.request {
             OperationRequest::Capacity { from, to, expected, .. } => (from, to, expected),
             OperationRequest::Deletion { ids, .. } => {

@@ -37,6 +37,36 @@ async fn fifty_concurrent_deletes_of_one_node_each_take_few_calls_and_delete_onl
     }
 }
 
+/// Names nodes of a scale set one after another, as the autoscaler does in a drain. Returns how many calls delete them.
+async fn drain(nodes: usize, time: u64) -> usize {
+    let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 100, 40)]).await;
+    let victims = fixture.instances("g", InstanceState::Running)[..nodes].to_vec();
+    let mut calls = JoinSet::new();
+    for victim in victims {
+        let fleet = Arc::clone(&fixture.fleet);
+        calls.spawn(async move { fleet.mutate("g", Mutation::Delete(named(&[victim])), limit(time)).await });
+        sleep(Duration::from_millis(200)).await;
+    }
+    for outcome in calls.join_all().await {
+        outcome.expect("within its caller's time");
+    }
+    fixture.until("they are gone", |fixture| fixture.instances("g", InstanceState::Deleting).is_empty()).await;
+    assert_eq!(fixture.instances("g", InstanceState::Running).len(), 40 - nodes);
+    fixture.no_instance_was_killed();
+    fixture.calls(CallKind::DeleteInstances)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_of_29_nodes_of_a_scale_set_takes_at_most_ten_calls() {
+    let calls = drain(29, 5).await;
+    assert!(calls <= 10, "{calls} calls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_with_little_time_do_not_wait_for_others() {
+    assert_eq!(drain(3, 1).await, 3, "none waits for longer than a quarter of its time");
+}
+
 #[tokio::test(start_paused = true)]
 async fn deletions_that_fail_later_leave_the_count_right() {
     for accounting in [Accounting::WhenGone, Accounting::OnAccept] {
@@ -393,6 +423,8 @@ async fn an_instance_that_another_process_deletes_meanwhile_is_not_deleted_twice
         let fixture = Fixture::that_lowers([plan]).await;
         fixture.increase("g", 1).await.expect(kind);
         fixture.until("it has failed", |fixture| fixture.failed("g").len() == 1).await;
+        // Nothing is lowered while its operation seems to run: it is polled at intervals.
+        sleep(Duration::from_secs(5)).await;
         let victim = fixture.instances("g", InstanceState::Running)[0].clone();
         let both = [fixture.failed("g")[0].clone(), victim.clone()];
         // The capacity is lowered by the placeholder first. The other process deletes the instance during that call.

@@ -1,0 +1,123 @@
+//! The cloud calls of the minute in which six pods need nodes: the real binary over the emulators, called in a loop as
+//! the Cluster Autoscaler does it. docs/benchmarks.md says what each call is for.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::clouds::simulated::{GroupPlan, Simulated};
+
+use crate::emulators::arm::Arm;
+use crate::emulators::aws::Aws;
+use crate::emulators::setup::Setup;
+use crate::emulators::{Emulator, Request};
+use crate::peers::headcount::Client;
+
+/// The autoscaler's default scan interval.
+const LOOP: Duration = Duration::from_secs(10);
+
+const LOOPS: u32 = 6;
+
+/// How the pods come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pods {
+    /// All at once: one scale-up by six.
+    AtOnce,
+    /// One in each loop: six scale-ups by one.
+    OneByOne,
+}
+
+/// The calls of the minute, by operation.
+#[derive(Debug)]
+struct Calls(BTreeMap<String, usize>);
+
+impl Calls {
+    fn of(&self, operation: &str) -> usize {
+        self.0.get(operation).copied().unwrap_or(0)
+    }
+
+    fn all(&self) -> usize {
+        self.0.values().sum()
+    }
+}
+
+fn launch_time() -> RangeInclusive<Duration> {
+    Duration::from_secs(3)..=Duration::from_secs(4)
+}
+
+/// The groups of the comparison with upstream's server (`tests/autoscaler/beside`).
+fn plans(plan: fn(&str) -> GroupPlan) -> [GroupPlan; 2] {
+    [plan("spot").sized(0, 10, 0), plan("web").sized(0, 100, 20).launch_time(launch_time())]
+}
+
+fn aws() -> Aws {
+    Aws::start(Arc::new(Simulated::with_groups(1, plans(GroupPlan::aws))))
+}
+
+fn arm() -> Arm {
+    let plan = |name: &str| GroupPlan::azure(name).instance_types(&["Standard_D2s_v5"]);
+    Arm::start(Arc::new(Simulated::with_groups(2, plans(plan))))
+}
+
+async fn count(emulator: impl Emulator, pods: Pods) -> Calls {
+    let mut setup = Setup::with(emulator, |options| options.refresh = "15s".to_owned()).await;
+    for group in ["spot", "web"] {
+        setup.client.until("its template is built", async |client| client.template(group).await.is_ok()).await;
+    }
+    setup.emulator.forget_requests();
+    for number in 0..LOOPS {
+        setup.client.refresh().await.expect("fresh");
+        read_all(&mut setup.client).await;
+        match pods {
+            Pods::AtOnce if number == 0 => setup.client.increase("web", 6).await.expect("accepted"),
+            Pods::AtOnce => {}
+            Pods::OneByOne => setup.client.increase("web", 1).await.expect("accepted"),
+        }
+        // The minute is what is measured: a later loop brings further calls.
+        tokio::time::sleep(LOOP).await;
+    }
+    let mut calls = BTreeMap::new();
+    for request in setup.emulator.requests() {
+        *calls.entry(operation(&request)).or_default() += 1;
+    }
+    let listed = setup.client.nodes("web").await.len();
+    assert!(listed >= 25, "the nodes of five loops are listed: {listed}");
+    assert_eq!(setup.client.target("web").await, 26);
+    Calls(calls)
+}
+
+/// The autoscaler's reads of one loop.
+async fn read_all(client: &mut Client) {
+    for group in client.node_groups().await {
+        client.target(&group.id).await;
+        client.nodes(&group.id).await;
+    }
+}
+
+/// The name of an operation: AWS's own, or method and kind of resource.
+fn operation(request: &Request) -> String {
+    let action = request.body.split('&').find_map(|field| field.strip_prefix("Action="));
+    let last = || request.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
+    match action {
+        Some(action) => action.to_owned(),
+        None if request.path.to_ascii_lowercase().contains("/operations/") => "GET operation".to_owned(),
+        None => format!("{} {}", request.method, last()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scale_up_by_six_takes_at_most_9_calls_on_aws_and_18_on_azure() {
+    let (aws, azure) = tokio::join!(count(aws(), Pods::AtOnce), count(arm(), Pods::AtOnce));
+    assert!(aws.all() <= 9, "{aws:?}");
+    assert!(azure.all() <= 18, "{azure:?}");
+    assert_eq!((aws.of("SetDesiredCapacity"), azure.of("PATCH web")), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn six_scale_ups_in_a_minute_share_the_reads_that_are_not_for_a_write() {
+    let (aws, azure) = tokio::join!(count(aws(), Pods::OneByOne), count(arm(), Pods::OneByOne));
+    assert!(aws.all() <= 24, "{aws:?}");
+    assert!(azure.all() <= 52, "{azure:?}");
+    assert_eq!((aws.of("SetDesiredCapacity"), azure.of("PATCH web")), (6, 6));
+}
