@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{CapacityWrite, GroupState};
-use crate::cloud::{Counts, Instance, OwnLaunches, ProviderId, Reads};
+use crate::cloud::{Counts, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
 use crate::group::accounting::Accounting;
 use crate::group::limits::{LATE, UNDO_WINDOW};
@@ -287,8 +287,8 @@ impl GroupState {
         let live = self.census().live.saturating_add(unsettled).saturating_add(self.in_flight.unlisted());
         let owed = match own {
             Some(own) => live.saturating_sub(self.listed_among(own.additional())),
-            None if writes.had_room => live,
-            // Any other may be the cloud's own.
+            None if writes.had_room && observation.reading.consistency.grows_by == GrowsBy::Capacity => live,
+            // Any other may be the cloud's own, or of another process's launch, whose capacity follows.
             None => self.live_within_capacity(),
         };
         let owed = owed.min(writes.seen);
