@@ -21,3 +21,4 @@ pub mod prices;
 mod properties;
 pub mod tasks;
 pub mod template;
+pub mod verify;

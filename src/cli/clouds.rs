@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::CommandError;
 use crate::check::{self, Autoscaler, CheckInput, Finding};
-use crate::cloud::{CallMeter, CallMetrics, Cloud, Family, ReadOnlyCloud, SharedCloud};
+use crate::cloud::{CallMeter, CallMetrics, Cloud, Family, ReadOnlyCloud, SharedCloud, VerifiableCloud};
 use crate::clouds::simulated;
 use crate::config::{CloudSettings, Config, Source};
 use crate::fleet::{self, Cadence, Fleet, NodeUse, Settings};
@@ -105,6 +105,7 @@ impl SignIn {
 pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> {
     let (mut handles, calls) = (Handles::default(), CallMetrics::default());
     let sources = connect_all(config, &mut handles, &calls).await?;
+    let sources: Vec<_> = sources.into_iter().map(|(name, cloud)| (name, cloud as SharedCloud)).collect();
     let Handles { simulated, sign_ins } = handles;
     let families = sources.iter().map(|(_, cloud)| cloud.family()).collect();
     let node_use = config.node_use();
@@ -116,6 +117,13 @@ pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> 
     let live_prices = LivePrices { prices: Arc::clone(&prices), clouds: clouds.collect(), running: None };
     let fleet = Arc::new(Fleet::start(settings));
     Ok(Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, live_prices })
+}
+
+/// Connects every source for `verify`, without calling any.
+pub(super) async fn connect_for_probes(
+    config: &Config,
+) -> Result<Vec<(Arc<str>, Arc<dyn VerifiableCloud>)>, CommandError> {
+    connect_all(config, &mut Handles::default(), &CallMetrics::default()).await
 }
 
 /// Connects every source, without a way to write to it, and without calling any.
@@ -146,7 +154,7 @@ async fn connect_all(
     config: &Config,
     handles: &mut Handles,
     calls: &CallMetrics,
-) -> Result<Vec<(Arc<str>, SharedCloud)>, CommandError> {
+) -> Result<Vec<(Arc<str>, Arc<dyn VerifiableCloud>)>, CommandError> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -226,7 +234,7 @@ pub(super) async fn connect_source(
     source: &Source,
     handles: &mut Handles,
     calls: CallMeter,
-) -> Result<SharedCloud, CommandError> {
+) -> Result<Arc<dyn VerifiableCloud>, CommandError> {
     match &source.cloud {
         CloudSettings::Simulated(settings) => {
             let cloud = Arc::new(simulated::Simulated::configured(settings).metered(calls));

@@ -23,6 +23,7 @@ mod server;
 mod shell;
 pub mod shutdown;
 mod template;
+mod verify;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -46,7 +47,7 @@ struct Arguments {
     #[command(subcommand)]
     command: Command,
     /// What to log: error, warn, info, debug, trace, off, or per module, as in `info,headcount::fleet=debug` [default:
-    /// info; off for demo].
+    /// info; warn for verify; off for demo].
     #[arg(long, global = true, env = "HEADCOUNT_LOG", value_name = "FILTER", help_heading = "Logging")]
     log: Option<String>,
     /// The log format: text for people, JSON for programs.
@@ -65,6 +66,7 @@ enum Command {
     Template(template::Template),
     Record(record::Record),
     Replay(replay::Replay),
+    Verify(verify::Verify),
     Migrate(migrate::Migrate),
     Prices(prices::PricesOfGroups),
     InstanceTypes(instance_types::InstanceTypes),
@@ -73,9 +75,14 @@ enum Command {
 }
 
 impl Command {
-    /// What it logs unless the command line says otherwise. Log lines would run into the page of the demo.
+    /// What it logs unless the command line says otherwise. Log lines would run into the page of the demo, and into the
+    /// table of verify.
     fn default_log(&self) -> &'static str {
-        if matches!(self, Self::Demo(_)) { "off" } else { "info" }
+        match self {
+            Self::Demo(_) => "off",
+            Self::Verify(_) => "warn",
+            _ => "info",
+        }
     }
 }
 
@@ -112,6 +119,7 @@ pub fn run() -> ExitCode {
                 Command::Template(template) => template.run().await,
                 Command::Record(record) => record.run().await,
                 Command::Replay(replay) => replay.run(),
+                Command::Verify(verify) => verify.run().await,
                 Command::Migrate(migrate) => migrate.run(),
                 Command::Prices(prices) => prices.run().await,
                 Command::InstanceTypes(instance_types) => instance_types.run().await,

@@ -26,6 +26,7 @@ pub mod secrets;
 mod spec;
 mod taint;
 pub mod text;
+mod verifiable;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -56,6 +57,7 @@ pub use reading::{
 };
 pub use spec::{NodeGroupSpec, SpecError};
 pub use taint::{Taint, TaintEffect};
+pub use verifiable::{SET_ASIDE_TAG, SET_ASIDE_VALUE, VerifiableCloud};
 
 /// One cloud account (or subscription) and region (or resource group) that Headcount watches: a *source*.
 ///

@@ -204,6 +204,9 @@ pub struct GroupHints {
     /// The clusters that the tags name. More than one where tags were copied from another cluster's group (autoscaler
     /// #8084).
     pub clusters: BTreeSet<String>,
+    /// Whether the tag [`SET_ASIDE_TAG`](super::SET_ASIDE_TAG) allows `headcount verify` to write to the group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_set_aside: bool,
 }
 
 /// What a listing of a source returned.

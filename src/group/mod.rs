@@ -50,7 +50,9 @@ pub(crate) use cluster_nodes::{ClusterNodes, WatchedNodes};
 pub(crate) use doubt::{Doubt, doubt_first};
 pub(crate) use event::{Effect, Event, ListingKey, Note, PollEnd, ReadResult, Scope};
 pub(crate) use in_flight::InFlight;
-pub(crate) use limits::{CONFIRM_AFTER, HOLD_MAX, OPERATION_LIFE, READ_LIMIT};
+pub(crate) use limits::{
+    CONFIRM_AFTER, HOLD_MAX, LATE, LAUNCH_BEGINS, OPERATION_LIFE, READ_LIMIT, SETTLE, WATCH_EVERY,
+};
 pub(crate) use observation::Observation;
 pub(crate) use operation::{Operation, OperationId, OperationRequest, Phase};
 pub use refusal::Refusal;

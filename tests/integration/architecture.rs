@@ -21,10 +21,11 @@ use std::path::{Path, PathBuf};
 use paths::{UsedPath, used_paths};
 
 /// The top-level modules, top to bottom. A module may import itself and the modules after it.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 20] = [
     "main",
     "cli",
     "demo",
+    "verify",
     "parsers",
     "clouds",
     "config",

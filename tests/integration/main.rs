@@ -47,4 +47,5 @@ mod soak;
 mod supervision;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod templates;
+mod verify;
 mod wire;

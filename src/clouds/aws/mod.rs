@@ -35,7 +35,7 @@ use crate::cloud::{
     Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Currency, Deletion, DeniedCall, Family, GroupName,
     GroupReading, InstanceType, LaunchActivity, LaunchRequest, LaunchResult, LaunchSpec, Listing, Market,
     OperatingSystem, OperationHandle, PriceExtent, PriceList, Progress, ProviderId, Recognition, Shortfall,
-    WritableCloud,
+    VerifiableCloud, WritableCloud,
 };
 
 pub use self::sdk::api::{CHECK_ACTIONS, FLEET_ACTIONS, LAUNCH_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
@@ -202,5 +202,17 @@ impl WritableCloud for Aws {
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
         self.groups.terminate(basis, ids).await
+    }
+}
+
+#[async_trait]
+impl VerifiableCloud for Aws {
+    fn kind_of(&self, _reading: &GroupReading) -> String {
+        "Auto Scaling group, API 2011-01-01".to_owned()
+    }
+
+    /// Without lowering the desired capacity: for the group, that is an instance that it lacks.
+    async fn delete_behind(&self, _group: &GroupName, id: &ProviderId) -> Result<(), CloudError> {
+        self.groups.scaling.terminate_instance(id.instance(), false).await
     }
 }

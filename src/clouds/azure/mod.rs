@@ -47,11 +47,11 @@ use super::warnings::Warnings;
 use crate::cloud::{
     Acceptance, AdverseSettings, Budget, CallMeter, Cloud, CloudError, Currency, Deletion, DeniedCall, Family,
     GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, PriceExtent,
-    PriceList, Progress, ProviderId, Quotas, Recognition, Shortfall, WritableCloud,
+    PriceList, Progress, ProviderId, Quotas, Recognition, Shortfall, VerifiableCloud, WritableCloud,
 };
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Settings};
-pub use arm::{ConnectError, ROLE_ACTIONS};
+pub use arm::{ConnectError, ROLE_ACTIONS, VERIFY_ROLE_ACTIONS};
 
 /// One Azure subscription and resource group.
 pub struct Azure {
@@ -261,5 +261,28 @@ impl WritableCloud for Azure {
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
         self.delete(basis, ids).await
+    }
+}
+
+#[async_trait]
+impl VerifiableCloud for Azure {
+    fn kind_of(&self, reading: &GroupReading) -> String {
+        let mode = match self.cache.set(&reading.name).map(|set| set.orchestration) {
+            Some(Orchestration::Uniform) => "uniform",
+            Some(Orchestration::Flexible) => "flexible",
+            None => "unknown",
+        };
+        format!("VM scale set, orchestration mode {mode}, Compute API 2024-07-01")
+    }
+
+    /// Only VMs of flexible scale sets can be deleted by themselves.
+    async fn delete_behind(&self, _group: &GroupName, id: &ProviderId) -> Result<(), CloudError> {
+        match ids::parse(id.as_str()).filter(|parsed| self.is_ours(parsed)).map(|parsed| parsed.machine) {
+            Some(MachineName::Standalone(name)) => self.api.delete_machine(name).await,
+            _ => {
+                let message = "a VM of a uniform scale set cannot be deleted without the scale set";
+                Err(CloudError::refused(arm::operations::DELETE_MACHINE, id.instance(), message))
+            }
+        }
     }
 }

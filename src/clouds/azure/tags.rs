@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cloud::GroupHints;
+use crate::cloud::{GroupHints, SET_ASIDE_TAG, SET_ASIDE_VALUE};
 use crate::clouds::node_tag::NodeTag;
 
 // Tag names cannot contain a slash, so these are the tag names of other clouds with underscores.
@@ -65,7 +65,8 @@ pub(super) fn shapes_nodes(key: &str) -> bool {
 ///
 /// The in-tree provider also turns every tag into a label; no real node has those labels.
 pub(super) fn hints(tags: &BTreeMap<String, String>, remarks: &mut Vec<String>) -> GroupHints {
-    let mut hints = GroupHints::default();
+    let is_set_aside = self::value(tags, SET_ASIDE_TAG) == Some(SET_ASIDE_VALUE);
+    let mut hints = GroupHints { is_set_aside, ..GroupHints::default() };
     for (key, value) in tags {
         let Some((kind, name)) = strip_prefix(key, NODE_TEMPLATE).and_then(|rest| rest.split_once('_')) else {
             continue;

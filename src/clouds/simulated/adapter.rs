@@ -17,7 +17,7 @@ use super::{errors, ids, types};
 use crate::cloud::{
     Acceptance, Cloud, CloudError, Counts, Deletion, Failure, Family, GroupName, GroupReading, InstanceType,
     LaunchActivity, LaunchRequest, LaunchResult, LaunchSpec, Listing, OperationHandle, Progress, ProviderId,
-    Recognition, Shortfall, WritableCloud,
+    Recognition, Shortfall, VerifiableCloud, WritableCloud,
 };
 
 /// How long a caller waits before it polls an operation again.
@@ -189,7 +189,7 @@ impl WritableCloud for Simulated {
             world.launch(now, name, *number, token).map_err(|refusal| errors::refused(kind, name, refusal))
         };
         let ends = self.call_or_late(kind, name, format!("+{number} {token}"), late, begin).await?;
-        sleep_until(self.began + ends).await;
+        sleep_until(self.began() + ends).await;
         let answer = self.world(|world, _| world.launch_answer(name, token));
         let answer = answer.ok_or_else(|| errors::timed_out(kind, name))?;
         let at = self.now();
@@ -226,6 +226,29 @@ impl WritableCloud for Simulated {
             let result = world.delete_instances(now, name, &instances, &kept);
             let result = result.map_err(|refusal| errors::refused(kind, name, refusal))?;
             Ok(deletion(name, ids, &found, result))
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl VerifiableCloud for Simulated {
+    fn kind_of(&self, reading: &GroupReading) -> String {
+        let style = self.world(|world, _| world.group(reading.name.as_str()).map(|group| group.plan().style));
+        match style {
+            Some(GroupStyle::ScaleSet) => "simulated scale set".to_owned(),
+            Some(GroupStyle::AutoScaling) | None => "simulated Auto Scaling group".to_owned(),
+        }
+    }
+
+    async fn delete_behind(&self, group: &GroupName, id: &ProviderId) -> Result<(), CloudError> {
+        let (kind, name) = (CallKind::DeleteInstances, group.as_str());
+        self.call(kind, name, id.instance().to_owned(), |world, now| {
+            let deleted = world.delete_behind(now, name, id);
+            match deleted.map_err(|refusal| errors::refused(kind, name, refusal))? {
+                true => Ok(()),
+                false => Err(errors::not_found(kind, id.as_str())),
+            }
         })
         .await
     }

@@ -37,6 +37,14 @@ impl Simulated {
         Self::with_groups(seed, [stage_web(), stage_spot(), stage_pool()])
     }
 
+    /// What `headcount verify --demo` measures: a group of each style that is set aside for it.
+    pub fn set_aside(seed: u64) -> Self {
+        let quick = |plan: GroupPlan| plan.sized(0, 10, 1).launch_time(seconds(3, 4)).delete_time(seconds(3, 4));
+        let scale_set = GroupPlan::azure("scale-set").sizing(Sizing::Nominal);
+        let groups = [GroupPlan::aws("auto-scaling"), scale_set];
+        Self::with_groups(seed, groups.map(|plan| quick(plan).set_aside()))
+    }
+
     /// Applies the due changes of the demo's world until it ends. Without this, changes are applied only during a call.
     pub async fn run_demo(&self) {
         let mut ticks = interval(TICK);

@@ -30,6 +30,14 @@ impl World {
     pub fn evict(&mut self, now: Duration, group: &str, count: usize) -> Result<Vec<ProviderId>, Refusal> {
         self.edit(now, group, |group, at| group.evict(at, count))
     }
+
+    /// Deletes one instance as somebody does who does not tell the group. Returns whether there was one.
+    pub fn delete_behind(&mut self, now: Duration, group: &str, id: &ProviderId) -> Result<bool, Refusal> {
+        self.edit(now, group, |group, at| {
+            let found = group.find(id.instance());
+            found.is_some_and(|serial| !group.lose(at, &[serial]).is_empty())
+        })
+    }
 }
 
 impl Simulated {

@@ -214,8 +214,12 @@ impl Group {
             .map(|(serial, _)| *serial)
             .collect();
         self.rng.shuffle(&mut running);
-        let victims: Vec<_> =
-            running.into_iter().take(count).filter_map(|serial| self.members.remove(&serial)).collect();
+        self.lose(at, &running.into_iter().take(count).collect::<Vec<_>>())
+    }
+
+    /// Loses these instances: nothing that the group was asked for deleted them.
+    pub(super) fn lose(&mut self, at: Duration, serials: &[u64]) -> Vec<ProviderId> {
+        let victims: Vec<_> = serials.iter().filter_map(|serial| self.members.remove(serial)).collect();
         for member in &victims {
             // A scale set with eviction policy Delete lowers its capacity; an Auto Scaling group replaces the instance.
             let afterwards = if self.plan.style == GroupStyle::ScaleSet && self.plan.sizing == Sizing::Nominal {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::chance::{Pick, Span, seconds};
 use super::launch_call::Raise;
 use super::outcome::{DeleteOutcome, LaunchOutcome, OutcomeRules};
-use crate::cloud::{GroupHints, Permit, Taint};
+use crate::cloud::{GroupHints, Permit, SET_ASIDE_TAG, SET_ASIDE_VALUE, Taint};
 
 /// Which cloud's kind of group a simulated group behaves like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,6 +245,13 @@ impl GroupPlan {
     /// With a label that the cloud gives its nodes.
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Set aside for `headcount verify`, as the cloud's tag says it.
+    pub fn set_aside(mut self) -> Self {
+        self.tags.insert(SET_ASIDE_TAG.to_owned(), SET_ASIDE_VALUE.to_owned());
+        self.hints.is_set_aside = true;
         self
     }
 

@@ -29,7 +29,8 @@ pub struct Simulated {
     world: Mutex<World>,
     pub(super) faults: Mutex<Faults>,
     events: broadcast::Sender<Event>,
-    pub(super) began: Instant,
+    /// When the world began. Tests move it back to skip time.
+    pub(super) began: Mutex<Instant>,
     pub(super) family: Family,
     meter: CallMeter,
 }
@@ -42,7 +43,7 @@ impl Simulated {
             // Not the world's seed, so that faults do not change what the world does.
             faults: Mutex::new(Faults::new(!seed)),
             events: broadcast::channel(EVENTS_WAITING_MAX).0,
-            began: Instant::now(),
+            began: Mutex::new(Instant::now()),
             family: Family::Aws,
             meter: CallMeter::default(),
         }
@@ -70,9 +71,14 @@ impl Simulated {
         self
     }
 
+    /// When the world began.
+    pub(super) fn began(&self) -> Instant {
+        *lock(&self.began)
+    }
+
     /// The time since the beginning of the world.
     pub fn elapsed(&self) -> Duration {
-        self.began.elapsed()
+        self.began().elapsed()
     }
 
     /// Runs a function on the current world, under its lock.

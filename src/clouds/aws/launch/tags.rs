@@ -2,7 +2,7 @@
 
 use aws_sdk_autoscaling::types::TagDescription;
 
-use crate::cloud::GroupHints;
+use crate::cloud::{GroupHints, SET_ASIDE_TAG, SET_ASIDE_VALUE};
 use crate::clouds::node_tag::NodeTag;
 
 const NODE_TEMPLATE: &str = "k8s.io/cluster-autoscaler/node-template/";
@@ -33,6 +33,7 @@ pub(in crate::clouds::aws) fn hints<'a>(
     let mut hints = GroupHints::default();
     for (key, value) in tags {
         hints.clusters.extend(cluster(key).map(str::to_owned));
+        hints.is_set_aside |= key == SET_ASIDE_TAG && value == SET_ASIDE_VALUE;
         let Some((kind, name)) = key.strip_prefix(NODE_TEMPLATE).and_then(|rest| rest.split_once('/')) else {
             continue;
         };

@@ -25,6 +25,19 @@ pub const ROLE_ACTIONS: [&str; 10] = [
     "Microsoft.ContainerService/managedClusters/agentPools/read",
 ];
 
+/// The permissions that `headcount verify` needs: the custom role in `deploy/azure-role-verify.json`.
+pub const VERIFY_ROLE_ACTIONS: [&str; 8] = [
+    "Microsoft.Compute/virtualMachineScaleSets/read",
+    "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
+    "Microsoft.Compute/virtualMachines/read",
+    "Microsoft.Compute/virtualMachineScaleSets/write",
+    "Microsoft.Compute/virtualMachineScaleSets/delete/action",
+    "Microsoft.Compute/locations/operations/read",
+    "Microsoft.Compute/skus/read",
+    // Of flexible scale sets only.
+    "Microsoft.Compute/virtualMachines/delete",
+];
+
 /// The calls.
 #[async_trait]
 pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
@@ -58,6 +71,9 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
         instance_ids: &[String],
         force: bool,
     ) -> Result<Option<OperationHandle>, CloudError>;
+
+    /// `virtualMachines` DELETE: a VM of a flexible scale set, without the scale set. Only `headcount verify` does.
+    async fn delete_machine(&self, name: &str) -> Result<(), CloudError>;
 
     /// Reads the state of an operation once.
     async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError>;
@@ -274,15 +290,19 @@ pub(in crate::clouds::azure) struct AgentPool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_role_allows_exactly_the_calls_that_are_made() {
-        let role: serde_json::Value =
-            serde_json::from_str(include_str!("../../../../deploy/azure-role.json")).expect("valid JSON");
+    fn allows(role: &str, expected: &[&str]) {
+        let role: serde_json::Value = serde_json::from_str(role).expect("valid JSON");
         let actions = role["Actions"].as_array().expect("actions").iter();
         let actions: Vec<_> = actions.map(|action| action.as_str().expect("text")).collect();
-        assert_eq!(actions, ROLE_ACTIONS);
+        assert_eq!(actions, expected);
         for nothing in ["NotActions", "DataActions", "NotDataActions"] {
             assert_eq!(role[nothing].as_array().map(Vec::len), Some(0), "{nothing}");
         }
+    }
+
+    #[test]
+    fn the_role_allows_exactly_the_calls_that_are_made() {
+        allows(include_str!("../../../../deploy/azure-role.json"), &ROLE_ACTIONS);
+        allows(include_str!("../../../../deploy/azure-role-verify.json"), &VERIFY_ROLE_ACTIONS);
     }
 }

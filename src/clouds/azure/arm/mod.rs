@@ -20,13 +20,13 @@ mod scale_sets;
 mod sdk_call;
 mod sign_in;
 
-pub use api::ROLE_ACTIONS;
 #[cfg(test)]
 pub(super) use api::{AgentPool, InstanceViewStatus};
 pub(super) use api::{
     AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, Orchestration, OwnChanges, ReadPurpose,
     RepairAction, ScaleSet, ScaleSetApi, Size, Usage, VirtualMachine,
 };
+pub use api::{ROLE_ACTIONS, VERIFY_ROLE_ACTIONS};
 pub(super) use claims::application;
 pub use connect::ConnectError;
 pub(super) use errors::{ErrorContext, FORCE_DELETE_NOT_ALLOWED, classify};

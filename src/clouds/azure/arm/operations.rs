@@ -1,7 +1,7 @@
 //! The names of the calls in logs and errors: the operation IDs of Azure's API specification.
 
 /// The names of all calls.
-pub(in crate::clouds::azure) const ALL: [&str; 11] = [
+pub(in crate::clouds::azure) const ALL: [&str; 12] = [
     LIST_SCALE_SETS,
     GET_SCALE_SET,
     LIST_UNIFORM_MACHINES,
@@ -13,6 +13,7 @@ pub(in crate::clouds::azure) const ALL: [&str; 11] = [
     LIST_USAGES,
     LIST_AUTOSCALE_SETTINGS,
     LIST_AGENT_POOLS,
+    DELETE_MACHINE,
 ];
 
 /// Lists the scale sets of the resource group.
@@ -37,3 +38,5 @@ pub(in crate::clouds::azure) const LIST_USAGES: &str = "Usage_List";
 pub(in crate::clouds::azure) const LIST_AUTOSCALE_SETTINGS: &str = "AutoscaleSettings_ListByResourceGroup";
 /// Lists the node pools of an AKS cluster.
 pub(in crate::clouds::azure) const LIST_AGENT_POOLS: &str = "AgentPools_List";
+/// Deletes a VM by itself. Only `headcount verify` does.
+pub(in crate::clouds::azure) const DELETE_MACHINE: &str = "VirtualMachines_Delete";

@@ -217,6 +217,16 @@ impl ScaleSetApi for ArmScaleSets {
         self.accepted(&call, &sdk_call, &target)
     }
 
+    async fn delete_machine(&self, name: &str) -> Result<(), CloudError> {
+        let call = ArmCall::new(operations::DELETE_MACHINE, name, Bucket::Delete);
+        let name = path_segment(&call, name)?;
+        let sdk_call = SdkCall::new(&self.client, call.clone());
+        let machines = sdk_call.sdk_client().virtual_machines_client();
+        let request = machines.delete(&self.resource_group, name, &self.subscription);
+        request.send().await.map_err(|error| sdk_call.error(error))?;
+        Ok(())
+    }
+
     async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         self.poll_once(handle).await
     }

@@ -71,6 +71,7 @@ impl ArmApi {
             (method, ["resourcegroups", _, "providers", "microsoft.compute", rest @ ..]) => match (method, rest) {
                 ("GET", ["virtualmachinescalesets"]) => self.list_scale_sets(request).await,
                 ("GET", ["virtualmachines"]) => self.list_flexible_machines(request).await,
+                ("DELETE", ["virtualmachines", _]) => self.delete_machine(request, name(5)).await,
                 ("GET", ["virtualmachinescalesets", _]) => self.get_scale_set(name(5)).await,
                 ("PATCH" | "PUT", ["virtualmachinescalesets", _]) => self.resize(request, name(5)).await,
                 ("POST", ["virtualmachinescalesets", _, "delete"]) => self.delete(request, name(5)).await,

@@ -78,6 +78,30 @@ impl ArmApi {
         })
     }
 
+    /// `DELETE` of a machine by itself. Its scale set keeps its capacity.
+    pub(super) async fn delete_machine(&self, request: &Request, name: &str) -> HandlerResult {
+        let flexible: Vec<String> = self.core.simulated.world(|world, _| {
+            let groups = world.groups().map(|group| group.name().to_owned());
+            groups.filter(|group| self.group_details(group).flexible).collect()
+        });
+        let act = |world: &mut World, now| {
+            let found = flexible.iter().find_map(|name_of_set| {
+                let members = world.group(name_of_set)?.members();
+                let mut called = members.filter(|one| flexible_name(name_of_set, &one.id).eq_ignore_ascii_case(name));
+                called.next().map(|one| (name_of_set.clone(), one.provider_id.clone()))
+            });
+            found.is_some_and(|(set, id)| world.delete_behind(now, &set, &id).unwrap_or(false))
+        };
+        let kind = CallKind::DeleteInstances;
+        let is_deleted = self.core.call(kind, None, name.to_owned(), errors::call_fault, act).await?;
+        Ok(if is_deleted {
+            HttpResponse::new(202)
+        } else {
+            let message = format!("The resource '{name}' was not found ({}).", request.path);
+            error(404, "ResourceNotFound", &message)
+        })
+    }
+
     fn spelled(&self, name: &str) -> String {
         self.core.simulated.world(|world, _| spelled(world, name)).unwrap_or_else(|| name.to_owned())
     }

@@ -40,25 +40,47 @@ pub(in crate::clouds::aws) fn call_names() -> impl Iterator<Item = &'static str>
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::cloud::{SET_ASIDE_TAG, SET_ASIDE_VALUE};
+
+    fn statement(policy: &Value, sid: &str) -> Value {
+        let statements = policy["Statement"].as_array().expect("statements");
+        let statement = statements.iter().find(|statement| statement["Sid"] == sid).expect(sid);
+        assert_eq!(statement["Effect"], "Allow");
+        statement.clone()
+    }
+
+    fn allowed(policy: &Value, sid: &str) -> Vec<String> {
+        let statement = statement(policy, sid);
+        let actions = statement["Action"].as_array().expect("actions").iter();
+        actions.map(|action| action.as_str().expect("text").to_owned()).collect()
+    }
 
     #[test]
     fn the_iam_policy_allows_exactly_the_calls_made() {
-        let policy: serde_json::Value =
-            serde_json::from_str(include_str!("../../../../../deploy/aws-iam-policy.json")).expect("valid JSON");
-        let allowed = |sid: &str| -> Vec<String> {
-            let statements = policy["Statement"].as_array().expect("statements");
-            let statement = statements.iter().find(|statement| statement["Sid"] == sid).expect(sid);
-            assert_eq!(statement["Effect"], "Allow");
-            let actions = statement["Action"].as_array().expect("actions").iter();
-            actions.map(|action| action.as_str().expect("text").to_owned()).collect()
-        };
-        assert_eq!(allowed("HeadcountReads"), READ_ACTIONS);
-        assert_eq!(allowed("HeadcountScales"), WRITE_ACTIONS);
-        assert_eq!(allowed("HeadcountLaunches"), LAUNCH_ACTIONS);
-        assert_eq!(allowed("HeadcountLaunchesFleets"), FLEET_ACTIONS);
-        assert_eq!(allowed("HeadcountChecks"), CHECK_ACTIONS);
-        assert_eq!(allowed("HeadcountPrices"), PRICE_ACTIONS);
+        let policy = include_str!("../../../../../deploy/aws-iam-policy.json");
+        let policy: Value = serde_json::from_str(policy).expect("valid JSON");
+        assert_eq!(allowed(&policy, "HeadcountReads"), READ_ACTIONS);
+        assert_eq!(allowed(&policy, "HeadcountScales"), WRITE_ACTIONS);
+        assert_eq!(allowed(&policy, "HeadcountLaunches"), LAUNCH_ACTIONS);
+        assert_eq!(allowed(&policy, "HeadcountLaunchesFleets"), FLEET_ACTIONS);
+        assert_eq!(allowed(&policy, "HeadcountChecks"), CHECK_ACTIONS);
+        assert_eq!(allowed(&policy, "HeadcountPrices"), PRICE_ACTIONS);
         assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(6));
+    }
+
+    #[test]
+    fn the_policy_of_verify_allows_writes_to_a_group_that_is_set_aside_alone() {
+        let policy = include_str!("../../../../../deploy/aws-iam-policy-verify.json");
+        let policy: Value = serde_json::from_str(policy).expect("valid JSON");
+        assert_eq!(allowed(&policy, "HeadcountReads"), READ_ACTIONS);
+        assert_eq!(allowed(&policy, "HeadcountVerifies"), [&WRITE_ACTIONS[..], &LAUNCH_ACTIONS].concat());
+        assert_eq!(allowed(&policy, "HeadcountLaunchesFleets"), FLEET_ACTIONS);
+        let tag = format!("aws:ResourceTag/{SET_ASIDE_TAG}");
+        let condition = &statement(&policy, "HeadcountVerifies")["Condition"]["StringEquals"];
+        assert_eq!(condition, &json!({tag: SET_ASIDE_VALUE}));
+        assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(3));
     }
 }

@@ -117,6 +117,10 @@ impl ScaleSetApi for FakeApi {
         self.call("delete", &subject, |state| state.delete(name, instance_ids))
     }
 
+    async fn delete_machine(&self, name: &str) -> Result<(), CloudError> {
+        self.call("delete_machine", name, |_| Ok(()))
+    }
+
     async fn poll(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
         let running = Progress::Running { ask_after: None };
         self.call("poll", &handle.0, |state| Ok(state.progress.get(&handle.0).cloned().unwrap_or(running)))

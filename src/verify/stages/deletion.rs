@@ -1,0 +1,167 @@
+//! A deletion, from its acceptance to its end, and the same instance named once more meanwhile.
+
+use std::time::Duration;
+
+use crate::cloud::{Consistency, Deletions, GroupReading, InstanceState, Missing, ProviderId, Reads};
+use crate::group::SETTLE;
+use crate::verify::evidence::told;
+use crate::verify::limits::{INSTANCE_LIMIT, LAG_EVERY, WAIT_EVERY};
+use crate::verify::probe::Probe;
+use crate::verify::settle::lives;
+use crate::verify::subject::{Subject, Trouble};
+use crate::verify::verdict::Verdict;
+
+/// What the readings after a deletion showed.
+#[derive(Debug)]
+pub(in crate::verify) struct Sights {
+    victim: ProviderId,
+    /// The capacity before.
+    full: u32,
+    /// The lowest capacity.
+    lowest: u32,
+    /// Whether the capacity was lower while the instance was still listed.
+    fell_before_the_end: bool,
+    /// Whether the first reading with a lower capacity was the first one at all.
+    fell_at_once: bool,
+    /// The readings.
+    count: u32,
+    /// Readings with a lower capacity in which the instance lived.
+    incoherent: u32,
+    /// Whether the last reading listed the instance, and as what.
+    listed: Option<InstanceState>,
+}
+
+impl Sights {
+    pub(in crate::verify) fn new(before: &GroupReading, victim: &ProviderId) -> Self {
+        Self {
+            victim: victim.clone(),
+            full: before.desired,
+            lowest: before.desired,
+            fell_before_the_end: false,
+            fell_at_once: false,
+            count: 0,
+            incoherent: 0,
+            listed: Some(InstanceState::Running),
+        }
+    }
+
+    pub(in crate::verify) fn note(&mut self, reading: &GroupReading) {
+        let found = reading.instances.iter().flatten().find(|one| one.id == self.victim);
+        self.count += 1;
+        self.listed = found.map(|one| one.state);
+        if reading.desired < self.full {
+            self.fell_at_once |= self.count == 1;
+            self.fell_before_the_end |= found.is_some();
+            self.incoherent += u32::from(found.is_some_and(lives));
+        }
+        self.lowest = self.lowest.min(reading.desired);
+    }
+
+    fn fall(&self) -> u32 {
+        self.full - self.lowest
+    }
+
+    /// What becomes of the capacity.
+    pub(in crate::verify) fn deletions(&self, model: Consistency) -> (Verdict, String) {
+        let when = match (self.fall(), self.fell_before_the_end, self.fell_at_once) {
+            _ if self.listed.is_some_and(|state| state != InstanceState::Deleting) => "the instance lives on",
+            (0, ..) => "the capacity did not fall",
+            (_, true, _) => "the capacity fell when the deletion was accepted",
+            (_, false, true) => "the first reading had neither the instance nor its place",
+            (_, false, false) => "the capacity fell when the instance was gone",
+        };
+        let can_fail = model.deletions == Deletions::CanFail;
+        let is_assumed = match when {
+            "the instance lives on" | "the capacity fell when the instance was gone" => can_fail,
+            other => other != "the capacity did not fall",
+        };
+        (if is_assumed { Verdict::AsAssumed } else { Verdict::Broken }, when.to_owned())
+    }
+
+    /// What naming it twice does.
+    pub(in crate::verify) fn named_twice(&self, model: Consistency, response: &str) -> (Verdict, String) {
+        let each_time = model.missing == Missing::Retried;
+        let verdict = match self.fall() {
+            0 | 1 if each_time => Verdict::Stricter,
+            0 | 1 => Verdict::AsAssumed,
+            2 if each_time => Verdict::AsAssumed,
+            _ => Verdict::Broken,
+        };
+        (verdict, format!("{response}; the capacity fell by {} in all", self.fall()))
+    }
+
+    /// Whether capacity and instances agree.
+    pub(in crate::verify) fn reads(&self, model: Consistency) -> (Verdict, String) {
+        let (count, wrong) = (self.count, self.incoherent);
+        let seen = format!("in {wrong} of {count} readings, the instance lived at the lower capacity");
+        let is_broken = model.reads == Reads::Together && wrong > 0;
+        (if is_broken { Verdict::Broken } else { Verdict::AsAssumed }, seen)
+    }
+}
+
+pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result<(), Trouble> {
+    let basis = subject.bring_to(2).await?;
+    let Some(victim) = subject.own(&basis).into_iter().next() else { return Err(Trouble::Gone) };
+    let mut sights = Sights::new(&basis, &victim);
+    let deletion = subject.delete_on(&basis, std::slice::from_ref(&victim)).await?;
+    if let Some((_, error)) = deletion.refused.into_iter().next() {
+        return Err(error.into());
+    }
+    let accepted = subject.clock.now();
+    let mut again = None;
+    let mut is_raised = false;
+    loop {
+        let reading = subject.observe().await?;
+        sights.note(&reading);
+        let after = subject.clock.now().saturating_sub(accepted);
+        if again.is_none() && sights.listed == Some(InstanceState::Deleting) {
+            again = Some(name_again(subject, &basis, &victim).await?);
+        }
+        // The group would terminate another instance.
+        if sights.fall() > 1 && !is_raised {
+            is_raised = true;
+            subject.set(sights.full - 1).await?;
+        }
+        if is_over(&sights, after) || after >= INSTANCE_LIMIT {
+            break;
+        }
+        subject.clock.sleep(if after < SETTLE { LAG_EVERY } else { WAIT_EVERY }).await;
+    }
+    let (verdict, seen) = sights.deletions(model);
+    subject.find(Probe::Deletions, model, verdict, seen);
+    match again {
+        Some(response) => {
+            let (verdict, seen) = sights.named_twice(model, &response);
+            subject.find(Probe::NamedTwice, model, verdict, seen);
+        }
+        None => {
+            subject.find(Probe::NamedTwice, model, Verdict::NotProbed, "the instance was gone before that");
+        }
+    }
+    let (verdict, seen) = sights.reads(model);
+    subject.find(Probe::Reads, model, verdict, seen);
+    Ok(())
+}
+
+/// The instance is gone and the capacity has fallen, or nothing changes any more.
+fn is_over(sights: &Sights, after: Duration) -> bool {
+    match sights.listed {
+        None => sights.fall() > 0 || after > SETTLE,
+        // It was not deleted, or no longer is.
+        Some(InstanceState::Running | InstanceState::Creating) => after > SETTLE,
+        Some(InstanceState::Deleting) => false,
+    }
+}
+
+/// Names the instance once more, on the reading in which it lived.
+async fn name_again(subject: &mut Subject<'_>, basis: &GroupReading, victim: &ProviderId) -> Result<String, Trouble> {
+    match subject.delete_on(basis, std::slice::from_ref(victim)).await {
+        Ok(deletion) => Ok(match deletion.refused.first() {
+            Some((_, error)) => told(error),
+            None if deletion.accepted.is_empty() => "gone already".to_owned(),
+            None => "accepted again".to_owned(),
+        }),
+        Err(Trouble::Cloud(error)) if !error.outcome_unknown() => Ok(told(&error)),
+        Err(trouble) => Err(trouble),
+    }
+}

@@ -1,0 +1,7 @@
+//! `headcount verify`: its page, the command, and runs through the real clients against the emulators.
+
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod command;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod emulated;
+mod page;
