@@ -151,7 +151,9 @@ impl Group {
             return None;
         }
         let requests = removals.iter().map(|removal| removal.request.key).collect();
-        self.send_deletion(ids, false, requests);
+        let replaced = removals.iter().flat_map(|removal| &removal.plan.replaced);
+        let replaced = replaced.filter(|id| ids.contains(id)).cloned().collect();
+        self.send_deletion(ids, replaced, false, requests);
         Some(removals)
     }
 

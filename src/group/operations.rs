@@ -173,7 +173,7 @@ impl Group {
             return Ok(false);
         }
         plan::permits_again(&self.state, &self.to_resend)?;
-        self.send_deletion(ids, true, Vec::new());
+        self.send_deletion(ids, BTreeSet::new(), true, Vec::new());
         Ok(true)
     }
 

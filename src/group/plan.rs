@@ -13,7 +13,10 @@ use super::request::{NamedNode, NodeKind};
 use super::state::GroupState;
 use super::status::ReportedInstance;
 use super::surplus::Surplus;
-use crate::cloud::{CAPACITY_MAX, Counts, Deletions, Instance, InstanceState, OwnLaunches, Permit, ProviderId};
+use crate::cloud::{
+    CAPACITY_MAX, Consistency, Counts, Deletions, GroupReading, Instance, InstanceState, Missing, OwnLaunches, Permit,
+    ProviderId,
+};
 
 /// What to write to delete some nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +25,9 @@ pub(crate) struct DeletePlan {
     pub instances: Vec<ProviderId>,
     /// Placeholders to take out of the target.
     pub placeholders: BTreeSet<ProviderId>,
+    /// Those of the instances that the cloud is to replace: their deletion does not lower the capacity.
+    #[serde(default)]
+    pub replaced: BTreeSet<ProviderId>,
 }
 
 /// The capacity that a reduction may set; `None` if it may set none. It is never below the sum of the instances that it
@@ -78,10 +84,14 @@ pub(crate) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) ->
 }
 
 /// Decides one DeleteNodes call as a whole (law 6). `claimed` is what earlier calls of the same batch delete.
+///
+/// With `--force-delete-unregistered-nodes`, CA names instances that never became nodes although the group is at its
+/// minimum. They are replaced, where the cloud can do so: the capacity, which is the number of instances that are meant
+/// to live, stays as it is.
 pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePlan) -> Result<DeletePlan, Refusal> {
     let (status, reading) = (state.status(), &state.observation().reading);
     let mut plan = DeletePlan::default();
-    let mut healthy = 0;
+    let (mut healthy, mut replaceable) = (0_u32, Vec::new());
     for node in nodes {
         let Some(reported) = status.instances.iter().find(|reported| reported.id == node.id) else {
             // Gone already: deleting it again is OK and costs nothing (law 7).
@@ -93,7 +103,10 @@ pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
         if reported.exists {
             // A node that an earlier call of the batch also names is counted once; both calls get the same response.
             let fills_target = !failed(reported, node) && !is_uncounted(state, &reported.id);
-            healthy += u32::from(fills_target && !claimed.has(&reported.id));
+            if fills_target && !claimed.has(&reported.id) {
+                healthy += 1;
+                replaceable.extend((node.kind == NodeKind::Unregistered).then(|| reported.id.clone()));
+            }
             plan.instances.push(reported.id.clone());
         } else {
             plan.placeholders.insert(reported.id.clone());
@@ -106,10 +119,21 @@ pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
         return Err(Refusal::RemovalWithheld { reason: reason.clone() });
     }
     let room = room_above_min(state, &status.instances, status.target, claimed);
-    if healthy > room {
+    let too_many = usize::try_from(healthy.saturating_sub(room)).unwrap_or(usize::MAX);
+    if !replaces(reading) {
+        replaceable.clear();
+    }
+    if too_many > replaceable.len() {
         return Err(Refusal::BelowMin { asked: healthy, room, min: reading.min });
     }
+    plan.replaced = replaceable.into_iter().take(too_many).collect();
     Ok(plan)
+}
+
+/// Whether the cloud replaces an instance whose deletion does not lower the capacity.
+fn replaces(reading: &GroupReading) -> bool {
+    let Consistency { deletions, missing, .. } = reading.consistency;
+    deletions == Deletions::Final && missing == Missing::Retried && reading.growth == Permit::Granted
 }
 
 /// The instances among `ids` whose deletion is not to lower the capacity, where a deletion can be sent so: as many as
@@ -153,7 +177,11 @@ pub(crate) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderI
 /// that the capacity does not count.
 fn room_above_min(state: &GroupState, reported: &[ReportedInstance], target: u32, claimed: &DeletePlan) -> u32 {
     let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
-    let is_part = |id: &&ProviderId| !failed.iter().any(|reported| reported.id == **id) && !is_uncounted(state, id);
+    let is_part = |id: &&ProviderId| {
+        !failed.iter().any(|reported| reported.id == **id)
+            && !is_uncounted(state, id)
+            && !claimed.replaced.contains(*id)
+    };
     let claimed_healthy = count(claimed.instances.iter().filter(is_part).count());
     let min = state.observation().reading.min;
     target.saturating_sub(count(failed.len())).saturating_sub(claimed_healthy).saturating_sub(min)
@@ -202,6 +230,7 @@ impl DeletePlan {
         let new: Vec<ProviderId> = other.instances.into_iter().filter(|id| !self.instances.contains(id)).collect();
         self.instances.extend(new);
         self.placeholders.extend(other.placeholders);
+        self.replaced.extend(other.replaced);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Sending writes, and finding out what became of them.
 
+use std::collections::BTreeSet;
+
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, SentCapacity, SentDeletion, Work};
@@ -131,14 +133,21 @@ impl Group {
         Some(CapacityOutcome::Accepted)
     }
 
-    /// Sends one deletion, computed on what was read fresh.
-    pub(super) fn send_deletion(&mut self, ids: Vec<ProviderId>, is_resent: bool, requests: Vec<RequestKey>) {
+    /// Sends one deletion, computed on what was read fresh. Those that are `replaced` do not lower the capacity.
+    pub(super) fn send_deletion(
+        &mut self,
+        ids: Vec<ProviderId>,
+        replaced: BTreeSet<ProviderId>,
+        is_resent: bool,
+        requests: Vec<RequestKey>,
+    ) {
         let Some(fresh) = self.fresh.take() else {
             debug_assert!(false, "a write without a fresh read (law 2)");
             return;
         };
         // The cloud gets the instances that this was decided on: AWS's call for one instance does not name the group.
-        let kept = plan::kept(&self.state, &ids);
+        let mut kept = plan::kept(&self.state, &ids);
+        kept.extend(replaced);
         let mut instances = self.state.observation().instances.clone();
         instances.iter_mut().filter(|one| kept.contains(&one.id)).for_each(|one| one.counts = Counts::No);
         let basis = Box::new(GroupReading { instances: Some(instances), ..fresh.basis });
@@ -195,7 +204,7 @@ impl Group {
             self.state.note_leaving(operation, &deletion.already_gone, sent.sent, self.now);
         }
         let lost = deletion.refused.iter().filter(|(_, error)| error.outcome_unknown());
-        let lost: std::collections::BTreeSet<ProviderId> = lost.map(|(id, _)| id.clone()).collect();
+        let lost: BTreeSet<ProviderId> = lost.map(|(id, _)| id.clone()).collect();
         if !lost.is_empty() {
             let operation = self.next_operation();
             self.state.lose_deletion(operation, lost, sent.sent, self.now);

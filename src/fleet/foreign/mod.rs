@@ -37,6 +37,11 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
+    /// Whether an instance is a node of this cluster.
+    pub(super) fn has(&self, id: &ProviderId) -> bool {
+        self.nodes.contains(id)
+    }
+
     /// Which of these instances of a group are no nodes of this cluster, if the group seems to belong to another one.
     /// `clusters` are those that the group's tags name.
     pub(super) fn foreign<'a>(

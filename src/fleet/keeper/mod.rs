@@ -31,7 +31,8 @@ use super::request::{Caller, Incoming};
 use super::snapshot::{GroupKey, TemplateState};
 use crate::cloud::{CloudError, GroupHints, GroupReading, LaunchRequest};
 use crate::group::{
-    Effect, Event, Foreign, Group, ListingKey, Mutation, Observation, ReadResult, Request, RequestKey, Scope,
+    Effect, Event, Foreign, Group, ListingKey, Mutation, NamedNode, NodeKind, Observation, ReadResult, Request,
+    RequestKey, Scope,
 };
 use crate::tasks::TaskKind;
 pub(super) use context::KeeperContext;
@@ -186,6 +187,7 @@ impl Keeper {
 
     fn accept(&mut self, incoming: Incoming) -> Request {
         let Incoming { mutation, deadline, caller } = incoming;
+        let mutation = self.with_known_nodes(mutation);
         let key = RequestKey(self.next_key());
         let foreign = self.foreign(&mutation);
         self.callers.insert(key, caller);
@@ -193,6 +195,21 @@ impl Keeper {
         request.is_cloud_lost = self.context.reach.is_lost();
         request.foreign = foreign;
         request
+    }
+
+    /// What CA calls unregistered is judged as a node where the cluster has it as one.
+    fn with_known_nodes(&self, mutation: Mutation) -> Mutation {
+        let cluster = self.context.cluster.load(Instant::now());
+        match (mutation, cluster) {
+            (Mutation::Delete(nodes), Some(cluster)) => {
+                let known = |node: NamedNode| match node.kind {
+                    NodeKind::Unregistered if cluster.has(&node.id) => NamedNode { kind: NodeKind::Registered, ..node },
+                    _ => node,
+                };
+                Mutation::Delete(nodes.into_iter().map(known).collect())
+            }
+            (mutation, _) => mutation,
+        }
     }
 
     /// The named instances that seem to be another cluster's.

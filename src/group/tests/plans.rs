@@ -98,6 +98,29 @@ fn failed_instances_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
 }
 
 #[test]
+fn instances_that_never_became_nodes_are_replaced_at_the_minimum() {
+    let group = Group::new(3, running(0..3));
+    let unregistered = |numbers: std::ops::Range<u32>| -> Vec<NamedNode> {
+        named(numbers).into_iter().map(|node| NamedNode { kind: NodeKind::Unregistered, ..node }).collect()
+    };
+    let judge = |nodes: &[NamedNode], claimed: &DeletePlan| plan::delete(&group.state, nodes, claimed);
+    // The minimum is 1: two can go, and the third one is replaced.
+    let plan = judge(&unregistered(0..3), &DeletePlan::default()).expect("allowed");
+    assert_eq!((plan.instances.len(), plan.replaced.len()), (3, 1));
+    let two = judge(&named(0..2), &DeletePlan::default()).expect("there is room");
+    assert_eq!(judge(&unregistered(2..3), &two).map(|plan| plan.replaced), Ok(ids(2..3).into_iter().collect()));
+    assert_eq!(judge(&named(2..3), &two), Err(Refusal::BelowMin { asked: 1, room: 0, min: 1 }), "a node is not");
+
+    // Where nothing is launched, nothing is replaced.
+    let mut suspended = group.observation().clone();
+    suspended.reading.growth = Permit::Withheld("Launch is suspended".into());
+    let mut group = group;
+    group.state.observe(suspended, &name);
+    let refused = plan::delete(&group.state, &unregistered(0..3), &DeletePlan::default());
+    assert_eq!(refused, Err(Refusal::BelowMin { asked: 3, room: 2, min: 1 }));
+}
+
+#[test]
 fn ids_match_in_any_case_and_the_cloud_gets_its_own_spelling() {
     let group = Group::new(2, running(0..2));
     let shouted = [NamedNode { id: ProviderId::from("I-1"), kind: NodeKind::Registered }];

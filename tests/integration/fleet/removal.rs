@@ -68,6 +68,21 @@ async fn callers_with_little_time_do_not_wait_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn at_the_minimum_an_auto_scaling_group_replaces_an_instance_that_never_became_a_node() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(3, 10, 3)]).await;
+    let before = fixture.instances("g", InstanceState::Running);
+    fixture.delete("g", &before[..1]).await.expect_err("a node, at the minimum");
+    fixture.delete_unregistered("g", &before[..1]).await.expect("replaced");
+    assert_eq!((fixture.target("g"), fixture.capacity("g")), (3, 3), "the minimum never falls");
+    assert_eq!(fixture.instances("g", InstanceState::Deleting), before[..1]);
+    fixture.until("another one runs", |fixture| fixture.instances("g", InstanceState::Running).len() == 3).await;
+    let after = fixture.instances("g", InstanceState::Running);
+    assert!(!after.contains(&before[0]) && after.contains(&before[1]) && after.contains(&before[2]), "{after:?}");
+    assert_eq!((fixture.calls(CallKind::DeleteInstances), fixture.calls(CallKind::SetCapacity)), (1, 0));
+    fixture.no_instance_was_killed();
+}
+
+#[tokio::test(start_paused = true)]
 async fn deletions_that_fail_later_leave_the_count_right() {
     for accounting in [Accounting::WhenGone, Accounting::OnAccept] {
         let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");

@@ -80,9 +80,19 @@ impl Client {
     }
 
     pub(crate) async fn delete(&mut self, id: &str, nodes: &[&str]) -> Result<(), Status> {
+        self.delete_with(id, nodes, &[]).await
+    }
+
+    /// Deletes instances that never became nodes.
+    pub(crate) async fn delete_unregistered(&mut self, id: &str, nodes: &[&str]) -> Result<(), Status> {
+        self.delete_with(id, nodes, &[("k8s.io/cluster-autoscaler/fake-node-reason", "unregistered")]).await
+    }
+
+    async fn delete_with(&mut self, id: &str, nodes: &[&str], annotations: &[(&str, &str)]) -> Result<(), Status> {
         let node = |provider_id: &&str| ExternalGrpcNode {
             provider_id: (*provider_id).to_owned(),
             name: (*provider_id).to_owned(),
+            annotations: annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             ..Default::default()
         };
         let nodes = nodes.iter().map(node).collect();
