@@ -76,6 +76,8 @@ codes! {
     QUOTA = 417, "The quotas of the account leave room for the node group's maximum";
     /// Synchronous launches.
     LAUNCH = 418, "A node group with `launch: synchronous` can be grown so";
+    /// Zones that are served as node groups.
+    ZONES = 419, "A node group with `zones: separate` can be served so, and nothing moves its instances between zones";
     /// The provider.
     CA_PROVIDER = 501, "The Cluster Autoscaler uses external gRPC";
     /// The price expander.

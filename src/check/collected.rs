@@ -15,10 +15,10 @@ use super::prices::CollectedPrices;
 use super::{Autoscaler, CheckInput};
 use crate::cloud::{
     AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, GrowsBy, InstanceState, Listing, Missing,
-    Permit, ProviderId, Quota, Quotas, ReadOnlyCloud, Recognition,
+    ProviderId, Quota, Quotas, ReadOnlyCloud, Recognition,
 };
 use crate::fleet::options::Options;
-use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder};
+use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder, ZonePolicy};
 use crate::template::NodeTemplate;
 
 /// How long one source or the cluster may take to respond.
@@ -95,6 +95,8 @@ pub(super) struct CollectedGroup {
     pub(super) quota: Option<(Arc<str>, Quota, u32)>,
     /// Why it cannot grow as the configuration says; `None` if it can.
     pub(super) not_launched: Option<String>,
+    /// Whether each of its zones is to be a node group.
+    pub(super) are_zones_wanted: bool,
     /// Its instances that are older than 15 minutes, if none of its instances is a node of this cluster.
     pub(super) foreign_instances: usize,
 }
@@ -170,12 +172,21 @@ async fn listed(
         };
         let unfilled = unfilled(cloud, &reading).await;
         let quota = quotas.as_ref().ok().and_then(|quotas| scarcest(quotas, &reading.name));
-        let is_to_launch = input.policies.of(&id).grows_by == Some(GrowsBy::Launch);
-        let not_launched = match &reading.launch {
-            Permit::Withheld(reason) if is_to_launch => Some(reason.clone()),
-            _ => None,
-        };
-        CollectedGroup { id, shares_name, reading, template, unfilled, quota, not_launched, foreign_instances }
+        let policy = input.policies.of(&id);
+        let are_zones_wanted = policy.zones == ZonePolicy::Separate;
+        let is_to_launch = policy.grows_by == Some(GrowsBy::Launch) && !are_zones_wanted;
+        let not_launched = if is_to_launch { reading.launch_zone().map(drop).err() } else { None };
+        CollectedGroup {
+            id,
+            shares_name,
+            reading,
+            template,
+            unfilled,
+            quota,
+            not_launched,
+            are_zones_wanted,
+            foreign_instances,
+        }
     };
     let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();

@@ -3,7 +3,8 @@
 use super::code::Code;
 use super::collected::CollectedGroup;
 use super::finding::Finding;
-use crate::cloud::Permit;
+use crate::cloud::text::shell_word;
+use crate::cloud::{GrowsBy, Permit};
 use crate::instance_types::Provenance;
 use crate::template::spread;
 use crate::template::{NodeTemplate, Value};
@@ -26,6 +27,7 @@ pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     findings.extend(unfilled(group));
     findings.extend(short_quota(group));
     findings.extend(not_launched(group));
+    findings.extend(zones(group));
     findings.extend(mixed_types(group));
     findings.push(template(group));
     findings
@@ -103,6 +105,28 @@ fn not_launched(group: &CollectedGroup) -> Option<Finding> {
     let reason = group.not_launched.as_ref()?;
     let what = format!("launch: synchronous is set for it, and its desired capacity is set instead: {reason}");
     Some(Finding::warning(Code::LAUNCH, &group.id, what, "see docs/aws-launch.md"))
+}
+
+/// AWS: "sequential calls across different AZs may trigger additional asynchronous launches" where AZRebalance is on.
+fn zones(group: &CollectedGroup) -> Option<Finding> {
+    let reading = &group.reading;
+    let is_separate = reading.consistency.grows_by == GrowsBy::LaunchOnly;
+    if group.are_zones_wanted && !is_separate {
+        let what = "zones: separate is set for it, and it is served as one node group: no launch can choose its zone";
+        return Some(Finding::warning(Code::ZONES, &group.id, what.to_owned(), "see docs/aws-launch.md"));
+    }
+    (is_separate && reading.zones.is_rebalanced).then(|| {
+        let what = "its group rebalances its zones (AZRebalance): it launches and terminates instances after a launch \
+                    in one zone"
+            .to_owned();
+        let whole = group.id.rsplit_once('/').map_or(&*group.id, |(whole, _)| whole);
+        let whole = whole.rsplit_once('/').filter(|_| group.shares_name).map_or(whole, |(_, name)| name);
+        let advice = format!(
+            "aws autoscaling suspend-processes --auto-scaling-group-name {} --scaling-processes AZRebalance",
+            shell_word(whole)
+        );
+        Finding::error(Code::ZONES, &group.id, what, &advice)
+    })
 }
 
 fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {

@@ -84,6 +84,9 @@ pub enum GrowsBy {
     /// it undoes no other write. Repeated with its token, it is the same launch. The capacity follows, before the
     /// response or after it.
     Launch,
+    /// In this way only: after a new capacity, instances would come up elsewhere as well (a zone of a group that has
+    /// several).
+    LaunchOnly,
 }
 
 /// How many writes to one group the cloud allows.

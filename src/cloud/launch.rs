@@ -14,6 +14,8 @@ pub struct LaunchRequest {
     pub number: u32,
     /// What the cloud tells this launch from others by: 1 to 64 letters, digits and hyphens.
     pub token: String,
+    /// Where. `None` for a group of one zone.
+    pub zone: Option<String>,
 }
 
 /// What became of a launch.

@@ -53,7 +53,7 @@ pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price}
 pub use quota::{Quota, QuotaUse, Quotas};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,
-    Launched, Listing, OwnLaunches, Permit, Shortfall,
+    Launched, Listing, OwnLaunches, Permit, Shortfall, Zones,
 };
 pub use spec::{NodeGroupSpec, SpecError};
 pub use taint::{Taint, TaintEffect};

@@ -48,6 +48,8 @@ pub struct GroupReading {
     pub removal: Permit,
     /// Whether a call can launch instances in it and return what became of them ([`super::GrowsBy::Launch`]).
     pub launch: Permit,
+    /// The zones that new instances come up in.
+    pub zones: Zones,
     /// Its instances; `None` where this read did not include them.
     pub instances: Option<Vec<Instance>>,
     /// How many instances were listed without an ID. They exist, and are not among `instances`: a lower capacity could
@@ -60,6 +62,33 @@ pub struct GroupReading {
     pub hints: Arc<GroupHints>,
     /// Changes whenever the launch spec of new instances may have changed (launch template, instance types, tags).
     pub launch_fingerprint: u64,
+}
+
+impl GroupReading {
+    /// The zone that a launch in this group is in, or why none can be requested.
+    pub fn launch_zone(&self) -> Result<&str, String> {
+        if let Permit::Withheld(reason) = &self.launch {
+            return Err(reason.clone());
+        }
+        match &self.zones.names[..] {
+            [zone] => Ok(zone),
+            [] => Err("its zone is not known".to_owned()),
+            zones => Err(format!(
+                "it has {} zones ({}), and a launch is in one; zones: separate serves each of them",
+                zones.len(),
+                zones.join(", ")
+            )),
+        }
+    }
+}
+
+/// The zones of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Zones {
+    /// Their names. Empty where no launch can choose one.
+    pub names: Vec<String>,
+    /// Whether the cloud launches and terminates instances to spread them evenly.
+    pub is_rebalanced: bool,
 }
 
 /// Whether a kind of write to a group is allowed.

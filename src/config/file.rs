@@ -165,6 +165,7 @@ pub(super) struct Group {
     pub(super) capacity_is: Option<Text>,
     pub(super) quota: Option<Text>,
     pub(super) launch: Option<Text>,
+    pub(super) zones: Option<Text>,
     #[serde(default)]
     pub(super) resource_slices: Vec<Spanned<DeviceSlice>>,
     #[serde(default)]

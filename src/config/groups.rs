@@ -13,7 +13,7 @@ use super::scalar;
 use super::yaml::{checked, optional};
 use crate::cloud::{CapacityIs, GrowsBy, ReservedProfile};
 use crate::fleet::options::Options;
-use crate::fleet::{ForeignPolicy, Policy, QuotaPolicy};
+use crate::fleet::{ForeignPolicy, Policy, QuotaPolicy, ZonePolicy};
 use crate::instance_types::Quantity;
 use crate::instance_types::memory_model::OverheadError;
 use crate::instance_types::resource_slices::DeviceSlice;
@@ -59,7 +59,21 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
         "desired-capacity" => Ok(GrowsBy::Capacity),
         other => Err(format!("{other:?} is not synchronous or desired-capacity")),
     })?;
-    Ok(Policy { matches, overrides, options: options(&group.options, path)?, foreign, capacity_is, grows_by, quota })
+    let zones = optional(group.zones.as_ref(), path, |text| match text.as_str() {
+        "together" => Ok(ZonePolicy::Together),
+        "separate" => Ok(ZonePolicy::Separate),
+        other => Err(format!("{other:?} is not together or separate")),
+    })?;
+    Ok(Policy {
+        matches,
+        overrides,
+        options: options(&group.options, path)?,
+        foreign,
+        capacity_is,
+        grows_by,
+        quota,
+        zones,
+    })
 }
 
 /// The most slices of one group.

@@ -55,7 +55,7 @@ pub use journal::{Decision, JOURNAL_FAMILIES, Journal, Notice, RequestKind, Requ
 use learning::LearnedState;
 pub use learning::{Learner, NodeUse, recall};
 pub use limits::LEARN_EVERY;
-pub use policy::{ForeignPolicy, LivePolicies, Policies, Policy, QuotaPolicy};
+pub use policy::{ForeignPolicy, LivePolicies, Policies, Policy, QuotaPolicy, ZonePolicy};
 pub use quota::{Headroom, Headrooms};
 pub use request_id::RequestId;
 pub use snapshot::{GroupKey, GroupView, Snapshot, TemplateState, Unlisted};

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use wildmatch::WildMatch;
 
 use super::options::Options;
-use crate::cloud::{CapacityIs, GroupReading, GrowsBy, Permit};
+use crate::cloud::{CapacityIs, GroupReading, GrowsBy};
 use crate::template::GroupOverrides;
 
 /// What the configuration sets for the groups whose ID matches.
@@ -27,6 +27,8 @@ pub struct Policy {
     pub quota: Option<QuotaPolicy>,
     /// How they are to grow, where their cloud can make them grow so.
     pub grows_by: Option<GrowsBy>,
+    /// Whether each of their zones is a node group.
+    pub zones: Option<ZonePolicy>,
 }
 
 impl Policy {
@@ -40,6 +42,7 @@ impl Policy {
             capacity_is: None,
             quota: None,
             grows_by: None,
+            zones: None,
         }
     }
 }
@@ -64,6 +67,16 @@ pub enum QuotaPolicy {
     Ignore,
 }
 
+/// How a group of several zones is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ZonePolicy {
+    /// As one node group.
+    #[default]
+    Together,
+    /// As one node group for each zone, `NAME/ZONE`.
+    Separate,
+}
+
 /// All policies, in the configuration's order; later ones win.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies(pub Vec<Policy>);
@@ -83,11 +96,23 @@ pub struct GroupPolicy {
     pub quota: QuotaPolicy,
     /// How it is to grow, where its cloud can make it grow so; `None` if its cloud says it.
     pub grows_by: Option<GrowsBy>,
+    /// How it is served if it has several zones.
+    pub zones: ZonePolicy,
 }
 
 impl Policies {
-    /// Merges all policies that match a group.
+    /// Merges all policies that match a group. For a zone of a group that is served by zones, those are the group's.
     pub fn of(&self, id: &str) -> GroupPolicy {
+        let whole = id.rsplit_once('/').map(|(group, _zone)| self.matching(group));
+        whole.filter(|whole| whole.zones == ZonePolicy::Separate).unwrap_or_else(|| self.matching(id))
+    }
+
+    /// Whether any group is to be served by zones.
+    pub fn has_separate_zones(&self) -> bool {
+        self.0.iter().any(|policy| policy.zones == Some(ZonePolicy::Separate))
+    }
+
+    fn matching(&self, id: &str) -> GroupPolicy {
         let mut all = GroupPolicy::default();
         for policy in self.0.iter().filter(|policy| policy.matches.matches(id)) {
             all.overrides.merge(policy.overrides.clone());
@@ -96,6 +121,7 @@ impl Policies {
             all.capacity_is = policy.capacity_is.or(all.capacity_is);
             all.quota = policy.quota.unwrap_or(all.quota);
             all.grows_by = policy.grows_by.or(all.grows_by);
+            all.zones = policy.zones.unwrap_or(all.zones);
         }
         all
     }
@@ -125,7 +151,8 @@ impl LivePolicies {
         if let Some(capacity_is) = policy.capacity_is {
             reading.consistency.capacity_is = capacity_is;
         }
-        if let Some(grows_by) = policy.grows_by.filter(|_| reading.launch == Permit::Granted) {
+        let has_choice = reading.consistency.grows_by != GrowsBy::LaunchOnly && reading.launch_zone().is_ok();
+        if let Some(grows_by) = policy.grows_by.filter(|_| has_choice) {
             reading.consistency.grows_by = grows_by;
         }
         reading
@@ -140,5 +167,31 @@ impl LivePolicies {
     /// Grows with each replacement: templates that were built before it are built again.
     pub(super) fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(pattern: &str, zones: Option<ZonePolicy>, foreign: Option<ForeignPolicy>) -> Policy {
+        Policy { matches: WildMatch::new(pattern), zones, foreign, ..Policy::of_all() }
+    }
+
+    #[test]
+    fn what_is_set_for_a_group_holds_for_its_zones() {
+        let policies = Policies(vec![
+            policy("web", Some(ZonePolicy::Separate), None),
+            policy("w?b", None, Some(ForeignPolicy::Allow)),
+            policy("team/db", None, Some(ForeignPolicy::Allow)),
+        ]);
+        assert!(policies.has_separate_zones());
+        for id in ["web", "web/us-east-1a"] {
+            let of = policies.of(id);
+            assert_eq!((of.zones, of.foreign), (ZonePolicy::Separate, ForeignPolicy::Allow), "{id}");
+        }
+        let of = policies.of("team/db");
+        assert_eq!((of.zones, of.foreign), (ZonePolicy::Together, ForeignPolicy::Allow), "a name with a slash");
+        assert_eq!(policies.of("wab/us-east-1a").foreign, ForeignPolicy::Refuse);
     }
 }

@@ -89,8 +89,16 @@ fn growth(request: &Request) -> u32 {
 impl Group {
     /// Whether the group grows by launches.
     pub(super) fn grows_by_launch(&self) -> bool {
-        self.state.observation().reading.consistency.grows_by == GrowsBy::Launch
-            && self.launch_again_at.is_none_or(|at| at <= self.now)
+        match self.state.observation().reading.consistency.grows_by {
+            GrowsBy::Capacity => false,
+            GrowsBy::Launch => self.launch_again_at.is_none_or(|at| at <= self.now),
+            GrowsBy::LaunchOnly => true,
+        }
+    }
+
+    /// Whether the group can also grow by a new capacity.
+    fn may_write_capacities(&self) -> bool {
+        self.state.observation().reading.consistency.grows_by != GrowsBy::LaunchOnly
     }
 
     /// Launches as many instances for these requests, in calls of [`LAUNCH_MAX`] at most. The group was read for it.
@@ -165,7 +173,9 @@ impl Group {
                     self.end_call(&mut launching, &call, &[], vec![failure]);
                 }
             }
-            Err(error @ (CloudError::Denied(_) | CloudError::Unsupported(_))) if !call.may_have_begun => {
+            Err(error @ (CloudError::Denied(_) | CloudError::Unsupported(_)))
+                if !call.may_have_begun && self.may_write_capacities() =>
+            {
                 self.withhold_launches(error.clone());
                 launching.error = Some(WriteError::Cloud(error.clone()));
                 if !launching.may_launch() {

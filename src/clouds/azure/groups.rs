@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::arm::ScaleSet;
 use super::tags;
-use crate::cloud::{CAPACITY_MAX, Consistency, GroupName, GroupReading, Identity, Permit};
+use crate::cloud::{CAPACITY_MAX, Consistency, GroupName, GroupReading, Identity, Permit, Zones};
 use crate::clouds::bounds::Bounds;
 
 /// A reading without instances, and warnings about the group.
@@ -51,6 +51,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         launch: Permit::Withheld("a scale set has no call that launches and returns instances".to_owned()),
         instances: None,
         hints: Arc::new(hints),
+        zones: Zones::default(),
         launch_fingerprint: launch_fingerprint(set),
     };
     Ok(GroupRead { reading, remarks })

@@ -182,13 +182,13 @@ impl WritableCloud for Simulated {
 
     async fn launch(&self, basis: &GroupReading, launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
         let (kind, name) = (CallKind::Launch, basis.name.as_str());
-        let LaunchRequest { number, token } = launch;
-        let late =
-            |_: &World| Some(LateWrite::Launch { group: name.to_owned(), number: *number, token: token.clone() });
+        let LaunchRequest { number, token, zone } = launch;
+        let place = zone.as_ref().map(|zone| format!(" in {zone}")).unwrap_or_default();
+        let late = |_: &World| Some(LateWrite::Launch { group: name.to_owned(), launch: launch.clone() });
         let begin = |world: &mut World, now| {
-            world.launch(now, name, *number, token).map_err(|refusal| errors::refused(kind, name, refusal))
+            world.launch(now, name, launch).map_err(|refusal| errors::refused(kind, name, refusal))
         };
-        let ends = self.call_or_late(kind, name, format!("+{number} {token}"), late, begin).await?;
+        let ends = self.call_or_late(kind, name, format!("+{number} {token}{place}"), late, begin).await?;
         sleep_until(self.began() + ends).await;
         let answer = self.world(|world, _| world.launch_answer(name, token));
         let answer = answer.ok_or_else(|| errors::timed_out(kind, name))?;

@@ -209,11 +209,17 @@ impl Group {
 
     /// Adds an instance in the given phase, without a transition.
     pub(super) fn add_member(&mut self, at: Duration, phase: Phase) -> u64 {
+        self.add_member_in(at, phase, None)
+    }
+
+    /// Adds one in this zone, or in the one whose turn it is.
+    pub(super) fn add_member_in(&mut self, at: Duration, phase: Phase, zone: Option<String>) -> u64 {
         let serial = self.created;
         self.created += 1;
         let turn = usize::try_from(serial).unwrap_or_default();
         let in_turn = |list: &[String]| list.get(turn % list.len().max(1)).cloned().unwrap_or_default();
-        let (zone, instance_type) = (in_turn(&self.plan.zones), in_turn(&self.plan.instance_types));
+        let zone = zone.unwrap_or_else(|| in_turn(&self.plan.zones));
+        let instance_type = in_turn(&self.plan.instance_types);
         let id = match self.plan.style {
             GroupStyle::AutoScaling => format!("i-0{:016x}", self.rng.u64(..)),
             GroupStyle::ScaleSet => serial.to_string(),

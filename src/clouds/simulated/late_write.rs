@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::world::World;
+use crate::cloud::LaunchRequest;
 
 /// A write that takes effect after its client gave up.
 #[derive(Clone, Debug)]
@@ -20,10 +21,8 @@ pub(super) enum LateWrite {
     Launch {
         /// The group.
         group: String,
-        /// How many instances.
-        number: u32,
-        /// The token.
-        token: String,
+        /// What is launched.
+        launch: LaunchRequest,
     },
     /// As [`World::delete_instances`].
     DeleteInstances {
@@ -50,7 +49,7 @@ impl World {
             LateWrite::SetCapacity { group, to, if_match } => {
                 self.set_capacity(due, &group, to, if_match.as_deref()).map(drop)
             }
-            LateWrite::Launch { group, number, token } => self.launch(due, &group, number, &token).map(drop),
+            LateWrite::Launch { group, launch } => self.launch(due, &group, &launch).map(drop),
             LateWrite::DeleteInstances { group, ids, kept } => {
                 let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
                 let kept: Vec<&str> = kept.iter().map(String::as_str).collect();

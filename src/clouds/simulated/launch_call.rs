@@ -11,7 +11,7 @@ use super::outcome::PlannedFailure;
 use super::plan::GroupStyle;
 use super::record::{ActivityKind, ActivityStatus, Author, Refusal, RefusalKind};
 use super::world::World;
-use crate::cloud::{LAUNCH_MAX, Permit};
+use crate::cloud::{LAUNCH_MAX, LaunchRequest, Permit};
 
 /// How long a token names its launch.
 const TOKEN_LIFE: Duration = Duration::from_secs(8 * 60 * 60);
@@ -39,6 +39,7 @@ pub struct LaunchAnswer {
 pub(super) struct LaunchCall {
     token: String,
     number: u32,
+    zone: Option<String>,
     sent: Duration,
     /// When it ends.
     ends: Duration,
@@ -48,8 +49,8 @@ pub(super) struct LaunchCall {
 
 impl World {
     /// Begins a launch. Returns when it ends. With the token of an earlier one, nothing more is launched.
-    pub fn launch(&mut self, now: Duration, group: &str, number: u32, token: &str) -> Result<Duration, Refusal> {
-        self.edit(now, group, |group, at| group.begin_launch(at, number, token))?
+    pub fn launch(&mut self, now: Duration, group: &str, launch: &LaunchRequest) -> Result<Duration, Refusal> {
+        self.edit(now, group, |group, at| group.begin_launch(at, launch))?
     }
 
     /// Whether a launch with this token was requested and has not ended.
@@ -67,25 +68,27 @@ impl World {
 
 impl Group {
     /// `LaunchInstances`, with the retry strategy `none`.
-    fn begin_launch(&mut self, at: Duration, number: u32, token: &str) -> Result<Duration, Refusal> {
+    fn begin_launch(&mut self, at: Duration, launch: &LaunchRequest) -> Result<Duration, Refusal> {
+        let LaunchRequest { number, token, zone } = launch.clone();
         self.launch_calls.retain(|call| at.saturating_sub(call.sent) < TOKEN_LIFE);
         if let Some(known) = self.launch_calls.iter().find(|call| call.token == token) {
-            if known.number != number {
+            if known.number != number || known.zone != zone {
                 let message = "The parameters do not match those of the earlier request with this token.";
                 return Err(Refusal::new(RefusalKind::Refused, "IdempotentParameterMismatch", message.to_owned()));
             }
             return Ok(known.ends);
         }
-        self.check_launch(number)?;
+        self.check_launch(number, zone.as_ref())?;
         let ends = at + draw(&mut self.rng, &self.plan.launch_call_time);
-        self.launch_calls.push(LaunchCall { token: token.to_owned(), number, sent: at, ends, answer: None });
+        self.launch_calls.push(LaunchCall { token, number, zone, sent: at, ends, answer: None });
         self.schedule(ends, Due::LaunchEnds);
         Ok(ends)
     }
 
-    fn check_launch(&mut self, number: u32) -> Result<(), Refusal> {
+    fn check_launch(&mut self, number: u32, zone: Option<&String>) -> Result<(), Refusal> {
         let refused = |code: &str, message: String| Err(Refusal::new(RefusalKind::Refused, code, message));
-        if self.plan.style != GroupStyle::AutoScaling || self.plan.zones.len() != 1 {
+        let is_in_one = zone.map_or(self.plan.zones.len() == 1, |zone| self.plan.zones.contains(zone));
+        if self.plan.style != GroupStyle::AutoScaling || !is_in_one {
             return refused("ValidationError", "Exactly one Availability Zone must be specified.".to_owned());
         }
         if number == 0 || number > LAUNCH_MAX {
@@ -114,23 +117,26 @@ impl Group {
     pub(super) fn end_launch_calls(&mut self, at: Duration) {
         let ended = |call: &LaunchCall| call.answer.is_none() && call.ends <= at;
         while let Some(position) = self.launch_calls.iter().position(ended) {
-            let number = self.launch_calls[position].number;
-            let answer = self.launch_on_request(at, number);
+            let (number, zone) = (self.launch_calls[position].number, self.launch_calls[position].zone.clone());
+            let answer = self.launch_on_request(at, number, zone.as_ref());
             self.launch_calls[position].answer = Some(answer);
         }
     }
 
-    fn launch_on_request(&mut self, at: Duration, number: u32) -> LaunchAnswer {
+    fn launch_on_request(&mut self, at: Duration, number: u32, zone: Option<&String>) -> LaunchAnswer {
         let mut answer = LaunchAnswer { instances: Vec::new(), failures: Vec::new() };
         for _ in 0..number {
             let activity = self.open_activity(at, ActivityKind::Launch, None);
-            let (after, transition) = self.draw_launch();
+            let (after, mut transition) = self.draw_launch();
+            if let Some(failure) = zone.and_then(|zone| self.plan.zones_without_capacity.get(zone)) {
+                transition = Transition::ZoneFails(failure.clone());
+            }
             if let Transition::LaunchFails { failure, .. } | Transition::ZoneFails(failure) = transition {
                 self.close_activity(Some(activity), at, ActivityStatus::Failed(failure.clone()));
                 answer.failures.push(failure);
                 continue;
             }
-            let serial = self.add_member(at, Phase::Creating);
+            let serial = self.add_member_in(at, Phase::Creating, zone.cloned());
             if let Some(member) = self.members.get_mut(&serial) {
                 member.activity = Some(activity);
                 answer.instances.push(member.id.clone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::chance::{Pick, Span, seconds};
 use super::launch_call::Raise;
-use super::outcome::{DeleteOutcome, LaunchOutcome, OutcomeRules};
+use super::outcome::{DeleteOutcome, LaunchOutcome, OutcomeRules, PlannedFailure};
 use crate::cloud::{GroupHints, Permit, SET_ASIDE_TAG, SET_ASIDE_VALUE, Taint};
 
 /// Which cloud's kind of group a simulated group behaves like.
@@ -96,6 +96,8 @@ pub struct GroupPlan {
     pub launch_call_time: Span,
     /// When a launch on request raises the capacity.
     pub raise: Raise,
+    /// Zones in which launches on request fail.
+    pub zones_without_capacity: BTreeMap<String, PlannedFailure>,
     /// How long a deletion takes.
     pub delete_time: Span,
     /// How long an Auto Scaling group waits before it retries a failed launch.
@@ -142,6 +144,7 @@ impl GroupPlan {
             launch_time: seconds(8, 15),
             launch_call_time: seconds(1, 3),
             raise: Raise::BeforeResponse,
+            zones_without_capacity: BTreeMap::new(),
             delete_time: seconds(5, 10),
             retry_every: Duration::from_secs(20),
             acts_after: Duration::from_millis(500)..=Duration::from_secs(2),
@@ -209,6 +212,12 @@ impl GroupPlan {
     /// With launches on request that take this long, and raise the capacity then.
     pub fn launch_calls(mut self, span: Span, raise: Raise) -> Self {
         (self.launch_call_time, self.raise) = (span, raise);
+        self
+    }
+
+    /// With a zone in which launches on request fail.
+    pub fn fails_in(mut self, zone: &str, failure: PlannedFailure) -> Self {
+        self.zones_without_capacity.insert(zone.to_owned(), failure);
         self
     }
 

@@ -11,7 +11,7 @@ use super::record::{ActivityKind, ActivityStatus};
 use super::world::wall_clock;
 use crate::cloud::{
     Consistency, Counts, GroupName, GroupReading, Identity, Instance, InstanceState, LaunchActivity, LaunchSpec,
-    Launched, OwnLaunches, Permit, ProviderId, ReservedProfile,
+    Launched, OwnLaunches, Permit, ProviderId, ReservedProfile, Zones,
 };
 
 const GIB: u64 = 1 << 30;
@@ -46,16 +46,23 @@ impl Group {
             launch: self.launch_permit(),
             instances: None,
             hints: self.hints.clone(),
+            zones: self.zones(),
             launch_fingerprint: self.launch_fingerprint(),
         }
     }
 
     /// Whether a launch can be requested, as for the groups of EC2 Auto Scaling.
     fn launch_permit(&self) -> Permit {
-        match (self.plan.style, &self.plan.zones[..]) {
-            (GroupStyle::AutoScaling, [_]) => Permit::Granted,
-            (GroupStyle::AutoScaling, zones) => Permit::Withheld(format!("it has {} zones", zones.len())),
-            (GroupStyle::ScaleSet, _) => Permit::Withheld("it is a scale set".to_owned()),
+        match self.plan.style {
+            GroupStyle::AutoScaling => Permit::Granted,
+            GroupStyle::ScaleSet => Permit::Withheld("it is a scale set".to_owned()),
+        }
+    }
+
+    fn zones(&self) -> Zones {
+        match self.plan.style {
+            GroupStyle::AutoScaling => Zones { names: self.plan.zones.clone(), is_rebalanced: false },
+            GroupStyle::ScaleSet => Zones::default(),
         }
     }
 

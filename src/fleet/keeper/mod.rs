@@ -290,7 +290,8 @@ impl Keeper {
             }
             Effect::Launch { operation, basis, number, requests } => {
                 if self.commit(&requests, events) {
-                    let launch = LaunchRequest { number, token: format!("{}-{operation}", self.tokens) };
+                    let token = format!("{}-{operation}", self.tokens);
+                    let launch = LaunchRequest { number, token, zone: None };
                     self.side.launch(&self.context, &self.reader, (operation, basis, launch));
                 } else {
                     events.push_back(Event::Launched(operation, Err(self.given_up("launch"))));

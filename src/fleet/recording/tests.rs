@@ -7,7 +7,7 @@ use super::ring::{ALL_BYTES_MAX, EVENTS_MIN, QUIET_EVENTS};
 use super::*;
 use crate::cloud::{
     Acceptance, CloudError, Consistency, Counts, Deletion, Failure, FailureClass, GroupHints, Instance, InstanceState,
-    LaunchActivity, OperationHandle, Permit,
+    LaunchActivity, OperationHandle, Permit, Zones,
 };
 use crate::group::{ListingKey, Mutation, NamedNode, NodeKind, Observation, ReadResult, Request, RequestKey};
 
@@ -54,6 +54,7 @@ fn reading(desired: u32, instances: &[Instance]) -> GroupReading {
         removal: Permit::Granted,
         instances: Some(instances.to_vec()),
         hints: Arc::new(GroupHints::default()),
+        zones: Zones::default(),
         launch_fingerprint: 0,
     }
 }

@@ -27,7 +27,7 @@ use super::request::{NamedNode, NodeKind};
 use super::state::{CapacityWrite, DeletionWrite, GroupState, WriteReason};
 use crate::cloud::{
     CapacityIs, Consistency, Counts, Failure, FailureClass, GroupHints, GroupReading, Identity, Instance,
-    InstanceState, LaunchActivity, Launched, OperationHandle, OwnLaunches, Permit, ProviderId,
+    InstanceState, LaunchActivity, Launched, OperationHandle, OwnLaunches, Permit, ProviderId, Zones,
 };
 
 /// A group under test: a clock, a state, and short words for what happens to it.
@@ -105,6 +105,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Time, seconds: u64) 
         launch: Permit::Granted,
         instances: Some(instances),
         hints: Arc::new(GroupHints::default()),
+        zones: Zones::default(),
         launch_fingerprint: 0,
     };
     Observation::new(reading, now, wall(seconds)).expect("it has instances")

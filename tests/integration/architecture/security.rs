@@ -1,4 +1,4 @@
-//! The table of attacks in `docs/security.md`: every finding has a test, and every test they name exists.
+//! The tables of attacks in `docs/security.md` and beside their tests: every finding has a test, and every test they name exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,8 @@ fn is_test(path: &str, sources: &[(PathBuf, String)]) -> bool {
 #[test]
 fn every_finding_has_a_test_and_every_test_that_is_named_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/security.md")).expect("the page");
+    let pages = ["docs/security.md", "tests/integration/attacks/README.md"];
+    let page = pages.map(|page| fs::read_to_string(root.join(page)).expect("the page")).concat();
     let mut files = rust_files(&root.join("src"));
     files.extend(rust_files(&root.join("tests/integration")));
     let sources: Vec<_> =

@@ -170,7 +170,7 @@ impl WritableCloud for Witness {
     }
 
     async fn launch(&self, basis: &GroupReading, launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
-        let LaunchRequest { number, token } = launch;
+        let LaunchRequest { number, token, .. } = launch;
         let detail = format!("+{number} {token}");
         // With its token, it is the same write.
         if !self.seen.has_sent(basis.name.as_str(), &detail) {

@@ -7,11 +7,8 @@ use crate::cloud::Permit;
 
 /// Whether LaunchInstances can grow a group. The reason says what to change.
 pub(super) fn permit(group: &AutoScalingGroup, unit: &CapacityUnit) -> Permit {
-    let obstacle = no_template(group)
-        .or_else(|| warm_pool(group))
-        .or_else(|| mixed_market(group))
-        .or_else(|| several_zones(group))
-        .or_else(|| match unit {
+    let obstacle =
+        no_template(group).or_else(|| warm_pool(group)).or_else(|| mixed_market(group)).or_else(|| match unit {
             CapacityUnit::PerNode(_) => None,
             CapacityUnit::NotInNodes(reason) => Some(reason.clone()),
         });
@@ -46,14 +43,6 @@ fn is_mixed(distribution: &InstancesDistribution) -> bool {
     }
 }
 
-fn several_zones(group: &AutoScalingGroup) -> Option<String> {
-    let zones = group.availability_zones();
-    (zones.len() != 1).then(|| match zones {
-        [] => "its zone is not known".to_owned(),
-        _ => format!("it has {} zones ({}); a launch is in one", zones.len(), zones.join(", ")),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use aws_sdk_autoscaling::types::builders::AutoScalingGroupBuilder;
@@ -67,8 +56,7 @@ mod tests {
 
     fn group() -> AutoScalingGroupBuilder {
         let template = LaunchTemplateSpecification::builder().launch_template_id("lt-1").build();
-        let group = sized_group(0, 1, 9).set_availability_zones(None);
-        group.availability_zones("us-east-1a").launch_template(template)
+        sized_group(0, 1, 9).launch_template(template)
     }
 
     fn obstacle(group: AutoScalingGroupBuilder) -> Option<String> {
@@ -87,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_with_a_template_one_market_and_one_zone_is_eligible() {
+    fn a_group_with_a_template_and_one_market_is_eligible() {
         assert_eq!(obstacle(group()), None);
         for (base, percentage) in [(None, None), (Some(3), Some(100)), (Some(0), Some(0)), (None, Some(0))] {
             let policy = mixed(base, percentage);
@@ -107,8 +95,6 @@ mod tests {
         for (base, percentage) in [(Some(1), Some(0)), (None, Some(50)), (Some(0), Some(99))] {
             says(group().mixed_instances_policy(mixed(base, percentage)), "both On-Demand and Spot");
         }
-        says(group().availability_zones("us-east-1b"), "2 zones (us-east-1a, us-east-1b)");
-        says(group().set_availability_zones(None), "not known");
         let over = |weight: &str| LaunchTemplateOverrides::builder().weighted_capacity(weight).build();
         let template = LaunchTemplate::builder().overrides(over("1")).overrides(over("2")).build();
         let unequal = MixedInstancesPolicy::builder().launch_template(template).build();

@@ -27,7 +27,7 @@ impl Groups {
         let units = units.and_then(|units| i32::try_from(units).ok());
         let units =
             units.ok_or_else(|| CloudError::refused(OPERATION, group, "its capacity is not counted in nodes"))?;
-        let output = self.scaling.launch_instances(group, units, &launch.token).await.map_err(of_launch)?;
+        let output = self.scaling.launch_instances(group, units, launch).await.map_err(of_launch)?;
         launched(group, output, now)
     }
 }

@@ -9,7 +9,7 @@ use super::sizes::Sizes;
 use super::weights::CapacityUnit;
 use super::{eligibility, lifecycle};
 use crate::cloud::text::shell_word;
-use crate::cloud::{CAPACITY_MAX, Consistency, GroupReading, Identity, NodeGroupSpec, Permit};
+use crate::cloud::{CAPACITY_MAX, Consistency, GroupReading, Identity, NodeGroupSpec, Permit, Zones};
 
 /// A reading, and warnings about the group's settings.
 #[derive(Debug)]
@@ -58,6 +58,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         launch: eligibility::permit(group, &unit),
         instances: Some(instances),
         hints: Arc::new(hints),
+        zones: zones(group),
         launch_fingerprint: launch_fingerprint(group),
     };
     Ok(ReadingWithWarnings { reading, warnings })
@@ -67,6 +68,13 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
 fn identity(group: &AutoScalingGroup) -> Option<Identity> {
     let created = group.created_time().map(ToString::to_string).unwrap_or_default();
     group.auto_scaling_group_arn().map(|arn| Identity::of(&[arn, &created]))
+}
+
+/// AZRebalance is a process of every group, unless it is suspended.
+fn zones(group: &AutoScalingGroup) -> Zones {
+    let mut names = group.availability_zones().to_vec();
+    names.sort();
+    Zones { is_rebalanced: names.len() > 1 && suspended(group, "AZRebalance").is_none(), names }
 }
 
 fn suspended(group: &AutoScalingGroup, process: &str) -> Option<String> {

@@ -39,7 +39,7 @@ async fn a_launch_is_one_call_in_units_with_its_token() {
     fake.state(|state| state.launched = Some(LaunchInstancesOutput::builder().instances(instances).build()));
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "weighted").await;
-    let launch = LaunchRequest { number: 2, token: "t-1".to_owned() };
+    let launch = LaunchRequest { number: 2, token: "t-1".to_owned(), zone: None };
     assert_eq!(aws.launch(&basis, &launch).await.expect("launched").instances, ["i-1", "i-2"]);
     assert_eq!(fake.calls("LaunchInstances"), ["weighted+6 t-1"]);
     let fails = async |code, status| {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::cloud::{
     CapacityIs, Consistency, Counts, Deletion, Failure, FailureClass, GroupHints, GroupReading, Instance,
-    InstanceState, LaunchActivity, Launched, OperationHandle, Permit, ProviderId,
+    InstanceState, LaunchActivity, Launched, OperationHandle, Permit, ProviderId, Zones,
 };
 use crate::group::Time;
 
@@ -180,6 +180,7 @@ pub(super) fn reading(cloud: &Cloud, capacity: &View, list: Option<&View>) -> Gr
         launch: Permit::Granted,
         instances,
         hints: Arc::new(GroupHints::default()),
+        zones: Zones::default(),
         launch_fingerprint: 0,
     }
 }

@@ -1,5 +1,6 @@
 //! LaunchInstances, as documented: synchronous, in part, and once for each token.
 
+use headcount::cloud::LaunchRequest;
 use headcount::clouds::simulated::{CallKind, Group, LaunchAnswer};
 
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
@@ -21,12 +22,14 @@ impl AwsApi {
         if matches!(self.group_details(&name).launch, Launch::Configuration | Launch::Nothing) {
             return Ok(error(400, "ValidationError", "LaunchInstances needs a launch template."));
         }
+        let zone = request.field("AvailabilityZones.member.1");
         let weight = |group: &Group| group.plan().units_per_node.max(1);
         let begun =
             self.call(Service::AutoScaling, CallKind::Launch, Some(&name), format!("+{units}"), |world, now| {
                 let number = units / weight(world.group(&name)?);
                 let is_under_way = world.is_launching(&name, &token);
-                Some((is_under_way, world.launch(now, &name, number, &token)))
+                let launch = LaunchRequest { number, token: token.clone(), zone: zone.clone() };
+                Some((is_under_way, world.launch(now, &name, &launch)))
             });
         let ends = match begun.await? {
             None => return Ok(errors::no_group(&name)),
@@ -40,7 +43,8 @@ impl AwsApi {
         let left = |now: std::time::Duration| ends.saturating_sub(now);
         tokio::time::sleep(left(self.core.simulated.elapsed())).await;
         let answer = self.core.simulated.world(|world, _| world.launch_answer(&name, &token));
-        let zone = self.core.simulated.world(|world, _| world.group(&name)?.plan().zones.first().cloned());
+        let first = || self.core.simulated.world(|world, _| world.group(&name)?.plan().zones.first().cloned());
+        let zone = zone.or_else(first);
         Ok(match answer {
             Some(answer) => {
                 HttpResponse::xml(200, scaling_answer(ACTION, shown(&name, &token, &zone.unwrap_or_default(), &answer)))

@@ -14,6 +14,7 @@ mod recreated;
 mod sizes;
 mod surplus;
 mod synchronous;
+mod zones;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use aws_sdk_autoscaling::types::{
 };
 
 use super::PAGE_RECORDS;
-use crate::cloud::CloudError;
+use crate::cloud::{CloudError, LaunchRequest};
 use crate::clouds::aws::sdk::errors::cloud_error;
 use crate::clouds::aws::sdk::responses::BodySize;
 
@@ -71,8 +71,12 @@ pub(in crate::clouds::aws) trait AutoScalingApi: Send + Sync {
 
     /// Launches as many units in the only zone of a group, waits for EC2, and returns what became of them. The same
     /// token again is the same launch. Never retried, here and by AWS.
-    async fn launch_instances(&self, group: &str, units: i32, token: &str)
-    -> Result<LaunchInstancesOutput, CloudError>;
+    async fn launch_instances(
+        &self,
+        group: &str,
+        units: i32,
+        launch: &LaunchRequest,
+    ) -> Result<LaunchInstancesOutput, CloudError>;
 
     /// Terminates one instance. Where `decrements`, lowers the desired capacity by one. Never retried.
     async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError>;
@@ -164,10 +168,12 @@ impl AutoScalingApi for AutoScaling {
         &self,
         group: &str,
         units: i32,
-        token: &str,
+        launch: &LaunchRequest,
     ) -> Result<LaunchInstancesOutput, CloudError> {
         let call = self.launches.launch_instances().auto_scaling_group_name(group).requested_capacity(units);
-        let sent = call.client_token(token).retry_strategy(RetryStrategy::None).send().await;
+        let call = call.client_token(&launch.token).retry_strategy(RetryStrategy::None);
+        // A group of several zones needs exactly one of them.
+        let sent = call.set_availability_zones(launch.zone.clone().map(|zone| vec![zone])).send().await;
         sent.map_err(|error| cloud_error("LaunchInstances", group, error))
     }
 

@@ -3,6 +3,7 @@
 use tokio::time::sleep;
 
 use super::*;
+use crate::cloud::LaunchRequest;
 
 #[async_trait]
 impl AutoScalingApi for Fake {
@@ -88,9 +89,9 @@ impl AutoScalingApi for Fake {
         &self,
         group: &str,
         units: i32,
-        token: &str,
+        launch: &LaunchRequest,
     ) -> Result<LaunchInstancesOutput, CloudError> {
-        self.call("LaunchInstances", &format!("{group}+{units} {token}"), |state| {
+        self.call("LaunchInstances", &format!("{group}+{units} {}", launch.token), |state| {
             state.launched.clone().unwrap_or_else(|| LaunchInstancesOutput::builder().build())
         })
     }

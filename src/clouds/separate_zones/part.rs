@@ -1,0 +1,74 @@
+//! A node group for one zone of a group that has several.
+
+use crate::cloud::{
+    Consistency, Counts, GroupName, GroupReading, GrowsBy, Instance, InstanceState, Permit, ProviderId, Zones,
+};
+
+/// The zone of an instance, from an ID of EC2's form: `aws:///ZONE/INSTANCE`.
+pub(super) fn zone_of(id: &ProviderId) -> Option<&str> {
+    let (_, path) = id.as_str().split_once(":///")?;
+    path.split_once('/').map(|(zone, _)| zone)
+}
+
+/// The zones that a group has or has instances in, sorted. Empty where it cannot be served by zones.
+pub(super) fn zones(whole: &GroupReading) -> Vec<String> {
+    let Some(instances) = whole.instances.as_ref().filter(|_| !whole.zones.names.is_empty()) else { return Vec::new() };
+    let used = instances.iter().filter_map(|one| zone_of(&one.id)).map(str::to_ascii_lowercase);
+    let mut zones: Vec<String> = whole.zones.names.iter().cloned().chain(used).collect();
+    zones.sort();
+    zones.dedup();
+    zones
+}
+
+/// The name of a zone's node group.
+pub(super) fn name(group: &GroupName, zone: &str) -> GroupName {
+    GroupName::from(format!("{group}/{zone}").as_str())
+}
+
+/// How many instances live that the group's capacity has no room for.
+pub(super) fn excess(whole: &GroupReading) -> u32 {
+    live(whole.instances.iter().flatten()).saturating_sub(whole.desired)
+}
+
+/// The node group of a zone. Its capacity is the number of its live instances, less `excess`: those that the whole
+/// group is about to terminate, if they are to be shown in this zone. What the group lacks belongs to no zone.
+///
+/// The limits of the whole group are shared: the zone may take all that the group has left, and give up all that it
+/// may lose.
+pub(super) fn part(whole: &GroupReading, zone: &str, excess: u32) -> GroupReading {
+    let is_here = |one: &&Instance| zone_of(&one.id).is_some_and(|other| other.eq_ignore_ascii_case(zone));
+    let instances: Vec<Instance> = whole.instances.iter().flatten().filter(is_here).cloned().collect();
+    let desired = live(instances.iter()).saturating_sub(excess);
+    let taken = whole.desired.max(live(whole.instances.iter().flatten()));
+    let is_first = zones(whole).first().is_some_and(|first| first == zone);
+    GroupReading {
+        name: name(&whole.name, zone),
+        min: desired.saturating_sub(whole.desired.saturating_sub(whole.min)),
+        max: desired.saturating_add(whole.max.saturating_sub(taken)),
+        floor: 0,
+        desired,
+        growth: growth(whole, zone),
+        zones: Zones { names: vec![zone.to_owned()], is_rebalanced: whole.zones.is_rebalanced },
+        // The listing does not say where they are. They are counted once.
+        retained: if is_first { whole.retained } else { 0 },
+        consistency: Consistency { grows_by: GrowsBy::LaunchOnly, ..whole.consistency },
+        instances: Some(instances),
+        ..whole.clone()
+    }
+}
+
+fn growth(whole: &GroupReading, zone: &str) -> Permit {
+    match (&whole.growth, &whole.launch) {
+        (Permit::Withheld(_), _) => whole.growth.clone(),
+        (_, Permit::Withheld(reason)) => Permit::Withheld(format!("no launch in one zone can be requested: {reason}")),
+        _ if !whole.zones.names.iter().any(|one| one == zone) => {
+            Permit::Withheld(format!("the group has no subnet in {zone} any more"))
+        }
+        _ => Permit::Granted,
+    }
+}
+
+fn live<'a>(instances: impl Iterator<Item = &'a Instance>) -> u32 {
+    let lives = |one: &&Instance| one.counts != Counts::No && one.state != InstanceState::Deleting;
+    u32::try_from(instances.filter(lives).count()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,127 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::cloud::{GrowsBy, Permit};
+use crate::clouds::simulated::{CallKind, GroupPlan, Simulated};
+
+const A: &str = "g/us-east-1a";
+const B: &str = "g/us-east-1b";
+
+/// A group of these sizes over two zones, its instances spread evenly, and one that is served as it is.
+fn open(min: u32, max: u32, initial: u32) -> (Arc<Simulated>, SeparateZones) {
+    let plans = [GroupPlan::aws("g").sized(min, max, initial), GroupPlan::aws("whole").sized(0, 10, 2)];
+    let cloud = Arc::new(Simulated::with_groups(7, plans));
+    let served = SeparateZones::over(Arc::clone(&cloud) as SharedCloud, |group| group.as_str() == "g");
+    (cloud, served)
+}
+
+async fn read(cloud: &SeparateZones, name: &str) -> GroupReading {
+    cloud.observe(&GroupName::from(name)).await.expect("read").expect("it exists")
+}
+
+fn sizes(reading: &GroupReading) -> (u32, u32, u32) {
+    (reading.min, reading.desired, reading.max)
+}
+
+fn request(number: u32) -> LaunchRequest {
+    LaunchRequest { number, token: format!("t-{number}"), zone: None }
+}
+
+fn ids(reading: &GroupReading) -> Vec<ProviderId> {
+    reading.instances.iter().flatten().map(|one| one.id.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_zone_has_its_instances_and_shares_the_groups_limits() {
+    let (_, cloud) = open(1, 10, 6);
+    let listing = cloud.list().await.expect("listed");
+    let mut served: Vec<_> = listing.groups.iter().map(|group| (group.name.to_string(), sizes(group))).collect();
+    served.sort();
+    // The group may lose 5 and has room for 4.
+    let expected = [(A, (0, 3, 7)), (B, (0, 3, 7)), ("whole", (0, 2, 10))];
+    assert_eq!(served, expected.map(|(name, sizes)| (name.to_owned(), sizes)));
+    for name in [A, B] {
+        let reading = read(&cloud, name).await;
+        let zone = name.trim_start_matches("g/");
+        assert!(ids(&reading).iter().all(|id| part::zone_of(id) == Some(zone)) && ids(&reading).len() == 3, "{name}");
+        assert_eq!(reading.consistency.grows_by, GrowsBy::LaunchOnly);
+        assert_eq!(cloud.launch_spec(&reading).await.expect("a spec").zones, [zone]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_is_in_its_zone_and_takes_from_what_all_have_left() {
+    let (simulated, cloud) = open(0, 10, 6);
+    let before = read(&cloud, "whole").await;
+    cloud.list().await.expect("listed");
+    let launched = cloud.launch(&read(&cloud, B).await, &request(3)).await.expect("launched");
+    assert_eq!(launched.instances.len(), 3);
+    assert_eq!((sizes(&read(&cloud, A).await), sizes(&read(&cloud, B).await)), ((0, 3, 4), (0, 6, 7)));
+    let calls = simulated.calls();
+    let mut calls = calls.iter().filter(|call| call.kind == CallKind::Launch);
+    assert!(calls.next_back().is_some_and(|call| call.detail.ends_with("in us-east-1b")));
+    let refused = cloud.launch(&read(&cloud, A).await, &request(2)).await.expect_err("one is left");
+    assert!(refused.to_string().contains("exceed max size 10"), "{refused}");
+    assert_eq!(read(&cloud, "whole").await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_group_lacks_belongs_to_no_zone() {
+    let (simulated, cloud) = open(0, 10, 6);
+    cloud.list().await.expect("listed");
+    simulated.set_desired_externally("g", 8).expect("it exists");
+    let whole = simulated.observe(&GroupName::from("g")).await.expect("read").expect("it exists");
+    assert_eq!(whole.desired, 8);
+    assert_eq!((read(&cloud, A).await.desired, read(&cloud, B).await.desired), (3, 3));
+    assert_eq!(read(&cloud, A).await.max, 5, "the group has room for two");
+}
+
+#[tokio::test(start_paused = true)]
+async fn instances_beyond_the_capacity_are_shown_where_a_deletion_may_be_why() {
+    let (simulated, cloud) = open(0, 10, 6);
+    cloud.list().await.expect("listed");
+    let reading = read(&cloud, A).await;
+    let named = vec![ids(&reading)[0].clone()];
+    cloud.delete_instances(&reading, &named).await.expect("deleted");
+    simulated.set_desired_externally("g", 4).expect("it exists");
+    // Five live, and the group is about to terminate one of them.
+    assert_eq!((read(&cloud, A).await.desired, read(&cloud, B).await.desired), (1, 3));
+    let raised = cloud.set_capacity(&read(&cloud, A).await, 2).await;
+    assert!(raised.is_ok(), "{raised:?}");
+    let whole = simulated.observe(&GroupName::from("g")).await.expect("read").expect("it exists");
+    assert_eq!(whole.desired, 5, "all that live have room");
+    assert_eq!(read(&cloud, A).await.desired, 2);
+    let lowered = cloud.set_capacity(&read(&cloud, A).await, 1).await.expect_err("no zone is lowered");
+    assert!(lowered.to_string().contains("cannot be lowered"), "{lowered}");
+
+    simulated.set_desired_externally("g", 4).expect("it exists");
+    cloud.launch(&read(&cloud, B).await, &request(1)).await.expect("launched");
+    assert_eq!(read(&cloud, A).await.desired, 2, "the launch may not show yet");
+    tokio::time::sleep(SHOWN_AFTER_DELETION).await;
+    assert_eq!(read(&cloud, A).await.desired, u32::try_from(ids(&read(&cloud, A).await).len()).expect("few"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_the_group_has_left_only_shrinks() {
+    let (simulated, cloud) = open(0, 10, 4);
+    let mut whole = simulated.observe(&GroupName::from("g")).await.expect("read").expect("it exists");
+    whole.zones.names.retain(|zone| zone == "us-east-1a");
+    let parts = cloud.parts(whole);
+    let growth = |name: &str| parts.iter().find(|part| part.name.as_str() == name).map(|part| part.growth.clone());
+    assert_eq!(growth(A), Some(Permit::Granted));
+    let Some(Permit::Withheld(reason)) = growth(B) else { panic!("{parts:?}") };
+    assert!(reason.contains("no subnet in us-east-1b"), "{reason}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_of_a_group_is_said_of_its_zones() {
+    let (_, cloud) = open(0, 10, 4);
+    cloud.list().await.expect("listed");
+    let broken = vec![(GroupName::from("g"), "no max size".to_owned()), (GroupName::from("x"), "no name".to_owned())];
+    let absent = vec![GroupName::from("g"), GroupName::from("whole")];
+    let listing = cloud.listing(Listing { groups: Vec::new(), broken, absent });
+    let names: Vec<_> = listing.broken.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, [A, B, "x"]);
+    assert_eq!(listing.absent.iter().map(GroupName::as_str).collect::<Vec<_>>(), [A, B, "whole"]);
+    assert_eq!(cloud.observe(&GroupName::from("g/us-east-1c")).await.expect("read"), None, "it has no such zone");
+}
