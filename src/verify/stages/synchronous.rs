@@ -17,7 +17,7 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result
         return Ok(());
     }
     let basis = subject.bring_to(0).await?;
-    if basis.launch != Permit::Granted {
+    if basis.launch_zone().is_err() {
         let why = "the group's settings do not permit LaunchInstances; docs/aws-launch.md says which do";
         subject.find(PROBE, model, Verdict::NotProbed, why);
         return Ok(());
