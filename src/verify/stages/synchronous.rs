@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use crate::cloud::{Consistency, GroupReading, Missing, Permit};
+use crate::cloud::{Consistency, GroupReading, Missing};
 use crate::verify::limits::{INSTANCE_LIMIT, UNFILLED_AFTER, WAIT_EVERY};
 use crate::verify::probe::Probe;
 use crate::verify::settle::Sizes;
