@@ -21,7 +21,7 @@ soak LENGTH="1h":
 
 # Write the generated pages of docs/: log lines, metrics, limits, and what is measured of templates and prices
 docs:
-    HEADCOUNT_WRITE_DOCS=1 cargo test --locked --test integration -- log_lines verify::page architecture::limits operation::document accuracy errors_of_estimates
+    HEADCOUNT_WRITE_DOCS=1 cargo test --locked --test integration -- log_lines verify::page verify::reports architecture::limits operation::document accuracy errors_of_estimates
 
 # Break one rule at a time and expect the tests to fail, for example `just mutations min if-match`
 mutations *NAMES:

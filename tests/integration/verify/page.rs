@@ -15,7 +15,8 @@ from documentation, recorded responses and incident reports; some of it has no s
 | Azure, uniform scale sets | | none yet |
 | Azure, flexible scale sets | | none yet |
 
-Nobody has run it on a real cloud yet. Against the simulated cloud, each probe finds the behaviour that the cloud was given, assumed or not.";
+Nobody has run it on a real cloud yet. Against the simulated cloud, each probe finds the behaviour that the cloud was given, assumed or not. Reports are
+kept in `tests/reports/`: today, one of each kind of simulated group. A test makes a simulated group from each report, and expects the same again.";
 
 const RUNNING: &str = "\
 ## Running it
