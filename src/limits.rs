@@ -91,6 +91,4 @@ table! {
     SERVER_STATUS = "the status of a running server", 32 * MIB, 10 s, "src/cli/server.rs";
     /// Recordings take 15 MiB of a server's memory, compressed. What does not fit is left out by whole groups.
     RECORDING = "a recording, from a file or a running server", 32 * MIB, 10 s, "src/cli/replay.rs";
-    /// The IDs of at most two instances.
-    STATE_OF_VERIFY = "what a run of `headcount verify` left", 64 * KIB, 10 s, "src/verify/state.rs";
 }

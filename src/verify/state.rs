@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::cloud::{GroupName, GroupReading, ProviderId};
-use crate::limits::{STATE_OF_VERIFY, read_file};
+use crate::limits::{CONFIG_FILE, read_file};
 
 /// The size that a run found, and restores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ impl State {
         if !self.0.exists() {
             return Ok(None);
         }
-        let text = read_file(&self.0, STATE_OF_VERIFY).map_err(|error| self.io(error))?;
+        let text = read_file(&self.0, CONFIG_FILE).map_err(|error| self.io(error))?;
         match serde_saphyr::from_str(&String::from_utf8_lossy(&text)) {
             Ok(found) => Ok(Some(found)),
             Err(error) => Err(StateError::Invalid { path: self.0.clone(), reason: error.to_string() }),

@@ -259,7 +259,8 @@ impl<'a> Subject<'a> {
             return Err(Trouble::TooMany(basis.desired + 1));
         }
         let at = self.begin_write()?;
-        let launched = self.cloud.launch(basis, &LaunchRequest { number: 1, token: token.to_owned(), zone: None }).await;
+        let launched =
+            self.cloud.launch(basis, &LaunchRequest { number: 1, token: token.to_owned(), zone: None }).await;
         let response = launched.as_ref().map(|launched| format!("{} launched", launched.instances.len()));
         self.end_write(at, "launch 1".to_owned(), &response.unwrap_or_default(), launched)
     }
