@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use headcount::clouds::simulated::Group;
 use serde_json::{Value, json};
 
 use super::BINARIES;
@@ -63,7 +64,9 @@ impl<E: Emulator> Fixture<E> {
             listener.configure(options);
         })
         .await;
-        let groups = templates(&setup).into_iter().filter(|(group, _)| !scenario.silent.contains(&group.as_str()));
+        let groups = templates(&setup, scenario.by_zones)
+            .into_iter()
+            .filter(|(group, _)| !scenario.silent.contains(&group.as_str()));
         let cloud = setup.emulator.simulated().clone();
         let kubelets = Kubelets::start(cluster.api.clone(), cloud, groups.collect(), &scenario);
         let endpoint = listener.connect(setup.server().listener(), folder.path()).await;
@@ -218,11 +221,19 @@ fn extended(requests: &Value) -> Value {
     fields.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The node that each group's template describes, as `headcount template` prints it.
-fn templates<E: Emulator>(setup: &Setup<E>) -> BTreeMap<String, Value> {
-    let groups: Vec<String> =
-        setup.emulator.simulated().world(|world, _| world.groups().map(|group| group.name().to_owned()).collect());
-    groups.into_iter().map(|group| (group.clone(), template(&setup.config(), &group))).collect()
+/// The node that each group's template describes, as `headcount template` prints it. For a group that is served by zones,
+/// that of its first zone: a node has the zone of its instance.
+fn templates<E: Emulator>(setup: &Setup<E>, by_zones: Option<&str>) -> BTreeMap<String, Value> {
+    let groups: Vec<(String, String)> = setup.emulator.simulated().world(|world, _| {
+        let zone = |group: &Group| group.plan().zones.first().cloned().unwrap_or_default();
+        world.groups().map(|group| (group.name().to_owned(), zone(group))).collect()
+    });
+    let served = |group: &str, zone: &str| match by_zones {
+        Some(separate) if separate == group => format!("{group}/{zone}"),
+        _ => group.to_owned(),
+    };
+    let groups = groups.into_iter();
+    groups.map(|(group, zone)| (group.clone(), template(&setup.config(), &served(&group, &zone)))).collect()
 }
 
 /// A group's template, as `headcount template` prints it.

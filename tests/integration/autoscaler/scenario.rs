@@ -21,6 +21,8 @@ pub(super) struct Scenario {
     pub(super) upstream: bool,
     /// Groups whose instances never register as nodes.
     pub(super) silent: Vec<&'static str>,
+    /// A group whose zones Headcount serves as node groups.
+    pub(super) by_zones: Option<&'static str>,
     /// The devices that a driver publishes for each node of a group: the group, and `spec` of the ResourceSlice without the node.
     pub(super) published: Option<(&'static str, Value)>,
     /// Whether the autoscaler's own provider for AWS takes Headcount's place.
@@ -56,6 +58,7 @@ impl Scenario {
             scan_interval: SCAN_INTERVAL,
             refresh: "1s",
             upstream: false,
+            by_zones: None,
             published: None,
             in_tree: false,
             silent: Vec::new(),
@@ -90,6 +93,12 @@ impl Scenario {
     pub(super) fn silent(mut self, group: &'static str) -> Self {
         self.silent.push(group);
         self
+    }
+
+    /// Headcount serves each zone of this group as a node group.
+    pub(super) fn by_zones(mut self, group: &'static str) -> Self {
+        self.by_zones = Some(group);
+        self.headcount(&format!("groups: [{{match: {group}, zones: separate}}]\n"))
     }
 
     /// A driver publishes these devices for each node of this group.

@@ -26,6 +26,7 @@ mod replicas;
 mod sizes;
 mod transports;
 mod types;
+mod zones;
 
 use std::sync::Arc;
 use std::time::Duration;

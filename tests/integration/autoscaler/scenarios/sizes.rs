@@ -157,7 +157,7 @@ async fn replaces_evicted(name: &'static str, emulator: impl Emulator) {
 }
 
 /// The labels that make groups of one kind similar, whatever else their nodes have; every release uses these.
-const BALANCING: [&str; 3] = [
+pub(super) const BALANCING: [&str; 3] = [
     "--balance-similar-node-groups",
     "--balancing-label=node.kubernetes.io/instance-type",
     "--balancing-label=kubernetes.io/arch",
