@@ -59,6 +59,26 @@ async fn takes_the_other_group(name: &'static str, emulator: impl Emulator) {
     fixture.finish(&["InsufficientInstanceCapacity", "AllocationFailed", "spot"]);
 }
 
+/// With synchronous launches, the shortage is the error of the scale-up: the autoscaler writes to the other group in its
+/// next loop, without a node that is listed as failed in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_takes_the_other_group_when_a_launch_is_refused() {
+    let spot = without_capacity(scaling_group("spot", (0, 10, 0)), "InsufficientInstanceCapacity");
+    let emulator = aws([spot, scaling_group("web", (0, 10, 0))]);
+    let scenario = by_priority("aws_takes_the_other_group_when_a_launch_is_refused");
+    let scenario = scenario.scan_interval("10s").headcount("groups: [{match: \"*\", launch: synchronous}]\n");
+    let Some(fixture) = Fixture::start(scenario, emulator).await else { return };
+    prefer(&fixture, ["spot", "web"]).await;
+    fixture.create_pods(2, ONE_PER_NODE).await;
+    fixture.until("two pods have nodes", async |fixture| fixture.scheduled().await == 2).await;
+    assert_eq!((fixture.capacity("spot"), fixture.capacity("web")), (0, 2));
+    let launches = fixture.setup.emulator.requests_with("POST", "Action=LaunchInstances");
+    let groups: Vec<_> = launches.iter().filter_map(|call| call.field("AutoScalingGroupName")).collect();
+    assert_eq!(groups, ["spot", "web"], "one call for each");
+    println!("from the refused launch to the other group's: {:?}", launches[1].at.saturating_sub(launches[0].at));
+    fixture.finish(&["InsufficientInstanceCapacity", "spot"]);
+}
+
 /// A quota leaves room for three nodes of the preferred group: it gets three, and the other family gets the rest,
 /// without a launch that fails.
 #[tokio::test(flavor = "multi_thread")]
