@@ -8,11 +8,11 @@ pub(crate) const REFUSAL_MAX: Duration = Duration::from_secs(60);
 /// A deletion waits this long for another one to join it. CA sends one node per call, up to ten calls at a time, and a
 /// cloud's write budget per group is small (Azure: 4 a minute, bursts of 12).
 pub(crate) const BATCH_IDLE: Duration = Duration::from_millis(150);
-/// ... and this long at most, so that a caller with 5 s (CA's default) is not kept waiting for others.
+/// A batch of deletions is open this long at most, so that a caller with 5 s (CA's default) is not kept waiting for others.
 pub(crate) const BATCH_OPEN_MAX: Duration = Duration::from_millis(500);
-/// The same where writes are scarce. CA was seen to space the calls of one drain 0.2 s apart.
+/// As [`BATCH_IDLE`], where writes are scarce. CA was seen to space the calls of one drain 0.2 s apart.
 pub(crate) const BATCH_IDLE_SCARCE: Duration = Duration::from_millis(350);
-/// ... and this long at most.
+/// As [`BATCH_OPEN_MAX`], where writes are scarce.
 pub(crate) const BATCH_OPEN_MAX_SCARCE: Duration = Duration::from_secs(1);
 /// Others may join for no longer than this share of a caller's time: the rest is for the read and the write.
 pub(crate) const BATCH_SHARE: u32 = 4;
@@ -32,7 +32,7 @@ pub(crate) const RESPOND_EARLY: Duration = Duration::from_millis(100);
 pub(crate) const LOST_PATIENCE: Duration = Duration::from_millis(700);
 /// The first pause before a write is attempted again; it doubles each time.
 pub(crate) const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(100);
-/// ... up to this. A caller has 5 s (CA's default), so a conflict of 2 s costs it two or three attempts.
+/// The longest pause before a write is attempted again. A caller has 5 s (CA's default), so a conflict of 2 s costs it two or three attempts.
 pub(crate) const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Reading the instances for a reduction may take this long while its caller waits. After that, the reduction is
 /// deferred and the caller gets its response. The target stays as CA lowered it.
@@ -80,6 +80,8 @@ pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(3);
 pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 /// The most operations of one group that are followed at a time.
 pub(crate) const OPERATIONS: usize = 256;
+/// A read that lags is not older than this many etags.
+pub(crate) const ETAGS: usize = 8;
 /// A preempted deletion is sent again for this long: a cloud that throttles asks for pauses of some seconds, and Azure
 /// allows a scale set four writes a minute.
 pub(crate) const RESUBMIT_LIMIT: Duration = Duration::from_secs(2 * 60);

@@ -106,10 +106,14 @@ impl fmt::Debug for PlaceholderNames {
 /// One node group, from its first good observation on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Group {
+    /// How placeholders are named.
     #[serde(skip, default = "PlaceholderNames::unknown")]
     names: PlaceholderNames,
+    /// Whether every write is refused.
     is_read_only: bool,
+    /// What is known of the group.
     state: GroupState,
+    /// An observation that is neither published nor used until a second one confirms it.
     doubted: Option<Doubted>,
     /// Operations that the cloud reports as failed, until an observation that is younger than the report.
     failed: Vec<FailedOperation>,
@@ -117,7 +121,7 @@ pub(crate) struct Group {
     held: Vec<Held>,
     /// Instances that a preempted deletion named, until they are deleted once more.
     to_resend: BTreeSet<ProviderId>,
-    /// Until when they are sent again.
+    /// Until when a preempted deletion is sent again.
     resend_until: Option<Time>,
     /// When the last write ended. A read that began before that does not show it.
     written: Option<Time>,
@@ -129,19 +133,21 @@ pub(crate) struct Group {
     unsettled_until: Option<Time>,
     /// The capacity that was last raised back to, and when the cloud accepted it.
     raised_back: Option<(u32, Time)>,
+    /// What is being read beside the writes.
     beside: Beside,
     /// Launches whose outcome is not known.
     launching: Vec<Launching>,
     /// When launches are tried again that the cloud does not offer for the group.
     launch_again_at: Option<Time>,
-    /// Whether the log says that it does not offer them.
+    /// Whether the log says that the cloud does not offer launches for the group.
     is_launch_withheld: bool,
     /// Requests that wait, in the order of arrival.
     queue: Vec<Request>,
-    /// Until when others may join them.
+    /// Until when other requests may join those that wait.
     window: Option<Window>,
     /// Requests of the last batch that name unknown instances: they come next.
     second: Vec<Request>,
+    /// What is being done that writes.
     job: Option<Job>,
     /// What the job waits for.
     call: Option<Call>,
@@ -153,12 +159,15 @@ pub(crate) struct Group {
     duties: Vec<Duty>,
     /// Since when nothing allows a scale-up.
     blocked: Option<Blocked>,
+    /// The number of the last operation.
     last_operation: u64,
+    /// Whether the group no longer exists.
     is_gone: bool,
     /// The moment of the event that is being handled.
     now: Time,
     /// The same moment by the cloud's clock.
     cloud_time: SystemTime,
+    /// What is to be done, in this order.
     #[serde(skip)]
     effects: Vec<Effect>,
 }

@@ -12,6 +12,7 @@ mod log_lines;
 mod paths;
 mod security;
 mod source;
+mod state;
 mod supply_chain;
 
 use std::fmt;

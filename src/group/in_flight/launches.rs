@@ -17,7 +17,9 @@ use crate::group::operation::{Operation, OperationId};
 /// A launch whose outcome is not known, or that observations need not show yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Launch {
+    /// The name of the launch.
     id: OperationId,
+    /// When it was sent.
     sent: Time,
     /// The capacity that it was sent on, with what else was in flight.
     from: u32,
@@ -40,11 +42,13 @@ pub(super) struct Launch {
 /// What a launch is known to have launched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Known {
+    /// When it became known what was launched.
     at: Time,
-    /// Those that no list has shown yet.
+    /// The instances of the launch that no list has shown yet.
     unlisted: BTreeSet<String>,
+    /// All that it launched.
     all: BTreeSet<String>,
-    /// Whether the capacity has been seen to include them, or was written since.
+    /// Whether the capacity has been seen to include these instances, or was written since.
     is_shown: bool,
 }
 

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::group::Time;
 
 use super::accounting::{Accounting, Baseline};
-use super::limits::{CLOCK_ERROR, OPERATIONS};
+use super::limits::{CLOCK_ERROR, ETAGS, OPERATIONS};
 use super::observation::Observation;
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
@@ -25,6 +25,7 @@ use launches::Launch;
 /// All that is in flight in one group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct InFlight {
+    /// Writes that the cloud accepted, or may have accepted, and that have not visibly finished, oldest first.
     operations: Vec<Operation>,
     /// Whether the capacity still counts each instance being deleted, as far as observations have shown it.
     accounting: BTreeMap<ProviderId, Accounting>,
@@ -42,9 +43,6 @@ pub(crate) struct InFlight {
     /// Launches whose outcome is not known, or that observations need not show yet, oldest first.
     launches: Vec<Launch>,
 }
-
-/// A read that lags is not older than this many etags.
-const ETAGS: usize = 8;
 
 impl InFlight {
     /// The operations, oldest first.

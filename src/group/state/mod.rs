@@ -40,9 +40,13 @@ pub(crate) type NamePlaceholder<'a> = &'a (dyn Fn(&str) -> ProviderId + Send + S
 /// One group, from its first good observation on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GroupState {
+    /// The last good observation.
     observation: Observation,
+    /// What is in flight.
     in_flight: InFlight,
+    /// Instances that should exist and do not.
     placeholders: Vec<Placeholder>,
+    /// How many placeholders were made so far: the next one's name.
     placeholders_made: u64,
     /// What the cloud reports of recent launches, while instances are missing.
     activity: LaunchActivity,

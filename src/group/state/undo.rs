@@ -24,7 +24,7 @@ use crate::group::operation::Operation;
 pub(super) struct RecentWrites {
     /// The capacity that was set last, or that the first deletion was computed on.
     set: u32,
-    /// Whether a write set it.
+    /// Whether a write set this capacity.
     is_written: bool,
     /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was
     /// already going: AWS lowers it for each call (autoscaler #2930).
@@ -45,9 +45,9 @@ pub(super) struct RecentWrites {
 /// A capacity write without a response. It may still take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LostWrite {
-    /// What our writes make of the capacity if it does.
+    /// What our writes make of the capacity if it takes effect.
     then: RecentWrites,
-    /// Until when it may.
+    /// Until when it may take effect.
     until: Time,
     /// Whether a read has shown its capacity since. Another client may have set that, too: then it still takes effect
     /// later, and undoes what was written since.

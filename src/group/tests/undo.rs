@@ -2,6 +2,7 @@
 
 use super::super::doubt::doubt;
 use super::*;
+use crate::cloud::GrowsBy;
 
 /// Instances that the cloud launched for reasons of its own, newest first.
 fn launched<const N: usize>(numbers: [u32; N]) -> OwnLaunches {
@@ -180,6 +181,22 @@ fn without_activities_only_instances_that_had_room_are_certain() {
     group.terminate(0..1);
     group.see(4, all(&[going(0..1), live(1..8)]));
     assert_eq!(plan::undone_capacity(&group.state, None), Some(5), "five had room and were not named");
+}
+
+#[test]
+fn without_activities_another_processs_launch_is_not_raised_back() {
+    let raised_back = |grows_by| {
+        let mut group = Group::new(6, live(0..6));
+        group.terminate(0..1);
+        group.now = group.now + Duration::from_secs(1);
+        // Two more were launched, and the capacity does not show them yet.
+        let mut observation = group.reading(5, all(&[going(0..1), live(1..8)]));
+        observation.reading.consistency.grows_by = grows_by;
+        group.state.observe(observation, &name);
+        plan::undone_capacity(&group.state, None)
+    };
+    assert_eq!(raised_back(GrowsBy::Launch), None, "the five that were there have room");
+    assert_eq!(raised_back(GrowsBy::Capacity), Some(6), "by their number");
 }
 
 #[test]
