@@ -12,7 +12,7 @@ const DRIVER: &str = "gpu.example.com";
 const SEND: &str = "{listen: \"127.0.0.1:0\", resourceSlices: send}";
 
 /// What the driver publishes for a node, without the node.
-fn published() -> Value {
+pub(super) fn published() -> Value {
     let device = |name: &str| {
         let attributes = json!({"model": {"string": "A100"}, "uuid": {"string": "GPU-1"}});
         json!({"name": name, "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}})
@@ -28,7 +28,7 @@ fn stated() -> String {
 }
 
 /// Creates a pod that claims a GPU with 80 GiB.
-async fn create_claiming_pod(fixture: &Fixture<impl Emulator>, name: &str) {
+pub(super) async fn create_claiming_pod(fixture: &Fixture<impl Emulator>, name: &str) {
     let expression = format!(
         "device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].model == 'A100' && \
          device.capacity['{DRIVER}'].memory.compareTo(quantity('80Gi')) >= 0"
@@ -120,21 +120,4 @@ async fn has_learned(fixture: &Fixture<impl Emulator>) -> bool {
     let path = "/api/v1/namespaces/kube-system/configmaps/headcount-learned";
     let found = fixture.cluster.api.send("GET", path, None).await;
     found.is_some_and(|(_, map)| map["data"]["learned.json"].as_str().is_some_and(|text| text.contains(DRIVER)))
-}
-
-/// The in-tree provider has no devices in its templates, so a pod that claims one does not start from zero. It does on a node that was added
-/// for another pod.
-#[tokio::test(flavor = "multi_thread")]
-async fn aws_in_tree_does_not_grow_from_zero_for_a_claim() {
-    let name = "aws_in_tree_does_not_grow_from_zero_for_a_claim";
-    let scenario = Scenario::new(name).published("gpu", published()).in_tree();
-    let Some(fixture) = Fixture::start(scenario, aws([scaling_group("gpu", (0, 5, 0))])).await else { return };
-    create_claiming_pod(&fixture, "first").await;
-    let refusals = |fixture: &Fixture<_>| fixture.autoscaler.logged("Pod default/first can't be scheduled on gpu");
-    fixture.until("the pod is refused in three loops", async |fixture| refusals(fixture) >= 3).await;
-    assert_eq!((fixture.capacity("gpu"), fixture.scheduled().await), (0, 0));
-    fixture.create_pods(1, ONE_PER_NODE).await;
-    fixture.until("both pods have a node", async |fixture| fixture.scheduled().await == 2).await;
-    assert_eq!(fixture.capacity("gpu"), 1);
-    fixture.finish(&["node is not present in aws"]);
 }

@@ -14,6 +14,7 @@ mod devices;
 mod endpoint;
 mod fixture;
 mod folder;
+mod in_tree;
 mod laptop;
 mod latency;
 mod nodes;

@@ -26,7 +26,7 @@ mod replicas;
 mod sizes;
 mod transports;
 mod types;
-mod zones;
+pub(super) mod zones;
 
 use std::sync::Arc;
 use std::time::Duration;

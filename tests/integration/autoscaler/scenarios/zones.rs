@@ -7,9 +7,9 @@ use crate::autoscaler::scenario::Scenario;
 use crate::emulators::Emulator;
 use crate::emulators::aws::Aws;
 
-const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
+pub(in crate::autoscaler) const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 
-fn over_zones() -> Aws {
+pub(in crate::autoscaler) fn over_zones() -> Aws {
     let mut plan = scaling_group("web", (0, 9, 0));
     plan.zones = ZONES.map(str::to_owned).to_vec();
     aws([plan])
@@ -24,7 +24,7 @@ fn spread(fixture: &Fixture<impl Emulator>) -> [usize; 3] {
 }
 
 /// A pod with a volume that is in this zone. No controller runs here, so the claim is bound from the beginning.
-async fn create_pod_with_volume(fixture: &Fixture<impl Emulator>, name: &str, zone: &str) {
+pub(in crate::autoscaler) async fn create_pod_with_volume(fixture: &Fixture<impl Emulator>, name: &str, zone: &str) {
     let api = &fixture.cluster.api;
     let terms =
         json!([{"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]);
