@@ -8,7 +8,8 @@ pub(crate) const REFUSAL_MAX: Duration = Duration::from_secs(60);
 /// A deletion waits this long for another one to join it. CA sends one node per call, up to ten calls at a time, and a
 /// cloud's write budget per group is small (Azure: 4 a minute, bursts of 12).
 pub(crate) const BATCH_IDLE: Duration = Duration::from_millis(150);
-/// A batch of deletions is open this long at most, so that a caller with 5 s (CA's default) is not kept waiting for others.
+/// A batch of deletions is open this long at most, so that a caller with 5 s (CA's default) is not kept waiting for
+/// others.
 pub(crate) const BATCH_OPEN_MAX: Duration = Duration::from_millis(500);
 /// As [`BATCH_IDLE`], where writes are scarce. CA was seen to space the calls of one drain 0.2 s apart.
 pub(crate) const BATCH_IDLE_SCARCE: Duration = Duration::from_millis(350);
@@ -32,7 +33,8 @@ pub(crate) const RESPOND_EARLY: Duration = Duration::from_millis(100);
 pub(crate) const LOST_PATIENCE: Duration = Duration::from_millis(700);
 /// The first pause before a write is attempted again; it doubles each time.
 pub(crate) const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest pause before a write is attempted again. A caller has 5 s (CA's default), so a conflict of 2 s costs it two or three attempts.
+/// The longest pause before a write is attempted again. A caller has 5 s (CA's default), so a conflict of 2 s costs it
+/// two or three attempts.
 pub(crate) const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Reading the instances for a reduction may take this long while its caller waits. After that, the reduction is
 /// deferred and the caller gets its response. The target stays as CA lowered it.

@@ -14,8 +14,8 @@ use super::state::GroupState;
 use super::status::ReportedInstance;
 use super::surplus::Surplus;
 use crate::cloud::{
-    CAPACITY_MAX, Consistency, Counts, Deletions, GroupReading, Instance, InstanceState, Missing, OwnLaunches, Permit,
-    ProviderId,
+    CAPACITY_MAX, Consistency, Counts, Deletions, GroupReading, GrowsBy, Instance, InstanceState, Missing, OwnLaunches,
+    Permit, ProviderId,
 };
 
 /// What to write to delete some nodes.
@@ -130,10 +130,12 @@ pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
     Ok(plan)
 }
 
-/// Whether the cloud replaces an instance whose deletion does not lower the capacity.
+/// Whether the cloud replaces an instance whose deletion does not lower the capacity, in the same node group: a zone of a
+/// group is replaced in any of its zones.
 fn replaces(reading: &GroupReading) -> bool {
-    let Consistency { deletions, missing, .. } = reading.consistency;
-    deletions == Deletions::Final && missing == Missing::Retried && reading.growth == Permit::Granted
+    let Consistency { deletions, missing, grows_by, .. } = reading.consistency;
+    let is_here = grows_by != GrowsBy::LaunchOnly;
+    is_here && deletions == Deletions::Final && missing == Missing::Retried && reading.growth == Permit::Granted
 }
 
 /// The instances among `ids` whose deletion is not to lower the capacity, where a deletion can be sent so: as many as

@@ -51,8 +51,8 @@ struct Known {
 }
 
 impl Known {
-    /// Whether instances beyond the capacity of the whole group are shown in this zone: only one whose deletion may have
-    /// lowered it too far raises it back. A launch that the capacity does not show yet is no reason for that.
+    /// Whether instances beyond the capacity of the whole group are shown in this zone: only one whose deletion may
+    /// have lowered it too far raises it back. A launch that the capacity does not show yet is no reason for that.
     fn shows_excess(&self, zone: &str, now: Instant) -> bool {
         let is_recent = |at: Instant, limit| now.saturating_duration_since(at) <= limit;
         let is_launching = self.launches > 0 || self.launched.is_some_and(|at| is_recent(at, CAPACITY_FOLLOWS));

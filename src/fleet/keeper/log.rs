@@ -55,7 +55,7 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %operation, %error, "a launch was not accepted, or its response was lost; it is sent again with its token, which launches nothing twice");
         }
         Note::LaunchRefused(operation, error) => {
-            tracing::warn!(%group, %operation, %error, "instances not launched");
+            tracing::warn!(%group, %operation, %error, "the cloud refused to launch instances");
         }
         Note::NotLaunched(operation, number, failure) => {
             let (code, message) = (&failure.code, &failure.message);

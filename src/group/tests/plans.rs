@@ -3,6 +3,7 @@
 use super::super::refusal::Refusal;
 use super::super::request::{NamedNode, NodeKind};
 use super::*;
+use crate::cloud::GrowsBy;
 
 fn named(numbers: std::ops::Range<u32>) -> Vec<NamedNode> {
     ids(numbers).into_iter().map(|id| NamedNode { id, kind: NodeKind::Registered }).collect()
@@ -111,13 +112,16 @@ fn instances_that_never_became_nodes_are_replaced_at_the_minimum() {
     assert_eq!(judge(&unregistered(2..3), &two).map(|plan| plan.replaced), Ok(ids(2..3).into_iter().collect()));
     assert_eq!(judge(&named(2..3), &two), Err(Refusal::BelowMin { asked: 1, room: 0, min: 1 }), "a node is not");
 
-    // Where nothing is launched, nothing is replaced.
-    let mut suspended = group.observation().clone();
+    // Where nothing is launched, nothing is replaced. Neither is it where it would come up in another zone.
+    let (mut suspended, mut zone) = (group.observation().clone(), group.observation().clone());
     suspended.reading.growth = Permit::Withheld("Launch is suspended".into());
-    let mut group = group;
-    group.state.observe(suspended, &name);
-    let refused = plan::delete(&group.state, &unregistered(0..3), &DeletePlan::default());
-    assert_eq!(refused, Err(Refusal::BelowMin { asked: 3, room: 2, min: 1 }));
+    zone.reading.consistency.grows_by = GrowsBy::LaunchOnly;
+    for observation in [suspended, zone] {
+        let mut group = group.clone();
+        group.state.observe(observation, &name);
+        let refused = plan::delete(&group.state, &unregistered(0..3), &DeletePlan::default());
+        assert_eq!(refused, Err(Refusal::BelowMin { asked: 3, room: 2, min: 1 }));
+    }
 }
 
 #[test]
