@@ -17,7 +17,8 @@ pub(super) enum Assume {
     /// The group changes between a read and the write that was computed on it, and no read shows it before the cloud
     /// acts on it.
     ChangedBetweenReadAndWrite,
-    /// A read that a write was computed on lags, and no read shows that before the cloud acts on it.
+    /// A read that a write was computed on lags, or those after one that showed what the write did, and no other read shows
+    /// that before the cloud acts on it.
     ReadLags,
     /// Another client sets the capacity while a write of ours is to be undone.
     OtherSetsDuringUndo,
@@ -71,8 +72,8 @@ pub(super) struct Laws {
     ours: u8,
     /// Since when more live than the capacity says, or since ours are among them.
     pub(super) surplus_since: Option<u64>,
-    /// Whether a read has shown that, and nothing was left to wait for.
-    is_seen: bool,
+    /// When a read first showed that, with nothing left to wait for. No later one lags.
+    seen_since: Option<u64>,
     excuse: Option<Assume>,
     /// What the last read showed of what others did, and whether it lagged.
     read: (u8, bool),
@@ -116,10 +117,15 @@ impl Laws {
     }
 
     /// A read was answered.
-    pub(super) fn read(&mut self, capacity: &View, list: &View, is_fresh: bool, is_whole: bool) {
+    pub(super) fn read(&mut self, capacity: &View, list: &View, is_fresh: bool, is_whole: bool, now: u64) {
         self.read = (capacity.foreign.min(list.foreign), !is_fresh);
         self.highest = self.highest.max(capacity.desired);
-        self.is_seen |= self.ours > 0 && is_fresh && is_whole && list.listed() == list.live();
+        let is_seen = self.ours > 0 && is_fresh && is_whole && list.listed() == list.live();
+        self.seen_since = self.seen_since.or(is_seen.then_some(now));
+        if self.seen_since.is_some() && !is_fresh {
+            // The machine believes the last read. The next one that does not lag shows it again.
+            (self.seen_since, self.excuse) = (None, Some(Assume::ReadLags));
+        }
         if let Some((_, to, is_shown)) = &mut self.lost {
             *is_shown |= capacity.desired == *to;
         }
@@ -157,7 +163,7 @@ impl Laws {
         let (was, is) = (beyond(before), beyond(after));
         if is > was {
             self.ours += is - was;
-            self.is_seen = false;
+            self.seen_since = None;
             self.surplus_since = None;
             let (foreign, is_stale) = self.sent;
             if foreign == before.foreign && !is_stale && !self.is_forgotten {
@@ -176,7 +182,7 @@ impl Laws {
     pub(super) fn changed_by_others(&mut self, view: &View, now: u64) {
         if self.ours > 0 && self.desired != Some(view.desired) {
             self.excuse = Some(Assume::OtherSetsDuringUndo);
-            self.is_seen = false;
+            self.seen_since = None;
         }
         self.is_zero_asked |= view.desired == 0 && self.desired != Some(0);
         self.settle(view, now);
@@ -193,7 +199,7 @@ impl Laws {
     /// The cloud terminated an instance of its own choice.
     pub(super) fn terminated(&mut self, id: u8, view: &View, now: u64) -> Result<(), Broken> {
         let is_ours = self.ours > beyond(view) && self.named & bit(id) == 0;
-        if is_ours && self.is_seen {
+        if is_ours && self.seen_since.is_some_and(|since| since < now) {
             return broken(format!(
                 "law 1: i-{id} is terminated although a read showed that a write of ours left no room"
             ));
@@ -206,7 +212,7 @@ impl Laws {
     pub(super) fn restarted(&mut self, is_writing: bool) {
         self.is_forgotten |= is_writing;
         (self.accepted, self.last_write, self.lost, self.highest) = (0, None, None, 0);
-        self.is_seen = false;
+        self.seen_since = None;
         if self.ours > 0 {
             self.excuse = Some(Assume::RestartDuringUndo);
         }
@@ -322,7 +328,7 @@ impl Laws {
     }
 
     pub(super) fn hash_into(&self, age: impl Fn(u64) -> u64, hasher: &mut impl Hasher) {
-        (self.asked_for, self.named, self.accepted, self.ours, self.is_seen, self.excuse).hash(hasher);
+        (self.asked_for, self.named, self.accepted, self.ours, self.seen_since.map(&age), self.excuse).hash(hasher);
         (self.surplus_since.map(&age), self.read, self.sent, self.last_write.map(&age), self.highest).hash(hasher);
         (
             self.lost.map(|(sent, to, is_shown)| (age(sent), to, is_shown)),

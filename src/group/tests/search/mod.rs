@@ -22,7 +22,7 @@ const ACTUAL: Kind = Kind::ScaleSet { is_nominal: false, is_released: true, is_d
 const DECLARED: Kind = Kind::ScaleSet { is_nominal: false, is_released: false, is_declared: true };
 
 /// The most states of a world that a search goes through with HEADCOUNT_SEARCH=full. A number sets another limit.
-const FULL: usize = 100_000;
+const FULL: usize = 200_000;
 
 fn limit(small: usize) -> usize {
     match std::env::var("HEADCOUNT_SEARCH") {

@@ -240,7 +240,7 @@ impl World {
         self.left.stale -= u8::from(age > 0);
         // A scale set is read beside the list of its VMs, and shows its age by its etag.
         let capacity = if self.cloud.kind.is_guarded() && is_whole { &self.cloud.view } else { &aged };
-        self.laws.read(capacity, &aged, age == 0, is_whole);
+        self.laws.read(capacity, &aged, age == 0, is_whole, self.now);
         let reading = reading(&self.cloud, capacity, is_whole.then_some(&aged));
         ReadResult { reading: Ok(Some(Box::new(reading))), begun, at: wall }
     }
