@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Group;
 use super::event::{Note, Scope};
-use super::job::{Answer, Progress, SentDeletion};
+use super::job::{Answer, CapacityOutcome, Progress, SentDeletion};
 use super::reading::Need;
 use super::refusal::WriteError;
 use super::removal::{Removal, requests};
@@ -26,6 +26,8 @@ enum Step {
     Check,
     /// The capacity is being read.
     Read,
+    /// Room is being made for the instances that take the place of those to be deleted.
+    Raised,
     /// The deletion was sent.
     Sent,
     /// The response to a part of it was lost, with this error; a read may show what became of it.
@@ -74,10 +76,34 @@ impl Group {
                     if self.fresh.is_none() {
                         Step::Read
                     } else {
-                        removals = self.send_removals(removals)?;
-                        return Some(Deleting { removals, step: Step::Sent });
+                        match self.make_room(&removals) {
+                            Ok(true) => return Some(Deleting { removals, step: Step::Raised }),
+                            Ok(false) => {
+                                removals = self.send_removals(removals)?;
+                                return Some(Deleting { removals, step: Step::Sent });
+                            }
+                            Err(error) => {
+                                removals = self.refuse_replaced(removals, &error);
+                                Step::Check
+                            }
+                        }
                     }
                 }
+                Step::Raised => match self.capacity_outcome(job) {
+                    None => return Some(Deleting { removals, step: Step::Raised }),
+                    Some(CapacityOutcome::Accepted) => {
+                        removals.iter_mut().filter(|one| one.replaces()).for_each(|one| self.begin(&mut one.request));
+                        Step::Read
+                    }
+                    Some(CapacityOutcome::Retry(error)) => {
+                        removals = self.deletion_refused(job, removals, error)?;
+                        return Some(Deleting { removals, step: Step::Check });
+                    }
+                    Some(CapacityOutcome::Failed(error)) => {
+                        removals = self.refuse_replaced(removals, &error);
+                        Step::Check
+                    }
+                },
                 Step::Read => match self.need(job, Scope::Capacity) {
                     Need::Waiting => return Some(Deleting { removals, step: Step::Read }),
                     Need::Failed(error) => {
@@ -268,7 +294,7 @@ impl Group {
     }
 
     /// The named instances that are listed and not being deleted, each once.
-    fn still_there(&self, removals: &[Removal]) -> Vec<ProviderId> {
+    pub(super) fn still_there(&self, removals: &[Removal]) -> Vec<ProviderId> {
         let mut named = BTreeSet::new();
         let ids = removals.iter().flat_map(|removal| &removal.plan.instances).filter(|id| named.insert(*id));
         let stays = |id: &&ProviderId| {

@@ -242,6 +242,10 @@ pub(crate) enum Note {
     NotResentYet(Vec<ProviderId>, Box<WriteError>),
     /// A preempted deletion is not sent again.
     NotResent(Vec<ProviderId>, Box<WriteError>),
+    /// The capacity was not raised yet for instances that were deleted at the maximum.
+    NotReplacedYet(u32, Box<WriteError>),
+    /// The capacity is not raised for instances that were deleted at the maximum.
+    NotReplaced(u32, Box<WriteError>),
     /// A write is refused because Headcount only reads.
     ReadOnly(String),
     /// The group is another one of the same name.

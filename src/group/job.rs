@@ -11,8 +11,10 @@ use super::batch::Batch;
 use super::event::Scope;
 use super::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN, LOST_PATIENCE, LOWER_LIMIT, OWN_WRITE_LIMIT};
 use super::lower::Lowering;
+use super::observation::count;
 use super::operation::OperationId;
 use super::refusal::WriteError;
+use super::replace::Replace;
 use super::state::WriteReason;
 use super::time::Time;
 use super::undo::Undo;
@@ -47,6 +49,8 @@ pub(super) enum Work {
     Resend(Resend),
     /// Raises the capacity back (law 11).
     Undo(Undo),
+    /// Raises the capacity by what is owed for deleted instances.
+    Replace(Replace),
     /// Lowers the capacity by what CA gave back.
     Lower(Lowering),
 }
@@ -136,6 +140,16 @@ pub(super) struct SentDeletion {
     pub is_resent: bool,
     /// When it was sent, by the cloud's clock.
     pub sent: SystemTime,
+    /// The instances in whose place the capacity is to be raised.
+    #[serde(default)]
+    pub owed: BTreeSet<ProviderId>,
+}
+
+impl SentDeletion {
+    /// How many of these instances the capacity is to be raised for.
+    pub(super) fn owed_for(&self, ids: &BTreeSet<ProviderId>) -> u32 {
+        count(self.owed.intersection(ids).count())
+    }
 }
 
 impl Job {

@@ -28,6 +28,7 @@ mod plan;
 mod reading;
 mod refusal;
 mod removal;
+mod replace;
 mod request;
 mod state;
 mod status;

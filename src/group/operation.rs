@@ -60,6 +60,9 @@ pub(crate) enum OperationRequest {
         before: u32,
         /// Whether this is the second attempt, after another operation preempted the first.
         is_resubmitted: bool,
+        /// How many instances are still to be launched in the place of some of these. The target includes them.
+        #[serde(default)]
+        owed: u32,
     },
 }
 
@@ -89,6 +92,14 @@ impl Operation {
         match &self.request {
             OperationRequest::Deletion { ids, .. } => Some(ids),
             OperationRequest::Capacity { .. } => None,
+        }
+    }
+
+    /// How many instances are still to be launched in the place of those it deletes.
+    pub(crate) fn owed(&self) -> u32 {
+        match &self.request {
+            OperationRequest::Deletion { owed, .. } => *owed,
+            OperationRequest::Capacity { .. } => 0,
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct DeletePlan {
     pub instances: Vec<ProviderId>,
     /// Placeholders to take out of the target.
     pub placeholders: BTreeSet<ProviderId>,
-    /// Those of the instances that the cloud is to replace: their deletion does not lower the capacity.
+    /// Those of the instances in whose place others are to be launched.
     #[serde(default)]
     pub replaced: BTreeSet<ProviderId>,
 }
@@ -86,8 +86,8 @@ pub(crate) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) ->
 /// Decides one DeleteNodes call as a whole (law 6). `claimed` is what earlier calls of the same batch delete.
 ///
 /// With `--force-delete-unregistered-nodes`, CA names instances that never became nodes although the group is at its
-/// minimum. They are replaced, where the cloud can do so: the capacity, which is the number of instances that are meant
-/// to live, stays as it is.
+/// minimum. Others are launched in their place, where that can be done: the number of instances that are meant to live
+/// stays as it is.
 pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePlan) -> Result<DeletePlan, Refusal> {
     let (status, reading) = (state.status(), &state.observation().reading);
     let mut plan = DeletePlan::default();
@@ -120,7 +120,7 @@ pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
     }
     let room = room_above_min(state, &status.instances, status.target, claimed);
     let too_many = usize::try_from(healthy.saturating_sub(room)).unwrap_or(usize::MAX);
-    if !replaces(reading) {
+    if replacing(reading).is_none() {
         replaceable.clear();
     }
     if too_many > replaceable.len() {
@@ -130,12 +130,45 @@ pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
     Ok(plan)
 }
 
-/// Whether the cloud replaces an instance whose deletion does not lower the capacity, in the same node group: a zone of a
-/// group is replaced in any of its zones.
-fn replaces(reading: &GroupReading) -> bool {
+/// How another instance is launched in the place of a deleted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replacing {
+    /// The cloud does it where a deletion does not lower the capacity.
+    ByCloud,
+    /// The capacity is raised, under a precondition.
+    ByRaising,
+}
+
+/// How a deleted instance of this group is replaced, if it can be. A cloud replaces one of a zone in any zone of the
+/// group.
+pub(crate) fn replacing(reading: &GroupReading) -> Option<Replacing> {
     let Consistency { deletions, missing, grows_by, .. } = reading.consistency;
-    let is_here = grows_by != GrowsBy::LaunchOnly;
-    is_here && deletions == Deletions::Final && missing == Missing::Retried && reading.growth == Permit::Granted
+    if reading.growth != Permit::Granted || grows_by == GrowsBy::LaunchOnly {
+        return None;
+    }
+    match (deletions, missing) {
+        (Deletions::Final, Missing::Retried) => Some(Replacing::ByCloud),
+        (Deletions::CanFail, Missing::LeftOut) if reading.consistency.is_guarded() => Some(Replacing::ByRaising),
+        _ => None,
+    }
+}
+
+/// By how much the capacity is to be raised before instances are deleted that others replace; 0 if the maximum leaves no
+/// room for that: then it is raised after the deletion.
+pub(crate) fn raised_first(state: &GroupState, replaced: u32) -> Result<u32, Refusal> {
+    match increase(state, replaced, 0) {
+        Ok(()) => Ok(replaced),
+        Err(Refusal::AboveMax { .. }) => Ok(0),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Whether as many instances may be launched as are owed. The target includes them.
+pub(crate) fn permits_owed(state: &GroupState) -> Result<(), Refusal> {
+    let reading = &state.observation().reading;
+    permits_growth(reading)?;
+    let (target, delta, max) = (state.status().target, state.in_flight().owed_now(), reading.max);
+    if target > max { Err(Refusal::AboveMax { delta, target: target.saturating_sub(delta), max }) } else { Ok(()) }
 }
 
 /// The instances among `ids` whose deletion is not to lower the capacity, where a deletion can be sent so: as many as
@@ -236,12 +269,17 @@ impl DeletePlan {
     }
 }
 
+fn permits_growth(reading: &GroupReading) -> Result<(), Refusal> {
+    match &reading.growth {
+        Permit::Granted => Ok(()),
+        Permit::Withheld(reason) => Err(Refusal::GrowthWithheld { reason: reason.clone() }),
+    }
+}
+
 /// Decides one IncreaseSize call. `claimed` is what earlier calls of the same batch add.
 pub(crate) fn increase(state: &GroupState, delta: u32, claimed: u32) -> Result<(), Refusal> {
     let reading = &state.observation().reading;
-    if let Permit::Withheld(reason) = &reading.growth {
-        return Err(Refusal::GrowthWithheld { reason: reason.clone() });
-    }
+    permits_growth(reading)?;
     let target = state.status().target.saturating_add(claimed);
     let max = reading.max.min(CAPACITY_MAX);
     if target.saturating_add(delta) > max {

@@ -26,6 +26,11 @@ impl Removal {
         !self.plan.placeholders.is_empty()
     }
 
+    /// Whether others are to be launched in the place of some of its instances.
+    pub(super) fn replaces(&self) -> bool {
+        !self.plan.replaced.is_empty()
+    }
+
     /// The instances of this call that the cloud refused, and why.
     pub(super) fn refused<'a>(&'a self, deletion: &'a Deletion) -> impl Iterator<Item = &'a (ProviderId, CloudError)> {
         deletion.refused.iter().filter(|(id, _)| self.plan.instances.contains(id))

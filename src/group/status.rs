@@ -68,7 +68,7 @@ pub(crate) fn status(
         count(placeholders.iter().filter(|placeholder| !placeholder.in_target()).count()).min(census.shortfall);
     let rolled_back = count(placeholders.iter().filter(|placeholder| !placeholder.in_capacity()).count());
     GroupStatus {
-        target: census.remaining.saturating_sub(cancelled).saturating_add(rolled_back),
+        target: census.remaining.saturating_sub(cancelled).saturating_add(rolled_back).saturating_add(in_flight.owed()),
         capacity: census.capacity,
         live: census.live,
         unfilled: if observation.reading.consistency.may_lower() { 0 } else { cancelled },

@@ -31,6 +31,7 @@ impl Group {
             let job = match duty {
                 Duty::Resend => self.resend_job(),
                 Duty::Undo => self.undo_job(),
+                Duty::Replace => self.replace_job(),
                 Duty::Lower => self.lower_job(),
                 Duty::Plan => {
                     self.plan_look();
@@ -46,7 +47,7 @@ impl Group {
 
     /// Something was observed or done that may call for a write of our own.
     pub(super) fn settle(&mut self) {
-        self.duties = vec![Duty::Plan, Duty::Lower, Duty::Undo, Duty::Resend];
+        self.duties = vec![Duty::Plan, Duty::Lower, Duty::Replace, Duty::Undo, Duty::Resend];
     }
 
     fn undo_job(&mut self) -> Option<Job> {
@@ -199,6 +200,8 @@ pub(super) enum Duty {
     Resend,
     /// Raise the capacity back.
     Undo,
+    /// Raise the capacity by what is owed for deleted instances.
+    Replace,
     /// Lower the capacity by what CA gave back.
     Lower,
     /// Plan the next read.

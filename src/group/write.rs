@@ -6,7 +6,7 @@ use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, SentCapacity, SentDeletion, Work};
 use super::limits::SETTLE;
-use super::plan;
+use super::plan::{self, Replacing};
 use super::reading::Need;
 use super::refusal::WriteError;
 use super::request::RequestKey;
@@ -133,7 +133,8 @@ impl Group {
         Some(CapacityOutcome::Accepted)
     }
 
-    /// Sends one deletion, computed on what was read fresh. Those that are `replaced` do not lower the capacity.
+    /// Sends one deletion, computed on what was read fresh. Others are to be launched in the place of those that are
+    /// `replaced`: by the cloud, whose capacity their deletion does not lower, or by us.
     pub(super) fn send_deletion(
         &mut self,
         ids: Vec<ProviderId>,
@@ -147,7 +148,12 @@ impl Group {
         };
         // The cloud gets the instances that this was decided on: AWS's call for one instance does not name the group.
         let mut kept = plan::kept(&self.state, &ids);
-        kept.extend(replaced);
+        let mut owed = BTreeSet::new();
+        match plan::replacing(&fresh.basis) {
+            Some(Replacing::ByCloud) => kept.extend(replaced),
+            Some(Replacing::ByRaising) => owed = replaced,
+            None => {}
+        }
         let mut instances = self.state.observation().instances.clone();
         instances.iter_mut().filter(|one| kept.contains(&one.id)).for_each(|one| one.counts = Counts::No);
         let basis = Box::new(GroupReading { instances: Some(instances), ..fresh.basis });
@@ -156,7 +162,7 @@ impl Group {
         self.state.send_deletion(&ids, kept, self.now);
         self.effects.push(Effect::Delete { basis, ids: ids.clone(), requests });
         let sent = self.cloud_time;
-        self.call = Some(Call::Deletion(SentDeletion { operation, ids, is_resent, sent }));
+        self.call = Some(Call::Deletion(SentDeletion { operation, ids, is_resent, sent, owed }));
     }
 
     /// The cloud responded to a deletion: it accepted, refused or lost each instance (law 7).
@@ -174,8 +180,10 @@ impl Group {
             }
             Err(error) if error.outcome_unknown() => {
                 self.log(Note::DeletionLost(sent.operation, error.clone()));
-                let ids = sent.ids.iter().cloned().collect();
+                let ids: BTreeSet<ProviderId> = sent.ids.iter().cloned().collect();
+                let owed = sent.owed_for(&ids);
                 self.state.lose_deletion(sent.operation, ids, sent.sent, self.now);
+                self.state.owe(sent.operation, owed);
             }
             Err(_) => self.state.refuse_deletion(&sent.ids),
         }
@@ -195,7 +203,9 @@ impl Group {
                 handle: deletion.handle.clone(),
                 is_resubmitted: sent.is_resent,
             };
+            let owed = sent.owed_for(&write.ids);
             self.state.accept_deletion(sent.operation, write);
+            self.state.owe(sent.operation, owed);
             self.poll(sent.operation, deletion.handle.clone());
         }
         // What the cloud reports as gone or being deleted is so from now on, even if a read lags behind.
@@ -206,8 +216,9 @@ impl Group {
         let lost = deletion.refused.iter().filter(|(_, error)| error.outcome_unknown());
         let lost: BTreeSet<ProviderId> = lost.map(|(id, _)| id.clone()).collect();
         if !lost.is_empty() {
-            let operation = self.next_operation();
+            let (operation, owed) = (self.next_operation(), sent.owed_for(&lost));
             self.state.lose_deletion(operation, lost, sent.sent, self.now);
+            self.state.owe(operation, owed);
         }
     }
 
@@ -223,6 +234,7 @@ impl Group {
             }
             Work::Resend(step) => self.resend(job, step),
             Work::Undo(undo) => self.undo(job, undo),
+            Work::Replace(step) => self.replace(job, step),
             Work::Lower(mut lowering) => match self.lower(&mut job, &mut lowering, &[]) {
                 None => self.job = Some(Job { work: Work::Lower(lowering), progress: job }),
                 Some(Ok(())) => {}

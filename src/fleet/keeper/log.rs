@@ -146,6 +146,12 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             let ids = FirstIds(ids);
             tracing::warn!(%group, %error, ?ids, "a preempted deletion could not be sent again; its nodes live on");
         }
+        Note::NotReplacedYet(number, error) => {
+            tracing::warn!(%group, %error, number, "replacements of deleted instances could not be requested yet");
+        }
+        Note::NotReplaced(number, error) => {
+            tracing::warn!(%group, %error, number, "replacements of deleted instances are not requested; the node group is below its minimum");
+        }
         Note::ReadOnly(intended) => tracing::info!(%group, intended, "read-only: the write is refused"),
         Note::Recreated => {
             tracing::warn!(%group, %source, "node group was deleted and created again under its name; operations on the old one are dropped");

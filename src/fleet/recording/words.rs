@@ -205,6 +205,7 @@ fn noted(note: &Note) -> Option<&'static str> {
         Note::RaisingBack(_) | Note::RaisedBack(_) | Note::NotRaisedBackYet(..) | Note::NotRaisedBack(..) => {
             "law 11: room again for the instances that nobody named"
         }
+        Note::NotReplacedYet(..) | Note::NotReplaced(..) => "law 6: what CA had deleted at the minimum is replaced",
         Note::ReadOnly(_) => "read-only: nothing is written",
         Note::Recreated | Note::Gone => IDENTITY,
         Note::LaunchRefused(..)

@@ -16,7 +16,7 @@ use crate::group::Time;
 
 use super::accounting::{Accounting, Baseline};
 use super::limits::{CLOCK_ERROR, ETAGS, OPERATIONS};
-use super::observation::Observation;
+use super::observation::{Observation, count};
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
 use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched, ProviderId};
@@ -190,6 +190,34 @@ impl InFlight {
         self.push(operation);
     }
 
+    /// How many instances are still to be launched in the place of those being deleted. The target includes them.
+    pub(crate) fn owed(&self) -> u32 {
+        self.operations.iter().map(Operation::owed).sum()
+    }
+
+    /// The same, without those whose deletion got no response: they may live on.
+    pub(crate) fn owed_now(&self) -> u32 {
+        self.operations.iter().filter(|one| one.phase != Phase::Unsettled).map(Operation::owed).sum()
+    }
+
+    /// Notes how many instances are to be launched in the place of those that an operation deletes.
+    pub(crate) fn owe(&mut self, id: OperationId, number: u32) {
+        for operation in self.operations.iter_mut().filter(|operation| operation.id == id) {
+            if let OperationRequest::Deletion { owed, .. } = &mut operation.request {
+                *owed = number;
+            }
+        }
+    }
+
+    /// Nothing is to be launched any more in the place of instances whose deletion was answered.
+    pub(crate) fn settle_owed(&mut self) {
+        for operation in self.operations.iter_mut().filter(|one| one.phase != Phase::Unsettled) {
+            if let OperationRequest::Deletion { owed, .. } = &mut operation.request {
+                *owed = 0;
+            }
+        }
+    }
+
     fn expect_deletion(&mut self, ids: BTreeSet<ProviderId>) {
         for id in ids {
             self.accounting.entry(id).and_modify(Accounting::restart).or_insert(Accounting::Unknown);
@@ -233,8 +261,9 @@ impl InFlight {
             return;
         }
         for operation in &mut self.operations {
-            if let OperationRequest::Deletion { ids, .. } = &mut operation.request {
+            if let OperationRequest::Deletion { ids, owed, .. } = &mut operation.request {
                 ids.retain(|id| !replaced.contains(id));
+                *owed = (*owed).min(count(ids.len()));
             }
         }
         self.operations.retain(|operation| operation.deletes().is_none_or(|ids| !ids.is_empty()));

@@ -82,7 +82,7 @@ impl InFlight {
                 continue;
             }
             let is_late = observation.detailed.since(operation.accepted) > SETTLE;
-            let OperationRequest::Deletion { ids, before, is_resubmitted } = &mut operation.request else { continue };
+            let OperationRequest::Deletion { ids, owed, .. } = &mut operation.request else { continue };
             let lives = |id: &ProviderId| {
                 observation.instances.iter().any(|one| one.id == *id && one.state != InstanceState::Deleting)
             };
@@ -90,10 +90,16 @@ impl InFlight {
             if !is_late {
                 *ids = unsettled;
             }
+            // What lives on needs no other instance in its place.
+            let replaced = (*owed).min(count(done.len()));
+            *owed = (*owed - replaced).min(count(ids.len()));
             if !done.is_empty() {
-                let request =
-                    OperationRequest::Deletion { ids: done, before: *before, is_resubmitted: *is_resubmitted };
-                settled.push(Operation { request, phase: Phase::Unpolled, ..operation.clone() });
+                let mut settled_part = operation.clone();
+                settled_part.phase = Phase::Unpolled;
+                if let OperationRequest::Deletion { ids, owed, .. } = &mut settled_part.request {
+                    (*ids, *owed) = (done, replaced);
+                }
+                settled.push(settled_part);
             }
         }
         self.operations.retain(|one| one.phase != Phase::Unsettled || one.deletes().is_some_and(|ids| !ids.is_empty()));

@@ -24,6 +24,7 @@ use super::census::{Census, census};
 use super::cluster_nodes::ClusterNodes;
 use super::in_flight::InFlight;
 use super::observation::{Observation, count};
+use super::operation::OperationId;
 use super::placeholder::Placeholder;
 use super::status::{GroupStatus, status};
 use super::surplus::Surplus;
@@ -225,6 +226,16 @@ impl GroupState {
         };
         let instances = observation.instances.iter();
         count(instances.filter(|one| in_flight.may_live_on(one) || is_listed(one)).count())
+    }
+
+    /// Notes how many instances are to be launched in the place of those that an operation deletes.
+    pub(crate) fn owe(&mut self, id: OperationId, number: u32) {
+        self.in_flight.owe(id, number);
+    }
+
+    /// They were launched, or cannot be.
+    pub(crate) fn settle_owed(&mut self) {
+        self.in_flight.settle_owed();
     }
 
     fn note_uncounted(&mut self) {

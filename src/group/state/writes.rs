@@ -82,7 +82,7 @@ impl GroupState {
         self.survivors.retain(|id, _| !ids.contains(id));
         self.in_flight.lower_expectations(count(ids.len()));
         let before = self.census().capacity;
-        let request = OperationRequest::Deletion { ids, before, is_resubmitted };
+        let request = OperationRequest::Deletion { ids, before, is_resubmitted, owed: 0 };
         let operation = Operation { id, request, sent, accepted, phase: Phase::accepted(handle) };
         self.in_flight.start_deletion(operation, &self.observation);
     }
@@ -90,7 +90,7 @@ impl GroupState {
     /// A deletion of these instances got no response until `ended`. They count as being deleted until a read settles
     /// it.
     pub(crate) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, sent: SystemTime, ended: Time) {
-        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
+        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true, owed: 0 };
         let operation = Operation { id, request, sent, accepted: ended, phase: Phase::Unsettled };
         self.in_flight.start_deletion(operation, &self.observation);
     }
@@ -106,7 +106,7 @@ impl GroupState {
         let ids: BTreeSet<ProviderId> = ids.iter().cloned().collect();
         let listed = &self.observation.instances;
         let gone = ids.iter().filter(|id| !listed.iter().any(|one| one.id == **id)).cloned().collect();
-        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true };
+        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true, owed: 0 };
         self.in_flight.note_leaving(Operation { id, request, sent, accepted: now, phase: Phase::Unpolled });
         self.in_flight.exclude(gone);
     }

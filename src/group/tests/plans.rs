@@ -1,5 +1,6 @@
 //! The plan for each request.
 
+use super::super::plan::Replacing;
 use super::super::refusal::Refusal;
 use super::super::request::{NamedNode, NodeKind};
 use super::*;
@@ -122,6 +123,45 @@ fn instances_that_never_became_nodes_are_replaced_at_the_minimum() {
         let refused = plan::delete(&group.state, &unregistered(0..3), &DeletePlan::default());
         assert_eq!(refused, Err(Refusal::BelowMin { asked: 3, room: 2, min: 1 }));
     }
+}
+
+#[test]
+fn room_for_replacements_is_made_first_unless_the_maximum_leaves_none() {
+    let mut group = Group::new(3, running(0..3));
+    group.see_etag("1", 3, running(0..3));
+    assert_eq!(plan::replacing(&group.observation().reading), Some(Replacing::ByRaising));
+    assert_eq!(plan::raised_first(&group.state, 2), Ok(2));
+    let at_max = |max: u32| {
+        let mut group = group.clone();
+        let mut observation = group.tagged("2", 3, running(0..3));
+        observation.reading.max = max;
+        group.state.observe(observation, &name);
+        plan::raised_first(&group.state, 2)
+    };
+    assert_eq!((at_max(5), at_max(4), at_max(3)), (Ok(2), Ok(0), Ok(0)));
+
+    // Without a precondition, nothing is raised that nobody asked for.
+    let mut reading = group.observation().reading.clone();
+    reading.consistency = Consistency::SCALE_SET_WITHOUT_ETAG;
+    assert_eq!(plan::replacing(&reading), None);
+}
+
+#[test]
+fn what_is_owed_for_deleted_instances_is_in_the_target_until_it_is_launched_or_the_deletion_fails() {
+    let mut group = Group::new(3, running(0..3));
+    group.see_etag("1", 3, running(0..3));
+    let deletion = group.delete(0..2);
+    assert_eq!(group.target(), 1);
+    group.state.owe(deletion, 2);
+    assert_eq!((group.target(), group.state.in_flight().owed_now()), (3, 2));
+    let mut failed = group.clone();
+    let observation = failed.tagged("2", 3, running(0..3));
+    failed.fail_with(deletion, observation);
+    assert_eq!((failed.target(), failed.state.in_flight().owed()), (3, 0), "they live");
+    group.see_etag("2", 3, all(&[deleting(0..2, Counts::UntilDeleted), running(2..3)]));
+    group.write(3, 5, Some("raise"));
+    group.state.settle_owed();
+    assert_eq!((group.target(), group.state.in_flight().owed()), (3, 0), "they are launched");
 }
 
 #[test]

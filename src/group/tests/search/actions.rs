@@ -52,6 +52,8 @@ pub(super) enum Action {
     Preempted(u8),
     Increase,
     Delete(u8),
+    /// CA names an instance that never became a node.
+    DeleteUnregistered(u8),
     DeletePlaceholder,
     Decrease,
     /// Another process takes over. What was on its way to the cloud arrives there, or does not.
@@ -179,6 +181,9 @@ impl World {
         actions.extend((status.target < MAX.into()).then_some(Action::Increase));
         for one in status.instances.iter().filter(|one| one.state == InstanceState::Running) {
             actions.extend(number(&one.id).map(Action::Delete));
+            // Above the minimum, it makes no difference whether it became one.
+            let is_at_min = status.target <= self.cloud.min.into();
+            actions.extend(number(&one.id).filter(|_| is_at_min).map(Action::DeleteUnregistered));
         }
         if status.instances.iter().any(|one| !one.exists) {
             actions.extend([Action::DeletePlaceholder, Action::Decrease]);

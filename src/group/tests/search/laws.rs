@@ -239,7 +239,10 @@ impl Laws {
         }
         let lowers = u32::try_from(ids.len() - kept.len()).expect("few");
         let target = state.status().target;
-        if target < u32::from(world.cloud.min) + lowers && world.group.resend_until.is_none() {
+        // What never became a node is replaced, and its response shows that: below.
+        let is_replaced = world.asked.iter().any(|(_, asked)| matches!(asked, Asked::DeleteUnregistered(_)));
+        let is_judged = world.group.resend_until.is_none() && !is_replaced;
+        if target < u32::from(world.cloud.min) + lowers && is_judged {
             return broken(format!(
                 "law 6: {lowers} are to be deleted of a target of {target}, and min is {}",
                 world.cloud.min
@@ -267,7 +270,8 @@ impl Laws {
             return broken(format!("law 7: {to} is to be set while a write of {lost} is lost"));
         }
         let is_asked = world.asked.iter().any(|(_, asked)| !matches!(asked, Asked::Delete(_)));
-        if is_asked || world.group.state().deferred() > 0 {
+        let state = world.group.state();
+        if is_asked || state.deferred() > 0 || state.in_flight().owed_now() > 0 {
             return Ok(());
         }
         let is_recent = self.last_write.is_some_and(|written| world.now <= written + LAG + 5_000);
@@ -288,7 +292,11 @@ impl Laws {
         let after = group.state().status();
         let is_shown = match asked {
             Asked::Increase => after.target > if is_accepted { before.target } else { 0 },
-            Asked::Delete(id) => {
+            Asked::Delete(id) | Asked::DeleteUnregistered(id) => {
+                let min = group.state().observation().reading.min;
+                if matches!(asked, Asked::DeleteUnregistered(_)) && after.target < min.min(before.target) {
+                    return broken(format!("law 6: i-{id} is not replaced, and the target is {}", after.target));
+                }
                 let id = name(id);
                 let listed = after.instances.iter().find(|one| one.id == id);
                 listed.is_none_or(|one| one.state == InstanceState::Deleting) || group.is_to_be_resent(&id)

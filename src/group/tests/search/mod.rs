@@ -123,6 +123,20 @@ fn a_scale_set_with_an_actual_capacity_and_everything() {
     holds(scale_set(ACTUAL, 2, 2, EVERYTHING), 6_000);
 }
 
+#[test]
+fn a_scale_set_at_its_minimum() {
+    let budget = Budget { asks: 2, lost: 1, failures: 1, ..NOTHING };
+    holds(Setting { min: 2, ..scale_set(ACTUAL, 2, 2, budget) }, 6_000);
+    holds(Setting { min: 2, ..scale_set(NOMINAL, 2, 2, budget) }, 6_000);
+}
+
+#[test]
+fn a_scale_set_whose_minimum_is_its_maximum() {
+    let budget = Budget { asks: 2, lost: 1, failures: 1, ..NOTHING };
+    holds(Setting { min: 4, ..scale_set(ACTUAL, 4, 4, budget) }, 6_000);
+    holds(Setting { min: 4, ..scale_set(NOMINAL, 4, 4, budget) }, 6_000);
+}
+
 /// The search notices what it is to notice.
 #[test]
 fn lowering_a_nominal_capacity_is_found() {

@@ -52,6 +52,7 @@ pub(super) struct World {
 pub(super) enum Asked {
     Increase,
     Delete(u8),
+    DeleteUnregistered(u8),
     Placeholder,
     Decrease,
 }
@@ -134,6 +135,11 @@ impl World {
                 let node = NamedNode { id: name(id), kind: NodeKind::Registered };
                 self.laws.asked_to_delete(id);
                 self.ask(Asked::Delete(id), Mutation::Delete(vec![node]))?;
+            }
+            Action::DeleteUnregistered(id) => {
+                let node = NamedNode { id: name(id), kind: NodeKind::Unregistered };
+                self.laws.asked_to_delete(id);
+                self.ask(Asked::DeleteUnregistered(id), Mutation::Delete(vec![node]))?;
             }
             Action::DeletePlaceholder => {
                 let status = self.group.state().status();

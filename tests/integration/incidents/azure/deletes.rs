@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use headcount::clouds::simulated::{Accounting, DeleteOutcome, GroupPlan, Overlap, Pick, PlannedFailure};
+use serde_json::json;
 use tonic::Code;
 
 use super::{arm, capacities_written, capacity, deletions, endless, pool, quick, refs};
-use crate::emulators::arm::MissingInstance;
+use crate::emulators::arm::{Arm, MissingInstance};
 use crate::emulators::setup::Setup;
-use crate::emulators::{Emulator, Request};
+use crate::emulators::{Emulator, HttpResponse, Request};
 use crate::peers::headcount::{Client, refused};
 
 #[tokio::test]
@@ -27,6 +28,79 @@ async fn vmss_twenty_single_deletes() {
     assert!(setup.emulator.requests_with("POST", "/delete").len() <= 2);
     setup.client.until("they are gone", async |client| client.nodes("pool").await.len() == 20).await;
     assert_eq!(setup.client.target("pool").await, 20);
+}
+
+/// Each orchestration mode, with each way to count instances being deleted.
+fn modes_and_habits() -> impl Iterator<Item = (bool, Accounting)> {
+    [false, true]
+        .into_iter()
+        .flat_map(|flexible| [Accounting::WhenGone, Accounting::OnAccept].map(|accounting| (flexible, accounting)))
+}
+
+/// The writes to a scale set, in order: the path's last segment.
+fn writes(arm: &Arm) -> Vec<String> {
+    let requests = arm.requests();
+    let sent = requests.iter().filter(|request| request.method != "GET");
+    sent.filter_map(|request| request.path.rsplit('/').next().map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn vmss_unregistered_at_min() {
+    for (flexible, habit) in modes_and_habits() {
+        let arm = arm([pool("pool", (3, 10, 3)).accounting(habit)]);
+        arm.group_details("pool", |details| details.flexible = flexible);
+        let mut setup = Setup::open(arm).await;
+        let nodes = setup.client.nodes_in("pool", 1).await;
+        let (code, _) = refused(setup.client.delete("pool", &refs(&nodes[..2])).await);
+        assert_eq!(code, Code::FailedPrecondition, "nodes are not deleted at the minimum");
+        setup.emulator.forget_requests();
+        setup.client.delete_unregistered("pool", &refs(&nodes[..2])).await.expect("replaced");
+        assert_eq!(setup.client.target("pool").await, 3, "flexible: {flexible}, {habit:?}");
+        assert_eq!(capacities_written(&setup.emulator, "pool"), [5], "room is made first");
+        assert_eq!(writes(&setup.emulator), ["pool", "delete"], "flexible: {flexible}, {habit:?}");
+        setup.client.until("others run", async |client| client.nodes_in("pool", 1).await.len() == 3).await;
+        let after = setup.client.nodes_in("pool", 1).await;
+        assert!(after.contains(&nodes[2]) && !after.iter().any(|node| nodes[..2].contains(node)), "{after:?}");
+        setup.client.until("they are gone", async |client| client.nodes("pool").await.len() == 3).await;
+        assert_eq!((setup.client.target("pool").await, capacity(&setup.emulator, "pool")), (3, Some(3)));
+        assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn vmss_unregistered_at_max() {
+    for (flexible, habit) in modes_and_habits() {
+        let arm = arm([pool("pool", (3, 3, 3)).accounting(habit)]);
+        arm.group_details("pool", |details| details.flexible = flexible);
+        let mut setup = Setup::open(arm).await;
+        let nodes = setup.client.nodes_in("pool", 1).await;
+        setup.client.delete_unregistered("pool", &refs(&nodes[..1])).await.expect("replaced");
+        assert_eq!(setup.client.target("pool").await, 3, "flexible: {flexible}, {habit:?}");
+        let another_runs = async |client: &mut Client| {
+            assert_eq!(client.target("pool").await, 3, "it never falls, and never exceeds the maximum");
+            let running = client.nodes_in("pool", 1).await;
+            running.len() == 3 && !running.contains(&nodes[0])
+        };
+        setup.client.until("another one runs", another_runs).await;
+        assert_eq!(writes(&setup.emulator), ["delete", "pool"], "flexible: {flexible}, {habit:?}");
+        setup.client.until("it is gone", async |client| client.nodes("pool").await.len() == 3).await;
+        assert_eq!((setup.client.target("pool").await, capacity(&setup.emulator, "pool")), (3, Some(3)));
+        assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+    }
+}
+
+/// Room cannot be made, or another client makes it impossible.
+#[tokio::test]
+async fn vmss_unregistered_without_quota() {
+    let mut setup = Setup::open(arm([pool("pool", (3, 10, 3))])).await;
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    let message = "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.";
+    let full = json!({"error": {"code": "OperationNotAllowed", "message": message}});
+    setup.emulator.script("PATCH", "virtualMachineScaleSets/pool", 1, HttpResponse::json(409, &full));
+    setup.client.delete_unregistered("pool", &refs(&nodes[..1])).await.expect_err("no room for another one");
+    assert_eq!((setup.client.target("pool").await, deletions(&setup.emulator).len()), (3, 0), "nothing is deleted");
+    setup.client.delete_unregistered("pool", &refs(&nodes[..1])).await.expect("replaced");
+    assert_eq!((setup.client.target("pool").await, deletions(&setup.emulator).len()), (3, 1));
 }
 
 #[tokio::test]
