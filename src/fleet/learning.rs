@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::failure_log::FailureLog;
 use super::foreign::Judge;
-use super::limits::{NODES_EVERY, NODES_LIMIT, RECALL_LIMIT};
+use super::limits::{NODES_EVERY, NODES_LIMIT, RECALL_LIMIT, WATCH_RESUMES_WITHIN};
 use super::snapshot::Snapshot;
 use super::store::Store;
 use crate::cloud::ProviderId;
@@ -221,25 +221,40 @@ impl Learning {
     }
 
     /// Notes which nodes there are and which of them CA has tainted, until this moment. If nodes cannot be watched, the
-    /// last known ones stay.
-    async fn follow(&self, nodes: &mut NodeWatch, until: Instant) {
+    /// last known ones stay, and a failure that lasts is logged.
+    async fn follow(&mut self, nodes: &mut NodeWatch, until: Instant) {
+        let mut logged_at = None;
         loop {
-            self.note(nodes);
-            if timeout_at(until, nodes.changed()).await.is_err() {
-                return;
+            logged_at = match self.note(nodes) {
+                Ok(()) => None,
+                Err(error) => {
+                    let lasts_until = *logged_at.get_or_insert_with(|| Instant::now() + WATCH_RESUMES_WITHIN);
+                    if lasts_until <= Instant::now() {
+                        let _logged = self.nodes.unless(Err::<(), _>(error));
+                    }
+                    Some(lasts_until)
+                }
+            };
+            let wakes = logged_at.filter(|at| Instant::now() < *at).map_or(until, |at| at.min(until));
+            match timeout_at(wakes, nodes.changed()).await {
+                Ok(()) => sleep(NODES_EVERY).await,
+                Err(_elapsed) if wakes == until => return,
+                Err(_elapsed) => {}
             }
-            sleep(NODES_EVERY).await;
         }
     }
 
-    fn note(&self, nodes: &NodeWatch) {
+    fn note(&self, nodes: &NodeWatch) -> Result<(), Arc<KubernetesError>> {
         match nodes.nodes() {
             Ok(nodes) => self.store.set_cluster_nodes(self.cluster_nodes(&nodes)),
-            Err(_) if **self.store.cluster_nodes() == ClusterNodes::Awaited => {
-                self.store.set_cluster_nodes(ClusterNodes::Unwatched);
+            Err(error) => {
+                if **self.store.cluster_nodes() == ClusterNodes::Awaited {
+                    self.store.set_cluster_nodes(ClusterNodes::Unwatched);
+                }
+                return Err(error);
             }
-            Err(_) => {}
         }
+        Ok(())
     }
 
     fn cluster_nodes(&self, nodes: &[Arc<Node>]) -> ClusterNodes {
@@ -272,7 +287,7 @@ impl Learning {
     async fn look(&mut self, nodes: &mut NodeWatch, slices: Option<&ResourceSliceWatch>) {
         let settled = timeout(NODES_LIMIT, nodes.settled()).await;
         let settled = settled.map_err(|_elapsed| LearningError::Timeout(NODES_LIMIT));
-        self.note(nodes);
+        let _failure = self.note(nodes);
         let watched = settled.and_then(|()| Ok(nodes.nodes()?));
         let watched = self.nodes.unless(watched);
         let snapshot = Arc::clone(&self.store.load());

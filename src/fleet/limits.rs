@@ -86,6 +86,8 @@ pub(crate) const QUOTAS_LIMIT: Duration = Duration::from_secs(60);
 pub const LEARN_EVERY: Duration = Duration::from_secs(60);
 /// The shortest interval between two looks at the cluster's nodes, because kubelets change them all the time.
 pub(crate) const NODES_EVERY: Duration = Duration::from_secs(1);
+/// How long a watch of the nodes may fail until that is logged. One whose connection broke is resumed sooner.
+pub(crate) const WATCH_RESUMES_WITHIN: Duration = Duration::from_secs(5);
 /// How long the first list of all nodes may take.
 pub(crate) const NODES_LIMIT: Duration = Duration::from_secs(2 * 60);
 /// How long a command waits to read what was learned.

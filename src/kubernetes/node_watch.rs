@@ -70,7 +70,7 @@ impl NodeWatch {
     pub fn nodes(&self) -> Result<Vec<Arc<Node>>, Arc<KubernetesError>> {
         let state = self.state.borrow();
         match &state.failure {
-            Some(failure) if failure.watches_accepted == self.transport.watches_accepted() => {
+            Some(failure) if failure.watches_accepted == self.transport.node_watches_accepted() => {
                 Err(Arc::clone(&failure.error))
             }
             _ => Ok(state.nodes.values().cloned().collect()),
@@ -94,7 +94,7 @@ type Nodes = BTreeMap<String, Arc<Node>>;
 /// The last thing that went wrong.
 struct Failure {
     error: Arc<KubernetesError>,
-    /// How many watches the API server had accepted by then. The next accepted watch clears the error.
+    /// How many watches of nodes the API server had accepted by then. The next accepted one clears the error.
     watches_accepted: u64,
 }
 
@@ -134,7 +134,7 @@ async fn follow(nodes: Api<ApiNode>, transport: Transport, state: Arc<watch::Sen
         let config = watcher::Config::default().page_size(PAGE_NODES);
         let mut events = pin!(watcher(nodes.clone(), config).default_backoff());
         while let Some(event) = events.next().await {
-            let watches_accepted = transport.watches_accepted();
+            let watches_accepted = transport.node_watches_accepted();
             match event.map_err(KubernetesError::of_watch) {
                 Ok(event) => apply(&state, project(event)),
                 // Not a failure: a new watcher starts with a list. kube's own would retry forever where the API server

@@ -39,6 +39,8 @@ use crate::limits::{KUBERNETES_RESPONSE, read_body};
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// The shortest time between two watches: one that is accepted and ended at once must not become a busy loop.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// The path of the nodes.
+const NODES: &str = "/api/v1/nodes";
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -78,7 +80,7 @@ pub(super) struct Transport(Arc<Shared>);
 struct Shared {
     cluster: ClusterConfig,
     credentials: ExecCache,
-    watches_accepted: AtomicU64,
+    node_watches_accepted: AtomicU64,
     last_watch: Mutex<Option<Instant>>,
 }
 
@@ -87,15 +89,15 @@ impl Transport {
         Self(Arc::new(Shared {
             cluster,
             credentials: ExecCache::default(),
-            watches_accepted: AtomicU64::new(0),
+            node_watches_accepted: AtomicU64::new(0),
             last_watch: Mutex::default(),
         }))
     }
 
-    /// How many watches the API server has accepted. `kube`'s watcher reports the failure of a watch, but not that the next
-    /// one was accepted.
-    pub(super) fn watches_accepted(&self) -> u64 {
-        self.0.watches_accepted.load(Ordering::Relaxed)
+    /// How many watches of nodes the API server has accepted. `kube`'s watcher reports the failure of a watch, but not that
+    /// the next one was accepted.
+    pub(super) fn node_watches_accepted(&self) -> u64 {
+        self.0.node_watches_accepted.load(Ordering::Relaxed)
     }
 
     /// Reads where the API server is and how to sign in. Returns whether a plugin issued the credentials.
@@ -122,6 +124,7 @@ impl Transport {
             }
             *last = Some(Instant::now());
         }
+        let is_node_watch = is_watch && request.uri().path() == NODES;
         let (endpoint, is_issued) = self.endpoint().await?;
         // For a watch, this limits only the head of the response.
         let exchange = timeout(KUBERNETES_RESPONSE.time, exchange(&endpoint, request, is_watch));
@@ -129,8 +132,8 @@ impl Transport {
         if is_issued && response.status() == StatusCode::UNAUTHORIZED {
             self.0.credentials.forget().await;
         }
-        if is_watch && response.status().is_success() {
-            self.0.watches_accepted.fetch_add(1, Ordering::Relaxed);
+        if is_node_watch && response.status().is_success() {
+            self.0.node_watches_accepted.fetch_add(1, Ordering::Relaxed);
         }
         Ok(response)
     }

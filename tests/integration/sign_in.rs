@@ -69,6 +69,13 @@ impl Office {
         self.write("azure.json", &keys.to_string())
     }
 
+    /// Replaces a configuration of Headcount that has this cloud-config file, and reads often. Returns its path.
+    pub(crate) fn write_config(&self, cloud_config: Value) -> String {
+        let file = self.write_cloud_config(cloud_config);
+        let azure = format!("{{cloudConfig: \"{file}\", nodeGroups: [\"0:10:pool\"]}}");
+        self.write("headcount.yaml", &format!("refreshInterval: 1s\nsources: [{{name: here, azure: {azure}}}]\n"))
+    }
+
     /// Replaces a file, as the kubelet does: it is complete at any time. Returns its path.
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let (path, new) = (self.files.path_of(name), self.files.path_of("new"));

@@ -69,7 +69,8 @@ fn mk_aws() -> Aws {
 
 fn aws_config(emulator: &Aws) -> ConfigFile {
     ConfigFile::new(&format!(
-        "sources: [{{name: here, aws: {{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:5:web\"]}}}}]\n",
+        "refreshInterval: 1s\n\
+         sources: [{{name: here, aws: {{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:5:web\"]}}}}]\n",
         emulator.url()
     ))
     .beside("token", "a.web.identity")
@@ -113,19 +114,16 @@ fn a_sign_in_service_that_returns_too_much_is_given_up_by_the_server_and_by_chec
     assert!(line.contains("no token"), "{line}");
     takes_little("the sign-in service", &server, rest);
     drop(server);
-    let file = office.write_cloud_config(principal);
-    let source = format!("{{name: here, azure: {{cloudConfig: \"{file}\", nodeGroups: [\"0:10:pool\"]}}}}");
-    let config = ConfigFile::new(&format!("sources: [{source}]\n"));
-    let finished = Finished::of(office.command(&["check", "--config", &config.path()]));
+    let finished = Finished::of(office.command(&["check", "--config", &office.write_config(principal)]));
     assert!(finished.output.contains("no token"), "{}", finished.output);
     is_little("check", finished.peak_mib, rest);
 }
 
 #[test]
-fn the_body_of_an_error_is_read_to_64_kib() {
+fn the_body_of_an_error_of_azure_is_read_to_64_kib() {
     let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": "secret-of-the-file"});
     let office = Office::open();
-    let server = office.serve(principal, &[]);
+    let server = office.start(&["--config", &office.write_config(principal)], &[]);
     server.logged("\"ready\"");
     let rest = server.peak_memory();
     let error = json!({"error": {"code": "InternalServerError", "message": "x".repeat(60 << 20)}});
@@ -133,7 +131,10 @@ fn the_body_of_an_error_is_read_to_64_kib() {
     let line = server.logged("source cannot be listed");
     assert!(line.contains("500") && line.len() < 2000, "{line}");
     takes_little("an error of Azure", &server, rest);
+}
 
+#[test]
+fn the_body_of_an_error_of_aws_is_read_to_64_kib() {
     let emulator = mk_aws();
     let config = aws_config(&emulator);
     let server = Server::with_config(&config);

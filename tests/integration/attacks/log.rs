@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use headcount::clouds::simulated::{GroupPlan, Simulated};
 
 use crate::emulators::aws::Aws;
@@ -32,44 +33,47 @@ fn mk_config() -> (ConfigFile, Vec<std::net::SocketAddr>) {
     (ConfigFile::new(&text), ports)
 }
 
+/// A server that cannot write its log there reads, writes and ends as ever.
+async fn serves_without(stderr: &str) {
+    let (config, ports) = mk_config();
+    let mut kept = None;
+    let mut process = match stderr {
+        "full" => serve_into(File::create("/dev/full").expect("it exists").into(), &config),
+        "closed" => {
+            let mut process = serve_into(Stdio::piped(), &config);
+            drop(process.stderr.take());
+            process
+        }
+        "blocked" => {
+            let mut process = serve_into(Stdio::piped(), &config);
+            kept = process.stderr.take();
+            process
+        }
+        // Without the three files that every process has.
+        _ => {
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", "exec \"$0\" serve --config \"$1\" <&- >&- 2>&-", env!("CARGO_BIN_EXE_headcount")]);
+            shell.arg(config.path()).spawn().expect("a shell runs")
+        }
+    };
+    let mut client = Server::client_at(ports[0]).await;
+    assert!(!client.node_groups().await.is_empty(), "{stderr}");
+    // A pipe holds 64 KiB; this logs more.
+    for _ in 0..300 {
+        client.refresh().await.unwrap_or_else(|status| panic!("{stderr}: {status}"));
+    }
+    client.increase("web", 1).await.unwrap_or_else(|status| panic!("{stderr}: {status}"));
+    assert!(Server::probe_at(ports[1], "/readyz").starts_with("HTTP/1.1 200"), "{stderr}");
+    // Of a process without the three files, everything goes to /dev/null.
+    let counted = Server::probe_at(ports[1], "/metrics").contains("\nheadcount_log_dropped_lines_total 0\n");
+    assert_eq!(counted, stderr == "absent", "{stderr}: lost lines are counted");
+    assert!(Server::terminate_process(&mut process).success(), "{stderr}");
+    drop(kept);
+}
+
 #[tokio::test]
 async fn a_log_that_cannot_be_written_does_not_stop_the_server() {
-    for stderr in ["full", "closed", "blocked", "absent"] {
-        let (config, ports) = mk_config();
-        let mut kept = None;
-        let mut process = match stderr {
-            "full" => serve_into(File::create("/dev/full").expect("it exists").into(), &config),
-            "closed" => {
-                let mut process = serve_into(Stdio::piped(), &config);
-                drop(process.stderr.take());
-                process
-            }
-            "blocked" => {
-                let mut process = serve_into(Stdio::piped(), &config);
-                kept = process.stderr.take();
-                process
-            }
-            // Without the three files that every process has.
-            _ => {
-                let mut shell = std::process::Command::new("sh");
-                shell.args(["-c", "exec \"$0\" serve --config \"$1\" <&- >&- 2>&-", env!("CARGO_BIN_EXE_headcount")]);
-                shell.arg(config.path()).spawn().expect("a shell runs")
-            }
-        };
-        let mut client = Server::client_at(ports[0]).await;
-        assert!(!client.node_groups().await.is_empty(), "{stderr}");
-        // A pipe holds 64 KiB; this logs more.
-        for _ in 0..300 {
-            client.refresh().await.unwrap_or_else(|status| panic!("{stderr}: {status}"));
-        }
-        client.increase("web", 1).await.unwrap_or_else(|status| panic!("{stderr}: {status}"));
-        assert!(Server::probe_at(ports[1], "/readyz").starts_with("HTTP/1.1 200"), "{stderr}");
-        // Of a process without the three files, everything goes to /dev/null.
-        let counted = Server::probe_at(ports[1], "/metrics").contains("\nheadcount_log_dropped_lines_total 0\n");
-        assert_eq!(counted, stderr == "absent", "{stderr}: lost lines are counted");
-        assert!(Server::terminate_process(&mut process).success(), "{stderr}");
-        drop(kept);
-    }
+    join_all(["full", "closed", "blocked", "absent"].map(serves_without)).await;
 }
 
 #[tokio::test]

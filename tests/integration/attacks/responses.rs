@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use headcount::clouds::simulated::{GroupPlan, Simulated};
 use serde_json::json;
 
@@ -49,71 +50,98 @@ async fn answer_listings(setup: &Setup<Aws>, body: String) {
     .await;
 }
 
+/// A server for each of these, and at the same time. Every listing of its cloud gets `defective` of its own response for
+/// a while, then `holds` is checked.
+async fn each_listed_as<T>(
+    cases: impl IntoIterator<Item = T>,
+    defective: impl Fn(&T, &str) -> String,
+    holds: impl AsyncFn(&T, &mut Setup<Aws>),
+) {
+    let (defective, holds) = (&defective, &holds);
+    let listed = cases.into_iter().map(|case| async move {
+        let mut setup = Setup::open(mk_cloud()).await;
+        setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
+        let (_, whole) = listing(&setup.emulator).await;
+        let body = defective(&case, &whole);
+        assert_ne!(body, whole);
+        answer_listings(&setup, body).await;
+        nothing_has_changed(&mut setup).await;
+        holds(&case, &mut setup).await;
+    });
+    join_all(listed).await;
+}
+
 #[tokio::test]
 async fn a_missing_size_is_an_error_of_its_group_and_not_a_zero() {
-    let mut setup = Setup::open(mk_cloud()).await;
-    setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
-    for (size, value) in [("DesiredCapacity", 3), ("MinSize", 0), ("MaxSize", 5)] {
-        let (_, whole) = listing(&setup.emulator).await;
-        let without = whole.replacen(&format!("<{size}>{value}</{size}>"), "", 1);
-        assert_ne!(without, whole);
-        answer_listings(&setup, without).await;
-        nothing_has_changed(&mut setup).await;
+    let without =
+        |(size, value): &(&str, u32), whole: &str| whole.replacen(&format!("<{size}>{value}</{size}>"), "", 1);
+    each_listed_as([("DesiredCapacity", 3), ("MinSize", 0), ("MaxSize", 5)], without, async |(size, _), setup| {
         for group in setup.client.node_groups().await {
             assert_eq!((group.min_size, group.max_size), (0, 5), "{size} of {}", group.id);
         }
-    }
-    setup.server().logged("node group cannot be understood");
-    setup.client.increase("other", 1).await.expect("the other group, and this one, can grow");
-    let written = setup.emulator.requests_with("POST", "Action=SetDesiredCapacity");
-    assert_eq!(written.len(), 1, "no capacity was written that was not requested: {written:?}");
+        setup.server().logged("node group cannot be understood");
+        setup.client.increase("other", 1).await.expect("the other group, and this one, can grow");
+        let written = setup.emulator.requests_with("POST", "Action=SetDesiredCapacity");
+        assert_eq!(written.len(), 1, "no capacity was written that was not requested: {written:?}");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_response_that_ends_early_is_an_error_of_its_page() {
-    let mut setup = Setup::open(mk_cloud()).await;
-    setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
-    let (_, whole) = listing(&setup.emulator).await;
-    for end in ["<Instances>", "</Instances>", "</DescribeAutoScalingGroupsResponse>"] {
-        let at = whole.find(end).expect(end);
-        answer_listings(&setup, whole[..at].to_owned()).await;
-        nothing_has_changed(&mut setup).await;
+    let cut = |end: &&str, whole: &str| whole[..whole.find(end).expect("it has it")].to_owned();
+    let ends = ["<Instances>", "</Instances>", "</DescribeAutoScalingGroupsResponse>"];
+    each_listed_as(ends, cut, async |_, setup| {
+        assert!(setup.server().logged("source cannot be listed").contains("the response ends early"));
+        assert!(setup.emulator.requests_with("POST", "Action=SetDesiredCapacity").is_empty());
+    })
+    .await;
+}
+
+/// XML that takes much memory, time, or a file of the machine.
+#[derive(Clone, Copy)]
+enum Bomb {
+    Laughs,
+    File,
+    DeepAtTheEnd,
+    DeepInside,
+}
+
+impl Bomb {
+    fn placed_in(self, whole: &str) -> String {
+        let named = |prologue: &str, entity: &str| {
+            let name = format!("<AutoScalingGroupName>{entity}<");
+            format!("{prologue}{}", whole.replacen("<AutoScalingGroupName>web<", &name, 1))
+        };
+        let (open, close) = ("<x>".repeat(200_000), "</x>".repeat(200_000));
+        let end = "</DescribeAutoScalingGroupsResponse>";
+        match self {
+            Self::Laughs => {
+                let entity = |level| format!("<!ENTITY e{level} \"{}\">", format!("&e{};", level - 1).repeat(10));
+                let entities: String = (1..12).map(entity).collect();
+                named(&format!("<!DOCTYPE r [<!ENTITY e0 \"ha\">{entities}]>"), "&e11;")
+            }
+            Self::File => named("<!DOCTYPE r [<!ENTITY file SYSTEM \"file:///etc/passwd\">]>", "&file;"),
+            Self::DeepAtTheEnd => whole.replacen(end, &format!("{open}{close}{end}"), 1),
+            Self::DeepInside => whole.replacen("<Instances>", &format!("<Instances>{open}{close}"), 1),
+        }
     }
-    assert!(setup.server().logged("source cannot be listed").contains("the response ends early"));
-    assert!(setup.emulator.requests_with("POST", "Action=SetDesiredCapacity").is_empty());
 }
 
 #[tokio::test]
 async fn xml_that_is_a_bomb_is_an_error_of_its_page() {
-    let mut setup = Setup::open(mk_cloud()).await;
-    setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
-    let (_, whole) = listing(&setup.emulator).await;
-    let entities: String =
-        (1..12).map(|level| format!("<!ENTITY e{level} \"{}\">", format!("&e{};", level - 1).repeat(10))).collect();
-    let laughs = format!("<!DOCTYPE r [<!ENTITY e0 \"ha\">{entities}]>");
-    let file = "<!DOCTYPE r [<!ENTITY file SYSTEM \"file:///etc/passwd\">]>";
-    let named = |prologue: &str, entity: &str| {
-        format!(
-            "{prologue}{}",
-            whole.replacen("<AutoScalingGroupName>web<", &format!("<AutoScalingGroupName>{entity}<"), 1)
-        )
-    };
-    let (open, close) = ("<x>".repeat(200_000), "</x>".repeat(200_000));
-    let end = "</DescribeAutoScalingGroupsResponse>";
-    for bomb in [
-        named(&laughs, "&e11;"),
-        named(file, "&file;"),
-        whole.replacen(end, &format!("{open}{close}{end}"), 1),
-        whole.replacen("<Instances>", &format!("<Instances>{open}{close}"), 1),
-    ] {
-        assert_ne!(bomb, whole);
-        answer_listings(&setup, bomb).await;
-        nothing_has_changed(&mut setup).await;
-    }
-    assert!(setup.server().lines_with("root:").is_empty() && setup.server().lines_with("panic").is_empty());
-    assert!(setup.emulator.requests_with("POST", "Action=SetDesiredCapacity").is_empty());
-    let peak = setup.server().peak_memory();
-    assert!(peak < 200, "{peak} MiB");
+    let bombs = [Bomb::Laughs, Bomb::File, Bomb::DeepAtTheEnd, Bomb::DeepInside];
+    each_listed_as(
+        bombs,
+        |bomb, whole| bomb.placed_in(whole),
+        async |_, setup| {
+            assert!(setup.server().lines_with("root:").is_empty() && setup.server().lines_with("panic").is_empty());
+            assert!(setup.emulator.requests_with("POST", "Action=SetDesiredCapacity").is_empty());
+            let peak = setup.server().peak_memory();
+            assert!(peak < 200, "{peak} MiB");
+        },
+    )
+    .await;
 }
 
 #[tokio::test]

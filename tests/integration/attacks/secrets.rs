@@ -48,7 +48,7 @@ fn a_session_token_of_aws_that_is_sent_back_is_redacted() {
 async fn a_token_of_azure_that_is_sent_back_is_redacted() {
     let office = Office::open();
     let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": "secret-of-the-file"});
-    let server = office.serve(principal, &[]);
+    let server = office.start(&["--config", &office.write_config(principal)], &[]);
     assert_eq!(server.client().await.target("pool").await, 2);
     let token = office.arm.issued().remove(0).token;
     let echo = format!("the request had Authorization: Bearer {token}");

@@ -118,9 +118,8 @@ async fn azure_flow(
     secrets: &[&str],
     kept: &[&str],
 ) {
-    let file = office.write_cloud_config(cloud_config);
-    let flags = ["--cloud-provider=azure", &format!("--cloud-config={file}"), "--nodes=0:10:pool", "--log", "trace"];
-    let server = office.start(&flags, variables);
+    let arguments = ["--config", &office.write_config(cloud_config), "--log", "trace"];
+    let server = office.start(&arguments, variables);
     let mut client = server.client().await;
     assert_eq!(client.target("pool").await, 2, "{flow}");
     client.increase("pool", 1).await.expect("signed in");
@@ -135,7 +134,7 @@ async fn azure_flow(
     office.arm.script("GET", "/virtualMachineScaleSets", 10_000, arm::error(403, "AuthorizationFailed", &echo));
     server.logged("source cannot be listed");
     let refused = client.increase("pool", 1).await.err().map(|status| status.message().to_owned());
-    let mut check = office.command(&[&["check", "-o", "json", "--timeout", "3s"], &flags[..]].concat());
+    let mut check = office.command(&[&["check", "-o", "json", "--timeout", "3s"], &arguments[..]].concat());
     check.envs(variables.iter().copied());
     Said::by(&server).and(refused.unwrap_or_default()).has_none_of(flow, &all_secrets);
     // It signs in on its own, and does not know the server's tokens.
@@ -144,7 +143,6 @@ async fn azure_flow(
 
 /// The Kubernetes API, with this kubeconfig and its files.
 fn kubernetes_flow(flow: &str, api: &ApiServer, user: impl Fn(&Path) -> Value, secrets: &[&str]) {
-    api.set_down(false);
     let config = ConfigFile::new(
         "learn: {kubernetes: true}\nkubernetes: {kubeconfig: kubeconfig, allowExec: true}\n\
          sources: [{name: demo, simulated: {}}]\n",
@@ -169,8 +167,118 @@ fn kubernetes_flow(flow: &str, api: &ApiServer, user: impl Fn(&Path) -> Value, s
     Said::by_command(check).has_none_of(flow, secrets);
 }
 
-/// The TLS of the gRPC port, whose files are replaced by broken ones.
-async fn tls_flow() {
+/// The longest line of a key in PEM.
+fn line_of(pem: &str) -> &str {
+    pem.lines().filter(|line| !line.starts_with("---")).max_by_key(|line| line.len()).expect("a line")
+}
+
+/// The variables with keys of AWS.
+const KEYS: [(&str, &str); 3] =
+    [("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", KEY), ("AWS_SESSION_TOKEN", SESSION)];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_in_the_environment_are_not_shown_at_any_level() {
+    aws_flow("keys of the environment", &KEYS, "", &[KEY, SESSION]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_credentials_are_not_shown_at_any_level() {
+    let shared = [("AWS_SHARED_CREDENTIALS_FILE", "<credentials>")];
+    aws_flow("shared credentials", &shared, "", &[KEY, SESSION]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_assumed_role_is_not_shown_at_any_level() {
+    let role = ", assumeRole: {arn: \"arn:aws:iam::000000000000:role/other\", externalId: an-external-id}";
+    aws_flow("an assumed role", &KEYS, role, &[KEY, SESSION]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_identity_is_not_shown_at_any_level() {
+    let identity = [("AWS_ROLE_ARN", "arn:aws:iam::000000000000:role/r"), ("AWS_WEB_IDENTITY_TOKEN_FILE", "<token>")];
+    aws_flow("a web identity", &identity, "", &[TOKEN]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_identity_is_not_shown_at_any_level() {
+    let agent =
+        [("AWS_CONTAINER_CREDENTIALS_FULL_URI", "<agent>"), ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "<token>")];
+    aws_flow("a pod identity", &agent, "", &[TOKEN]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_secret_of_azure_is_not_shown_at_any_level() {
+    let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": KEY});
+    azure_flow("a client secret", (Office::open(), principal), &[], &[KEY], &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_azure_is_not_shown_at_any_level() {
+    let office = Office::open();
+    let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("a key");
+    let certificate = CertificateParams::new(vec!["headcount".to_owned()]).and_then(|it| it.self_signed(&key));
+    let key = key.serialize_pem();
+    let file = office.write("principal.pem", &format!("{}{key}", certificate.expect("a certificate").pem()));
+    let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientCertPath": file});
+    azure_flow("a certificate", (office, principal), &[], &[], &[line_of(&key)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_identity_is_not_shown_at_any_level() {
+    let office = Office::open();
+    let file = office.write("token", TOKEN);
+    let webhook = [
+        ("AZURE_TENANT_ID", "tenant-1"),
+        ("AZURE_CLIENT_ID", "client-1"),
+        ("AZURE_FEDERATED_TOKEN_FILE", file.as_str()),
+    ];
+    let identity = json!({"useFederatedWorkloadIdentityExtension": true});
+    azure_flow("a workload identity", (office, identity), &webhook, &[TOKEN], &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_managed_identity_is_not_shown_at_any_level() {
+    let office = Office::open();
+    let service = format!("{}/msi/token", office.arm.url());
+    let managed = [("IDENTITY_ENDPOINT", service.as_str()), ("IDENTITY_HEADER", KEY)];
+    let identity = json!({"useManagedIdentityExtension": true});
+    azure_flow("a managed identity", (office, identity), &managed, &[KEY], &[]).await;
+}
+
+#[test]
+fn a_token_of_kubernetes_is_not_shown_at_any_level() {
+    let api = ApiServer::with_token(TOKEN);
+    kubernetes_flow("a token of Kubernetes", &api, |_| json!({"token": TOKEN}), &[TOKEN]);
+}
+
+#[test]
+fn a_file_with_a_token_of_kubernetes_is_not_shown_at_any_level() {
+    let api = ApiServer::with_token(TOKEN);
+    kubernetes_flow("a file with a token of Kubernetes", &api, |_| json!({"tokenFile": "token"}), &[TOKEN]);
+}
+
+#[test]
+fn what_an_exec_plugin_prints_is_not_shown_at_any_level() {
+    let api = ApiServer::with_token(TOKEN);
+    let exec = |folder: &Path| {
+        json!({"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "cat", "args": [folder.join("credential")],
+            "env": [{"name": "PLUGIN_KEY", "value": KEY}], "interactiveMode": "Never",
+        }})
+    };
+    kubernetes_flow("an exec plugin", &api, exec, &[TOKEN, KEY]);
+}
+
+#[test]
+fn a_client_certificate_of_kubernetes_is_not_shown_at_any_level() {
+    let api = ApiServer::with_certificates();
+    let (_, key) = api.client_certificate();
+    let user = |_: &Path| json!({"client-certificate": "client.crt", "client-key": "client.key"});
+    kubernetes_flow("a client certificate of Kubernetes", &api, user, &[line_of(key)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keys_of_tls_are_not_shown_at_any_level() {
     let authority = Authority::new("ca");
     let certificate = authority.server(Validity::Now);
     let config = ConfigFile::new(
@@ -182,69 +290,9 @@ async fn tls_flow() {
     let server = Server::start(&["--config", &config.path(), "--log", "trace"]);
     let client = authority.client("cluster-autoscaler", Vec::new());
     assert!(is_served(server.grpc(), &authority, Some(&client)).await);
-    // A key in place of a certificate.
+    // The files are replaced by broken ones: a key in place of a certificate.
     std::fs::write(config.path_of("tls.crt"), &certificate.key).expect("written");
     server.signal("HUP");
     server.logged("tls.crt contains no certificate");
     Said::by(&server).has_none_of("TLS", &[line_of(&certificate.key), line_of(&client.key)]);
-}
-
-/// The longest line of a key in PEM.
-fn line_of(pem: &str) -> &str {
-    pem.lines().filter(|line| !line.starts_with("---")).max_by_key(|line| line.len()).expect("a line")
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_flow_shows_a_secret_at_any_level() {
-    let keys = [("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", KEY), ("AWS_SESSION_TOKEN", SESSION)];
-    aws_flow("keys of the environment", &keys, "", &[KEY, SESSION]).await;
-    let shared = [("AWS_SHARED_CREDENTIALS_FILE", "<credentials>")];
-    aws_flow("shared credentials", &shared, "", &[KEY, SESSION]).await;
-    let role = ", assumeRole: {arn: \"arn:aws:iam::000000000000:role/other\", externalId: an-external-id}";
-    aws_flow("an assumed role", &keys, role, &[KEY, SESSION]).await;
-    let identity = [("AWS_ROLE_ARN", "arn:aws:iam::000000000000:role/r"), ("AWS_WEB_IDENTITY_TOKEN_FILE", "<token>")];
-    aws_flow("a web identity", &identity, "", &[TOKEN]).await;
-    let agent =
-        [("AWS_CONTAINER_CREDENTIALS_FULL_URI", "<agent>"), ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "<token>")];
-    aws_flow("a pod identity", &agent, "", &[TOKEN]).await;
-
-    let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": KEY});
-    azure_flow("a client secret", (Office::open(), principal), &[], &[KEY], &[]).await;
-    let office = Office::open();
-    let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("a key");
-    let certificate = CertificateParams::new(vec!["headcount".to_owned()]).and_then(|it| it.self_signed(&key));
-    let key = key.serialize_pem();
-    let file = office.write("principal.pem", &format!("{}{key}", certificate.expect("a certificate").pem()));
-    let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientCertPath": file});
-    azure_flow("a certificate", (office, principal), &[], &[], &[line_of(&key)]).await;
-    let office = Office::open();
-    let file = office.write("token", TOKEN);
-    let webhook = [
-        ("AZURE_TENANT_ID", "tenant-1"),
-        ("AZURE_CLIENT_ID", "client-1"),
-        ("AZURE_FEDERATED_TOKEN_FILE", file.as_str()),
-    ];
-    let identity = json!({"useFederatedWorkloadIdentityExtension": true});
-    azure_flow("a workload identity", (office, identity), &webhook, &[TOKEN], &[]).await;
-    let office = Office::open();
-    let service = format!("{}/msi/token", office.arm.url());
-    let managed = [("IDENTITY_ENDPOINT", service.as_str()), ("IDENTITY_HEADER", KEY)];
-    let identity = json!({"useManagedIdentityExtension": true});
-    azure_flow("a managed identity", (office, identity), &managed, &[KEY], &[]).await;
-
-    let api = ApiServer::with_token(TOKEN);
-    kubernetes_flow("a token of Kubernetes", &api, |_| json!({"token": TOKEN}), &[TOKEN]);
-    kubernetes_flow("a file with a token of Kubernetes", &api, |_| json!({"tokenFile": "token"}), &[TOKEN]);
-    let exec = |folder: &Path| {
-        json!({"exec": {
-            "apiVersion": "client.authentication.k8s.io/v1", "command": "cat", "args": [folder.join("credential")],
-            "env": [{"name": "PLUGIN_KEY", "value": KEY}], "interactiveMode": "Never",
-        }})
-    };
-    kubernetes_flow("an exec plugin", &api, exec, &[TOKEN, KEY]);
-    let api = ApiServer::with_certificates();
-    let (_, key) = api.client_certificate();
-    let user = |_: &Path| json!({"client-certificate": "client.crt", "client-key": "client.key"});
-    kubernetes_flow("a client certificate of Kubernetes", &api, user, &[line_of(key)]);
-    tls_flow().await;
 }

@@ -2,9 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::fixture::Fixture;
+use headcount::kubernetes::KubernetesApi;
+use headcount::tasks::Tasks;
+
+use super::fixture::{Fixture, client};
 use super::{HIGH, LOW, seen};
+use crate::emulators::Request;
 use crate::emulators::kubernetes::{ApiServer, mk_node};
+use crate::peers::headcount::eventually;
 
 /// How many lists and watches of nodes were started.
 fn begun(api: &ApiServer) -> (usize, usize) {
@@ -54,4 +59,22 @@ async fn a_watch_that_cannot_be_resumed_starts_over_with_a_list() {
     fixture.memory_from("web", &seen("two")).await;
     let (lists, watches) = begun(&fixture.api);
     assert!(lists == 2 && watches >= 1, "{lists} lists, {watches} watches");
+}
+
+#[tokio::test]
+async fn a_watch_of_resource_slices_does_not_hide_that_nodes_cannot_be_watched() {
+    let api = ApiServer::plain();
+    api.forbid_nodes();
+    api.set_resource_slices(Some(Vec::new()));
+    let folder = tempfile::tempdir().expect("a folder");
+    api.kubeconfig(folder.path());
+    let (client, tasks) = (client(folder.path()), Tasks::default());
+    let mut nodes = client.watch_nodes(&tasks);
+    nodes.settled().await;
+    let _slices = client.watch_resource_slices(&tasks);
+    let is_watch =
+        |request: &Request| request.path.ends_with("/resourceslices") && request.parameter("watch").is_some();
+    eventually("ResourceSlices are watched", || api.requests().iter().any(is_watch)).await;
+    let error = nodes.nodes().expect_err("nobody may read them").to_string();
+    assert!(error.contains("forbidden"), "{error}");
 }

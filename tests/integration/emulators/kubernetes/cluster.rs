@@ -24,6 +24,8 @@ pub(super) struct Cluster {
     pub(super) version: u64,
     pub(super) token: String,
     pub(super) down: bool,
+    /// Whether nobody may read the nodes.
+    pub(super) nodes_forbidden: bool,
     /// How often all watches were ended.
     pub(super) watches_ended: u64,
     /// The version up to which a watch has been sent everything.
@@ -36,6 +38,9 @@ impl Cluster {
     pub(super) fn refusal(&self, request: &Request, guard: Guard) -> Option<HttpResponse> {
         if self.down {
             return Some(refused(503, "the server is currently unable to handle the request"));
+        }
+        if self.nodes_forbidden && request.path == "/api/v1/nodes" {
+            return Some(refused(403, "nodes is forbidden"));
         }
         let authorization = request.header("authorization");
         let is_unknown = guard == Guard::Token && authorization != Some(&format!("Bearer {}", self.token));

@@ -150,6 +150,11 @@ impl ApiServer {
         });
     }
 
+    /// Forbids everyone to read the nodes.
+    pub(crate) fn forbid_nodes(&self) {
+        self.change(|cluster| cluster.nodes_forbidden = true);
+    }
+
     /// Sets whether requests for ConfigMaps get no response for now.
     pub(crate) fn hold_config_maps(&self, held: bool) {
         self.change(|cluster| cluster.config_maps_held = held);

@@ -9,9 +9,8 @@ use crate::emulators::Emulator;
 use crate::emulators::setup::Setup;
 use crate::peers::headcount::eventually;
 
-#[tokio::test]
-async fn asg_placeholder_race() {
-    // An instance starts after the autoscaler last listed the nodes and before its request.
+/// An instance starts after the autoscaler last listed the nodes and before its request.
+async fn launched_before_the_request() {
     let mut setup = open_sleepy([group("web", (0, 20, 6))]).await;
     setup.client.increase("web", 1).await.expect("6 → 7");
     setup.client.until("the placeholder is listed", async |client| client.nodes_in("web", 2).await.len() == 1).await;
@@ -22,8 +21,10 @@ async fn asg_placeholder_race() {
     assert_eq!(desired_written(&setup.emulator, "web"), [7], "never below the live instances");
     assert_eq!(setup.client.target("web").await, 7);
     setup.client.until("all are listed", async |client| client.nodes("web").await.len() == 7).await;
+}
 
-    // An instance starts after the reading from which the write was computed.
+/// An instance starts after the reading from which the write was computed.
+async fn launched_after_the_reading() {
     let mut setup = open([exhausted("web", (0, 20, 6))]).await;
     setup.client.increase("web", 1).await.expect("6 → 7");
     setup.client.until("the launch has failed", async |client| errors(client, "web").await.len() == 1).await;
@@ -38,6 +39,11 @@ async fn asg_placeholder_race() {
     setup.client.until("it is listed", async |client| client.nodes("web").await.iter().any(is_late)).await;
     assert!(terminations(&setup.emulator).is_empty());
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
+
+#[tokio::test]
+async fn asg_placeholder_race() {
+    tokio::join!(launched_before_the_request(), launched_after_the_reading());
 }
 
 #[tokio::test]

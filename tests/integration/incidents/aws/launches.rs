@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use headcount::clouds::simulated::{CallFault, CallKind, LaunchOutcome, Phase, Pick, PlannedFailure, ReadFault};
+use headcount::clouds::simulated::{
+    CallFault, CallKind, Faults, LaunchOutcome, Phase, Pick, PlannedFailure, ReadFault,
+};
 
 use super::{FOREVER, SELDOM, aws, capacity, desired_written, errors, exhausted, group, open, quick, texts};
 use crate::emulators::aws::{Aws, Past};
@@ -25,15 +27,20 @@ fn activity(status: &str, description: &str, message: &str) -> Past {
 async fn explained(cases: &[(&str, Past)]) -> Vec<(String, i32)> {
     let name = |number: usize| format!("web-{number}");
     let mut setup = open((0..cases.len()).map(|number| group(&name(number), (0, 10, 2)))).await;
-    let mut found = Vec::new();
-    for (number, (text, past)) in cases.iter().enumerate() {
+    // The desired capacity is higher by one instance, which the cloud never launches.
+    let missing = ReadFault::Capacity(3);
+    let script = |faults: &mut Faults, number| faults.script_read(None, &name(number), u32::MAX, missing.clone());
+    setup.emulator.simulated().faults(|faults| (0..cases.len()).for_each(|number| script(faults, number)));
+    let client = &mut setup.client;
+    for (number, (_, past)) in cases.iter().enumerate() {
         let name = name(number);
-        // The desired capacity is higher by one instance, which the cloud never launches.
-        setup.emulator.simulated().faults(|faults| faults.script_read(None, &name, u32::MAX, ReadFault::Capacity(3)));
-        let client = &mut setup.client;
         client.until("one is missing", async |client| client.nodes_in(&name, 2).await.len() == 1).await;
         let past = Past { at: SystemTime::now(), ..past.clone() };
         setup.emulator.group_details(&name, |details| details.past = vec![past]);
+    }
+    let mut found = Vec::new();
+    for (number, (text, _)) in cases.iter().enumerate() {
+        let name = name(number);
         // A group of several zones waits 10 s for AWS to make up for it.
         client.until("it has a reason", async |client| !errors(client, &name).await.is_empty()).await;
         let (code, class, message) = errors(client, &name).await.remove(0);
@@ -284,7 +291,7 @@ async fn asg_contention() {
     for name in ["busy", "throttled"] {
         eventually("it is retried", || sent("SetDesiredCapacity", name) >= ATTEMPTS).await;
     }
-    setup.emulator.simulated().faults(headcount::clouds::simulated::Faults::clear);
+    setup.emulator.simulated().faults(Faults::clear);
     for outcome in calls.join_all().await {
         outcome.expect("retried until it is accepted, within the caller's time");
     }
